@@ -1,0 +1,122 @@
+//! Binding a task to its role and the capabilities behind it.
+
+use bailiwick_model::nearest::nearest;
+use bailiwick_model::{CapabilityName, Problem, Source, Task};
+
+use crate::kit::{FoundCapability, Kit};
+use crate::resolve::{ResolvedRole, resolve};
+
+/// A task with everything that binds the agent who does it.
+#[derive(Debug, Clone)]
+pub struct Bound {
+    /// The task.
+    pub task: Task,
+    /// Its file.
+    pub source: Source,
+    /// Its role.
+    pub role: ResolvedRole,
+    /// The role's capabilities, in order.
+    pub capabilities: Vec<FoundCapability>,
+    /// What is odd but does not stop the work.
+    pub warnings: Vec<Problem>,
+}
+
+/// Reads a task and finds its role and capabilities.
+pub fn bind(kit: &Kit, source: &Source) -> Result<Bound, Vec<Problem>> {
+    let task = Task::parse(source).map_err(|problem| vec![problem])?;
+    let asked_in = source.at(task.task.role.span());
+    let role = resolve(kit, task.task.role.get_ref(), asked_in)?;
+    let capabilities = capabilities(kit, &role)?;
+    let problems = unaccepted(&task, source, &role, &capabilities);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let mut warnings = role.warnings.clone();
+    warnings.extend(writes_nothing(&task, source, &role));
+    Ok(Bound {
+        task,
+        source: source.clone(),
+        role,
+        capabilities,
+        warnings,
+    })
+}
+
+/// The capabilities of a role, read from the kit.
+pub fn capabilities(kit: &Kit, role: &ResolvedRole) -> Result<Vec<FoundCapability>, Vec<Problem>> {
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for name in &role.capabilities {
+        match kit.capability(name) {
+            Ok(Some(capability)) => found.push(capability),
+            Ok(None) => problems.push(unknown_capability(kit, role, name)),
+            Err(more) => problems.extend(more),
+        }
+    }
+    if problems.is_empty() {
+        Ok(found)
+    } else {
+        Err(problems)
+    }
+}
+
+fn unknown_capability(kit: &Kit, role: &ResolvedRole, name: &CapabilityName) -> Problem {
+    let help = match kit.nearest_capability(&name.to_string()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`bailiwick capabilities list` shows those there are".to_owned(),
+    };
+    let place = role.chain.iter().find_map(|role| {
+        let file = kit.role(role).ok()??;
+        let written = &file.declared.capabilities.required;
+        let entry = written.iter().find(|entry| {
+            entry.get_ref() == name || entry.get_ref().renamed_to().as_ref() == Some(name)
+        })?;
+        Some(file.source.at(entry.span()))
+    });
+    let place = place.unwrap_or_else(|| Source::new(role.name.to_string(), "").whole());
+    Problem::error(
+        "unknown-capability",
+        place,
+        format!("there is no capability `{name}`"),
+    )
+    .help(help)
+}
+
+fn unaccepted(
+    task: &Task,
+    source: &Source,
+    role: &ResolvedRole,
+    capabilities: &[FoundCapability],
+) -> Vec<Problem> {
+    let accepted: Vec<&str> = capabilities
+        .iter()
+        .flat_map(|capability| &capability.declared.parameterized.accepts)
+        .map(|name| name.get_ref().as_str())
+        .collect();
+    let refused = task
+        .parameters_set()
+        .into_iter()
+        .filter(|(name, _)| !accepted.contains(&name.as_str()));
+    refused
+        .map(|(name, span)| {
+            let message = format!("no capability of role `{}` accepts `{name}`", role.name);
+            let help = match nearest(&name, accepted.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if accepted.is_empty() => "its capabilities accept no parameters".to_owned(),
+                None => format!("they accept {}", accepted.join(", ")),
+            };
+            Problem::error("unaccepted-parameter", source.at(span), message).help(help)
+        })
+        .collect()
+}
+
+fn writes_nothing(task: &Task, source: &Source, role: &ResolvedRole) -> Option<Problem> {
+    let whitelisted = role
+        .capabilities
+        .iter()
+        .any(|name| name.to_string() == "scope::files-whitelist");
+    (whitelisted && task.scope.files_whitelist.is_empty()).then(|| {
+        let message = "the task names no files-whitelist, so the agent may write nothing";
+        Problem::warning("writes-nothing", source.at(task.task.role.span()), message)
+            .help("name the files under [scope] files-whitelist")
+    })
+}

@@ -1,0 +1,242 @@
+//! Reading one capability: two files, and everything that must hold in them.
+
+use bailiwick_model::capability::{Gate, Verify};
+use bailiwick_model::module::{CheckModule, GateModule, NoSuchModule};
+use bailiwick_model::{Capability, CapabilityName, Category, Problem, Source, toml_file};
+
+use crate::kit::Layer;
+
+/// Reads and checks the capability `name` of `layer`, whose capability.toml is `toml`.
+pub(crate) fn read(
+    layer: &Layer,
+    name: &CapabilityName,
+    toml: Option<Source>,
+) -> Result<(Capability, Source, Source), Vec<Problem>> {
+    let directory = layer.layout.capability(name);
+    let Some(source) = toml else {
+        return Err(vec![missing(
+            layer,
+            &format!("{directory}/capability.toml"),
+            name,
+        )]);
+    };
+    let declared: Capability = toml_file::parse(&source).map_err(|problem| vec![problem])?;
+    let mut problems = check(&declared, name, &source);
+    let path = declared.text.path.get_ref();
+    if path.is_empty() || path.starts_with('/') || path.split('/').any(|part| part == "..") {
+        let place = source.at(declared.text.path.span());
+        let message = format!("`{path}` is not a file beside capability.toml");
+        problems.push(Problem::error("bad-path", place, message));
+        return Err(problems);
+    }
+    match layer.source(&format!("{directory}/{path}")) {
+        Err(more) => problems.extend(more),
+        Ok(None) => problems.push(missing(layer, &format!("{directory}/{path}"), name)),
+        Ok(Some(text)) if problems.is_empty() => return Ok((declared, source, text)),
+        Ok(Some(_)) => {}
+    }
+    Err(problems)
+}
+
+/// The capabilities that a layer has, and its directories that cannot be one.
+pub(crate) fn names(layer: &Layer) -> Result<(Vec<CapabilityName>, Vec<Problem>), Vec<Problem>> {
+    let root = layer.layout.capabilities();
+    let (mut names, mut problems) = (Vec::new(), Vec::new());
+    for category in visible(layer.list(root)?) {
+        let path = format!("{root}/{category}");
+        if let Err(error) = category.parse::<Category>() {
+            let place = Source::new(layer.shown(&path), "").whole();
+            problems.push(Problem::error("bad-name", place, error.to_string()));
+            continue;
+        }
+        for slug in visible(layer.list(&path)?) {
+            match CapabilityName::parse(&format!("{category}::{slug}")) {
+                Ok(name) => names.push(name),
+                Err(error) => {
+                    let place = Source::new(layer.shown(&format!("{path}/{slug}")), "").whole();
+                    problems.push(Problem::error("bad-name", place, error.to_string()));
+                }
+            }
+        }
+    }
+    Ok((names, problems))
+}
+
+/// Leaves out README files and what an editor or a desktop puts beside the real ones.
+fn visible(names: Vec<String>) -> impl Iterator<Item = String> {
+    names
+        .into_iter()
+        .filter(|name| !name.starts_with('.') && !name.ends_with(".md"))
+}
+
+fn missing(layer: &Layer, path: &str, name: &CapabilityName) -> Problem {
+    let place = Source::new(layer.shown(path), "").whole();
+    Problem::error(
+        "missing-artefact",
+        place,
+        format!("the file is missing, so `{name}` cannot hold"),
+    )
+    .help("a capability is a directory with capability.toml and the text that it names")
+}
+
+fn check(declared: &Capability, name: &CapabilityName, source: &Source) -> Vec<Problem> {
+    let mut problems = check_header(declared, name, source);
+    problems.extend(check_restricts(declared, source));
+    if let Some(gate) = &declared.gate {
+        problems.extend(check_gate(gate.get_ref(), source));
+        if !declared.has_gate() {
+            let message =
+                "this gate stops nothing: it names no rust-module, and [restricts] is empty";
+            problems.push(Problem::error(
+                "nothing-enforced",
+                source.at(gate.span()),
+                message,
+            ));
+        }
+    }
+    if let Some(verify) = &declared.verify {
+        problems.extend(check_verify(verify.get_ref(), source));
+        if !declared.has_check() {
+            let message = "this check measures nothing: it names neither rust-module nor command";
+            problems.push(Problem::error(
+                "nothing-enforced",
+                source.at(verify.span()),
+                message,
+            ));
+        }
+    }
+    if declared.gate.is_none() && !declared.has_gate() && declared.verify.is_none() {
+        let place = source.at(declared.capability.name.span());
+        let message = format!("nothing enforces `{name}`: it has neither gate nor check");
+        problems.push(
+            Problem::error("nothing-enforced", place, message)
+                .help("give it [restricts] for a gate, or [verify] command for a check"),
+        );
+    }
+    problems
+}
+
+fn check_header(declared: &Capability, name: &CapabilityName, source: &Source) -> Vec<Problem> {
+    let header = &declared.capability;
+    let mut problems = Vec::new();
+    if header.name.get_ref() != name {
+        let message = format!(
+            "the name is `{}`, but the directory says `{name}`",
+            header.name.get_ref()
+        );
+        let place = source.at(header.name.span());
+        problems.push(
+            Problem::error("name-mismatch", place, message)
+                .help(format!("write name = \"{name}\", or move the directory")),
+        );
+    } else if *header.category.get_ref() != name.category() {
+        let place = source.at(header.category.span());
+        let message = format!("the category must be `{}`, as in the name", name.category());
+        problems.push(Problem::error("name-mismatch", place, message));
+    }
+    let parts: Vec<&str> = header.version.get_ref().split('.').collect();
+    let number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !(2..=3).contains(&parts.len()) || !parts.iter().all(number) {
+        let place = source.at(header.version.span());
+        let message = format!("`{}` is not a version", header.version.get_ref());
+        problems.push(Problem::error("bad-version", place, message).help("write \"1.0\""));
+    }
+    problems
+}
+
+fn check_restricts(declared: &Capability, source: &Source) -> Vec<Problem> {
+    let patterns = declared
+        .restricts
+        .tool_patterns
+        .iter()
+        .filter_map(|pattern| bad_pattern(pattern.get_ref(), source.at(pattern.span())));
+    let tools = declared.restricts.tools_denied.iter().filter_map(|tool| {
+        let place = source.at(tool.span());
+        tool.get_ref()
+            .trim()
+            .is_empty()
+            .then(|| Problem::error("bad-tool", place, "an empty text names no tool"))
+    });
+    patterns.chain(tools).collect()
+}
+
+/// A problem if `pattern` is no regular expression.
+pub(crate) fn bad_pattern(pattern: &str, place: bailiwick_model::Place) -> Option<Problem> {
+    let error = regex_syntax::Parser::new().parse(pattern).err()?;
+    let why = match &error {
+        regex_syntax::Error::Parse(error) => error.kind().to_string(),
+        regex_syntax::Error::Translate(error) => error.kind().to_string(),
+        other => other.to_string(),
+    };
+    let message = format!("`{pattern}` is not a regular expression: {why}");
+    Some(Problem::error("bad-pattern", place, message))
+}
+
+fn check_gate(gate: &Gate, source: &Source) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let module = gate.rust_module.get_ref();
+    if !module.is_empty()
+        && let Err(error) = GateModule::parse(module)
+    {
+        problems.push(no_module(
+            &error,
+            source.at(gate.rust_module.span()),
+            "[restricts]",
+        ));
+    }
+    if gate.tools().is_none() {
+        let place = source.at(gate.event.span());
+        let message = format!("`{}` is not an event", gate.event.get_ref());
+        problems.push(
+            Problem::error("bad-event", place, message).help(
+                "write \"PreToolUse:\" and tools joined by |, as in \"PreToolUse:Edit|Write\"",
+            ),
+        );
+    }
+    if let Some(variable) = &gate.bypass_env {
+        let name = variable.get_ref();
+        let begins = name
+            .bytes()
+            .next()
+            .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+        if !begins || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            let message = format!("`{name}` cannot be the name of an environment variable");
+            problems.push(Problem::error(
+                "bad-variable",
+                source.at(variable.span()),
+                message,
+            ));
+        }
+    }
+    problems
+}
+
+fn check_verify(verify: &Verify, source: &Source) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let module = verify.rust_module.get_ref();
+    if !module.is_empty()
+        && let Err(error) = CheckModule::parse(module)
+    {
+        let place = source.at(verify.rust_module.span());
+        problems.push(no_module(&error, place, "[verify] command"));
+    }
+    if let Some(command) = &verify.command
+        && command.get_ref().trim().is_empty()
+    {
+        let place = source.at(command.span());
+        problems.push(Problem::error(
+            "bad-command",
+            place,
+            "an empty command checks nothing",
+        ));
+    }
+    problems
+}
+
+fn no_module(error: &NoSuchModule, place: bailiwick_model::Place, instead: &str) -> Problem {
+    let help = match error.near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("leave it empty and use {instead}: that needs no code"),
+    };
+    Problem::error("no-such-module", place, error.to_string()).help(help)
+}

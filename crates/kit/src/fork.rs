@@ -1,0 +1,80 @@
+//! Copying a capability under a new name, with its lineage.
+
+use bailiwick_model::{CapabilityName, Problem};
+use toml_edit::{Array, DocumentMut, Item, Table, value};
+
+use crate::kit::FoundCapability;
+
+/// The files of a fork, not yet written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forked {
+    /// capability.toml.
+    pub toml: String,
+    /// The text, byte for byte that of the source.
+    pub text: String,
+    /// The name of the text's file.
+    pub text_path: String,
+    /// How many fields differ from the source.
+    pub fields_rewritten: usize,
+}
+
+/// Copies `source` as `name`. What the source's compiled gate and check do, the fork does too:
+/// they are found by their module, not by the capability's name.
+pub fn fork(
+    source: &FoundCapability,
+    name: &CapabilityName,
+    creator: &str,
+    created: &str,
+) -> Result<Forked, Problem> {
+    let mut document: DocumentMut =
+        source
+            .source
+            .text
+            .parse()
+            .map_err(|error: toml_edit::TomlError| {
+                let place = source.source.whole();
+                Problem::error("bad-toml", place, error.message().to_owned())
+            })?;
+    let mut fields_rewritten = 0;
+    if let Some(header) = document
+        .get_mut("capability")
+        .and_then(Item::as_table_like_mut)
+    {
+        for (key, new) in [
+            ("name", name.to_string()),
+            ("category", name.category().to_string()),
+        ] {
+            if header.get(key).and_then(Item::as_str) != Some(&new) {
+                fields_rewritten += 1;
+                replace(header, key, new);
+            }
+        }
+    }
+    let parent = source.declared.name().to_string();
+    let mut lineage = Table::new();
+    lineage.insert("fork_from", value(&parent));
+    lineage.insert("parents", value(Array::from_iter([parent])));
+    lineage.insert("creator", value(creator));
+    lineage.insert("created", value(created));
+    fields_rewritten += lineage.len();
+    document.insert("lineage", Item::Table(lineage));
+    Ok(Forked {
+        toml: document.to_string(),
+        text: source.text.text.to_string(),
+        text_path: source.declared.text.path.get_ref().clone(),
+        fields_rewritten,
+    })
+}
+
+/// Sets a value and keeps the comment behind it.
+fn replace(table: &mut dyn toml_edit::TableLike, key: &str, new: String) {
+    let decor = table
+        .get(key)
+        .and_then(Item::as_value)
+        .map(|old| old.decor().clone());
+    let mut item = value(new);
+    if let (Some(decor), Some(new)) = (decor, item.as_value_mut()) {
+        *new.decor_mut() = decor;
+    }
+    table.insert(key, item);
+}

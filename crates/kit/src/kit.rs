@@ -1,0 +1,270 @@
+//! A kit: layers of capabilities and roles, the higher over the lower.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bailiwick_model::nearest::nearest;
+use bailiwick_model::{Capability, CapabilityName, Problem, Role, RoleName, Source};
+use serde::Serialize;
+
+use crate::tree::{Tree, TreeError};
+use crate::{capability_file, embedded, role_file};
+
+/// Where a layer comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// Compiled in.
+    Embedded,
+    /// The user's own.
+    User,
+    /// The repository's.
+    Repository,
+    /// A directory named on the command line.
+    KitRoot,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Embedded => "embedded",
+            Self::User => "user",
+            Self::Repository => "repository",
+            Self::KitRoot => "kit-root",
+        })
+    }
+}
+
+/// How the directories of a layer are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// `capabilities/` and `roles/`.
+    Plain,
+    /// `_capabilities/` and `_roles/`, as in the seed.
+    Underscore,
+}
+
+impl Layout {
+    /// The directory of capabilities.
+    pub fn capabilities(self) -> &'static str {
+        match self {
+            Self::Plain => "capabilities",
+            Self::Underscore => "_capabilities",
+        }
+    }
+
+    /// The directory of roles.
+    pub fn roles(self) -> &'static str {
+        match self {
+            Self::Plain => "roles",
+            Self::Underscore => "_roles",
+        }
+    }
+
+    /// The directory of one capability.
+    pub fn capability(self, name: &CapabilityName) -> String {
+        format!(
+            "{}/{}/{}",
+            self.capabilities(),
+            name.category(),
+            name.slug()
+        )
+    }
+
+    /// The file of one role.
+    pub fn role(self, name: &RoleName) -> String {
+        format!("{}/{name}.toml", self.roles())
+    }
+}
+
+/// One set of files.
+pub struct Layer {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// How its directories are called.
+    pub layout: Layout,
+    shown_as: String,
+    tree: Box<dyn Tree>,
+}
+
+impl Layer {
+    /// A layer whose files are shown to people behind the prefix `shown_as`.
+    pub fn new(origin: Origin, layout: Layout, shown_as: &str, tree: Box<dyn Tree>) -> Self {
+        Self {
+            origin,
+            layout,
+            shown_as: shown_as.to_owned(),
+            tree,
+        }
+    }
+
+    /// A file of this layer; nothing if there is none.
+    pub fn source(&self, path: &str) -> Result<Option<Source>, Vec<Problem>> {
+        let text = self
+            .tree
+            .read(path)
+            .map_err(|error| vec![self.unreadable(&error)])?;
+        Ok(text.map(|text| Source::new(self.shown(path), text)))
+    }
+
+    /// The names in one of its directories.
+    pub fn list(&self, path: &str) -> Result<Vec<String>, Vec<Problem>> {
+        self.tree
+            .list(path)
+            .map_err(|error| vec![self.unreadable(&error)])
+    }
+
+    /// A path as people are shown it.
+    pub fn shown(&self, path: &str) -> String {
+        format!("{}{path}", self.shown_as)
+    }
+
+    fn unreadable(&self, error: &TreeError) -> Problem {
+        let place = Source::new(self.shown(&error.path), "").whole();
+        Problem::error(
+            "unreadable",
+            place,
+            format!("the file cannot be read: {}", error.why),
+        )
+    }
+}
+
+/// A capability with its files.
+#[derive(Debug, Clone)]
+pub struct FoundCapability {
+    /// What capability.toml declares.
+    pub declared: Capability,
+    /// capability.toml itself.
+    pub source: Source,
+    /// What the agent is told.
+    pub text: Source,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Lower layers that have one of the same name.
+    pub overrides: Vec<Origin>,
+}
+
+/// A role with its file.
+#[derive(Debug, Clone)]
+pub struct FoundRole {
+    /// What the file declares.
+    pub declared: Role,
+    /// The file itself.
+    pub source: Source,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Lower layers that have one of the same name.
+    pub overrides: Vec<Origin>,
+}
+
+/// Layers of capabilities and roles; the embedded ones are always the lowest.
+pub struct Kit {
+    layers: Vec<Layer>,
+}
+
+impl Kit {
+    /// The given layers, highest first, over the embedded kit.
+    pub fn over_embedded(layers: Vec<Layer>) -> Self {
+        let mut layers = layers;
+        layers.push(embedded::layer());
+        Self { layers }
+    }
+
+    /// All layers, highest first.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Finds a capability. One that is broken in a higher layer is an error there; the lower
+    /// layers are not asked.
+    pub fn capability(
+        &self,
+        name: &CapabilityName,
+    ) -> Result<Option<FoundCapability>, Vec<Problem>> {
+        for (index, layer) in self.layers.iter().enumerate() {
+            let directory = layer.layout.capability(name);
+            let toml = layer.source(&format!("{directory}/capability.toml"))?;
+            if toml.is_none() && layer.list(&directory)?.is_empty() {
+                continue;
+            }
+            let (declared, source, text) = capability_file::read(layer, name, toml)?;
+            let below = self.layers.iter().skip(index + 1);
+            let overrides = below
+                .filter(|layer| {
+                    let directory = layer.layout.capability(name);
+                    layer.list(&directory).is_ok_and(|files| !files.is_empty())
+                })
+                .map(|layer| layer.origin)
+                .collect();
+            return Ok(Some(FoundCapability {
+                declared,
+                source,
+                text,
+                origin: layer.origin,
+                overrides,
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Finds a role; a broken one is an error, not a reason to look further down.
+    pub fn role(&self, name: &RoleName) -> Result<Option<FoundRole>, Vec<Problem>> {
+        for (index, layer) in self.layers.iter().enumerate() {
+            let Some(source) = layer.source(&layer.layout.role(name))? else {
+                continue;
+            };
+            let declared = role_file::read(name, &source)?;
+            let below = self.layers.iter().skip(index + 1);
+            let overrides = below
+                .filter(|layer| {
+                    layer
+                        .source(&layer.layout.role(name))
+                        .is_ok_and(|f| f.is_some())
+                })
+                .map(|layer| layer.origin)
+                .collect();
+            return Ok(Some(FoundRole {
+                declared,
+                source,
+                origin: layer.origin,
+                overrides,
+            }));
+        }
+        Ok(None)
+    }
+
+    /// The names of all capabilities, and of directories that should have been one.
+    pub fn capability_names(&self) -> Result<Vec<CapabilityName>, Vec<Problem>> {
+        let mut names = BTreeMap::new();
+        for layer in &self.layers {
+            for name in capability_file::names(layer)?.0 {
+                names.insert(name, ());
+            }
+        }
+        Ok(names.into_keys().collect())
+    }
+
+    /// The names of all roles.
+    pub fn role_names(&self) -> Result<Vec<RoleName>, Vec<Problem>> {
+        let mut names = BTreeMap::new();
+        for layer in &self.layers {
+            for name in role_file::names(layer)?.0 {
+                names.insert(name, ());
+            }
+        }
+        Ok(names.into_keys().collect())
+    }
+
+    /// The role that someone probably meant.
+    pub fn nearest_role(&self, text: &str) -> Option<String> {
+        let names = self.role_names().ok()?;
+        nearest(text, names.iter().map(RoleName::as_str)).map(str::to_owned)
+    }
+
+    /// The capability that someone probably meant.
+    pub fn nearest_capability(&self, text: &str) -> Option<String> {
+        let names = self.capability_names().ok()?;
+        let names: Vec<String> = names.iter().map(CapabilityName::to_string).collect();
+        nearest(text, names.iter().map(String::as_str)).map(str::to_owned)
+    }
+}

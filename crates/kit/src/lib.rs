@@ -1,0 +1,29 @@
+//! Reading what people write: capabilities, roles and tasks, from any tree.
+//!
+//! Pure over a [`Tree`]: the embedded kit is compiled in; directories and commits are trees that
+//! other crates bring. What is wrong comes back as [`bailiwick_model::Problem`]s with their place.
+//!
+//! ```text
+//!  repository kit ─┐
+//!  user kit ───────┼─▶ Kit ─▶ Role ──resolve──▶ ResolvedRole ─▶ Bound (role + capabilities + task)
+//!  embedded kit ───┘    │
+//!                       └─▶ lint, fork, role matrix
+//! ```
+
+pub mod bind;
+pub mod capability_file;
+pub mod embedded;
+pub mod fork;
+pub mod kit;
+pub mod lint;
+pub mod resolve;
+pub mod role_file;
+pub mod role_matrix;
+pub mod starter;
+pub mod task_text;
+pub mod tree;
+
+pub use bind::{Bound, bind};
+pub use kit::{FoundCapability, FoundRole, Kit, Layer, Layout, Origin};
+pub use resolve::{ResolvedRole, resolve};
+pub use tree::{Tree, TreeError};

@@ -1,0 +1,155 @@
+//! Everything that can be wrong with a kit and its tasks, found at once.
+
+mod text_leads;
+mod text_length;
+mod text_repeats;
+mod text_stands_alone;
+mod words;
+
+use std::collections::BTreeSet;
+
+use bailiwick_model::{CapabilityName, Problem, RoleName, Source};
+
+use crate::bind::{bind, capabilities};
+use crate::kit::{FoundCapability, Kit};
+use crate::resolve::resolve;
+use crate::{capability_file, role_file};
+
+/// What was looked at, and what is wrong.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// How many capabilities were read.
+    pub capabilities: usize,
+    /// How many roles were read.
+    pub roles: usize,
+    /// How many tasks were read.
+    pub tasks: usize,
+    /// What is wrong, by file and line.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads every layer of the kit and every task, and reports what is wrong.
+pub fn lint(kit: &Kit, tasks: &[Source]) -> Report {
+    let (capability_names, role_names, mut problems) = names(kit);
+    let mut found = Vec::new();
+    for name in &capability_names {
+        match kit.capability(name) {
+            Ok(Some(capability)) => found.push(capability),
+            Ok(None) => {}
+            Err(more) => problems.extend(more),
+        }
+    }
+    for capability in &found {
+        problems.extend(text_length::check(capability));
+        problems.extend(text_leads::check(capability));
+        problems.extend(text_stands_alone::check(capability));
+    }
+    let mut together = Vec::new();
+    for name in &role_names {
+        problems.extend(lint_role(kit, name, &capability_names, &mut together));
+    }
+    problems.extend(text_repeats::check(&found, &together));
+    for task in tasks {
+        match bind(kit, task) {
+            Ok(bound) => problems.extend(bound.warnings),
+            Err(more) => problems.extend(more),
+        }
+    }
+    sort(&mut problems);
+    Report {
+        capabilities: capability_names.len(),
+        roles: role_names.len(),
+        tasks: tasks.len(),
+        problems,
+    }
+}
+
+fn names(kit: &Kit) -> (BTreeSet<CapabilityName>, BTreeSet<RoleName>, Vec<Problem>) {
+    let (mut capabilities, mut roles, mut problems) =
+        (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    for layer in kit.layers() {
+        match capability_file::names(layer) {
+            Ok((names, more)) => {
+                capabilities.extend(names);
+                problems.extend(more);
+            }
+            Err(more) => problems.extend(more),
+        }
+        match role_file::names(layer) {
+            Ok((names, more)) => {
+                roles.extend(names);
+                problems.extend(more);
+            }
+            Err(more) => problems.extend(more),
+        }
+    }
+    (capabilities, roles, problems)
+}
+
+fn lint_role(
+    kit: &Kit,
+    name: &RoleName,
+    known: &BTreeSet<CapabilityName>,
+    together: &mut Vec<Vec<CapabilityName>>,
+) -> Vec<Problem> {
+    let file = match kit.role(name) {
+        Ok(Some(file)) => file,
+        Ok(None) => return Vec::new(),
+        Err(problems) => return problems,
+    };
+    let role = match resolve(kit, name, file.source.at(file.declared.role.name.span())) {
+        Ok(role) => role,
+        Err(problems) => return problems,
+    };
+    let mut problems = role.warnings.clone();
+    problems.extend(capabilities(kit, &role).err().unwrap_or_default());
+    let relaxed = file.declared.capabilities.relaxes.iter();
+    for entry in relaxed.filter(|entry| entry.get_ref().renamed_to().is_none()) {
+        let capability = entry.get_ref();
+        if !known.contains(capability) {
+            let near = kit.nearest_capability(&capability.to_string());
+            let message = format!("there is no capability `{capability}` to relax");
+            problems.push(
+                Problem::error("unknown-capability", file.source.at(entry.span()), message)
+                    .maybe_help(near.map(|near| format!("did you mean `{near}`?"))),
+            );
+        }
+    }
+    let place = || file.source.at(file.declared.role.name.span());
+    if role.tools.is_empty() && role.spawnable {
+        let message = format!("role `{name}` allows no tool, so its agent can do nothing");
+        problems.push(
+            Problem::warning("no-tools", place(), message).help("name tools under [tools] allowed"),
+        );
+    }
+    if role.description.trim().is_empty() {
+        let message = format!("role `{name}` has no description");
+        problems.push(Problem::warning("no-description", place(), message));
+    }
+    together.push(role.capabilities);
+    problems
+}
+
+/// By file and line; the same thing said twice is said once.
+fn sort(problems: &mut Vec<Problem>) {
+    let key = |problem: &Problem| {
+        let start = problem.place.span.as_ref().map_or(0, |span| span.start);
+        (
+            problem.place.source.file.clone(),
+            start,
+            problem.code,
+            problem.message.clone(),
+        )
+    };
+    problems.sort_by_key(key);
+    problems.dedup();
+}
+
+/// Whether one of the two was made by `fork` from the other.
+fn is_fork_of(one: &FoundCapability, other: &FoundCapability) -> bool {
+    let from = |child: &FoundCapability, parent: &FoundCapability| {
+        let lineage = child.declared.lineage.as_ref();
+        lineage.and_then(|lineage| lineage.fork_from.as_ref()) == Some(parent.declared.name())
+    };
+    from(one, other) || from(other, one)
+}

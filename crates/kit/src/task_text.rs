@@ -1,0 +1,51 @@
+//! The text of a task as `spawn` keeps it.
+
+use bailiwick_model::{AgentId, Problem, Source, Task};
+use toml_edit::{DocumentMut, value};
+
+/// The task's text with its agent id set; comments and order stay.
+pub fn with_agent_id(source: &Source, id: &AgentId) -> Result<String, Problem> {
+    let text = Task::normalised_text(source);
+    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+        let place = error
+            .span()
+            .map_or_else(|| source.whole(), |span| source.at(span));
+        Problem::error("bad-toml", place, error.message().to_owned())
+    })?;
+    if let Some(task) = document
+        .get_mut("task")
+        .and_then(|task| task.as_table_like_mut())
+    {
+        let kept = task.get("agent-id").and_then(|item| item.as_str()) == Some(id.as_str());
+        if !kept {
+            task.insert("agent-id", value(id.as_str()));
+        }
+    }
+    Ok(document.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_is_set_and_everything_else_stays() {
+        let text =
+            "# why\n[task]\nrole = \"x\" # r\nparent-agent = null\n\n[body]\ntext = \"go\"\n";
+        let id = AgentId::parse("ag-1").unwrap();
+        let kept = with_agent_id(&Source::new("t", text), &id).unwrap();
+        assert!(
+            kept.starts_with("# why\n[task]\nrole = \"x\" # r\n"),
+            "{kept}"
+        );
+        let task = Task::parse(&Source::new("t", kept.as_str())).unwrap();
+        assert_eq!(
+            (task.task.agent_id.as_ref(), task.body.text.as_str()),
+            (Some(&id), "go")
+        );
+        assert_eq!(
+            with_agent_id(&Source::new("t", kept.as_str()), &id).unwrap(),
+            kept
+        );
+    }
+}

@@ -1,0 +1,33 @@
+//! The words of Bailiwick, one meaning each: types, parsing, validation.
+//!
+//! Pure: nothing here reads a file, a clock, the environment or the network.
+//!
+//! ```text
+//!  Capability ──named by──▶ CapabilityName      one limit or duty: text, gate, check
+//!  Role       ──named by──▶ RoleName            an ordered set of capabilities, with tools
+//!  Task       ──asks for──▶ Role                what one agent is to do
+//!  Run        ──made of───▶ Task + Role         one piece of delegated work, in the ledger
+//!  Dna        ──identifies▶ Role + capabilities + scope + body
+//!  Problem    ──points at─▶ Source              what is wrong in a file that a person wrote
+//! ```
+
+pub mod capability;
+pub mod digest;
+pub mod dna;
+pub mod module;
+pub mod name;
+pub mod nearest;
+pub mod problem;
+pub mod role;
+pub mod run;
+pub mod task;
+pub mod toml_file;
+
+pub use capability::Capability;
+pub use digest::Sha256Hex;
+pub use dna::Dna;
+pub use name::{AgentId, CapabilityName, Category, NameError, ParameterName, RoleName};
+pub use problem::{Place, Problem, Severity, Source};
+pub use role::Role;
+pub use run::{Run, RunStatus};
+pub use task::Task;

@@ -1,0 +1,140 @@
+//! A role's file: an ordered set of capabilities, with tools and escalation.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_spanned::Spanned;
+
+use crate::name::{CapabilityName, RoleName};
+
+/// A role as its file declares it, before `extends` is followed.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "role")]
+pub struct Role {
+    /// What it is called and how it is started.
+    pub role: Header,
+    /// The capabilities that bind it.
+    #[serde(default)]
+    pub capabilities: Capabilities,
+    /// The tools it may use; taken from the parent role if left out.
+    #[serde(default)]
+    pub tools: Option<Tools>,
+    /// What the agent does when a limit stops it; taken from the parent role if left out.
+    #[serde(default)]
+    pub escalation: Option<Escalation>,
+}
+
+/// `[role]`
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Header {
+    /// The stem of the file.
+    #[schemars(with = "RoleName")]
+    pub name: Spanned<RoleName>,
+    /// A name for people.
+    #[serde(default)]
+    pub display_name: Option<String>,
+    /// One sentence.
+    #[serde(default)]
+    pub description: String,
+    /// Whether an agent may be started in it.
+    #[serde(default = "yes")]
+    pub spawnable: bool,
+    /// What Claude Code's Agent tool is given as `subagent_type`.
+    #[serde(default)]
+    pub claude_subagent_type: Option<String>,
+    /// Whether Claude Code's Agent tool is asked for a worktree.
+    #[serde(default)]
+    pub isolation: Option<Isolation>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Whether Claude Code's Agent tool is asked for a worktree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// A worktree of its own.
+    Worktree,
+    /// None.
+    None,
+}
+
+/// `[capabilities]`
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Capabilities {
+    /// The role whose capabilities come first.
+    #[schemars(with = "Option<RoleName>")]
+    pub extends: Option<Spanned<RoleName>>,
+    /// In this order, behind those of the parent.
+    #[schemars(with = "Vec<CapabilityName>")]
+    pub required: Vec<Spanned<CapabilityName>>,
+    /// Dropped from what was gathered.
+    #[schemars(with = "Vec<CapabilityName>")]
+    pub relaxes: Vec<Spanned<CapabilityName>>,
+}
+
+/// `[tools]`
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Tools {
+    /// Tools by name, `*` and `?` match; anything else is denied.
+    #[schemars(with = "Vec<String>")]
+    pub allowed: Vec<Spanned<String>>,
+    /// Regular expressions; when there are any, a shell command must match one.
+    #[schemars(with = "Vec<String>")]
+    pub bash_patterns_allowed: Vec<Spanned<String>>,
+}
+
+/// `[escalation]`
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Escalation {
+    /// What the agent does when a limit stops it.
+    pub policy: EscalationPolicy,
+}
+
+/// What the agent does when a limit stops it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EscalationPolicy {
+    /// It says so in its return.
+    #[default]
+    AskViaReturn,
+    /// It goes on with what it can, and the orchestrator is notified at once.
+    OrchestratorNotify,
+    /// Its run ends at the first denial.
+    FailFast,
+}
+
+impl EscalationPolicy {
+    /// The word in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AskViaReturn => "ask-via-return",
+            Self::OrchestratorNotify => "orchestrator-notify",
+            Self::FailFast => "fail-fast",
+        }
+    }
+
+    /// What the agent is told.
+    pub fn instruction(self) -> &'static str {
+        match self {
+            Self::AskViaReturn => {
+                "do not work around it. Finish what you can, then say in your return what you \
+                 were denied and what you would need."
+            }
+            Self::OrchestratorNotify => {
+                "do not work around it. The orchestrator is notified at once; go on with the \
+                 parts that the limit does not touch, and repeat the denial in your return."
+            }
+            Self::FailFast => {
+                "your run ends at that moment. Do not try a call that you expect to be denied; \
+                 return early and say why."
+            }
+        }
+    }
+}

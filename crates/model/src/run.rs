@@ -1,0 +1,225 @@
+//! A run: one piece of delegated work, as the ledger keeps it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::name::AgentId;
+use crate::nearest::nearest;
+
+/// A row of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Run {
+    /// The agent's id.
+    pub id: AgentId,
+    /// The branch it works on.
+    pub branch: String,
+    /// The agent or branch that it was started from.
+    pub parent_branch: Option<String>,
+    /// The digest of its task.toml.
+    pub spec_sha: String,
+    /// How it stands.
+    pub status: RunStatus,
+    /// When it was started, in seconds since 1970.
+    pub started_ts: i64,
+    /// When it ended.
+    pub finished_ts: Option<i64>,
+    /// What it said when it ended, or why it failed.
+    pub summary: Option<String>,
+    /// Where its worktree is.
+    pub worktree_path: Option<String>,
+    /// Its identity.
+    pub dna: Option<String>,
+    /// Who asked for it.
+    pub creator_id: Option<String>,
+    /// The identity that it was forked from.
+    pub fork_parent_id: Option<String>,
+    /// What it cost, in hundredths of a United States dollar.
+    pub cost_cents: i64,
+    /// Who was paid.
+    pub provider: String,
+    /// For which model.
+    pub model: String,
+    /// Whether it was made by `spawn` and that was cut short.
+    pub half_spawned: bool,
+}
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// The agent is at work, or may start.
+    Running,
+    /// It returned.
+    Done,
+    /// It failed.
+    Failed,
+    /// Its work has landed.
+    Merged,
+    /// Its work was turned down.
+    Rejected,
+}
+
+impl RunStatus {
+    /// Every status.
+    pub const ALL: [Self; 5] = [
+        Self::Running,
+        Self::Done,
+        Self::Failed,
+        Self::Merged,
+        Self::Rejected,
+    ];
+
+    /// The word in the ledger.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Merged => "merged",
+            Self::Rejected => "rejected",
+        }
+    }
+
+    /// What may come next.
+    ///
+    /// ```text
+    /// running ─┬▶ done ─┬▶ merged
+    ///          │        ▼
+    ///          ├─────▶ rejected
+    ///          │        ▲
+    ///          └▶ failed┘
+    /// ```
+    pub fn next(self) -> &'static [Self] {
+        match self {
+            Self::Running => &[Self::Done, Self::Failed, Self::Rejected],
+            Self::Done => &[Self::Merged, Self::Rejected],
+            Self::Failed => &[Self::Rejected],
+            Self::Merged | Self::Rejected => &[],
+        }
+    }
+
+    /// Whether `next` may follow.
+    pub fn may_become(self, next: Self) -> Result<(), IllegalTransition> {
+        if self.next().contains(&next) {
+            Ok(())
+        } else {
+            Err(IllegalTransition {
+                from: self,
+                to: next,
+            })
+        }
+    }
+
+    /// The statuses from which `self` may be reached.
+    pub fn reached_from(self) -> impl Iterator<Item = Self> {
+        Self::ALL
+            .into_iter()
+            .filter(move |status| status.next().contains(&self))
+    }
+}
+
+/// A status that may not follow another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub struct IllegalTransition {
+    /// What it is.
+    pub from: RunStatus,
+    /// What it was to become.
+    pub to: RunStatus,
+}
+
+impl fmt::Display for IllegalTransition {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let next: Vec<&str> = self
+            .from
+            .next()
+            .iter()
+            .map(|status| status.as_str())
+            .collect();
+        let Self { from, to } = self;
+        if next.is_empty() {
+            write!(
+                out,
+                "it is {from}, and that is final: it cannot become {to}"
+            )
+        } else {
+            write!(
+                out,
+                "it is {from} and cannot become {to}; it may become {}",
+                next.join(", ")
+            )
+        }
+    }
+}
+
+/// A word that names no status.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{text}` is not a status: use one of running, done, failed, merged, rejected{}", near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+pub struct UnknownStatus {
+    text: String,
+    near: Option<&'static str>,
+}
+
+impl FromStr for RunStatus {
+    type Err = UnknownStatus;
+
+    fn from_str(text: &str) -> Result<Self, UnknownStatus> {
+        Self::ALL
+            .into_iter()
+            .find(|status| status.as_str() == text)
+            .ok_or_else(|| UnknownStatus {
+                text: text.to_owned(),
+                near: nearest(text, Self::ALL.map(Self::as_str)),
+            })
+    }
+}
+
+impl fmt::Display for RunStatus {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RunStatus::{self, Done, Failed, Merged, Rejected, Running};
+
+    #[test]
+    fn only_the_drawn_arrows_are_legal() {
+        let legal = [
+            (Running, Done),
+            (Running, Failed),
+            (Running, Rejected),
+            (Done, Merged),
+            (Done, Rejected),
+            (Failed, Rejected),
+        ];
+        for from in RunStatus::ALL {
+            for to in RunStatus::ALL {
+                assert_eq!(
+                    from.may_become(to).is_ok(),
+                    legal.contains(&(from, to)),
+                    "{from}→{to}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_refused_transition_says_what_may_follow() {
+        let refused = Done.may_become(Running).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "it is done and cannot become running; it may become merged, rejected"
+        );
+        assert!(
+            Merged
+                .may_become(Done)
+                .unwrap_err()
+                .to_string()
+                .contains("final")
+        );
+    }
+}

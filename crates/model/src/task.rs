@@ -1,0 +1,484 @@
+//! `task.toml`: what one agent is to do.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use serde_spanned::Spanned;
+
+use crate::name::{AgentId, ParameterName, RoleName};
+use crate::problem::{Problem, Source};
+use crate::toml_file;
+
+/// A task as its file declares it.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "task.toml")]
+pub struct Task {
+    /// Who does it.
+    pub task: Header,
+    /// Which files it is about.
+    #[serde(default)]
+    pub scope: Scope,
+    /// What must hold when it is done.
+    #[serde(default)]
+    pub verification: Verification,
+    /// What it must return.
+    #[serde(default)]
+    pub output: Output,
+    /// The agent program that does it.
+    #[serde(default)]
+    pub agent: Agent,
+    /// What it may spend.
+    #[serde(default)]
+    pub budget: Budget,
+    /// How its worktree is made ready.
+    #[serde(default)]
+    pub workspace: Workspace,
+    /// Parameters of capabilities of your own, by name.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<ParameterName, serde_json::Value>")]
+    pub parameters: BTreeMap<Spanned<ParameterName>, toml::Value>,
+    /// What it is to do.
+    #[serde(default)]
+    pub body: Body,
+}
+
+/// `[task]`
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Header {
+    /// The role that binds the agent.
+    #[schemars(with = "RoleName")]
+    pub role: Spanned<RoleName>,
+    /// The agent's id; made when left out or empty.
+    #[serde(default, deserialize_with = "empty_as_none")]
+    #[schemars(with = "Option<String>")]
+    pub agent_id: Option<AgentId>,
+    /// The agent that asked for this one; none when left out, empty or `null`.
+    #[serde(default, deserialize_with = "empty_as_none")]
+    #[schemars(with = "Option<String>")]
+    pub parent_agent: Option<AgentId>,
+    /// Another `subagent_type` for Claude Code's Agent tool than the role's.
+    #[serde(default)]
+    pub claude_subagent_type: Option<String>,
+}
+
+fn empty_as_none<'de, D: Deserializer<'de>>(input: D) -> Result<Option<AgentId>, D::Error> {
+    let text = String::deserialize(input)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    AgentId::parse(&text)
+        .map(Some)
+        .map_err(serde::de::Error::custom)
+}
+
+/// `[scope]`: globs with the meaning they have in .gitignore, from the repository's root.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Scope {
+    /// What the agent may write; nothing when left out.
+    #[schemars(with = "Vec<String>")]
+    pub files_whitelist: List<PathPattern>,
+    /// What it may not write, though the whitelist has it.
+    #[schemars(with = "Vec<String>")]
+    pub files_denylist: List<PathPattern>,
+}
+
+/// `[verification]`
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Verification {
+    /// The crates that `cargo check` must pass for; the whole workspace when empty.
+    #[schemars(with = "Vec<String>")]
+    pub cargo_check_crates: List<String>,
+    /// The crates whose tests must pass.
+    #[schemars(with = "Vec<String>")]
+    pub cargo_test_crates: List<String>,
+    /// How many tests must have run and passed, at the least.
+    #[schemars(with = "Option<u32>")]
+    pub test_count_min: Option<Spanned<u32>>,
+    /// Shell commands that must exit 0 in the root of the tree that is checked.
+    #[schemars(with = "Vec<String>")]
+    pub commands: List<ShellCommand>,
+    /// Lets the task change dependencies.
+    #[schemars(with = "Option<bool>")]
+    pub allow_dependency_changes: Option<Spanned<bool>>,
+    /// How many files it may delete.
+    #[schemars(with = "Option<u32>")]
+    pub max_deleted_files: Option<Spanned<u32>>,
+    /// How long a file may be that the agent wrote, in lines.
+    #[schemars(with = "Option<u32>")]
+    pub max_file_lines: Option<Spanned<u32>>,
+    /// How long a function may be that the agent wrote, in lines.
+    #[schemars(with = "Option<u32>")]
+    pub max_function_lines: Option<Spanned<u32>>,
+    /// How many parameters a function may have that the agent wrote.
+    #[schemars(with = "Option<u32>")]
+    pub max_parameters: Option<Spanned<u32>>,
+}
+
+/// `[output]`
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Output {
+    /// The fields that the agent's report must have.
+    #[schemars(with = "Vec<String>")]
+    pub report_fields_required: List<String>,
+}
+
+/// `[agent]`: the agent program.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Agent {
+    /// Which one, for example `claude-code`, `codex`, `gemini`, `opencode`.
+    pub cli: Option<String>,
+    /// Which model.
+    pub model: Option<String>,
+    /// How hard it thinks, in the program's own words.
+    pub effort: Option<String>,
+}
+
+/// `[budget]`: what the agent and all that it starts may spend.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Budget {
+    /// Tokens, in and out.
+    #[schemars(with = "Option<u64>", range(min = 1))]
+    #[serde(deserialize_with = "some_positive")]
+    pub tokens: Option<u64>,
+    /// Money, in United States dollars.
+    #[schemars(with = "Option<f64>", range(min = 0.000_001))]
+    #[serde(deserialize_with = "some_amount")]
+    pub usd: Option<f64>,
+    /// Answers of the model.
+    #[schemars(with = "Option<u64>", range(min = 1))]
+    #[serde(deserialize_with = "some_positive")]
+    pub turns: Option<u64>,
+    /// Minutes on the clock.
+    #[schemars(with = "Option<u64>", range(min = 1))]
+    #[serde(deserialize_with = "some_positive")]
+    pub minutes: Option<u64>,
+    /// Tool calls.
+    #[schemars(with = "Option<u64>", range(min = 1))]
+    #[serde(deserialize_with = "some_positive")]
+    pub tool_calls: Option<u64>,
+}
+
+fn some_positive<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {
+    match u64::deserialize(input)? {
+        0 => Err(serde::de::Error::custom(
+            "a budget of 0 lets nothing start; leave the key out",
+        )),
+        limit => Ok(Some(limit)),
+    }
+}
+
+fn some_amount<'de, D: Deserializer<'de>>(input: D) -> Result<Option<f64>, D::Error> {
+    let amount = f64::deserialize(input)?;
+    if amount.is_finite() && amount > 0.0 {
+        Ok(Some(amount))
+    } else {
+        Err(serde::de::Error::custom(
+            "a budget must be more than 0; leave the key out",
+        ))
+    }
+}
+
+/// `[workspace]`: how the worktree is made ready before the agent starts.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Workspace {
+    /// Files and directories that git does not track, copied from the checkout into the worktree.
+    #[schemars(with = "Vec<String>")]
+    pub copy: List<RelativePath>,
+    /// Shell commands that run in the worktree once it is made.
+    #[schemars(with = "Vec<String>")]
+    pub setup: List<ShellCommand>,
+    /// Shell commands that fetch dependencies before checks run without a network.
+    #[schemars(with = "Vec<String>")]
+    pub prefetch: List<ShellCommand>,
+}
+
+/// `[body]`
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Body {
+    /// The instructions, behind everything that the role says.
+    pub text: String,
+}
+
+/// A list that remembers where it stands in the file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(transparent)]
+pub struct List<T>(Spanned<Vec<T>>);
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self(Spanned::new(0..0, Vec::new()))
+    }
+}
+
+impl<T> List<T> {
+    /// The entries.
+    pub fn get(&self) -> &[T] {
+        self.0.get_ref()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.get().is_empty()
+    }
+
+    fn set(&self) -> Option<Range<usize>> {
+        (!self.is_empty()).then(|| self.0.span())
+    }
+}
+
+macro_rules! checked_entry {
+    ($(#[$doc:meta])* $name:ident, $check:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+        #[serde(try_from = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// As it is written.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<Self, String> {
+                let check: fn(&str) -> Result<(), &'static str> = $check;
+                match check(&text) {
+                    Ok(()) => Ok(Self(text)),
+                    Err(why) => Err(format!("`{text}` {why}")),
+                }
+            }
+        }
+    };
+}
+
+checked_entry!(
+    /// A glob with the meaning it has in .gitignore.
+    PathPattern,
+    |text| {
+        if text.trim().is_empty() {
+            Err("is an empty pattern, which would match nothing")
+        } else if text.starts_with('!') {
+            Err("begins with `!`: a pattern cannot be negated; use files-denylist")
+        } else if text.contains(['\0', '\n', '\r']) {
+            Err("has a character that no path has")
+        } else if text.split('/').any(|part| part == "..") {
+            Err("has `..` in it: a pattern cannot leave the repository")
+        } else {
+            Ok(())
+        }
+    }
+);
+
+checked_entry!(
+    /// A path inside the repository.
+    RelativePath,
+    |text| {
+        if text.trim().is_empty() || text.starts_with('/') {
+            Err("is not a path relative to the repository's root")
+        } else if text.contains('\0') || text.split('/').any(|part| part == ".." || part == ".git") {
+            Err("has `..` or `.git` in it: it cannot leave the repository")
+        } else {
+            Ok(())
+        }
+    }
+);
+
+checked_entry!(
+    /// A command line for `/bin/sh -c`.
+    ShellCommand,
+    |text| {
+        if text.trim().is_empty() {
+            Err("is empty: it would check nothing")
+        } else if text.contains('\0') {
+            Err("has a NUL in it")
+        } else {
+            Ok(())
+        }
+    }
+);
+
+impl Task {
+    /// Reads a task. The seed's literal `parent-agent = null` is no TOML, yet taken as "none".
+    pub fn parse(source: &Source) -> Result<Self, Problem> {
+        match toml_file::parse(source) {
+            Err(problem) => match null_parent_as_empty(source, &problem) {
+                Some(mended) => toml_file::parse(&mended).map_err(|later| Problem {
+                    place: later.place.clone(),
+                    ..later
+                }),
+                None => Err(problem),
+            },
+            read => read,
+        }
+    }
+
+    /// The text with a literal `parent-agent = null` made TOML; unchanged where there is none.
+    pub fn normalised_text(source: &Source) -> String {
+        let problem = toml_file::parse::<toml::Table>(source).err();
+        problem
+            .and_then(|problem| null_parent_as_empty(source, &problem))
+            .map_or_else(|| source.text.to_string(), |mended| mended.text.to_string())
+    }
+
+    /// The parameters that it sets, each with its place in the file.
+    pub fn parameters_set(&self) -> Vec<(String, Range<usize>)> {
+        let Verification {
+            cargo_check_crates,
+            cargo_test_crates,
+            test_count_min,
+            commands,
+            allow_dependency_changes,
+            max_deleted_files,
+            max_file_lines,
+            max_function_lines,
+            max_parameters,
+        } = &self.verification;
+        let number = |value: &Option<Spanned<u32>>| value.as_ref().map(Spanned::span);
+        let built_in = [
+            ("files-whitelist", self.scope.files_whitelist.set()),
+            ("files-denylist", self.scope.files_denylist.set()),
+            ("cargo-check-crates", cargo_check_crates.set()),
+            ("cargo-test-crates", cargo_test_crates.set()),
+            ("test-count-min", number(test_count_min)),
+            ("commands", commands.set()),
+            (
+                "allow-dependency-changes",
+                allow_dependency_changes.as_ref().map(Spanned::span),
+            ),
+            ("max-deleted-files", number(max_deleted_files)),
+            ("max-file-lines", number(max_file_lines)),
+            ("max-function-lines", number(max_function_lines)),
+            ("max-parameters", number(max_parameters)),
+            (
+                "report-fields-required",
+                self.output.report_fields_required.set(),
+            ),
+        ];
+        let built_in = built_in
+            .into_iter()
+            .filter_map(|(name, span)| Some((name.to_owned(), span?)));
+        let own = self
+            .parameters
+            .keys()
+            .map(|name| (name.get_ref().to_string(), name.span()));
+        built_in.chain(own).collect()
+    }
+}
+
+/// Replaces the `null` at which the TOML parser stopped by an empty string of the same width, so
+/// that every other place in the file keeps its line and column.
+fn null_parent_as_empty(source: &Source, problem: &Problem) -> Option<Source> {
+    let start = problem.place.span.as_ref()?.start;
+    let (before, after) = (source.text.get(..start)?, source.text.get(start..)?);
+    let line = before.rsplit('\n').next()?;
+    let key = line.trim().strip_suffix('=')?.trim();
+    let rest = after.strip_prefix("null")?;
+    let ends = rest.lines().next().unwrap_or_default().trim_start();
+    let whole = key == "parent-agent" && (ends.is_empty() || ends.starts_with('#'));
+    whole.then(|| Source::new(source.file.clone(), format!("{before}\"\"  {rest}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Task, Problem> {
+        Task::parse(&Source::new("task.toml", text))
+    }
+
+    #[test]
+    fn null_empty_and_absent_parents_all_mean_none() {
+        for parent in [
+            "parent-agent = null",
+            "parent-agent = null  # none",
+            "parent-agent = \"\"",
+            "",
+        ] {
+            let task = read(&format!(
+                "[task]\nrole = \"x\"\n{parent}\n[body]\ntext = \"go\"\n"
+            ));
+            assert_eq!(task.unwrap().task.parent_agent, None, "{parent}");
+        }
+        let some = read("[task]\nrole = \"x\"\nparent-agent = \"ag-1\"\n").unwrap();
+        assert_eq!(some.task.parent_agent.unwrap().as_str(), "ag-1");
+    }
+
+    #[test]
+    fn null_elsewhere_is_an_error_and_in_a_body_it_is_text() {
+        assert!(read("[task]\nrole = null\n").is_err());
+        assert!(read("[task]\nrole = \"x\"\nparent-agent = nullify\n").is_err());
+        let text = "[task]\nrole = \"x\"\n[body]\ntext = \"\"\"\nparent-agent = null\n\"\"\"\n";
+        assert_eq!(read(text).unwrap().body.text, "parent-agent = null\n");
+    }
+
+    #[test]
+    fn a_mended_null_moves_no_other_line() {
+        let text = "[task]\nrole = \"x\"\nparent-agent = null\nrolle = \"y\"\n";
+        let problem = read(text).unwrap_err();
+        assert_eq!(
+            (problem.code, problem.place.to_string().as_str()),
+            ("unknown-key", "task.toml:4:1")
+        );
+        assert!(Task::normalised_text(&Source::new("t", text)).contains("parent-agent = \"\""));
+    }
+
+    #[test]
+    fn the_typo_that_once_allowed_everything_is_an_error() {
+        let text = "[task]\nrole = \"x\"\n[scope]\nfiles_whitelist = [\"a/**\"]\n";
+        let problem = read(text).unwrap_err();
+        assert_eq!(problem.place.to_string(), "task.toml:4:1");
+        assert!(problem.help.unwrap().contains("`files-whitelist`"));
+    }
+
+    #[test]
+    fn patterns_stay_inside_the_repository() {
+        for bad in ["", "../x", "a/../../b", "!a", "a\\nb"] {
+            let text = format!("[task]\nrole = \"x\"\n[scope]\nfiles-whitelist = [\"{bad}\"]\n");
+            assert!(read(&text).is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn only_what_is_set_counts_as_a_parameter() {
+        let text = "[task]\nrole = \"x\"\n[verification]\ncargo-test-crates = []\ntest-count-min = 3\n\
+                    [parameters]\nhouse-style = \"tabs\"\n";
+        let names: Vec<String> = read(text)
+            .unwrap()
+            .parameters_set()
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(names, ["test-count-min", "house-style"]);
+    }
+
+    #[test]
+    fn a_budget_of_nothing_is_refused() {
+        for bad in [
+            "tokens = 0",
+            "usd = 0.0",
+            "usd = nan",
+            "usd = -1.0",
+            "turns = -1",
+        ] {
+            assert!(
+                read(&format!("[task]\nrole = \"x\"\n[budget]\n{bad}\n")).is_err(),
+                "{bad}"
+            );
+        }
+        assert!(read("[task]\nrole = \"x\"\n[budget]\nusd = 2.5\nturns = 9\n").is_ok());
+    }
+}
