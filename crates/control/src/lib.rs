@@ -1,1 +1,12 @@
-//! x
+//! What next? Briefs and plans, worked out purely; ports; the executor that carries plans out.
+//!
+//! No I/O of its own: trees, time, random numbers and facts come in as arguments, and steps go
+//! out through the [`ports`].
+
+pub mod brief;
+pub mod executor;
+pub mod ports;
+pub mod prepare;
+pub mod spawn;
+
+pub use prepare::AgentInvocation;

@@ -75,13 +75,24 @@ pub enum Oddity {
     },
 }
 
+/// What `extends`, `required` and `relaxes` come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flat {
+    /// The capabilities, in order.
+    pub capabilities: Vec<CapabilityName>,
+    /// What is odd about them.
+    pub oddities: Vec<Oddity>,
+    /// The role itself and those that it extends, nearest first.
+    pub chain: Vec<RoleName>,
+}
+
 /// The flat, ordered capabilities of `name`, and what is odd about them.
 ///
 /// Parent first, own `required` behind it without repeats, then `relaxes` dropped.
 pub fn flatten<E>(
     name: &RoleName,
     mut lookup: impl FnMut(&RoleName) -> Result<Capabilities, E>,
-) -> Result<(Vec<CapabilityName>, Vec<Oddity>, Vec<RoleName>), ExpressionError<E>> {
+) -> Result<Flat, ExpressionError<E>> {
     let mut chain: Vec<(RoleName, Capabilities)> = Vec::new();
     let mut next = Some(name.clone());
     while let Some(role) = next {
@@ -144,11 +155,8 @@ pub fn flatten<E>(
         }
         flat.retain(|capability| !relaxed.contains(capability));
     }
-    Ok((
-        flat,
-        oddities,
-        chain.into_iter().map(|(role, _)| role).collect(),
-    ))
+    let chain = chain.into_iter().map(|(role, _)| role).collect();
+    Ok(Flat { capabilities: flat, oddities, chain })
 }
 
 /// Resolves the role `name`; `asked_in` is where it was asked for.
@@ -170,7 +178,11 @@ pub fn resolve(
         found.push(file);
         Ok(capabilities)
     });
-    let (capabilities, oddities, chain) = flat.map_err(|error| explain(error, &found))?;
+    let Flat {
+        capabilities,
+        oddities,
+        chain,
+    } = flat.map_err(|error| explain(error, &found))?;
     let warnings = oddities.iter().map(|oddity| warn(oddity, &found)).collect();
     let Some(own) = found.first() else {
         return Err(Vec::new());

@@ -66,7 +66,7 @@ impl Language {
             Some(ending) => names.iter().any(|name| name.ends_with(ending)),
             None => names.iter().any(|name| name == marker),
         };
-        let fits = |language: &Self| language.facts().markers.iter().any(|marker| has(&marker));
+        let fits = |language: &Self| language.facts().markers.iter().any(has);
         Self::ALL.into_iter().find(fits).unwrap_or(Self::Other)
     }
 

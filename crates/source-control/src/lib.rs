@@ -1,1 +1,7 @@
-//! x
+//! Git and, later, forges: repositories, trees of commits and directories, workspaces.
+
+pub mod directory;
+pub mod git;
+
+pub use directory::DirectoryTree;
+pub use git::{CommitTree, Git, GitError, Repository, WorktreeWorkspaces};

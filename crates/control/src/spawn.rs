@@ -1,0 +1,181 @@
+//! Spawning an agent: what must be done, worked out from what there is.
+//!
+//! Every step can be killed half-way and repeated: a second `spawn` of the same id and task takes
+//! up where the first was cut off.
+
+use bailiwick_kit::{Bound, task_text};
+use bailiwick_model::{AgentId, Problem, Run};
+use thiserror::Error;
+
+use crate::brief;
+use crate::ports::{NewRun, Preparation, SeenWorkspace, TaskDirectory, spec_sha};
+use crate::prepare::dna;
+
+/// All that a spawn needs to know.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The agent's id.
+    pub id: AgentId,
+    /// The run, as the ledger will have it.
+    pub run: NewRun,
+    /// The task and the prompt.
+    pub files: TaskDirectory,
+    /// The commit that the agent starts from.
+    pub base: String,
+    /// How its worktree is made ready.
+    pub preparation: Preparation,
+}
+
+impl Request {
+    /// The request for a bound task.
+    pub fn new(
+        bound: &Bound,
+        id: AgentId,
+        base: String,
+        worktree: String,
+        creator: Option<String>,
+        nonce: u16,
+    ) -> Result<Self, Problem> {
+        let prompt = brief::compose(bound)?;
+        let task = task_text::with_agent_id(&bound.source, &id)?;
+        let parent = bound
+            .task
+            .task
+            .parent_agent
+            .as_ref()
+            .map(AgentId::to_string);
+        let run = NewRun {
+            id: id.clone(),
+            branch: id.branch(),
+            parent: parent.clone(),
+            spec_sha: spec_sha(&task).to_string(),
+            worktree: Some(worktree),
+            dna: Some(dna(bound, nonce).to_string()),
+            creator: parent.or(creator),
+            fork_parent: None,
+            half_spawned: true,
+        };
+        let workspace = &bound.task.workspace;
+        let preparation = Preparation {
+            copy: workspace
+                .copy
+                .get()
+                .iter()
+                .map(|path| path.as_str().to_owned())
+                .collect(),
+            setup: workspace
+                .setup
+                .get()
+                .iter()
+                .map(|line| line.as_str().to_owned())
+                .collect(),
+        };
+        Ok(Self {
+            id,
+            run,
+            files: TaskDirectory { task, prompt },
+            base,
+            preparation,
+        })
+    }
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Put the run into the ledger.
+    RecordRun,
+    /// Write `tasks/<id>/`.
+    WriteTask,
+    /// Make the branch and the worktree.
+    AddWorktree,
+    /// Copy files and run the setup.
+    MakeReady,
+    /// Note that all of it is done.
+    FinishSpawn,
+}
+
+/// Why an agent is not spawned.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// The id is in the ledger.
+    #[error("there is a run `{id}` already ({status}); choose another agent-id or leave it out")]
+    IdTaken {
+        /// The id.
+        id: AgentId,
+        /// How that run stands.
+        status: bailiwick_model::RunStatus,
+    },
+    /// The id was half spawned with another task.
+    #[error(
+        "`{id}` was half spawned with another task; spawn that one again, or choose another agent-id"
+    )]
+    OtherTask {
+        /// The id.
+        id: AgentId,
+    },
+    /// The task directory is there, but no run.
+    #[error("tasks/{id}/ exists, though the ledger has no run `{id}`; choose another agent-id")]
+    TaskDirectoryTaken {
+        /// The id.
+        id: AgentId,
+    },
+    /// The branch is there, but no run.
+    #[error(
+        "the branch {branch} exists, though the ledger has no run for it; choose another agent-id"
+    )]
+    BranchTaken {
+        /// The branch.
+        branch: String,
+    },
+    /// Something is in the way of the worktree.
+    #[error("{path} is in the way of the worktree")]
+    WorktreeTaken {
+        /// The path.
+        path: String,
+    },
+}
+
+/// The steps that are left.
+pub fn plan(
+    request: &Request,
+    recorded: Option<&Run>,
+    seen: &SeenWorkspace,
+) -> Result<Vec<Step>, Refusal> {
+    let id = &request.id;
+    if seen.obstacle {
+        let path = request.run.worktree.clone().unwrap_or_default();
+        return Err(Refusal::WorktreeTaken { path });
+    }
+    match recorded {
+        Some(run) if !run.half_spawned || run.status != bailiwick_model::RunStatus::Running => {
+            Err(Refusal::IdTaken {
+                id: id.clone(),
+                status: run.status,
+            })
+        }
+        Some(run) if run.spec_sha != request.run.spec_sha => {
+            Err(Refusal::OtherTask { id: id.clone() })
+        }
+        Some(_) => Ok(rest(seen)),
+        None if seen.task_directory => Err(Refusal::TaskDirectoryTaken { id: id.clone() }),
+        None if seen.branch => Err(Refusal::BranchTaken {
+            branch: request.run.branch.clone(),
+        }),
+        None => Ok([vec![Step::RecordRun], rest(seen)].concat()),
+    }
+}
+
+fn rest(seen: &SeenWorkspace) -> Vec<Step> {
+    let steps = [
+        (!seen.task_directory, Step::WriteTask),
+        (!seen.worktree, Step::AddWorktree),
+        (!seen.ready, Step::MakeReady),
+        (true, Step::FinishSpawn),
+    ];
+    steps
+        .into_iter()
+        .filter(|(needed, _)| *needed)
+        .map(|(_, step)| step)
+        .collect()
+}

@@ -1,0 +1,202 @@
+//! Running git: no prompts, no hooks, no configuration that runs programs, no translation.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use thiserror::Error;
+
+/// Why git did not do what it was asked.
+#[derive(Debug, Error)]
+pub enum GitError {
+    /// There is no git.
+    #[error("git cannot be started: {why}; install git 2.41 or newer")]
+    Missing {
+        /// What the system said.
+        why: String,
+    },
+    /// Git said no.
+    #[error("git {command} failed: {why}")]
+    Failed {
+        /// The command, as it was called.
+        command: String,
+        /// What git said.
+        why: String,
+    },
+    /// Git said something that is not understood.
+    #[error("git {command} answered in an unknown way: {what}")]
+    Unexpected {
+        /// The command, as it was called.
+        command: String,
+        /// What could not be read.
+        what: String,
+    },
+}
+
+/// Git in one directory.
+#[derive(Debug, Clone)]
+pub struct Git {
+    directory: PathBuf,
+}
+
+/// Settings that would run a program of somebody's choice.
+const NO_PROGRAMS: [&str; 6] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.pager=cat",
+    "core.editor=false",
+    "credential.helper=",
+    "gc.auto=0",
+];
+
+impl Git {
+    /// Git as if called in `directory`.
+    pub fn at(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+        }
+    }
+
+    /// The directory it is called in.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Runs git and gives what it printed; a failure is an error.
+    pub fn run<I, S>(&self, arguments: I) -> Result<Vec<u8>, GitError>
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        self.run_with(arguments, None)
+    }
+
+    /// Runs git, feeds it `input`, and gives what it printed.
+    pub fn run_with<I, S>(&self, arguments: I, input: Option<&[u8]>) -> Result<Vec<u8>, GitError>
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        let arguments: Vec<OsString> = arguments
+            .into_iter()
+            .map(|argument| argument.as_ref().to_owned())
+            .collect();
+        let mut output = self.output(&[], &arguments, input)?;
+        if !output.status.success() && is_ownership_refusal(&output) {
+            output = self.output(&self.directories_held_safe(), &arguments, input)?;
+        }
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let why = if said.is_empty() {
+            output.status.to_string()
+        } else {
+            said
+        };
+        Err(GitError::Failed {
+            command: shown(&arguments),
+            why,
+        })
+    }
+
+    /// Runs git and gives its one line.
+    pub fn line<I, S>(&self, arguments: I) -> Result<String, GitError>
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        let text = String::from_utf8_lossy(&self.run(arguments)?).into_owned();
+        Ok(text.trim_end_matches('\n').to_owned())
+    }
+
+    /// Whether git exits with 0.
+    pub fn succeeds<I, S>(&self, arguments: I) -> Result<bool, GitError>
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        match self.run(arguments) {
+            Ok(_) => Ok(true),
+            Err(GitError::Failed { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn output(
+        &self,
+        settings: &[String],
+        arguments: &[OsString],
+        input: Option<&[u8]>,
+    ) -> Result<Output, GitError> {
+        let missing = |error: std::io::Error| GitError::Missing {
+            why: error.to_string(),
+        };
+        let mut command = Command::new("git");
+        command
+            .arg("-C")
+            .arg(&self.directory)
+            .arg("--no-optional-locks");
+        for setting in NO_PROGRAMS
+            .iter()
+            .copied()
+            .chain(settings.iter().map(String::as_str))
+        {
+            command.arg("-c").arg(setting);
+        }
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("GIT_") {
+                command.env_remove(name);
+            }
+        }
+        command
+            .args(arguments)
+            .env("LC_ALL", "C")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .stdin(if input.is_some() {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(missing)?;
+        let pipe = child.stdin.take();
+        std::thread::scope(|scope| {
+            if let (Some(mut pipe), Some(input)) = (pipe, input) {
+                // Git closes its end early when it fails; its exit code tells of that.
+                scope.spawn(move || pipe.write_all(input));
+            }
+            child.wait_with_output().map_err(missing)
+        })
+    }
+
+    /// The directories that the person has told git to trust though another user owns them.
+    fn directories_held_safe(&self) -> Vec<String> {
+        let output = Command::new("git")
+            .args(["config", "--null", "--get-all", "safe.directory"])
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .output();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let text = text.unwrap_or_default();
+        text.split_terminator('\0')
+            .map(|path| format!("safe.directory={path}"))
+            .collect()
+    }
+}
+
+fn is_ownership_refusal(output: &Output) -> bool {
+    String::from_utf8_lossy(&output.stderr).contains("dubious ownership")
+}
+
+fn shown(arguments: &[OsString]) -> String {
+    let words: Vec<_> = arguments
+        .iter()
+        .map(|argument| argument.to_string_lossy())
+        .collect();
+    words.join(" ")
+}

@@ -1,0 +1,87 @@
+//! One repository: where it is, where its commits are, what differs from them.
+
+use std::path::{Path, PathBuf};
+
+use super::command::{Git, GitError};
+
+/// A repository with a working tree.
+#[derive(Debug, Clone)]
+pub struct Repository {
+    root: PathBuf,
+}
+
+/// How a file of the working copy differs from the commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The file, from the repository's root.
+    pub path: String,
+    /// In what way.
+    pub how: &'static str,
+}
+
+impl Repository {
+    /// The repository that holds `directory`, if one does.
+    pub fn discover(directory: &Path) -> Option<Self> {
+        let root = directory
+            .ancestors()
+            .find(|place| place.join(".git").exists())?;
+        Some(Self {
+            root: root.to_owned(),
+        })
+    }
+
+    /// The top of its working tree.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Git in its root.
+    pub fn git(&self) -> Git {
+        Git::at(&self.root)
+    }
+
+    /// The commit that `revision` names; nothing if it names none.
+    pub fn commit(&self, revision: &str) -> Result<Option<String>, GitError> {
+        let wanted = format!("{revision}^{{commit}}");
+        match self.git().line([
+            "rev-parse",
+            "--verify",
+            "--quiet",
+            "--end-of-options",
+            &wanted,
+        ]) {
+            Ok(commit) => Ok(Some(commit)),
+            Err(GitError::Failed { why, .. }) if !why.contains("dubious ownership") => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What below `paths` differs from the commit that is checked out.
+    pub fn differences(&self, paths: &[&str]) -> Result<Vec<Difference>, GitError> {
+        let options = [
+            "status",
+            "--porcelain=v1",
+            "-z",
+            "--no-renames",
+            "--untracked-files=all",
+            "--ignored=matching",
+            "--",
+        ];
+        let output = self.git().run(options.iter().chain(paths))?;
+        let text = String::from_utf8_lossy(&output);
+        let difference = |entry: &str| {
+            let (state, path) = entry.split_at_checked(3)?;
+            let how = match state.trim() {
+                "??" => "is not committed",
+                "!!" => "is ignored by git",
+                "D" => "is deleted here",
+                _ => "is changed here",
+            };
+            Some(Difference {
+                path: path.to_owned(),
+                how,
+            })
+        };
+        Ok(text.split_terminator('\0').filter_map(difference).collect())
+    }
+}

@@ -1,0 +1,289 @@
+//! Workspaces as git worktrees, with their task directory in the checkout.
+//!
+//! ```text
+//! <checkout>/tasks/<id>/{task.toml, prompt.md, .gitignore}   what the agent was given
+//! <state>/worktrees/<id>/                                     where it works, on agent/<id>
+//! <state>/runs/<id>/{lock, ready}                             what only we write
+//! ```
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use bailiwick_control::ports::{
+    Preparation, SeenWorkspace, TaskDirectory, WorkspaceError, Workspaces,
+};
+use bailiwick_model::AgentId;
+
+use super::repository::Repository;
+
+/// Workspaces of one repository.
+pub struct WorktreeWorkspaces {
+    repository: Repository,
+    state: PathBuf,
+}
+
+/// Held while an agent is spawned.
+pub struct SpawnLock {
+    _file: File,
+}
+
+impl WorktreeWorkspaces {
+    /// Workspaces of `repository`, with what only we write below `state`.
+    pub fn new(repository: Repository, state: impl Into<PathBuf>) -> Self {
+        Self {
+            repository,
+            state: state.into(),
+        }
+    }
+
+    /// The directory of the agent's task.
+    pub fn task_directory(&self, id: &AgentId) -> PathBuf {
+        self.repository.root().join("tasks").join(id.as_str())
+    }
+
+    /// Makes sure that nobody else spawns this id at the same time.
+    pub fn lock(&self, id: &AgentId) -> Result<SpawnLock, WorkspaceError> {
+        let what = || format!("`{id}` cannot be locked");
+        let run = self.run_directory(id);
+        make_private(&run).map_err(|error| failed(what(), &error))?;
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(run.join("lock"))
+            .map_err(|error| failed(what(), &error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(SpawnLock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(WorkspaceError {
+                what: format!("`{id}` is taken"),
+                why: "another process is spawning it at this moment".to_owned(),
+            }),
+            Err(TryLockError::Error(error)) => Err(failed(what(), &error)),
+        }
+    }
+
+    fn run_directory(&self, id: &AgentId) -> PathBuf {
+        self.state.join("runs").join(id.as_str())
+    }
+
+    /// What git says of the agent's worktree.
+    fn listed(&self, id: &AgentId) -> Result<Listed, WorkspaceError> {
+        let listing = self.git(
+            ["worktree", "list", "--porcelain", "-z"],
+            "worktrees cannot be listed",
+        )?;
+        let listing = String::from_utf8_lossy(&listing).into_owned();
+        let path = self.worktree_path(id);
+        let path = fs::canonicalize(&path).unwrap_or(path);
+        let ours = listing.split("\0\0").find(|entry| {
+            entry
+                .split('\0')
+                .any(|line| line.strip_prefix("worktree ").map(Path::new) == Some(&path))
+        });
+        Ok(match ours {
+            None => Listed::Unknown,
+            // Git locks a worktree while it fills it: one that is still locked was cut short.
+            Some(entry) if entry.split('\0').any(|line| line.starts_with("locked")) => {
+                Listed::CutShort
+            }
+            Some(_) if path.join(".git").is_file() => Listed::Complete,
+            Some(_) => Listed::CutShort,
+        })
+    }
+
+    fn git<'a>(
+        &self,
+        arguments: impl IntoIterator<Item = &'a str>,
+        what: &str,
+    ) -> Result<Vec<u8>, WorkspaceError> {
+        let run = self.repository.git().run(arguments);
+        run.map_err(|error| WorkspaceError {
+            what: what.to_owned(),
+            why: error.to_string(),
+        })
+    }
+
+    fn has_branch(&self, branch: &str) -> Result<bool, WorkspaceError> {
+        let full = format!("refs/heads/{branch}");
+        let found = self
+            .repository
+            .git()
+            .succeeds(["show-ref", "--verify", "--quiet", &full]);
+        found.map_err(|error| WorkspaceError {
+            what: format!("the branch {branch} cannot be looked up"),
+            why: error.to_string(),
+        })
+    }
+}
+
+enum Listed {
+    Unknown,
+    CutShort,
+    Complete,
+}
+
+impl Workspaces for WorktreeWorkspaces {
+    fn observe(&self, id: &AgentId) -> Result<SeenWorkspace, WorkspaceError> {
+        let path = self.worktree_path(id);
+        let listed = self.listed(id)?;
+        let filled = fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some());
+        Ok(SeenWorkspace {
+            task_directory: fs::symlink_metadata(self.task_directory(id)).is_ok(),
+            branch: self.has_branch(&id.branch())?,
+            worktree: matches!(listed, Listed::Complete),
+            obstacle: matches!(listed, Listed::Unknown) && (filled || path.is_file()),
+            ready: self.run_directory(id).join("ready").exists(),
+        })
+    }
+
+    fn worktree_path(&self, id: &AgentId) -> PathBuf {
+        self.state.join("worktrees").join(id.as_str())
+    }
+
+    fn write_task(&self, id: &AgentId, files: &TaskDirectory) -> Result<(), WorkspaceError> {
+        let target = self.task_directory(id);
+        let write = || -> io::Result<()> {
+            let tasks = self.repository.root().join("tasks");
+            fs::create_dir_all(&tasks)?;
+            let fresh = tempfile::Builder::new()
+                .prefix(".spawn-")
+                .tempdir_in(&tasks)?;
+            // First of all the directory hides itself from git, so that nothing of it is committed.
+            for (name, text) in [
+                (".gitignore", "*\n"),
+                ("task.toml", &files.task),
+                ("prompt.md", &files.prompt),
+            ] {
+                let mut file = File::create_new(fresh.path().join(name))?;
+                file.write_all(text.as_bytes())?;
+                file.sync_all()?;
+            }
+            fs::rename(fresh.path(), &target)?;
+            let _renamed = fresh.keep();
+            File::open(&tasks)?.sync_all()
+        };
+        write().map_err(|error| failed(format!("{} cannot be written", target.display()), &error))
+    }
+
+    fn add_worktree(&self, id: &AgentId, base: &str) -> Result<(), WorkspaceError> {
+        let path = self.worktree_path(id);
+        let what = format!("the worktree {} cannot be made", path.display());
+        let Some(shown) = path.to_str() else {
+            return Err(WorkspaceError {
+                what,
+                why: "its path is not UTF-8".to_owned(),
+            });
+        };
+        if matches!(self.listed(id)?, Listed::CutShort) {
+            self.git(["worktree", "remove", "--force", "--force", shown], &what)?;
+        }
+        if let Some(parent) = path.parent() {
+            make_private(parent).map_err(|error| failed(what.clone(), &error))?;
+        }
+        let branch = id.branch();
+        // A branch that is there was left by the attempt that was cut short: the plan saw to that.
+        let create = if self.has_branch(&branch)? {
+            "-B"
+        } else {
+            "-b"
+        };
+        self.git(
+            ["worktree", "add", "--quiet", create, &branch, shown, base],
+            &what,
+        )?;
+        Ok(())
+    }
+
+    fn make_ready(&self, id: &AgentId, how: &Preparation) -> Result<(), WorkspaceError> {
+        let worktree = self.worktree_path(id);
+        for path in &how.copy {
+            copy(&self.repository.root().join(path), &worktree.join(path)).map_err(|error| {
+                failed(format!("{path} cannot be copied into the worktree"), &error)
+            })?;
+        }
+        for command in &how.setup {
+            run_setup(&worktree, command)?;
+        }
+        let marker = self.run_directory(id).join("ready");
+        File::create(&marker)
+            .and_then(|file| file.sync_all())
+            .map_err(|error| failed(format!("{} cannot be written", marker.display()), &error))
+    }
+}
+
+/// What it prints goes to standard error: standard output is ours.
+fn run_setup(worktree: &Path, command: &str) -> Result<(), WorkspaceError> {
+    let what = format!("the setup command `{command}` failed");
+    let status = Command::new("/bin/sh")
+        .args(["-c", command])
+        .current_dir(worktree)
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(io::stderr()))
+        .status()
+        .map_err(|error| failed(what.clone(), &error))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(WorkspaceError {
+            what,
+            why: status.to_string(),
+        })
+    }
+}
+
+/// Copies a file, a link or a directory. What is there already must be the same.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let kind = fs::symlink_metadata(from)?.file_type();
+    if kind.is_dir() {
+        fs::create_dir_all(to)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            copy(&entry.path(), &to.join(entry.file_name()))?;
+        }
+        return Ok(());
+    }
+    let parent = to.parent().unwrap_or(to);
+    fs::create_dir_all(parent)?;
+    let differs = || io::Error::other("the worktree has another file of that name");
+    if kind.is_symlink() {
+        let target = fs::read_link(from)?;
+        return match fs::read_link(to) {
+            Ok(there) if there == target => Ok(()),
+            Ok(_) => Err(differs()),
+            Err(_) => symlink(target, to),
+        };
+    }
+    if !kind.is_file() {
+        return Err(io::Error::other("it is neither a file nor a directory"));
+    }
+    if fs::symlink_metadata(to).is_ok() {
+        return if fs::read(to)? == fs::read(from)? {
+            Ok(())
+        } else {
+            Err(differs())
+        };
+    }
+    let fresh = tempfile::Builder::new()
+        .prefix(".copy-")
+        .tempfile_in(parent)?;
+    fs::copy(from, fresh.path())?;
+    fresh.persist(to).map(drop).map_err(|error| error.error)
+}
+
+/// Makes a directory that only its owner can look into.
+fn make_private(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+}
+
+fn failed(what: String, error: &io::Error) -> WorkspaceError {
+    WorkspaceError {
+        what,
+        why: error.to_string(),
+    }
+}

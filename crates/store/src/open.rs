@@ -1,0 +1,164 @@
+//! Opening the database, and bringing its schema up to date.
+
+use std::fs::{File, OpenOptions};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bailiwick_control::ports::StoreError;
+use sqlx::any::{AnyPoolOptions, AnyRow};
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::{Any, AnyPool, Row, SqlSafeStr, Transaction};
+
+use crate::location::Location;
+
+/// The newest schema that is known here.
+const SCHEMA: i64 = 1;
+
+/// How long a write waits for the others.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Runs, specs and events.
+pub struct Store {
+    pub(crate) location: Location,
+    pub(crate) pool: AnyPool,
+}
+
+impl Store {
+    /// Opens the database; makes it, with its directory, if there is none.
+    pub async fn open(location: Location) -> Result<Self, StoreError> {
+        sqlx::any::install_default_drivers();
+        let fail = |why: String| StoreError::Database {
+            database: location.to_string(),
+            why,
+        };
+        if let Some(directory) = location.path().parent() {
+            std::fs::create_dir_all(directory).map_err(|error| {
+                fail(format!(
+                    "its directory {} cannot be made: {error}",
+                    directory.display()
+                ))
+            })?;
+        }
+        let url = location
+            .url()
+            .ok_or_else(|| fail("its path is not UTF-8".to_owned()))?;
+        let lock = lock(&location).map_err(|error| fail(error.to_string()))?;
+        let pool = AnyPoolOptions::new()
+            .max_connections(4)
+            .after_connect(|connection, _| {
+                Box::pin(async move {
+                    let patience = format!("PRAGMA busy_timeout = {}", PATIENCE.as_millis());
+                    sqlx::raw_sql(sqlx::AssertSqlSafe(patience))
+                        .execute(connection)
+                        .await?;
+                    Ok(())
+                })
+            })
+            .connect(&url)
+            .await
+            .map_err(|error| fail(reason(&error)))?;
+        let store = Self { location, pool };
+        store.migrate().await?;
+        drop(lock);
+        Ok(store)
+    }
+
+    /// Under the lock: sqlx's own migrator is not safe against other processes on a fresh file,
+    /// and the change to WAL cannot be waited for.
+    async fn migrate(&self) -> Result<(), StoreError> {
+        let found = self.schema().await?;
+        if found > SCHEMA {
+            let database = self.location.to_string();
+            return Err(StoreError::TooNew {
+                database,
+                found,
+                known: SCHEMA,
+            });
+        }
+        if found == SCHEMA {
+            return Ok(());
+        }
+        sqlx::raw_sql("PRAGMA journal_mode = WAL")
+            .execute(&self.pool)
+            .await
+            .map_err(|error| self.error(&error))?;
+        let migration = Migration::new(
+            1,
+            "runs".into(),
+            MigrationType::Simple,
+            include_str!("../migrations/0001_runs.sql").into_sql_str(),
+            false,
+        );
+        Migrator::with_migrations(vec![migration])
+            .run(&self.pool)
+            .await
+            .map_err(|error| {
+                let why = format!("the schema could not be brought up to date: {error}");
+                StoreError::Database {
+                    database: self.location.to_string(),
+                    why,
+                }
+            })
+    }
+
+    async fn schema(&self) -> Result<i64, StoreError> {
+        let known = "SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'";
+        if self.number(known).await? == 0 {
+            return Ok(0);
+        }
+        self.number("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success = TRUE")
+            .await
+    }
+
+    async fn number(&self, query: &'static str) -> Result<i64, StoreError> {
+        let row: AnyRow = sqlx::query(query)
+            .fetch_one(&self.pool)
+            .await
+            .map_err(|error| self.error(&error))?;
+        row.try_get(0).map_err(|error| self.error(&error))
+    }
+
+    /// A transaction that writes from its beginning, so that it never has to be begun anew.
+    pub(crate) async fn writing(&self) -> Result<Transaction<'_, Any>, StoreError> {
+        self.pool
+            .begin_with("BEGIN IMMEDIATE")
+            .await
+            .map_err(|error| self.error(&error))
+    }
+
+    pub(crate) fn error(&self, error: &sqlx::Error) -> StoreError {
+        StoreError::Database {
+            database: self.location.to_string(),
+            why: reason(error),
+        }
+    }
+}
+
+/// What the database said, without the layers around it.
+fn reason(error: &sqlx::Error) -> String {
+    match error.as_database_error() {
+        Some(error) => error.message().to_owned(),
+        None => error.to_string(),
+    }
+}
+
+/// Held while the database is opened; the file beside it stays, empty.
+fn lock(location: &Location) -> std::io::Result<File> {
+    let mut path = location.path().as_os_str().to_owned();
+    path.push(".lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(PathBuf::from(path))?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,220 @@
+//! Recording runs and moving them on.
+
+use bailiwick_control::ports::{NewRun, RunStore, StoreError};
+use bailiwick_model::nearest::nearest;
+use bailiwick_model::{AgentId, Run, RunStatus};
+use sqlx::any::AnyRow;
+use sqlx::{Any, Row, Transaction};
+
+use crate::open::{Store, now};
+
+macro_rules! select_run {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, branch, parent_branch, spec_sha, status, started_ts, finished_ts, summary, ",
+            "worktree_path, dna, creator_id, fork_parent_id, cost_cents, provider, model, ",
+            "half_spawned FROM agents ",
+            $rest
+        )
+    };
+}
+pub(crate) use select_run;
+
+impl Store {
+    pub(crate) fn run(&self, row: &AnyRow) -> Result<Run, StoreError> {
+        let read = || -> Result<Run, Box<dyn std::error::Error>> {
+            let half_spawned: i64 = row.try_get(15)?;
+            Ok(Run {
+                id: AgentId::parse(&row.try_get::<String, _>(0)?)?,
+                branch: row.try_get(1)?,
+                parent_branch: row.try_get(2)?,
+                spec_sha: row.try_get(3)?,
+                status: row.try_get::<String, _>(4)?.parse()?,
+                started_ts: row.try_get(5)?,
+                finished_ts: row.try_get(6)?,
+                summary: row.try_get(7)?,
+                worktree_path: row.try_get(8)?,
+                dna: row.try_get(9)?,
+                creator_id: row.try_get(10)?,
+                fork_parent_id: row.try_get(11)?,
+                cost_cents: row.try_get(12)?,
+                provider: row.try_get(13)?,
+                model: row.try_get(14)?,
+                half_spawned: half_spawned != 0,
+            })
+        };
+        read().map_err(|error| StoreError::Database {
+            database: self.location.to_string(),
+            why: format!("a row of the ledger cannot be read: {error}"),
+        })
+    }
+
+    pub(crate) fn runs(&self, rows: &[AnyRow]) -> Result<Vec<Run>, StoreError> {
+        rows.iter().map(|row| self.run(row)).collect()
+    }
+
+    /// The run of this id, or an error that names one that may have been meant.
+    pub async fn get(&self, id: &AgentId) -> Result<Run, StoreError> {
+        match self.find(id).await? {
+            Some(run) => Ok(run),
+            None => Err(self.no_such_run(id.as_str()).await),
+        }
+    }
+
+    pub(crate) async fn no_such_run(&self, id: &str) -> StoreError {
+        let recent = "SELECT id FROM runs ORDER BY started_at DESC LIMIT 1000";
+        let rows = sqlx::query(recent)
+            .fetch_all(&self.pool)
+            .await
+            .unwrap_or_default();
+        let ids: Vec<String> = rows.iter().filter_map(|row| row.try_get(0).ok()).collect();
+        let near = nearest(id, ids.iter().map(String::as_str)).map(str::to_owned);
+        StoreError::NoSuchRun {
+            id: id.to_owned(),
+            near,
+        }
+    }
+
+    /// Appends an event to a run, or to the ledger itself with an empty `run`.
+    pub(crate) async fn append(
+        &self,
+        transaction: &mut Transaction<'_, Any>,
+        run: &str,
+        kind: &str,
+        detail: &str,
+    ) -> Result<(), StoreError> {
+        sqlx::query(
+            "INSERT INTO events (run, number, at, kind, detail) VALUES \
+             ($1, (SELECT COALESCE(MAX(number), 0) + 1 FROM events WHERE run = $2), $3, $4, $5)",
+        )
+        .bind(run)
+        .bind(run)
+        .bind(now())
+        .bind(kind)
+        .bind(detail)
+        .execute(&mut **transaction)
+        .await
+        .map_err(|error| self.error(&error))?;
+        Ok(())
+    }
+
+    async fn insert(
+        &self,
+        transaction: &mut Transaction<'_, Any>,
+        run: &NewRun,
+        spec: Option<&str>,
+    ) -> Result<(), StoreError> {
+        sqlx::query(
+            "INSERT INTO runs (id, branch, parent, spec_sha, status, started_at, worktree, dna, \
+             creator, fork_parent, half_spawned) \
+             VALUES ($1, $2, $3, $4, 'running', $5, $6, $7, $8, $9, $10)",
+        )
+        .bind(run.id.as_str())
+        .bind(&run.branch)
+        .bind(run.parent.as_deref())
+        .bind(&run.spec_sha)
+        .bind(now())
+        .bind(run.worktree.as_deref())
+        .bind(run.dna.as_deref())
+        .bind(run.creator.as_deref())
+        .bind(run.fork_parent.as_deref())
+        .bind(i64::from(run.half_spawned))
+        .execute(&mut **transaction)
+        .await
+        .map_err(|error| match error.as_database_error() {
+            Some(kind) if kind.is_unique_violation() => StoreError::IdTaken { id: run.id.clone() },
+            _ => self.error(&error),
+        })?;
+        if let Some(spec) = spec {
+            sqlx::query("INSERT INTO specs (sha, task) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+                .bind(&run.spec_sha)
+                .bind(spec)
+                .execute(&mut **transaction)
+                .await
+                .map_err(|error| self.error(&error))?;
+        }
+        self.append(transaction, run.id.as_str(), "forked", &run.branch)
+            .await
+    }
+}
+
+impl RunStore for Store {
+    async fn find(&self, id: &AgentId) -> Result<Option<Run>, StoreError> {
+        let row = sqlx::query(select_run!("WHERE id = $1"))
+            .bind(id.as_str())
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(|error| self.error(&error))?;
+        row.map(|row| self.run(&row)).transpose()
+    }
+
+    async fn record(&self, run: &NewRun, spec: Option<&str>) -> Result<(), StoreError> {
+        let mut transaction = self.writing().await?;
+        self.insert(&mut transaction, run, spec).await?;
+        transaction
+            .commit()
+            .await
+            .map_err(|error| self.error(&error))
+    }
+
+    async fn finish_spawn(&self, id: &AgentId) -> Result<(), StoreError> {
+        let mut transaction = self.writing().await?;
+        let done = sqlx::query("UPDATE runs SET half_spawned = 0 WHERE id = $1")
+            .bind(id.as_str())
+            .execute(&mut *transaction)
+            .await
+            .map_err(|error| self.error(&error))?;
+        if done.rows_affected() == 0 {
+            return Err(self.no_such_run(id.as_str()).await);
+        }
+        self.append(&mut transaction, id.as_str(), "spawned", "")
+            .await?;
+        transaction
+            .commit()
+            .await
+            .map_err(|error| self.error(&error))
+    }
+
+    async fn change_status(
+        &self,
+        id: &AgentId,
+        next: RunStatus,
+        summary: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.writing().await?;
+        let row = sqlx::query(select_run!("WHERE id = $1"))
+            .bind(id.as_str())
+            .fetch_optional(&mut *transaction)
+            .await
+            .map_err(|error| self.error(&error))?;
+        let Some(row) = row else {
+            drop(transaction);
+            return Err(self.no_such_run(id.as_str()).await);
+        };
+        let run = self.run(&row)?;
+        run.status
+            .may_become(next)
+            .map_err(|why| StoreError::Illegal {
+                id: id.clone(),
+                why,
+            })?;
+        sqlx::query(
+            "UPDATE runs SET status = $1, summary = COALESCE($2, summary), \
+             finished_at = COALESCE(finished_at, $3) WHERE id = $4",
+        )
+        .bind(next.as_str())
+        .bind(summary)
+        .bind(now())
+        .bind(id.as_str())
+        .execute(&mut *transaction)
+        .await
+        .map_err(|error| self.error(&error))?;
+        let detail = summary.unwrap_or_default();
+        self.append(&mut transaction, id.as_str(), next.as_str(), detail)
+            .await?;
+        transaction
+            .commit()
+            .await
+            .map_err(|error| self.error(&error))
+    }
+}
