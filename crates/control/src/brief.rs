@@ -12,14 +12,8 @@ const SEPARATOR: &str = "\n\n---\n\n";
 /// Composes the prompt of a bound task.
 pub fn compose(bound: &Bound) -> Result<String, Problem> {
     require_spawnable(bound)?;
-    let fragments = bound
-        .capabilities
-        .iter()
-        .map(|capability| capability.text.text.to_string());
-    let parts = fragments
-        .chain(scope(&bound.task))
-        .chain(limits(bound))
-        .chain(body(&bound.task));
+    let fragments = bound.capabilities.iter().map(|capability| capability.text.text.to_string());
+    let parts = fragments.chain(scope(&bound.task)).chain(limits(bound)).chain(body(&bound.task));
     let parts: Vec<String> = parts.map(|part| part.trim_end().to_owned()).collect();
     Ok(parts.join(SEPARATOR) + "\n")
 }
@@ -43,18 +37,11 @@ fn body(task: &Task) -> Option<String> {
 }
 
 fn code(entries: impl IntoIterator<Item = impl Display>) -> String {
-    entries
-        .into_iter()
-        .map(|entry| format!("`{entry}`"))
-        .collect::<Vec<_>>()
-        .join(", ")
+    entries.into_iter().map(|entry| format!("`{entry}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn bullets(title: &str, entries: impl IntoIterator<Item = impl Display>) -> Option<String> {
-    let lines: Vec<String> = entries
-        .into_iter()
-        .map(|entry| format!("\n- `{entry}`"))
-        .collect();
+    let lines: Vec<String> = entries.into_iter().map(|entry| format!("\n- `{entry}`")).collect();
     (!lines.is_empty()).then(|| format!("{title}:{}", lines.concat()))
 }
 
@@ -68,85 +55,38 @@ fn scope(task: &Task) -> Option<String> {
     let crates = |list: &[String]| (!list.is_empty()).then(|| code(list));
     let number = |value: &Option<serde_spanned::Spanned<u32>>| value.as_ref().map(|n| *n.get_ref());
     let fields = task.output.report_fields_required.get();
-    let paths = task
-        .scope
-        .files_whitelist
-        .get()
-        .iter()
-        .map(|pattern| pattern.as_str());
-    let denied = task
-        .scope
-        .files_denylist
-        .get()
-        .iter()
-        .map(|pattern| pattern.as_str());
-    let commands = verification
-        .commands
-        .get()
-        .iter()
-        .map(|command| command.as_str());
+    let paths = task.scope.files_whitelist.get().iter().map(|pattern| pattern.as_str());
+    let denied = task.scope.files_denylist.get().iter().map(|pattern| pattern.as_str());
+    let commands = verification.commands.get().iter().map(|command| command.as_str());
     let dependencies = verification.allow_dependency_changes.as_ref();
     let entries = [
-        bullets(
-            "**files-whitelist** (you MAY write these, and nothing else)",
-            paths,
-        ),
+        bullets("**files-whitelist** (you MAY write these, and nothing else)", paths),
         bullets("**files-denylist** (you MUST NOT write these)", denied),
-        line(
-            "**cargo check MUST pass** for",
-            crates(verification.cargo_check_crates.get()),
-        ),
-        line(
-            "**cargo test MUST pass** for",
-            crates(verification.cargo_test_crates.get()),
-        ),
-        line(
-            "**minimum test count**",
-            number(&verification.test_count_min),
-        ),
+        line("**cargo check MUST pass** for", crates(verification.cargo_check_crates.get())),
+        line("**cargo test MUST pass** for", crates(verification.cargo_test_crates.get())),
+        line("**minimum test count**", number(&verification.test_count_min)),
         bullets("**these commands MUST exit 0**", commands),
         dependencies
             .filter(|allowed| *allowed.get_ref())
             .map(|_| "**dependency changes** are allowed in this task".to_owned()),
-        line(
-            "**most files you may delete**",
-            number(&verification.max_deleted_files),
-        ),
-        line(
-            "**most lines in a file**",
-            number(&verification.max_file_lines),
-        ),
-        line(
-            "**most lines in a function**",
-            number(&verification.max_function_lines),
-        ),
-        line(
-            "**most parameters of a function**",
-            number(&verification.max_parameters),
-        ),
+        line("**most files you may delete**", number(&verification.max_deleted_files)),
+        line("**most lines in a file**", number(&verification.max_file_lines)),
+        line("**most lines in a function**", number(&verification.max_function_lines)),
+        line("**most parameters of a function**", number(&verification.max_parameters)),
         line("**report MUST include fields**", crates(fields)),
         bullets(
             "**parameters**",
-            task.parameters
-                .iter()
-                .map(|(name, value)| format!("{} = {value}", name.get_ref())),
+            task.parameters.iter().map(|(name, value)| format!("{} = {value}", name.get_ref())),
         ),
     ];
-    titled(
-        "## Your task's scope (resolved from task.toml)",
-        entries.into_iter().flatten(),
-    )
+    titled("## Your task's scope (resolved from task.toml)", entries.into_iter().flatten())
 }
 
 /// Tools, budget and what to do when stopped, with a heading.
 fn limits(bound: &Bound) -> Option<String> {
     let role = &bound.role;
     let budget = &bound.task.budget;
-    let tools = if role.tools.is_empty() {
-        "none".to_owned()
-    } else {
-        code(&role.tools)
-    };
+    let tools = if role.tools.is_empty() { "none".to_owned() } else { code(&role.tools) };
     let spend = [
         budget.tokens.map(|limit| format!("{limit} tokens")),
         budget.usd.map(|limit| format!("{limit:.2} US dollars")),
@@ -160,10 +100,7 @@ fn limits(bound: &Bound) -> Option<String> {
         bullets("**a shell command MUST match** one of", &role.bash_patterns),
         (!spend.is_empty())
             .then(|| format!("**budget**, with all that you start: {}", spend.join(", "))),
-        Some(format!(
-            "**when a limit stops you** {}",
-            role.escalation.instruction()
-        )),
+        Some(format!("**when a limit stops you** {}", role.escalation.instruction())),
     ];
     let title = format!("## Your limits (resolved from role {})", role.name);
     titled(&title, entries.into_iter().flatten())

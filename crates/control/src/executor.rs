@@ -32,11 +32,7 @@ pub async fn spawn(
     for step in plan(request, recorded.as_ref(), &seen)? {
         tell(&step);
         match step {
-            Step::RecordRun => {
-                store
-                    .record(&request.run, Some(&request.files.task))
-                    .await?
-            }
+            Step::RecordRun => store.record(&request.run, Some(&request.files.task)).await?,
             Step::WriteTask => workspaces.write_task(&request.id, &request.files)?,
             Step::AddWorktree => workspaces.add_worktree(&request.id, &request.base)?,
             Step::MakeReady => workspaces.make_ready(&request.id, &request.preparation)?,

@@ -36,11 +36,7 @@ pub struct AgentInvocation {
 pub fn prepare(bound: &Bound, id: &AgentId, nonce: u16) -> Result<AgentInvocation, Problem> {
     let prompt = brief::compose(bound)?;
     let (task, role) = (&bound.task, &bound.role);
-    let parent = task
-        .task
-        .parent_agent
-        .as_ref()
-        .map_or("none", AgentId::as_str);
+    let parent = task.task.parent_agent.as_ref().map_or("none", AgentId::as_str);
     let short: Vec<&str> = id.as_str().split('-').take(2).collect();
     Ok(AgentInvocation {
         agent_id: id.to_string(),
@@ -67,13 +63,7 @@ pub fn prepare(bound: &Bound, id: &AgentId, nonce: u16) -> Result<AgentInvocatio
 /// The identity of a bound task.
 pub fn dna(bound: &Bound, nonce: u16) -> Dna {
     let task = &bound.task;
-    Dna::compose(
-        &bound.role.name,
-        &bound.role.capabilities,
-        &task.scope,
-        &task.body.text,
-        nonce,
-    )
+    Dna::compose(&bound.role.name, &bound.role.capabilities, &task.scope, &task.body.text, nonce)
 }
 
 impl fmt::Display for AgentInvocation {
@@ -82,23 +72,13 @@ impl fmt::Display for AgentInvocation {
         writeln!(out, "agent-id: {}", self.agent_id)?;
         writeln!(out, "dna: {}", self.dna)?;
         writeln!(out, "subagent_type: {}", self.subagent_type)?;
-        writeln!(
-            out,
-            "isolation: {}",
-            self.isolation.as_deref().unwrap_or("<none>")
-        )?;
+        writeln!(out, "isolation: {}", self.isolation.as_deref().unwrap_or("<none>"))?;
         writeln!(out, "description: {}", self.description)?;
-        writeln!(
-            out,
-            "\n--- PROMPT (copy into Agent tool `prompt` param) ---"
-        )?;
+        writeln!(out, "\n--- PROMPT (copy into Agent tool `prompt` param) ---")?;
         writeln!(out, "{}", self.prompt.trim_end())?;
         writeln!(out, "--- END PROMPT ---")?;
         writeln!(out, "\non return:\n  {}", self.verify_command)?;
-        writeln!(
-            out,
-            "  (orchestrator harness returns worktree path in the task-notification)"
-        )?;
+        writeln!(out, "  (orchestrator harness returns worktree path in the task-notification)")?;
         writeln!(out, "\nledger: {}", self.ledger_row)
     }
 }

@@ -38,12 +38,7 @@ impl Request {
     ) -> Result<Self, Problem> {
         let prompt = brief::compose(bound)?;
         let task = task_text::with_agent_id(&bound.source, &id)?;
-        let parent = bound
-            .task
-            .task
-            .parent_agent
-            .as_ref()
-            .map(AgentId::to_string);
+        let parent = bound.task.task.parent_agent.as_ref().map(AgentId::to_string);
         let run = NewRun {
             id: id.clone(),
             branch: id.branch(),
@@ -57,26 +52,10 @@ impl Request {
         };
         let workspace = &bound.task.workspace;
         let preparation = Preparation {
-            copy: workspace
-                .copy
-                .get()
-                .iter()
-                .map(|path| path.as_str().to_owned())
-                .collect(),
-            setup: workspace
-                .setup
-                .get()
-                .iter()
-                .map(|line| line.as_str().to_owned())
-                .collect(),
+            copy: workspace.copy.get().iter().map(|path| path.as_str().to_owned()).collect(),
+            setup: workspace.setup.get().iter().map(|line| line.as_str().to_owned()).collect(),
         };
-        Ok(Self {
-            id,
-            run,
-            files: TaskDirectory { task, prompt },
-            base,
-            preparation,
-        })
+        Ok(Self { id, run, files: TaskDirectory { task, prompt }, base, preparation })
     }
 }
 
@@ -149,19 +128,14 @@ pub fn plan(
     }
     match recorded {
         Some(run) if !run.half_spawned || run.status != bailiwick_model::RunStatus::Running => {
-            Err(Refusal::IdTaken {
-                id: id.clone(),
-                status: run.status,
-            })
+            Err(Refusal::IdTaken { id: id.clone(), status: run.status })
         }
         Some(run) if run.spec_sha != request.run.spec_sha => {
             Err(Refusal::OtherTask { id: id.clone() })
         }
         Some(_) => Ok(rest(seen)),
         None if seen.task_directory => Err(Refusal::TaskDirectoryTaken { id: id.clone() }),
-        None if seen.branch => Err(Refusal::BranchTaken {
-            branch: request.run.branch.clone(),
-        }),
+        None if seen.branch => Err(Refusal::BranchTaken { branch: request.run.branch.clone() }),
         None => Ok([vec![Step::RecordRun], rest(seen)].concat()),
     }
 }
@@ -173,9 +147,5 @@ fn rest(seen: &SeenWorkspace) -> Vec<Step> {
         (!seen.ready, Step::MakeReady),
         (true, Step::FinishSpawn),
     ];
-    steps
-        .into_iter()
-        .filter(|(needed, _)| *needed)
-        .map(|(_, step)| step)
-        .collect()
+    steps.into_iter().filter(|(needed, _)| *needed).map(|(_, step)| step).collect()
 }

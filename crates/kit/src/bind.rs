@@ -33,13 +33,7 @@ pub fn bind(kit: &Kit, source: &Source) -> Result<Bound, Vec<Problem>> {
     }
     let mut warnings = role.warnings.clone();
     warnings.extend(writes_nothing(&task, source, &role));
-    Ok(Bound {
-        task,
-        source: source.clone(),
-        role,
-        capabilities,
-        warnings,
-    })
+    Ok(Bound { task, source: source.clone(), role, capabilities, warnings })
 }
 
 /// The capabilities of a role, read from the kit.
@@ -52,11 +46,7 @@ pub fn capabilities(kit: &Kit, role: &ResolvedRole) -> Result<Vec<FoundCapabilit
             Err(more) => problems.extend(more),
         }
     }
-    if problems.is_empty() {
-        Ok(found)
-    } else {
-        Err(problems)
-    }
+    if problems.is_empty() { Ok(found) } else { Err(problems) }
 }
 
 fn unknown_capability(kit: &Kit, role: &ResolvedRole, name: &CapabilityName) -> Problem {
@@ -73,12 +63,8 @@ fn unknown_capability(kit: &Kit, role: &ResolvedRole, name: &CapabilityName) -> 
         Some(file.source.at(entry.span()))
     });
     let place = place.unwrap_or_else(|| Source::new(role.name.to_string(), "").whole());
-    Problem::error(
-        "unknown-capability",
-        place,
-        format!("there is no capability `{name}`"),
-    )
-    .help(help)
+    Problem::error("unknown-capability", place, format!("there is no capability `{name}`"))
+        .help(help)
 }
 
 fn unaccepted(
@@ -92,10 +78,8 @@ fn unaccepted(
         .flat_map(|capability| &capability.declared.parameterized.accepts)
         .map(|name| name.get_ref().as_str())
         .collect();
-    let refused = task
-        .parameters_set()
-        .into_iter()
-        .filter(|(name, _)| !accepted.contains(&name.as_str()));
+    let refused =
+        task.parameters_set().into_iter().filter(|(name, _)| !accepted.contains(&name.as_str()));
     refused
         .map(|(name, span)| {
             let message = format!("no capability of role `{}` accepts `{name}`", role.name);
@@ -110,10 +94,8 @@ fn unaccepted(
 }
 
 fn writes_nothing(task: &Task, source: &Source, role: &ResolvedRole) -> Option<Problem> {
-    let whitelisted = role
-        .capabilities
-        .iter()
-        .any(|name| name.to_string() == "scope::files-whitelist");
+    let whitelisted =
+        role.capabilities.iter().any(|name| name.to_string() == "scope::files-whitelist");
     (whitelisted && task.scope.files_whitelist.is_empty()).then(|| {
         let message = "the task names no files-whitelist, so the agent may write nothing";
         Problem::warning("writes-nothing", source.at(task.task.role.span()), message)

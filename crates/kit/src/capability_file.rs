@@ -14,11 +14,7 @@ pub(crate) fn read(
 ) -> Result<(Capability, Source, Source), Vec<Problem>> {
     let directory = layer.layout.capability(name);
     let Some(source) = toml else {
-        return Err(vec![missing(
-            layer,
-            &format!("{directory}/capability.toml"),
-            name,
-        )]);
+        return Err(vec![missing(layer, &format!("{directory}/capability.toml"), name)]);
     };
     let declared: Capability = toml_file::parse(&source).map_err(|problem| vec![problem])?;
     let mut problems = check(&declared, name, &source);
@@ -64,9 +60,7 @@ pub(crate) fn names(layer: &Layer) -> Result<(Vec<CapabilityName>, Vec<Problem>)
 
 /// Leaves out README files and what an editor or a desktop puts beside the real ones.
 fn visible(names: Vec<String>) -> impl Iterator<Item = String> {
-    names
-        .into_iter()
-        .filter(|name| !name.starts_with('.') && !name.ends_with(".md"))
+    names.into_iter().filter(|name| !name.starts_with('.') && !name.ends_with(".md"))
 }
 
 fn missing(layer: &Layer, path: &str, name: &CapabilityName) -> Problem {
@@ -87,22 +81,14 @@ fn check(declared: &Capability, name: &CapabilityName, source: &Source) -> Vec<P
         if !declared.has_gate() {
             let message =
                 "this gate stops nothing: it names no rust-module, and [restricts] is empty";
-            problems.push(Problem::error(
-                "nothing-enforced",
-                source.at(gate.span()),
-                message,
-            ));
+            problems.push(Problem::error("nothing-enforced", source.at(gate.span()), message));
         }
     }
     if let Some(verify) = &declared.verify {
         problems.extend(check_verify(verify.get_ref(), source));
         if !declared.has_check() {
             let message = "this check measures nothing: it names neither rust-module nor command";
-            problems.push(Problem::error(
-                "nothing-enforced",
-                source.at(verify.span()),
-                message,
-            ));
+            problems.push(Problem::error("nothing-enforced", source.at(verify.span()), message));
         }
     }
     if declared.gate.is_none() && !declared.has_gate() && declared.verify.is_none() {
@@ -120,10 +106,8 @@ fn check_header(declared: &Capability, name: &CapabilityName, source: &Source) -
     let header = &declared.capability;
     let mut problems = Vec::new();
     if header.name.get_ref() != name {
-        let message = format!(
-            "the name is `{}`, but the directory says `{name}`",
-            header.name.get_ref()
-        );
+        let message =
+            format!("the name is `{}`, but the directory says `{name}`", header.name.get_ref());
         let place = source.at(header.name.span());
         problems.push(
             Problem::error("name-mismatch", place, message)
@@ -178,11 +162,7 @@ fn check_gate(gate: &Gate, source: &Source) -> Vec<Problem> {
     if !module.is_empty()
         && let Err(error) = GateModule::parse(module)
     {
-        problems.push(no_module(
-            &error,
-            source.at(gate.rust_module.span()),
-            "[restricts]",
-        ));
+        problems.push(no_module(&error, source.at(gate.rust_module.span()), "[restricts]"));
     }
     if gate.tools().is_none() {
         let place = source.at(gate.event.span());
@@ -195,17 +175,10 @@ fn check_gate(gate: &Gate, source: &Source) -> Vec<Problem> {
     }
     if let Some(variable) = &gate.bypass_env {
         let name = variable.get_ref();
-        let begins = name
-            .bytes()
-            .next()
-            .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+        let begins = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
         if !begins || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
             let message = format!("`{name}` cannot be the name of an environment variable");
-            problems.push(Problem::error(
-                "bad-variable",
-                source.at(variable.span()),
-                message,
-            ));
+            problems.push(Problem::error("bad-variable", source.at(variable.span()), message));
         }
     }
     problems
@@ -224,11 +197,7 @@ fn check_verify(verify: &Verify, source: &Source) -> Vec<Problem> {
         && command.get_ref().trim().is_empty()
     {
         let place = source.at(command.span());
-        problems.push(Problem::error(
-            "bad-command",
-            place,
-            "an empty command checks nothing",
-        ));
+        problems.push(Problem::error("bad-command", place, "an empty command checks nothing"));
     }
     problems
 }

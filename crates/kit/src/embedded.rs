@@ -25,10 +25,7 @@ impl Tree for EmbeddedTree {
         let Some(directory) = FILES.get_dir(path) else {
             return Ok(Vec::new());
         };
-        let names = directory
-            .entries()
-            .iter()
-            .filter_map(|entry| entry.path().file_name());
+        let names = directory.entries().iter().filter_map(|entry| entry.path().file_name());
         let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into()).collect();
         names.sort_unstable();
         Ok(names)
@@ -37,12 +34,7 @@ impl Tree for EmbeddedTree {
 
 /// The embedded kit as the lowest layer.
 pub fn layer() -> Layer {
-    Layer::new(
-        Origin::Embedded,
-        Layout::Plain,
-        "embedded/",
-        Box::new(EmbeddedTree),
-    )
+    Layer::new(Origin::Embedded, Layout::Plain, "embedded/", Box::new(EmbeddedTree))
 }
 
 /// The task examples for the five agents that the kit ships, by file name.

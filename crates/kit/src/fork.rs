@@ -27,23 +27,13 @@ pub fn fork(
     created: &str,
 ) -> Result<Forked, Problem> {
     let mut document: DocumentMut =
-        source
-            .source
-            .text
-            .parse()
-            .map_err(|error: toml_edit::TomlError| {
-                let place = source.source.whole();
-                Problem::error("bad-toml", place, error.message().to_owned())
-            })?;
+        source.source.text.parse().map_err(|error: toml_edit::TomlError| {
+            let place = source.source.whole();
+            Problem::error("bad-toml", place, error.message().to_owned())
+        })?;
     let mut fields_rewritten = 0;
-    if let Some(header) = document
-        .get_mut("capability")
-        .and_then(Item::as_table_like_mut)
-    {
-        for (key, new) in [
-            ("name", name.to_string()),
-            ("category", name.category().to_string()),
-        ] {
+    if let Some(header) = document.get_mut("capability").and_then(Item::as_table_like_mut) {
+        for (key, new) in [("name", name.to_string()), ("category", name.category().to_string())] {
             if header.get(key).and_then(Item::as_str) != Some(&new) {
                 fields_rewritten += 1;
                 replace(header, key, new);
@@ -68,10 +58,7 @@ pub fn fork(
 
 /// Sets a value and keeps the comment behind it.
 fn replace(table: &mut dyn toml_edit::TableLike, key: &str, new: String) {
-    let decor = table
-        .get(key)
-        .and_then(Item::as_value)
-        .map(|old| old.decor().clone());
+    let decor = table.get(key).and_then(Item::as_value).map(|old| old.decor().clone());
     let mut item = value(new);
     if let (Some(decor), Some(new)) = (decor, item.as_value_mut()) {
         *new.decor_mut() = decor;

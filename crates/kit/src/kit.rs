@@ -63,12 +63,7 @@ impl Layout {
 
     /// The directory of one capability.
     pub fn capability(self, name: &CapabilityName) -> String {
-        format!(
-            "{}/{}/{}",
-            self.capabilities(),
-            name.category(),
-            name.slug()
-        )
+        format!("{}/{}/{}", self.capabilities(), name.category(), name.slug())
     }
 
     /// The file of one role.
@@ -90,28 +85,18 @@ pub struct Layer {
 impl Layer {
     /// A layer whose files are shown to people behind the prefix `shown_as`.
     pub fn new(origin: Origin, layout: Layout, shown_as: &str, tree: Box<dyn Tree>) -> Self {
-        Self {
-            origin,
-            layout,
-            shown_as: shown_as.to_owned(),
-            tree,
-        }
+        Self { origin, layout, shown_as: shown_as.to_owned(), tree }
     }
 
     /// A file of this layer; nothing if there is none.
     pub fn source(&self, path: &str) -> Result<Option<Source>, Vec<Problem>> {
-        let text = self
-            .tree
-            .read(path)
-            .map_err(|error| vec![self.unreadable(&error)])?;
+        let text = self.tree.read(path).map_err(|error| vec![self.unreadable(&error)])?;
         Ok(text.map(|text| Source::new(self.shown(path), text)))
     }
 
     /// The names in one of its directories.
     pub fn list(&self, path: &str) -> Result<Vec<String>, Vec<Problem>> {
-        self.tree
-            .list(path)
-            .map_err(|error| vec![self.unreadable(&error)])
+        self.tree.list(path).map_err(|error| vec![self.unreadable(&error)])
     }
 
     /// A path as people are shown it.
@@ -121,11 +106,7 @@ impl Layer {
 
     fn unreadable(&self, error: &TreeError) -> Problem {
         let place = Source::new(self.shown(&error.path), "").whole();
-        Problem::error(
-            "unreadable",
-            place,
-            format!("the file cannot be read: {}", error.why),
-        )
+        Problem::error("unreadable", place, format!("the file cannot be read: {}", error.why))
     }
 }
 
@@ -216,19 +197,10 @@ impl Kit {
             let declared = role_file::read(name, &source)?;
             let below = self.layers.iter().skip(index + 1);
             let overrides = below
-                .filter(|layer| {
-                    layer
-                        .source(&layer.layout.role(name))
-                        .is_ok_and(|f| f.is_some())
-                })
+                .filter(|layer| layer.source(&layer.layout.role(name)).is_ok_and(|f| f.is_some()))
                 .map(|layer| layer.origin)
                 .collect();
-            return Ok(Some(FoundRole {
-                declared,
-                source,
-                origin: layer.origin,
-                overrides,
-            }));
+            return Ok(Some(FoundRole { declared, source, origin: layer.origin, overrides }));
         }
         Ok(None)
     }

@@ -98,11 +98,7 @@ pub fn flatten<E>(
     while let Some(role) = next {
         let seen = chain.iter().position(|(earlier, _)| *earlier == role);
         let path = |chain: &[(RoleName, Capabilities)]| {
-            chain
-                .iter()
-                .map(|(name, _)| name.clone())
-                .chain([role.clone()])
-                .collect()
+            chain.iter().map(|(name, _)| name.clone()).chain([role.clone()]).collect()
         };
         if let Some(first) = seen {
             let looped = chain.get(first..).unwrap_or_default();
@@ -112,10 +108,7 @@ pub fn flatten<E>(
             return Err(ExpressionError::TooDeep { path: path(&chain) });
         }
         let capabilities = lookup(&role).map_err(ExpressionError::Lookup)?;
-        next = capabilities
-            .extends
-            .as_ref()
-            .map(|parent| parent.get_ref().clone());
+        next = capabilities.extends.as_ref().map(|parent| parent.get_ref().clone());
         chain.push((role, capabilities));
     }
     let (mut flat, mut oddities) = (Vec::new(), Vec::new());
@@ -123,25 +116,13 @@ pub fn flatten<E>(
         let mut current = |written: &CapabilityName| match written.renamed_to() {
             Some(new) => {
                 let old = written.clone();
-                oddities.push(Oddity::OldName {
-                    role: role.clone(),
-                    old,
-                    new: new.clone(),
-                });
+                oddities.push(Oddity::OldName { role: role.clone(), old, new: new.clone() });
                 new
             }
             None => written.clone(),
         };
-        let required: Vec<_> = own
-            .required
-            .iter()
-            .map(|name| current(name.get_ref()))
-            .collect();
-        let relaxed: Vec<_> = own
-            .relaxes
-            .iter()
-            .map(|name| current(name.get_ref()))
-            .collect();
+        let required: Vec<_> = own.required.iter().map(|name| current(name.get_ref())).collect();
+        let relaxed: Vec<_> = own.relaxes.iter().map(|name| current(name.get_ref())).collect();
         for capability in &relaxed {
             if !flat.contains(capability) {
                 let (role, capability) = (role.clone(), capability.clone());
@@ -178,11 +159,7 @@ pub fn resolve(
         found.push(file);
         Ok(capabilities)
     });
-    let Flat {
-        capabilities,
-        oddities,
-        chain,
-    } = flat.map_err(|error| explain(error, &found))?;
+    let Flat { capabilities, oddities, chain } = flat.map_err(|error| explain(error, &found))?;
     let warnings = oddities.iter().map(|oddity| warn(oddity, &found)).collect();
     let Some(own) = found.first() else {
         return Err(Vec::new());
@@ -194,10 +171,7 @@ pub fn resolve(
     };
     Ok(ResolvedRole {
         name: name.clone(),
-        display_name: header
-            .display_name
-            .clone()
-            .unwrap_or_else(|| name.to_string()),
+        display_name: header.display_name.clone().unwrap_or_else(|| name.to_string()),
         description: header.description.clone(),
         spawnable: header.spawnable,
         claude_subagent_type: header
@@ -207,9 +181,7 @@ pub fn resolve(
         isolation: header.isolation.unwrap_or_else(|| default_isolation(name)),
         capabilities,
         tools: tools.map(|tools| texts(&tools.allowed)).unwrap_or_default(),
-        bash_patterns: tools
-            .map(|tools| texts(&tools.bash_patterns_allowed))
-            .unwrap_or_default(),
+        bash_patterns: tools.map(|tools| texts(&tools.bash_patterns_allowed)).unwrap_or_default(),
         escalation: found
             .iter()
             .find_map(|role| role.declared.escalation)
@@ -222,27 +194,18 @@ pub fn resolve(
 
 /// The problem of a role that nobody has written.
 pub fn unknown_role(kit: &Kit, role: &RoleName, place: bailiwick_model::Place) -> Problem {
-    let help = kit
-        .nearest_role(role.as_str())
-        .map(|near| format!("did you mean `{near}`?"));
+    let help = kit.nearest_role(role.as_str()).map(|near| format!("did you mean `{near}`?"));
     let known = "`bailiwick roles list` shows the roles there are".to_owned();
     Problem::error("unknown-role", place, format!("there is no role `{role}`"))
         .help(help.unwrap_or(known))
 }
 
 fn explain(error: ExpressionError<Vec<Problem>>, found: &[FoundRole]) -> Vec<Problem> {
-    let arrows = |path: &[RoleName]| {
-        path.iter()
-            .map(RoleName::to_string)
-            .collect::<Vec<_>>()
-            .join(" → ")
-    };
+    let arrows =
+        |path: &[RoleName]| path.iter().map(RoleName::to_string).collect::<Vec<_>>().join(" → ");
     let place = found.last().map(|role| {
         let extends = role.declared.capabilities.extends.as_ref();
-        extends.map_or_else(
-            || role.source.whole(),
-            |parent| role.source.at(parent.span()),
-        )
+        extends.map_or_else(|| role.source.whole(), |parent| role.source.at(parent.span()))
     });
     let place = place.unwrap_or_else(|| Source::new("", "").whole());
     match error {
@@ -253,10 +216,8 @@ fn explain(error: ExpressionError<Vec<Problem>>, found: &[FoundRole]) -> Vec<Pro
             vec![Problem::error("role-cycle", place, message)]
         }
         ExpressionError::TooDeep { path } => {
-            let message = format!(
-                "`extends` is followed more than {MAX_DEPTH} times: {}",
-                arrows(&path)
-            );
+            let message =
+                format!("`extends` is followed more than {MAX_DEPTH} times: {}", arrows(&path));
             vec![Problem::error("role-too-deep", place, message)]
         }
     }
@@ -264,9 +225,7 @@ fn explain(error: ExpressionError<Vec<Problem>>, found: &[FoundRole]) -> Vec<Pro
 
 fn warn(oddity: &Oddity, found: &[FoundRole]) -> Problem {
     let place = |role: &RoleName, capability: &CapabilityName| {
-        let file = found
-            .iter()
-            .find(|file| file.declared.role.name.get_ref() == role);
+        let file = found.iter().find(|file| file.declared.role.name.get_ref() == role);
         let Some(file) = file else {
             return Source::new(role.to_string(), "").whole();
         };
@@ -275,9 +234,7 @@ fn warn(oddity: &Oddity, found: &[FoundRole]) -> Problem {
         let mut spans = written.filter(|name| {
             name.get_ref() == capability || name.get_ref().renamed_to().as_ref() == Some(capability)
         });
-        spans
-            .next()
-            .map_or_else(|| file.source.whole(), |name| file.source.at(name.span()))
+        spans.next().map_or_else(|| file.source.whole(), |name| file.source.at(name.span()))
     };
     match oddity {
         Oddity::NotInherited { role, capability } => Problem::warning(

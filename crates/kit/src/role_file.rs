@@ -11,37 +11,22 @@ pub(crate) fn read(name: &RoleName, source: &Source) -> Result<Role, Vec<Problem
     let mut problems = Vec::new();
     let written = &role.role.name;
     if written.get_ref() != name {
-        let message = format!(
-            "the name is `{}`, but the file says `{name}`",
-            written.get_ref()
-        );
+        let message = format!("the name is `{}`, but the file says `{name}`", written.get_ref());
         problems.push(
             Problem::error("name-mismatch", source.at(written.span()), message)
                 .help(format!("write name = \"{name}\", or rename the file")),
         );
     }
-    for pattern in role
-        .tools
-        .iter()
-        .flat_map(|tools| &tools.bash_patterns_allowed)
-    {
+    for pattern in role.tools.iter().flat_map(|tools| &tools.bash_patterns_allowed) {
         problems.extend(bad_pattern(pattern.get_ref(), source.at(pattern.span())));
     }
     for tool in role.tools.iter().flat_map(|tools| &tools.allowed) {
         if tool.get_ref().trim().is_empty() {
             let place = source.at(tool.span());
-            problems.push(Problem::error(
-                "bad-tool",
-                place,
-                "an empty text names no tool",
-            ));
+            problems.push(Problem::error("bad-tool", place, "an empty text names no tool"));
         }
     }
-    if problems.is_empty() {
-        Ok(role)
-    } else {
-        Err(problems)
-    }
+    if problems.is_empty() { Ok(role) } else { Err(problems) }
 }
 
 /// The roles that a layer has, and its files that cannot be one.

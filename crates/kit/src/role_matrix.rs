@@ -29,22 +29,13 @@ fn matrix(page: &mut String, roles: &[ResolvedRole]) {
     let mut capabilities: Vec<_> = roles.iter().flat_map(|role| &role.capabilities).collect();
     capabilities.sort();
     capabilities.dedup();
-    let header: Vec<String> = roles
-        .iter()
-        .map(|role| format!("`{}`", role.name))
-        .collect();
+    let header: Vec<String> = roles.iter().map(|role| format!("`{}`", role.name)).collect();
     let _ = writeln!(page, "| capability | {} |", header.join(" | "));
     let _ = writeln!(page, "|---|{}", ":-:|".repeat(roles.len()));
     for capability in capabilities {
         let marks: Vec<&str> = roles
             .iter()
-            .map(|role| {
-                if role.capabilities.contains(capability) {
-                    "●"
-                } else {
-                    ""
-                }
-            })
+            .map(|role| if role.capabilities.contains(capability) { "●" } else { "" })
             .collect();
         let _ = writeln!(page, "| `{capability}` | {} |", marks.join(" | "));
     }
@@ -52,11 +43,7 @@ fn matrix(page: &mut String, roles: &[ResolvedRole]) {
 
 fn section(page: &mut String, role: &ResolvedRole) {
     let code = |texts: &[String]| {
-        texts
-            .iter()
-            .map(|text| format!("`{text}`"))
-            .collect::<Vec<_>>()
-            .join(", ")
+        texts.iter().map(|text| format!("`{text}`")).collect::<Vec<_>>().join(", ")
     };
     let _ = write!(page, "\n## {}\n\n{}\n\n", role.name, role.description);
     if !role.spawnable {
@@ -69,19 +56,11 @@ fn section(page: &mut String, role: &ResolvedRole) {
         let parents: Vec<String> = parents.iter().map(|name| format!("`{name}`")).collect();
         let _ = writeln!(page, "- extends: {}", parents.join(" → "));
     }
-    let tools = if role.tools.is_empty() {
-        "none".to_owned()
-    } else {
-        code(&role.tools)
-    };
+    let tools = if role.tools.is_empty() { "none".to_owned() } else { code(&role.tools) };
     let _ = writeln!(page, "- tools: {tools}");
     if role.bash_patterns.is_empty() {
         let shell = role.tools.iter().any(|tool| tool == "Bash");
-        page.push_str(if shell {
-            "- shell: any command that no limit forbids\n"
-        } else {
-            ""
-        });
+        page.push_str(if shell { "- shell: any command that no limit forbids\n" } else { "" });
     } else {
         let _ = writeln!(page, "- shell commands: {}", code(&role.bash_patterns));
     }
@@ -89,14 +68,6 @@ fn section(page: &mut String, role: &ResolvedRole) {
         Isolation::Worktree => "worktree",
         Isolation::None => "none",
     };
-    let _ = writeln!(
-        page,
-        "- Claude Code: `{}`, isolation {isolation}",
-        role.claude_subagent_type
-    );
-    let _ = writeln!(
-        page,
-        "- when a limit stops it: `{}`",
-        role.escalation.as_str()
-    );
+    let _ = writeln!(page, "- Claude Code: `{}`, isolation {isolation}", role.claude_subagent_type);
+    let _ = writeln!(page, "- when a limit stops it: `{}`", role.escalation.as_str());
 }

@@ -95,12 +95,7 @@ impl Language {
             ),
             Self::Python => facts(
                 "Python",
-                &[
-                    "pyproject.toml",
-                    "setup.py",
-                    "setup.cfg",
-                    "requirements.txt",
-                ],
+                &["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"],
                 &["src/**", "tests/**", "**/*.py"],
                 &["python3 -m pytest -q"],
                 "^(twine upload|uv publish|poetry publish|flit publish|hatch publish)( |$)",
@@ -121,12 +116,7 @@ impl Language {
             ),
             Self::Gradle => facts(
                 "Java or Kotlin with Gradle",
-                &[
-                    "build.gradle",
-                    "build.gradle.kts",
-                    "settings.gradle",
-                    "settings.gradle.kts",
-                ],
+                &["build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"],
                 &["src/**", "*/src/**"],
                 &["./gradlew test"],
                 "^(gradle|./gradlew)( .*)? publish[A-Za-z]*( |$)",
@@ -163,11 +153,7 @@ impl Language {
                 "C or C++ with CMake",
                 &["CMakeLists.txt"],
                 &["src/**", "include/**", "tests/**"],
-                &[
-                    "cmake -B build",
-                    "cmake --build build",
-                    "ctest --test-dir build",
-                ],
+                &["cmake -B build", "cmake --build build", "ctest --test-dir build"],
                 "^(conan upload|cpack)( |$)",
             ),
             Self::Make => facts(
@@ -204,10 +190,7 @@ pub fn files(language: Language) -> Vec<(String, String)> {
             "capabilities/policy/no-publish/capability.toml".to_owned(),
             CAPABILITY.replace("@PATTERN@", facts.publish),
         ),
-        (
-            "capabilities/policy/no-publish/text.md".to_owned(),
-            TEXT.to_owned(),
-        ),
+        ("capabilities/policy/no-publish/text.md".to_owned(), TEXT.to_owned()),
         ("tasks/example.toml".to_owned(), example_task(&facts)),
     ];
     let examples = embedded::task_examples().into_iter();
@@ -217,10 +200,7 @@ pub fn files(language: Language) -> Vec<(String, String)> {
 
 fn example_task(facts: &Facts) -> String {
     let list = |entries: &[&str]| {
-        entries
-            .iter()
-            .map(|entry| format!("  {entry:?},\n"))
-            .collect::<String>()
+        entries.iter().map(|entry| format!("  {entry:?},\n")).collect::<String>()
     };
     TASK.replace("@LANGUAGE@", facts.shown_as)
         .replace("@WHITELIST@", &list(facts.whitelist))
@@ -375,21 +355,14 @@ mod tests {
 
     impl Tree for Written {
         fn read(&self, path: &str) -> Result<Option<String>, TreeError> {
-            Ok(self
-                .0
-                .iter()
-                .find(|(name, _)| name == path)
-                .map(|(_, text)| text.clone()))
+            Ok(self.0.iter().find(|(name, _)| name == path).map(|(_, text)| text.clone()))
         }
 
         fn list(&self, path: &str) -> Result<Vec<String>, TreeError> {
-            let inside = self
-                .0
-                .iter()
-                .filter_map(|(name, _)| name.strip_prefix(path)?.strip_prefix('/'));
-            let mut names: Vec<String> = inside
-                .filter_map(|rest| rest.split('/').next().map(str::to_owned))
-                .collect();
+            let inside =
+                self.0.iter().filter_map(|(name, _)| name.strip_prefix(path)?.strip_prefix('/'));
+            let mut names: Vec<String> =
+                inside.filter_map(|rest| rest.split('/').next().map(str::to_owned)).collect();
             names.sort_unstable();
             names.dedup();
             Ok(names)
@@ -405,11 +378,7 @@ mod tests {
                 .filter(|(path, _)| path.starts_with("tasks/"))
                 .map(|(path, text)| Source::new(path.as_str(), text.as_str()))
                 .collect();
-            assert_eq!(
-                tasks.len(),
-                6,
-                "an example and one for each of the five agents"
-            );
+            assert_eq!(tasks.len(), 6, "an example and one for each of the five agents");
             let layer = Layer::new(
                 Origin::Repository,
                 Layout::Plain,
@@ -426,12 +395,7 @@ mod tests {
     #[test]
     fn languages_are_told_by_the_names_in_the_root() {
         let detect = |names: &[&str]| {
-            Language::detect(
-                &names
-                    .iter()
-                    .map(|name| (*name).to_owned())
-                    .collect::<Vec<_>>(),
-            )
+            Language::detect(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
         };
         assert_eq!(detect(&["README.md", "Cargo.toml"]), Language::Rust);
         assert_eq!(detect(&["app.csproj"]), Language::DotNet);

@@ -7,15 +7,10 @@ use toml_edit::{DocumentMut, value};
 pub fn with_agent_id(source: &Source, id: &AgentId) -> Result<String, Problem> {
     let text = Task::normalised_text(source);
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
-        let place = error
-            .span()
-            .map_or_else(|| source.whole(), |span| source.at(span));
+        let place = error.span().map_or_else(|| source.whole(), |span| source.at(span));
         Problem::error("bad-toml", place, error.message().to_owned())
     })?;
-    if let Some(task) = document
-        .get_mut("task")
-        .and_then(|task| task.as_table_like_mut())
-    {
+    if let Some(task) = document.get_mut("task").and_then(|task| task.as_table_like_mut()) {
         let kept = task.get("agent-id").and_then(|item| item.as_str()) == Some(id.as_str());
         if !kept {
             task.insert("agent-id", value(id.as_str()));
@@ -34,18 +29,9 @@ mod tests {
             "# why\n[task]\nrole = \"x\" # r\nparent-agent = null\n\n[body]\ntext = \"go\"\n";
         let id = AgentId::parse("ag-1").unwrap();
         let kept = with_agent_id(&Source::new("t", text), &id).unwrap();
-        assert!(
-            kept.starts_with("# why\n[task]\nrole = \"x\" # r\n"),
-            "{kept}"
-        );
+        assert!(kept.starts_with("# why\n[task]\nrole = \"x\" # r\n"), "{kept}");
         let task = Task::parse(&Source::new("t", kept.as_str())).unwrap();
-        assert_eq!(
-            (task.task.agent_id.as_ref(), task.body.text.as_str()),
-            (Some(&id), "go")
-        );
-        assert_eq!(
-            with_agent_id(&Source::new("t", kept.as_str()), &id).unwrap(),
-            kept
-        );
+        assert_eq!((task.task.agent_id.as_ref(), task.body.text.as_str()), (Some(&id), "go"));
+        assert_eq!(with_agent_id(&Source::new("t", kept.as_str()), &id).unwrap(), kept);
     }
 }

@@ -99,9 +99,7 @@ pub struct Text {
 
 impl Default for Text {
     fn default() -> Self {
-        Self {
-            path: Spanned::new(0..0, "text.md".to_owned()),
-        }
+        Self { path: Spanned::new(0..0, "text.md".to_owned()) }
     }
 }
 
@@ -114,10 +112,7 @@ pub struct Gate {
     #[schemars(with = "String")]
     pub rust_module: Spanned<String>,
     /// `PreToolUse:` and the tools it looks at, joined by `|`.
-    #[schemars(
-        with = "String",
-        regex(pattern = r"^PreToolUse:[A-Za-z_*?]+(\|[A-Za-z_*?]+)*$")
-    )]
+    #[schemars(with = "String", regex(pattern = r"^PreToolUse:[A-Za-z_*?]+(\|[A-Za-z_*?]+)*$"))]
     pub event: Spanned<String>,
     /// What happens to a call that it objects to.
     #[serde(default)]
@@ -138,10 +133,7 @@ impl Gate {
         let tools = self.event.get_ref().strip_prefix("PreToolUse:")?;
         let tools: Vec<&str> = tools.split('|').collect();
         let named = |tool: &&str| {
-            !tool.is_empty()
-                && tool
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || "_*?".contains(c))
+            !tool.is_empty() && tool.chars().all(|c| c.is_ascii_alphanumeric() || "_*?".contains(c))
         };
         tools.iter().all(named).then_some(tools)
     }
@@ -229,10 +221,7 @@ impl Capability {
 
     /// Whether it can stop a tool call: by a compiled gate or by what it restricts.
     pub fn has_gate(&self) -> bool {
-        let module = self
-            .gate
-            .as_ref()
-            .map(|gate| gate.get_ref().rust_module.get_ref());
+        let module = self.gate.as_ref().map(|gate| gate.get_ref().rust_module.get_ref());
         module.is_some_and(|module| !module.is_empty()) || !self.restricts.is_empty()
     }
 
@@ -273,10 +262,7 @@ mod tests {
         let head =
             "[capability]\nname = \"quality::x\"\ncategory = \"quality\"\ndescription = \"d\"\n";
         let check = "[verify]\ncommand = \"true\"\n";
-        assert_eq!(
-            read(&format!("{head}{check}")).run_mode(),
-            Some(RunMode::Both)
-        );
+        assert_eq!(read(&format!("{head}{check}")).run_mode(), Some(RunMode::Both));
         let own = format!("{head}{check}run-mode = \"worktree\"\n");
         assert_eq!(read(&own).run_mode(), Some(RunMode::Worktree));
         let other = format!("{head}{check}").replace("quality", "scope");
@@ -292,10 +278,7 @@ mod tests {
             severity: GateSeverity::Block,
             bypass_env: None,
         };
-        assert_eq!(
-            gate("PreToolUse:Edit|Write").tools(),
-            Some(vec!["Edit", "Write"])
-        );
+        assert_eq!(gate("PreToolUse:Edit|Write").tools(), Some(vec!["Edit", "Write"]));
         assert_eq!(gate("PostToolUse:Edit").tools(), None);
         assert_eq!(gate("PreToolUse:Edit||Write").tools(), None);
         assert_eq!(gate("PreToolUse:").tools(), None);

@@ -41,14 +41,8 @@ pub struct Code([u8; 2]);
 impl Code {
     /// The code of a capability.
     pub fn of(name: &CapabilityName) -> Self {
-        let name = name
-            .renamed_to()
-            .unwrap_or_else(|| name.clone())
-            .to_string();
-        let known = CODES
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, code)| *code);
+        let name = name.renamed_to().unwrap_or_else(|| name.clone()).to_string();
+        let known = CODES.iter().find(|(known, _)| *known == name).map(|(_, code)| *code);
         Self::parse(known.unwrap_or(UNKNOWN)).unwrap_or(Self(*b"??"))
     }
 
@@ -114,21 +108,14 @@ impl Dna {
 
     /// Reads what [`fmt::Display`] writes; hashes and nonce may be 4 to 64 characters long.
     pub fn parse(text: &str) -> Result<Self, DnaError> {
-        let refuse = |why| DnaError {
-            text: text.to_owned(),
-            why,
-        };
+        let refuse = |why| DnaError { text: text.to_owned(), why };
         let parts: Vec<&str> = text.split("::").collect();
         let [role, codes, scope, tail] = parts.as_slice() else {
             return Err(refuse("it has not four parts"));
         };
-        let (body, nonce) = tail
-            .split_once('-')
-            .ok_or_else(|| refuse("it has no nonce behind the body"))?;
-        let codes = codes
-            .split('-')
-            .filter(|_| !codes.is_empty())
-            .map(Code::parse);
+        let (body, nonce) =
+            tail.split_once('-').ok_or_else(|| refuse("it has no nonce behind the body"))?;
+        let codes = codes.split('-').filter(|_| !codes.is_empty()).map(Code::parse);
         Ok(Self {
             role: RoleName::parse(role).map_err(|_| refuse("it names no role"))?,
             capabilities: codes
@@ -154,13 +141,7 @@ fn segment(text: &str, allowed: fn(u8) -> bool) -> Option<String> {
 impl fmt::Display for Dna {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let codes: Vec<String> = self.capabilities.iter().map(Code::to_string).collect();
-        let Self {
-            role,
-            scope,
-            body,
-            nonce,
-            ..
-        } = self;
+        let Self { role, scope, body, nonce, .. } = self;
         write!(out, "{role}::{}::{scope}::{body}-{nonce}", codes.join("-"))
     }
 }
@@ -181,10 +162,8 @@ pub fn canonical_scope(scope: &Scope) -> String {
     let list = |name: &str, patterns: &[PathPattern]| {
         let mut sorted: Vec<&str> = patterns.iter().map(PathPattern::as_str).collect();
         sorted.sort_unstable();
-        let entries: String = sorted
-            .iter()
-            .map(|pattern| format!("{}:{pattern}\n", pattern.len()))
-            .collect();
+        let entries: String =
+            sorted.iter().map(|pattern| format!("{}:{pattern}\n", pattern.len())).collect();
         format!("{name} {}\n{entries}", sorted.len())
     };
     list("files-whitelist", scope.files_whitelist.get())
@@ -209,11 +188,7 @@ mod tests {
         let text = "edit-local::NG-FW-FD-CP-CG-TG-ND-RF::A7B2::C9F1-xa7c";
         let dna = Dna::parse(text).unwrap();
         assert_eq!(dna.to_string(), text);
-        let names: Vec<_> = dna
-            .capabilities
-            .iter()
-            .filter_map(|code| code.capability())
-            .collect();
+        let names: Vec<_> = dna.capabilities.iter().filter_map(|code| code.capability()).collect();
         assert_eq!(names.first().unwrap().to_string(), "policy::no-git-ops");
         assert_eq!(names.len(), 8);
     }
@@ -238,15 +213,8 @@ mod tests {
     #[test]
     fn codes_are_unique() {
         for (index, (name, code)) in CODES.iter().enumerate() {
-            assert!(
-                CODES[..index]
-                    .iter()
-                    .all(|(other, taken)| taken != code && other != name)
-            );
-            assert_eq!(
-                Code::parse(code).unwrap().capability().unwrap().to_string(),
-                *name
-            );
+            assert!(CODES[..index].iter().all(|(other, taken)| taken != code && other != name));
+            assert_eq!(Code::parse(code).unwrap().capability().unwrap().to_string(), *name);
         }
     }
 

@@ -52,8 +52,7 @@ pub enum NameError {
 }
 
 fn did_you_mean(near: &Option<&'static str>) -> String {
-    near.map(|name| format!("; did you mean `{name}`?"))
-        .unwrap_or_default()
+    near.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
 }
 
 fn is_slug(text: &str) -> bool {
@@ -156,23 +155,11 @@ checked_text!(
 );
 
 fn slug(kind: &'static str, text: &str) -> Result<(), NameError> {
-    if is_slug(text) {
-        Ok(())
-    } else {
-        Err(NameError::Slug {
-            kind,
-            text: text.to_owned(),
-        })
-    }
+    if is_slug(text) { Ok(()) } else { Err(NameError::Slug { kind, text: text.to_owned() }) }
 }
 
 fn agent_id(text: &str) -> Result<(), NameError> {
-    let refuse = |why| {
-        Err(NameError::AgentId {
-            text: text.to_owned(),
-            why,
-        })
-    };
+    let refuse = |why| Err(NameError::AgentId { text: text.to_owned(), why });
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     if text.is_empty() {
         return refuse("it is empty");
@@ -183,11 +170,7 @@ fn agent_id(text: &str) -> Result<(), NameError> {
     if !text.bytes().all(inside) {
         return refuse("only A-Z, a-z, 0-9, `_`, `.` and `-` may stand in it");
     }
-    if !text
-        .bytes()
-        .next()
-        .is_some_and(|first| first.is_ascii_alphanumeric())
-    {
+    if !text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric()) {
         return refuse("it must begin with a letter or a digit");
     }
     if text.contains("..") {
@@ -233,14 +216,8 @@ pub enum Category {
 
 impl Category {
     /// All six, in the order of the seed.
-    pub const ALL: [Self; 6] = [
-        Self::Policy,
-        Self::Scope,
-        Self::Quality,
-        Self::Safety,
-        Self::Output,
-        Self::Tools,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Policy, Self::Scope, Self::Quality, Self::Safety, Self::Output, Self::Tools];
 
     /// The word in front of `::`.
     pub fn as_str(self) -> &'static str {
@@ -263,16 +240,10 @@ impl FromStr for Category {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        Self::ALL
-            .into_iter()
-            .find(|category| category.as_str() == text)
-            .ok_or_else(|| {
-                let near = nearest(text, Self::ALL.map(Self::as_str));
-                NameError::Category {
-                    text: text.to_owned(),
-                    near,
-                }
-            })
+        Self::ALL.into_iter().find(|category| category.as_str() == text).ok_or_else(|| {
+            let near = nearest(text, Self::ALL.map(Self::as_str));
+            NameError::Category { text: text.to_owned(), near }
+        })
     }
 }
 
@@ -300,15 +271,10 @@ impl CapabilityName {
     /// Checks `text` and splits it.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let Some((category, rest)) = text.split_once("::") else {
-            return Err(NameError::Unqualified {
-                text: text.to_owned(),
-            });
+            return Err(NameError::Unqualified { text: text.to_owned() });
         };
         slug("capability slug", rest)?;
-        Ok(Self {
-            category: category.parse()?,
-            slug: rest.to_owned(),
-        })
+        Ok(Self { category: category.parse()?, slug: rest.to_owned() })
     }
 
     /// The part in front of `::`.
@@ -377,17 +343,7 @@ mod tests {
 
     #[test]
     fn slugs_cannot_leave_their_directory() {
-        for bad in [
-            "",
-            "..",
-            "a/b",
-            "A",
-            "1a",
-            "a_b",
-            "a b",
-            "ä",
-            &"a".repeat(65),
-        ] {
+        for bad in ["", "..", "a/b", "A", "1a", "a_b", "a b", "ä", &"a".repeat(65)] {
             assert!(RoleName::parse(bad).is_err(), "{bad:?} was taken");
         }
         for good in ["a", "edit-local", "a1", &"a".repeat(64)] {
@@ -397,18 +353,7 @@ mod tests {
 
     #[test]
     fn agent_ids_that_could_leave_their_directory_are_refused() {
-        for bad in [
-            "",
-            "../x",
-            "a..b",
-            ".a",
-            "-a",
-            "a/b",
-            "a b",
-            "ü",
-            "a\0",
-            &"x".repeat(65),
-        ] {
+        for bad in ["", "../x", "a..b", ".a", "-a", "a/b", "a b", "ü", "a\0", &"x".repeat(65)] {
             assert!(AgentId::parse(bad).is_err(), "{bad:?} was taken");
         }
         for good in ["a", "ag-edit-local-19a-0f3c", "A.b_c-1", &"x".repeat(64)] {
@@ -418,11 +363,7 @@ mod tests {
 
     #[test]
     fn made_ids_are_always_valid() {
-        for role in [
-            "a".to_owned(),
-            "r".repeat(64),
-            format!("{}-x", "r".repeat(40)),
-        ] {
+        for role in ["a".to_owned(), "r".repeat(64), format!("{}-x", "r".repeat(40))] {
             let role = RoleName::parse(&role).unwrap();
             for ms in [0, 1_794_700_000_000, u64::MAX] {
                 let id = AgentId::make(&role, ms, u16::MAX);
@@ -435,27 +376,16 @@ mod tests {
     #[test]
     fn old_capability_names_lead_to_the_new_ones() {
         let new = |old: &str| {
-            CapabilityName::parse(old)
-                .unwrap()
-                .renamed_to()
-                .map(|name| name.to_string())
+            CapabilityName::parse(old).unwrap().renamed_to().map(|name| name.to_string())
         };
-        assert_eq!(
-            new("tools::read-only").as_deref(),
-            Some("tools::deny-tools")
-        );
-        assert_eq!(
-            new("tools::cargo-only-bash").as_deref(),
-            Some("tools::bash-allowlist")
-        );
+        assert_eq!(new("tools::read-only").as_deref(), Some("tools::deny-tools"));
+        assert_eq!(new("tools::cargo-only-bash").as_deref(), Some("tools::bash-allowlist"));
         assert_eq!(new("tools::deny-tools"), None);
     }
 
     #[test]
     fn a_misspelt_category_is_told_the_right_one() {
-        let error = CapabilityName::parse("scop::files-whitelist")
-            .unwrap_err()
-            .to_string();
+        let error = CapabilityName::parse("scop::files-whitelist").unwrap_err().to_string();
         assert!(error.contains("did you mean `scope`?"), "{error}");
     }
 }

@@ -4,12 +4,7 @@
 pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
-        .map(|candidate| {
-            (
-                strsim::normalized_damerau_levenshtein(text, candidate),
-                candidate,
-            )
-        })
+        .map(|candidate| (strsim::normalized_damerau_levenshtein(text, candidate), candidate))
         .filter(|(likeness, _)| *likeness >= 0.5)
         .max_by(|(left, _), (right, _)| left.total_cmp(right))
         .map(|(_, candidate)| candidate)

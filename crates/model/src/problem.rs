@@ -18,26 +18,17 @@ pub struct Source {
 impl Source {
     /// A named text.
     pub fn new(file: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
-        Self {
-            file: file.into(),
-            text: text.into(),
-        }
+        Self { file: file.into(), text: text.into() }
     }
 
     /// A place in this file.
     pub fn at(&self, span: Range<usize>) -> Place {
-        Place {
-            source: self.clone(),
-            span: Some(span),
-        }
+        Place { source: self.clone(), span: Some(span) }
     }
 
     /// This file as a whole.
     pub fn whole(&self) -> Place {
-        Place {
-            source: self.clone(),
-            span: None,
-        }
+        Place { source: self.clone(), span: None }
     }
 }
 
@@ -103,21 +94,12 @@ pub struct Problem {
 impl Problem {
     /// A problem that stops the work.
     pub fn error(code: &'static str, place: Place, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            severity: Severity::Error,
-            place,
-            message: message.into(),
-            help: None,
-        }
+        Self { code, severity: Severity::Error, place, message: message.into(), help: None }
     }
 
     /// A problem that does not.
     pub fn warning(code: &'static str, place: Place, message: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Warning,
-            ..Self::error(code, place, message)
-        }
+        Self { severity: Severity::Warning, ..Self::error(code, place, message) }
     }
 
     /// The same problem with advice.
@@ -161,10 +143,7 @@ mod tests {
         let source = Source::new("a.toml", "one\ntwö = 3\n");
         assert_eq!(source.at(0..3).line_and_column(), Some((1, 1)));
         let value = source.at(11..12);
-        assert_eq!(
-            (value.text(), value.line_and_column()),
-            (Some("3"), Some((2, 7)))
-        );
+        assert_eq!((value.text(), value.line_and_column()), (Some("3"), Some((2, 7))));
         assert_eq!(source.whole().to_string(), "a.toml");
     }
 }

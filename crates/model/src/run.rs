@@ -64,13 +64,8 @@ pub enum RunStatus {
 
 impl RunStatus {
     /// Every status.
-    pub const ALL: [Self; 5] = [
-        Self::Running,
-        Self::Done,
-        Self::Failed,
-        Self::Merged,
-        Self::Rejected,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Running, Self::Done, Self::Failed, Self::Merged, Self::Rejected];
 
     /// The word in the ledger.
     pub fn as_str(self) -> &'static str {
@@ -106,18 +101,13 @@ impl RunStatus {
         if self.next().contains(&next) {
             Ok(())
         } else {
-            Err(IllegalTransition {
-                from: self,
-                to: next,
-            })
+            Err(IllegalTransition { from: self, to: next })
         }
     }
 
     /// The statuses from which `self` may be reached.
     pub fn reached_from(self) -> impl Iterator<Item = Self> {
-        Self::ALL
-            .into_iter()
-            .filter(move |status| status.next().contains(&self))
+        Self::ALL.into_iter().filter(move |status| status.next().contains(&self))
     }
 }
 
@@ -132,24 +122,12 @@ pub struct IllegalTransition {
 
 impl fmt::Display for IllegalTransition {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let next: Vec<&str> = self
-            .from
-            .next()
-            .iter()
-            .map(|status| status.as_str())
-            .collect();
+        let next: Vec<&str> = self.from.next().iter().map(|status| status.as_str()).collect();
         let Self { from, to } = self;
         if next.is_empty() {
-            write!(
-                out,
-                "it is {from}, and that is final: it cannot become {to}"
-            )
+            write!(out, "it is {from}, and that is final: it cannot become {to}")
         } else {
-            write!(
-                out,
-                "it is {from} and cannot become {to}; it may become {}",
-                next.join(", ")
-            )
+            write!(out, "it is {from} and cannot become {to}; it may become {}", next.join(", "))
         }
     }
 }
@@ -166,13 +144,10 @@ impl FromStr for RunStatus {
     type Err = UnknownStatus;
 
     fn from_str(text: &str) -> Result<Self, UnknownStatus> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == text)
-            .ok_or_else(|| UnknownStatus {
-                text: text.to_owned(),
-                near: nearest(text, Self::ALL.map(Self::as_str)),
-            })
+        Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or_else(|| UnknownStatus {
+            text: text.to_owned(),
+            near: nearest(text, Self::ALL.map(Self::as_str)),
+        })
     }
 }
 
@@ -198,11 +173,7 @@ mod tests {
         ];
         for from in RunStatus::ALL {
             for to in RunStatus::ALL {
-                assert_eq!(
-                    from.may_become(to).is_ok(),
-                    legal.contains(&(from, to)),
-                    "{from}→{to}"
-                );
+                assert_eq!(from.may_become(to).is_ok(), legal.contains(&(from, to)), "{from}→{to}");
             }
         }
     }
@@ -210,16 +181,7 @@ mod tests {
     #[test]
     fn a_refused_transition_says_what_may_follow() {
         let refused = Done.may_become(Running).unwrap_err().to_string();
-        assert_eq!(
-            refused,
-            "it is done and cannot become running; it may become merged, rejected"
-        );
-        assert!(
-            Merged
-                .may_become(Done)
-                .unwrap_err()
-                .to_string()
-                .contains("final")
-        );
+        assert_eq!(refused, "it is done and cannot become running; it may become merged, rejected");
+        assert!(Merged.may_become(Done).unwrap_err().to_string().contains("final"));
     }
 }

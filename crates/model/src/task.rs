@@ -70,9 +70,7 @@ fn empty_as_none<'de, D: Deserializer<'de>>(input: D) -> Result<Option<AgentId>,
     if text.is_empty() {
         return Ok(None);
     }
-    AgentId::parse(&text)
-        .map(Some)
-        .map_err(serde::de::Error::custom)
+    AgentId::parse(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
 /// `[scope]`: globs with the meaning they have in .gitignore, from the repository's root.
@@ -169,9 +167,7 @@ pub struct Budget {
 
 fn some_positive<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {
     match u64::deserialize(input)? {
-        0 => Err(serde::de::Error::custom(
-            "a budget of 0 lets nothing start; leave the key out",
-        )),
+        0 => Err(serde::de::Error::custom("a budget of 0 lets nothing start; leave the key out")),
         limit => Ok(Some(limit)),
     }
 }
@@ -181,9 +177,7 @@ fn some_amount<'de, D: Deserializer<'de>>(input: D) -> Result<Option<f64>, D::Er
     if amount.is_finite() && amount > 0.0 {
         Ok(Some(amount))
     } else {
-        Err(serde::de::Error::custom(
-            "a budget must be more than 0; leave the key out",
-        ))
+        Err(serde::de::Error::custom("a budget must be more than 0; leave the key out"))
     }
 }
 
@@ -316,10 +310,8 @@ impl Task {
     pub fn parse(source: &Source) -> Result<Self, Problem> {
         match toml_file::parse(source) {
             Err(problem) => match null_parent_as_empty(source, &problem) {
-                Some(mended) => toml_file::parse(&mended).map_err(|later| Problem {
-                    place: later.place.clone(),
-                    ..later
-                }),
+                Some(mended) => toml_file::parse(&mended)
+                    .map_err(|later| Problem { place: later.place.clone(), ..later }),
                 None => Err(problem),
             },
             read => read,
@@ -355,26 +347,16 @@ impl Task {
             ("cargo-test-crates", cargo_test_crates.set()),
             ("test-count-min", number(test_count_min)),
             ("commands", commands.set()),
-            (
-                "allow-dependency-changes",
-                allow_dependency_changes.as_ref().map(Spanned::span),
-            ),
+            ("allow-dependency-changes", allow_dependency_changes.as_ref().map(Spanned::span)),
             ("max-deleted-files", number(max_deleted_files)),
             ("max-file-lines", number(max_file_lines)),
             ("max-function-lines", number(max_function_lines)),
             ("max-parameters", number(max_parameters)),
-            (
-                "report-fields-required",
-                self.output.report_fields_required.set(),
-            ),
+            ("report-fields-required", self.output.report_fields_required.set()),
         ];
-        let built_in = built_in
-            .into_iter()
-            .filter_map(|(name, span)| Some((name.to_owned(), span?)));
-        let own = self
-            .parameters
-            .keys()
-            .map(|name| (name.get_ref().to_string(), name.span()));
+        let built_in =
+            built_in.into_iter().filter_map(|(name, span)| Some((name.to_owned(), span?)));
+        let own = self.parameters.keys().map(|name| (name.get_ref().to_string(), name.span()));
         built_in.chain(own).collect()
     }
 }
@@ -402,15 +384,10 @@ mod tests {
 
     #[test]
     fn null_empty_and_absent_parents_all_mean_none() {
-        for parent in [
-            "parent-agent = null",
-            "parent-agent = null  # none",
-            "parent-agent = \"\"",
-            "",
-        ] {
-            let task = read(&format!(
-                "[task]\nrole = \"x\"\n{parent}\n[body]\ntext = \"go\"\n"
-            ));
+        for parent in
+            ["parent-agent = null", "parent-agent = null  # none", "parent-agent = \"\"", ""]
+        {
+            let task = read(&format!("[task]\nrole = \"x\"\n{parent}\n[body]\ntext = \"go\"\n"));
             assert_eq!(task.unwrap().task.parent_agent, None, "{parent}");
         }
         let some = read("[task]\nrole = \"x\"\nparent-agent = \"ag-1\"\n").unwrap();
@@ -456,28 +433,15 @@ mod tests {
     fn only_what_is_set_counts_as_a_parameter() {
         let text = "[task]\nrole = \"x\"\n[verification]\ncargo-test-crates = []\ntest-count-min = 3\n\
                     [parameters]\nhouse-style = \"tabs\"\n";
-        let names: Vec<String> = read(text)
-            .unwrap()
-            .parameters_set()
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
+        let names: Vec<String> =
+            read(text).unwrap().parameters_set().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["test-count-min", "house-style"]);
     }
 
     #[test]
     fn a_budget_of_nothing_is_refused() {
-        for bad in [
-            "tokens = 0",
-            "usd = 0.0",
-            "usd = nan",
-            "usd = -1.0",
-            "turns = -1",
-        ] {
-            assert!(
-                read(&format!("[task]\nrole = \"x\"\n[budget]\n{bad}\n")).is_err(),
-                "{bad}"
-            );
+        for bad in ["tokens = 0", "usd = 0.0", "usd = nan", "usd = -1.0", "turns = -1"] {
+            assert!(read(&format!("[task]\nrole = \"x\"\n[budget]\n{bad}\n")).is_err(), "{bad}");
         }
         assert!(read("[task]\nrole = \"x\"\n[budget]\nusd = 2.5\nturns = 9\n").is_ok());
     }

@@ -11,9 +11,7 @@ pub fn parse<T: DeserializeOwned>(source: &Source) -> Result<T, Problem> {
 }
 
 fn explain(source: &Source, error: &toml::de::Error) -> Problem {
-    let place = error
-        .span()
-        .map_or_else(|| source.whole(), |span| source.at(span));
+    let place = error.span().map_or_else(|| source.whole(), |span| source.at(span));
     let message = error.message().lines().collect::<Vec<_>>().join("; ");
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let (code, noun) = if message.starts_with("unknown field") {
@@ -30,10 +28,7 @@ fn explain(source: &Source, error: &toml::de::Error) -> Problem {
             Problem::error(code, place, format!("the key `{name}` is missing"))
         }
         Some((name, expected)) => {
-            let known = expected
-                .iter()
-                .map(|name| format!("`{name}`"))
-                .collect::<Vec<_>>();
+            let known = expected.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
             let help = match nearest(name, expected.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`? Known here: {}", known.join(", ")),
                 None if known.is_empty() => "nothing may stand here".to_owned(),
@@ -65,12 +60,7 @@ mod tests {
         assert_eq!(problem.code, "unknown-key");
         assert_eq!(problem.place.to_string(), "task.toml:2:1");
         assert_eq!(problem.place.text(), Some("files_whitelist"));
-        assert!(
-            problem
-                .help
-                .unwrap()
-                .contains("did you mean `files-whitelist`?")
-        );
+        assert!(problem.help.unwrap().contains("did you mean `files-whitelist`?"));
     }
 
     #[test]

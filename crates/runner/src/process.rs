@@ -8,10 +8,7 @@ use std::time::{Duration, Instant};
 ///
 /// It gets no input and is killed when its time is over.
 pub fn first_words(command: &mut Command, limit: Duration) -> Option<String> {
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = child.spawn().ok()?;
     let mut pipe = child.stdout.take()?;
     let reader = std::thread::spawn(move || {
@@ -46,16 +43,10 @@ mod tests {
     #[test]
     fn a_program_that_never_ends_is_ended() {
         let mut endless = Command::new("sleep");
-        assert_eq!(
-            first_words(endless.arg("600"), Duration::from_millis(50)),
-            None
-        );
+        assert_eq!(first_words(endless.arg("600"), Duration::from_millis(50)), None);
         let mut quick = Command::new("echo");
         let said = first_words(quick.arg("hi"), Duration::from_secs(60));
         assert_eq!(said.as_deref(), Some("hi\n"));
-        assert_eq!(
-            first_words(&mut Command::new("false"), Duration::from_secs(60)),
-            None
-        );
+        assert_eq!(first_words(&mut Command::new("false"), Duration::from_secs(60)), None);
     }
 }

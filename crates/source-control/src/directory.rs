@@ -57,8 +57,5 @@ fn is_absent(kind: ErrorKind) -> bool {
 }
 
 fn unreadable(path: &str, why: &str) -> TreeError {
-    TreeError {
-        path: path.to_owned(),
-        why: why.to_owned(),
-    }
+    TreeError { path: path.to_owned(), why: why.to_owned() }
 }

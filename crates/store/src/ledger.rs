@@ -51,11 +51,7 @@ impl Store {
                     .fetch_all(&self.pool)
                     .await
             }
-            None => {
-                sqlx::query(select_run!("ORDER BY started_ts, id"))
-                    .fetch_all(&self.pool)
-                    .await
-            }
+            None => sqlx::query(select_run!("ORDER BY started_ts, id")).fetch_all(&self.pool).await,
         };
         self.runs(&rows.map_err(|error| self.error(&error))?)
     }
@@ -100,14 +96,12 @@ impl Store {
         let mut line = vec![self.get(id).await?];
         let mut seen = BTreeSet::from([id.clone()]);
         while let Some(parent) = line.last().and_then(|run| run.parent_branch.clone()) {
-            let row = sqlx::query(select_run!(
-                "WHERE id = $1 OR branch = $2 ORDER BY started_ts"
-            ))
-            .bind(&parent)
-            .bind(&parent)
-            .fetch_optional(&self.pool)
-            .await
-            .map_err(|error| self.error(&error))?;
+            let row = sqlx::query(select_run!("WHERE id = $1 OR branch = $2 ORDER BY started_ts"))
+                .bind(&parent)
+                .bind(&parent)
+                .fetch_optional(&self.pool)
+                .await
+                .map_err(|error| self.error(&error))?;
             let Some(row) = row else { break };
             let run = self.run(&row)?;
             if !seen.insert(run.id.clone()) {
@@ -151,10 +145,7 @@ impl Store {
             .await
             .map_err(|error| self.error(&error))?;
         match rows.as_slice() {
-            [only] => only
-                .try_get(0)
-                .map(Some)
-                .map_err(|error| self.error(&error)),
+            [only] => only.try_get(0).map(Some).map_err(|error| self.error(&error)),
             _ => Ok(None),
         }
     }
@@ -179,12 +170,8 @@ impl Store {
             return Err(self.no_such_run(id.as_str()).await);
         }
         let detail = format!("{} cents, {} {}", cost.cents, cost.provider, cost.model);
-        self.append(&mut transaction, id.as_str(), "cost", &detail)
-            .await?;
-        transaction
-            .commit()
-            .await
-            .map_err(|error| self.error(&error))?;
+        self.append(&mut transaction, id.as_str(), "cost", &detail).await?;
+        transaction.commit().await.map_err(|error| self.error(&error))?;
         Ok(self.find(id).await?.map_or(0, |run| run.cost_cents))
     }
 
@@ -192,10 +179,7 @@ impl Store {
     pub async fn note(&self, kind: &str, detail: &str) -> Result<(), StoreError> {
         let mut transaction = self.writing().await?;
         self.append(&mut transaction, "", kind, detail).await?;
-        transaction
-            .commit()
-            .await
-            .map_err(|error| self.error(&error))
+        transaction.commit().await.map_err(|error| self.error(&error))
     }
 
     /// What happened to a run, in order; to the ledger itself with an empty `run`.
@@ -216,9 +200,6 @@ impl Store {
                 detail: row.try_get(4)?,
             })
         };
-        rows.iter()
-            .map(event)
-            .collect::<Result<_, _>>()
-            .map_err(|error| self.error(&error))
+        rows.iter().map(event).collect::<Result<_, _>>().map_err(|error| self.error(&error))
     }
 }

@@ -44,12 +44,7 @@ impl FromStr for Location {
     type Err = BadLocation;
 
     fn from_str(text: &str) -> Result<Self, BadLocation> {
-        let refuse = |why| {
-            Err(BadLocation {
-                text: text.to_owned(),
-                why,
-            })
-        };
+        let refuse = |why| Err(BadLocation { text: text.to_owned(), why });
         match text.split_once("://") {
             _ if text.is_empty() => refuse("it is empty"),
             None => Ok(Self::file(text)),

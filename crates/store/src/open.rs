@@ -27,30 +27,20 @@ impl Store {
     /// Opens the database; makes it, with its directory, if there is none.
     pub async fn open(location: Location) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
-        let fail = |why: String| StoreError::Database {
-            database: location.to_string(),
-            why,
-        };
+        let fail = |why: String| StoreError::Database { database: location.to_string(), why };
         if let Some(directory) = location.path().parent() {
             std::fs::create_dir_all(directory).map_err(|error| {
-                fail(format!(
-                    "its directory {} cannot be made: {error}",
-                    directory.display()
-                ))
+                fail(format!("its directory {} cannot be made: {error}", directory.display()))
             })?;
         }
-        let url = location
-            .url()
-            .ok_or_else(|| fail("its path is not UTF-8".to_owned()))?;
+        let url = location.url().ok_or_else(|| fail("its path is not UTF-8".to_owned()))?;
         let lock = lock(&location).map_err(|error| fail(error.to_string()))?;
         let pool = AnyPoolOptions::new()
             .max_connections(4)
             .after_connect(|connection, _| {
                 Box::pin(async move {
                     let patience = format!("PRAGMA busy_timeout = {}", PATIENCE.as_millis());
-                    sqlx::raw_sql(sqlx::AssertSqlSafe(patience))
-                        .execute(connection)
-                        .await?;
+                    sqlx::raw_sql(sqlx::AssertSqlSafe(patience)).execute(connection).await?;
                     Ok(())
                 })
             })
@@ -69,11 +59,7 @@ impl Store {
         let found = self.schema().await?;
         if found > SCHEMA {
             let database = self.location.to_string();
-            return Err(StoreError::TooNew {
-                database,
-                found,
-                known: SCHEMA,
-            });
+            return Err(StoreError::TooNew { database, found, known: SCHEMA });
         }
         if found == SCHEMA {
             return Ok(());
@@ -89,16 +75,10 @@ impl Store {
             include_str!("../migrations/0001_runs.sql").into_sql_str(),
             false,
         );
-        Migrator::with_migrations(vec![migration])
-            .run(&self.pool)
-            .await
-            .map_err(|error| {
-                let why = format!("the schema could not be brought up to date: {error}");
-                StoreError::Database {
-                    database: self.location.to_string(),
-                    why,
-                }
-            })
+        Migrator::with_migrations(vec![migration]).run(&self.pool).await.map_err(|error| {
+            let why = format!("the schema could not be brought up to date: {error}");
+            StoreError::Database { database: self.location.to_string(), why }
+        })
     }
 
     async fn schema(&self) -> Result<i64, StoreError> {
@@ -111,26 +91,18 @@ impl Store {
     }
 
     async fn number(&self, query: &'static str) -> Result<i64, StoreError> {
-        let row: AnyRow = sqlx::query(query)
-            .fetch_one(&self.pool)
-            .await
-            .map_err(|error| self.error(&error))?;
+        let row: AnyRow =
+            sqlx::query(query).fetch_one(&self.pool).await.map_err(|error| self.error(&error))?;
         row.try_get(0).map_err(|error| self.error(&error))
     }
 
     /// A transaction that writes from its beginning, so that it never has to be begun anew.
     pub(crate) async fn writing(&self) -> Result<Transaction<'_, Any>, StoreError> {
-        self.pool
-            .begin_with("BEGIN IMMEDIATE")
-            .await
-            .map_err(|error| self.error(&error))
+        self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(|error| self.error(&error))
     }
 
     pub(crate) fn error(&self, error: &sqlx::Error) -> StoreError {
-        StoreError::Database {
-            database: self.location.to_string(),
-            why: reason(error),
-        }
+        StoreError::Database { database: self.location.to_string(), why: reason(error) }
     }
 }
 
@@ -146,19 +118,14 @@ fn reason(error: &sqlx::Error) -> String {
 fn lock(location: &Location) -> std::io::Result<File> {
     let mut path = location.path().as_os_str().to_owned();
     path.push(".lock");
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(PathBuf::from(path))?;
+    let file =
+        OpenOptions::new().create(true).truncate(false).write(true).open(PathBuf::from(path))?;
     file.lock()?;
     Ok(file)
 }
 
 /// Milliseconds since 1970.
 pub(crate) fn now() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

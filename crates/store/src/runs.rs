@@ -63,16 +63,10 @@ impl Store {
 
     pub(crate) async fn no_such_run(&self, id: &str) -> StoreError {
         let recent = "SELECT id FROM runs ORDER BY started_at DESC LIMIT 1000";
-        let rows = sqlx::query(recent)
-            .fetch_all(&self.pool)
-            .await
-            .unwrap_or_default();
+        let rows = sqlx::query(recent).fetch_all(&self.pool).await.unwrap_or_default();
         let ids: Vec<String> = rows.iter().filter_map(|row| row.try_get(0).ok()).collect();
         let near = nearest(id, ids.iter().map(String::as_str)).map(str::to_owned);
-        StoreError::NoSuchRun {
-            id: id.to_owned(),
-            near,
-        }
+        StoreError::NoSuchRun { id: id.to_owned(), near }
     }
 
     /// Appends an event to a run, or to the ledger itself with an empty `run`.
@@ -133,8 +127,7 @@ impl Store {
                 .await
                 .map_err(|error| self.error(&error))?;
         }
-        self.append(transaction, run.id.as_str(), "forked", &run.branch)
-            .await
+        self.append(transaction, run.id.as_str(), "forked", &run.branch).await
     }
 }
 
@@ -151,10 +144,7 @@ impl RunStore for Store {
     async fn record(&self, run: &NewRun, spec: Option<&str>) -> Result<(), StoreError> {
         let mut transaction = self.writing().await?;
         self.insert(&mut transaction, run, spec).await?;
-        transaction
-            .commit()
-            .await
-            .map_err(|error| self.error(&error))
+        transaction.commit().await.map_err(|error| self.error(&error))
     }
 
     async fn finish_spawn(&self, id: &AgentId) -> Result<(), StoreError> {
@@ -167,12 +157,8 @@ impl RunStore for Store {
         if done.rows_affected() == 0 {
             return Err(self.no_such_run(id.as_str()).await);
         }
-        self.append(&mut transaction, id.as_str(), "spawned", "")
-            .await?;
-        transaction
-            .commit()
-            .await
-            .map_err(|error| self.error(&error))
+        self.append(&mut transaction, id.as_str(), "spawned", "").await?;
+        transaction.commit().await.map_err(|error| self.error(&error))
     }
 
     async fn change_status(
@@ -192,12 +178,7 @@ impl RunStore for Store {
             return Err(self.no_such_run(id.as_str()).await);
         };
         let run = self.run(&row)?;
-        run.status
-            .may_become(next)
-            .map_err(|why| StoreError::Illegal {
-                id: id.clone(),
-                why,
-            })?;
+        run.status.may_become(next).map_err(|why| StoreError::Illegal { id: id.clone(), why })?;
         sqlx::query(
             "UPDATE runs SET status = $1, summary = COALESCE($2, summary), \
              finished_at = COALESCE(finished_at, $3) WHERE id = $4",
@@ -210,11 +191,7 @@ impl RunStore for Store {
         .await
         .map_err(|error| self.error(&error))?;
         let detail = summary.unwrap_or_default();
-        self.append(&mut transaction, id.as_str(), next.as_str(), detail)
-            .await?;
-        transaction
-            .commit()
-            .await
-            .map_err(|error| self.error(&error))
+        self.append(&mut transaction, id.as_str(), next.as_str(), detail).await?;
+        transaction.commit().await.map_err(|error| self.error(&error))
     }
 }

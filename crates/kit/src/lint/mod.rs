@@ -134,12 +134,7 @@ fn lint_role(
 fn sort(problems: &mut Vec<Problem>) {
     let key = |problem: &Problem| {
         let start = problem.place.span.as_ref().map_or(0, |span| span.start);
-        (
-            problem.place.source.file.clone(),
-            start,
-            problem.code,
-            problem.message.clone(),
-        )
+        (problem.place.source.file.clone(), start, problem.code, problem.message.clone())
     };
     problems.sort_by_key(key);
     problems.dedup();

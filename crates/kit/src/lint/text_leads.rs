@@ -11,16 +11,10 @@ const OPENINGS: [&str; 4] = ["Never ", "Do not ", "Don't ", "Only "];
 pub(super) fn check(capability: &FoundCapability) -> Option<Problem> {
     let text = &capability.text;
     let Some(span) = first_sentence(&text.text) else {
-        return Some(Problem::error(
-            "text-empty",
-            text.whole(),
-            "the text says nothing",
-        ));
+        return Some(Problem::error("text-empty", text.whole(), "the text says nothing"));
     };
     let sentence = text.text.get(span.clone())?;
-    let must = sentence
-        .split(|c: char| !c.is_alphanumeric())
-        .any(|word| word == "MUST");
+    let must = sentence.split(|c: char| !c.is_alphanumeric()).any(|word| word == "MUST");
     if must || OPENINGS.iter().any(|opening| sentence.starts_with(opening)) {
         return None;
     }
@@ -44,9 +38,7 @@ fn first_sentence(text: &str) -> Option<Range<usize>> {
     let rest = text.get(start..)?;
     let lead = rest.len() - rest.trim_start().len();
     let rest = rest.trim_start();
-    let ends = [". ", ".\n", ": ", ":\n", "\n\n"]
-        .iter()
-        .filter_map(|end| rest.find(end));
+    let ends = [". ", ".\n", ": ", ":\n", "\n\n"].iter().filter_map(|end| rest.find(end));
     let length = ends.min().unwrap_or(rest.trim_end().len());
     (length > 0).then(|| start + lead..start + lead + length)
 }
@@ -61,10 +53,7 @@ mod tests {
 
     #[test]
     fn headings_are_passed_over() {
-        assert_eq!(
-            sentence("## T\n\nYou MUST\nstop. Why.\n"),
-            Some("You MUST\nstop")
-        );
+        assert_eq!(sentence("## T\n\nYou MUST\nstop. Why.\n"), Some("You MUST\nstop"));
         assert_eq!(sentence("  one"), Some("one"));
         assert_eq!(sentence("# Only a heading\n\n"), None);
         assert_eq!(sentence(""), None);

@@ -35,9 +35,8 @@ pub(super) fn check(
 }
 
 fn runs(text: &str) -> Vec<(Range<usize>, Vec<String>)> {
-    let plain: Vec<(Range<usize>, String)> = words(text)
-        .filter_map(|(span, word)| Some((span, plain(word)?)))
-        .collect();
+    let plain: Vec<(Range<usize>, String)> =
+        words(text).filter_map(|(span, word)| Some((span, plain(word)?))).collect();
     let run = |window: &[(Range<usize>, String)]| {
         let (first, last) = (window.first()?, window.last()?);
         let words = window.iter().map(|(_, word)| word.clone()).collect();
@@ -55,9 +54,7 @@ fn report(
     let (name, source) = (capability.declared.name(), other.declared.name());
     let message = format!("the text repeats `{source}`");
     let place = capability.text.at(span);
-    let both = together
-        .iter()
-        .any(|role| role.contains(name) && role.contains(source));
+    let both = together.iter().any(|role| role.contains(name) && role.contains(source));
     if is_fork_of(capability, other) && !both {
         Problem::warning("text-repeats", place, message)
             .help("one is a fork of the other: edit its text.md so that it says what is different")

@@ -9,12 +9,8 @@ use serde::Serialize;
 use crate::process::first_words;
 
 /// An agent program: our name for it, and its program.
-const KNOWN: [(&str, &str); 4] = [
-    ("claude-code", "claude"),
-    ("codex", "codex"),
-    ("gemini", "gemini"),
-    ("opencode", "opencode"),
-];
+const KNOWN: [(&str, &str); 4] =
+    [("claude-code", "claude"), ("codex", "codex"), ("gemini", "gemini"), ("opencode", "opencode")];
 
 /// An agent program that was looked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -37,27 +33,16 @@ pub fn find(path: &std::ffi::OsStr, home: &Path) -> Vec<FoundAgent> {
         let found = found.into_iter().find(|file| is_program(file));
         let version = found.as_ref().and_then(|file| {
             let mut command = Command::new(file);
-            command
-                .arg("--version")
-                .env_clear()
-                .env("PATH", path)
-                .env("HOME", home);
+            command.arg("--version").env_clear().env("PATH", path).env("HOME", home);
             let said = first_words(command.current_dir(home), Duration::from_secs(20))?;
-            said.lines()
-                .find(|line| !line.trim().is_empty())
-                .map(|line| line.trim().to_owned())
+            said.lines().find(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned())
         });
-        FoundAgent {
-            name,
-            path: found,
-            version,
-        }
+        FoundAgent { name, path: found, version }
     };
     KNOWN.into_iter().map(look).collect()
 }
 
 fn is_program(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    file.metadata()
-        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }

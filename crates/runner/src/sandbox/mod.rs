@@ -39,10 +39,8 @@ pub fn probe() -> Vec<Part> {
         ("pid namespace", "--pid"),
         ("network namespace", "--net"),
     ];
-    let mut parts: Vec<Part> = namespaces
-        .into_iter()
-        .map(|(name, flag)| unshare(name, flag))
-        .collect();
+    let mut parts: Vec<Part> =
+        namespaces.into_iter().map(|(name, flag)| unshare(name, flag)).collect();
     let modules = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
     parts.push(Part {
         name: "Landlock",
@@ -80,21 +78,10 @@ fn unshare(name: &'static str, flag: &str) -> Part {
     if flag == "--pid" {
         command.arg("--fork");
     }
-    let answer = first_words(
-        command.args(["--", "echo", "inside"]),
-        Duration::from_secs(10),
-    );
+    let answer = first_words(command.args(["--", "echo", "inside"]), Duration::from_secs(10));
     let works = answer.as_deref().map(str::trim) == Some("inside");
-    let seen = if works {
-        "made one"
-    } else {
-        "unshare(1) is missing or was refused"
-    };
-    Part {
-        name,
-        works,
-        seen: seen.to_owned(),
-    }
+    let seen = if works { "made one" } else { "unshare(1) is missing or was refused" };
+    Part { name, works, seen: seen.to_owned() }
 }
 
 #[cfg(test)]
@@ -103,11 +90,7 @@ mod tests {
 
     #[test]
     fn the_level_is_full_only_if_every_part_works() {
-        let part = |works| Part {
-            name: "x",
-            works,
-            seen: String::new(),
-        };
+        let part = |works| Part { name: "x", works, seen: String::new() };
         assert_eq!(level(&[part(true), part(true)]), Level::Full);
         assert_eq!(level(&[part(true), part(false)]), Level::Partial);
         assert_eq!(level(&[part(false), part(false)]), Level::Off);

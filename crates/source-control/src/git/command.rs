@@ -53,9 +53,7 @@ const NO_PROGRAMS: [&str; 6] = [
 impl Git {
     /// Git as if called in `directory`.
     pub fn at(directory: impl Into<PathBuf>) -> Self {
-        Self {
-            directory: directory.into(),
-        }
+        Self { directory: directory.into() }
     }
 
     /// The directory it is called in.
@@ -78,10 +76,8 @@ impl Git {
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
-        let arguments: Vec<OsString> = arguments
-            .into_iter()
-            .map(|argument| argument.as_ref().to_owned())
-            .collect();
+        let arguments: Vec<OsString> =
+            arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
         let mut output = self.output(&[], &arguments, input)?;
         if !output.status.success() && is_ownership_refusal(&output) {
             output = self.output(&self.directories_held_safe(), &arguments, input)?;
@@ -90,15 +86,8 @@ impl Git {
             return Ok(output.stdout);
         }
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        let why = if said.is_empty() {
-            output.status.to_string()
-        } else {
-            said
-        };
-        Err(GitError::Failed {
-            command: shown(&arguments),
-            why,
-        })
+        let why = if said.is_empty() { output.status.to_string() } else { said };
+        Err(GitError::Failed { command: shown(&arguments), why })
     }
 
     /// Runs git and gives its one line.
@@ -130,19 +119,10 @@ impl Git {
         arguments: &[OsString],
         input: Option<&[u8]>,
     ) -> Result<Output, GitError> {
-        let missing = |error: std::io::Error| GitError::Missing {
-            why: error.to_string(),
-        };
+        let missing = |error: std::io::Error| GitError::Missing { why: error.to_string() };
         let mut command = Command::new("git");
-        command
-            .arg("-C")
-            .arg(&self.directory)
-            .arg("--no-optional-locks");
-        for setting in NO_PROGRAMS
-            .iter()
-            .copied()
-            .chain(settings.iter().map(String::as_str))
-        {
+        command.arg("-C").arg(&self.directory).arg("--no-optional-locks");
+        for setting in NO_PROGRAMS.iter().copied().chain(settings.iter().map(String::as_str)) {
             command.arg("-c").arg(setting);
         }
         for (name, _) in std::env::vars_os() {
@@ -156,11 +136,7 @@ impl Git {
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .stdin(if input.is_some() {
-                Stdio::piped()
-            } else {
-                Stdio::null()
-            })
+            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().map_err(missing)?;
@@ -183,9 +159,7 @@ impl Git {
             .output();
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
         let text = text.unwrap_or_default();
-        text.split_terminator('\0')
-            .map(|path| format!("safe.directory={path}"))
-            .collect()
+        text.split_terminator('\0').map(|path| format!("safe.directory={path}")).collect()
     }
 }
 
@@ -194,9 +168,6 @@ fn is_ownership_refusal(output: &Output) -> bool {
 }
 
 fn shown(arguments: &[OsString]) -> String {
-    let words: Vec<_> = arguments
-        .iter()
-        .map(|argument| argument.to_string_lossy())
-        .collect();
+    let words: Vec<_> = arguments.iter().map(|argument| argument.to_string_lossy()).collect();
     words.join(" ")
 }

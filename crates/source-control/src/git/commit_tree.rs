@@ -23,10 +23,7 @@ impl CommitTree {
             "" => String::new(),
             prefix => format!("{prefix}/"),
         };
-        let paths: Vec<String> = directories
-            .iter()
-            .map(|name| format!("{prefix}{name}"))
-            .collect();
+        let paths: Vec<String> = directories.iter().map(|name| format!("{prefix}{name}")).collect();
         let listing = git.run(
             ["ls-tree", "-r", "-z", "--full-tree", commit, "--"]
                 .into_iter()
@@ -47,11 +44,7 @@ impl CommitTree {
             } else {
                 Err(format!("it is not a plain file (mode {})", entry.mode))
             };
-            let path = entry
-                .path
-                .strip_prefix(&prefix)
-                .unwrap_or(&entry.path)
-                .to_owned();
+            let path = entry.path.strip_prefix(&prefix).unwrap_or(&entry.path).to_owned();
             files.insert(path, text);
         }
         Ok(Self { files })
@@ -63,19 +56,13 @@ impl Tree for CommitTree {
         match self.files.get(path) {
             None => Ok(None),
             Some(Ok(text)) => Ok(Some(text.clone())),
-            Some(Err(why)) => Err(TreeError {
-                path: path.to_owned(),
-                why: why.clone(),
-            }),
+            Some(Err(why)) => Err(TreeError { path: path.to_owned(), why: why.clone() }),
         }
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, TreeError> {
         let inside = format!("{path}/");
-        let below = self
-            .files
-            .keys()
-            .filter_map(|file| file.strip_prefix(&inside));
+        let below = self.files.keys().filter_map(|file| file.strip_prefix(&inside));
         let names: BTreeSet<&str> = below.filter_map(|rest| rest.split('/').next()).collect();
         Ok(names.into_iter().map(str::to_owned).collect())
     }
@@ -94,10 +81,7 @@ impl Entry {
 }
 
 fn unexpected(command: &str, what: &str) -> GitError {
-    GitError::Unexpected {
-        command: command.to_owned(),
-        what: what.to_owned(),
-    }
+    GitError::Unexpected { command: command.to_owned(), what: what.to_owned() }
 }
 
 fn entries(listing: &[u8]) -> Result<Vec<Entry>, GitError> {
@@ -105,11 +89,7 @@ fn entries(listing: &[u8]) -> Result<Vec<Entry>, GitError> {
     let entry = |line: &str| {
         let (head, path) = line.split_once('\t')?;
         let [mode, _, object] = head.split(' ').collect::<Vec<_>>().try_into().ok()?;
-        Some(Entry {
-            mode: mode.to_owned(),
-            object: object.to_owned(),
-            path: path.to_owned(),
-        })
+        Some(Entry { mode: mode.to_owned(), object: object.to_owned(), path: path.to_owned() })
     };
     text.split_terminator('\0')
         .map(|line| entry(line).ok_or_else(|| unexpected("ls-tree", line)))
@@ -122,22 +102,13 @@ struct Batch<'a>(&'a [u8]);
 impl Batch<'_> {
     fn next(&mut self) -> Result<Vec<u8>, GitError> {
         let broken = || unexpected("cat-file --batch", "an answer is cut off");
-        let end = self
-            .0
-            .iter()
-            .position(|byte| *byte == b'\n')
-            .ok_or_else(broken)?;
+        let end = self.0.iter().position(|byte| *byte == b'\n').ok_or_else(broken)?;
         let (head, rest) = self.0.split_at_checked(end).ok_or_else(broken)?;
         let head = String::from_utf8_lossy(head);
-        let size = head
-            .rsplit(' ')
-            .next()
-            .and_then(|size| size.parse::<usize>().ok());
+        let size = head.rsplit(' ').next().and_then(|size| size.parse::<usize>().ok());
         let size = size.ok_or_else(|| unexpected("cat-file --batch", &head))?;
-        let (content, rest) = rest
-            .get(1..)
-            .and_then(|rest| rest.split_at_checked(size))
-            .ok_or_else(broken)?;
+        let (content, rest) =
+            rest.get(1..).and_then(|rest| rest.split_at_checked(size)).ok_or_else(broken)?;
         self.0 = rest.get(1..).ok_or_else(broken)?;
         Ok(content.to_owned())
     }

@@ -22,12 +22,8 @@ pub struct Difference {
 impl Repository {
     /// The repository that holds `directory`, if one does.
     pub fn discover(directory: &Path) -> Option<Self> {
-        let root = directory
-            .ancestors()
-            .find(|place| place.join(".git").exists())?;
-        Some(Self {
-            root: root.to_owned(),
-        })
+        let root = directory.ancestors().find(|place| place.join(".git").exists())?;
+        Some(Self { root: root.to_owned() })
     }
 
     /// The top of its working tree.
@@ -43,13 +39,7 @@ impl Repository {
     /// The commit that `revision` names; nothing if it names none.
     pub fn commit(&self, revision: &str) -> Result<Option<String>, GitError> {
         let wanted = format!("{revision}^{{commit}}");
-        match self.git().line([
-            "rev-parse",
-            "--verify",
-            "--quiet",
-            "--end-of-options",
-            &wanted,
-        ]) {
+        match self.git().line(["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]) {
             Ok(commit) => Ok(Some(commit)),
             Err(GitError::Failed { why, .. }) if !why.contains("dubious ownership") => Ok(None),
             Err(error) => Err(error),
@@ -77,10 +67,7 @@ impl Repository {
                 "D" => "is deleted here",
                 _ => "is changed here",
             };
-            Some(Difference {
-                path: path.to_owned(),
-                how,
-            })
+            Some(Difference { path: path.to_owned(), how })
         };
         Ok(text.split_terminator('\0').filter_map(difference).collect())
     }

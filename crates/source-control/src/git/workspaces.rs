@@ -33,10 +33,7 @@ pub struct SpawnLock {
 impl WorktreeWorkspaces {
     /// Workspaces of `repository`, with what only we write below `state`.
     pub fn new(repository: Repository, state: impl Into<PathBuf>) -> Self {
-        Self {
-            repository,
-            state: state.into(),
-        }
+        Self { repository, state: state.into() }
     }
 
     /// The directory of the agent's task.
@@ -71,10 +68,8 @@ impl WorktreeWorkspaces {
 
     /// What git says of the agent's worktree.
     fn listed(&self, id: &AgentId) -> Result<Listed, WorkspaceError> {
-        let listing = self.git(
-            ["worktree", "list", "--porcelain", "-z"],
-            "worktrees cannot be listed",
-        )?;
+        let listing =
+            self.git(["worktree", "list", "--porcelain", "-z"], "worktrees cannot be listed")?;
         let listing = String::from_utf8_lossy(&listing).into_owned();
         let path = self.worktree_path(id);
         let path = fs::canonicalize(&path).unwrap_or(path);
@@ -100,18 +95,12 @@ impl WorktreeWorkspaces {
         what: &str,
     ) -> Result<Vec<u8>, WorkspaceError> {
         let run = self.repository.git().run(arguments);
-        run.map_err(|error| WorkspaceError {
-            what: what.to_owned(),
-            why: error.to_string(),
-        })
+        run.map_err(|error| WorkspaceError { what: what.to_owned(), why: error.to_string() })
     }
 
     fn has_branch(&self, branch: &str) -> Result<bool, WorkspaceError> {
         let full = format!("refs/heads/{branch}");
-        let found = self
-            .repository
-            .git()
-            .succeeds(["show-ref", "--verify", "--quiet", &full]);
+        let found = self.repository.git().succeeds(["show-ref", "--verify", "--quiet", &full]);
         found.map_err(|error| WorkspaceError {
             what: format!("the branch {branch} cannot be looked up"),
             why: error.to_string(),
@@ -148,15 +137,11 @@ impl Workspaces for WorktreeWorkspaces {
         let write = || -> io::Result<()> {
             let tasks = self.repository.root().join("tasks");
             fs::create_dir_all(&tasks)?;
-            let fresh = tempfile::Builder::new()
-                .prefix(".spawn-")
-                .tempdir_in(&tasks)?;
+            let fresh = tempfile::Builder::new().prefix(".spawn-").tempdir_in(&tasks)?;
             // First of all the directory hides itself from git, so that nothing of it is committed.
-            for (name, text) in [
-                (".gitignore", "*\n"),
-                ("task.toml", &files.task),
-                ("prompt.md", &files.prompt),
-            ] {
+            for (name, text) in
+                [(".gitignore", "*\n"), ("task.toml", &files.task), ("prompt.md", &files.prompt)]
+            {
                 let mut file = File::create_new(fresh.path().join(name))?;
                 file.write_all(text.as_bytes())?;
                 file.sync_all()?;
@@ -172,10 +157,7 @@ impl Workspaces for WorktreeWorkspaces {
         let path = self.worktree_path(id);
         let what = format!("the worktree {} cannot be made", path.display());
         let Some(shown) = path.to_str() else {
-            return Err(WorkspaceError {
-                what,
-                why: "its path is not UTF-8".to_owned(),
-            });
+            return Err(WorkspaceError { what, why: "its path is not UTF-8".to_owned() });
         };
         if matches!(self.listed(id)?, Listed::CutShort) {
             self.git(["worktree", "remove", "--force", "--force", shown], &what)?;
@@ -185,15 +167,8 @@ impl Workspaces for WorktreeWorkspaces {
         }
         let branch = id.branch();
         // A branch that is there was left by the attempt that was cut short: the plan saw to that.
-        let create = if self.has_branch(&branch)? {
-            "-B"
-        } else {
-            "-b"
-        };
-        self.git(
-            ["worktree", "add", "--quiet", create, &branch, shown, base],
-            &what,
-        )?;
+        let create = if self.has_branch(&branch)? { "-B" } else { "-b" };
+        self.git(["worktree", "add", "--quiet", create, &branch, shown, base], &what)?;
         Ok(())
     }
 
@@ -224,14 +199,7 @@ fn run_setup(worktree: &Path, command: &str) -> Result<(), WorkspaceError> {
         .stdout(Stdio::from(io::stderr()))
         .status()
         .map_err(|error| failed(what.clone(), &error))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(WorkspaceError {
-            what,
-            why: status.to_string(),
-        })
-    }
+    if status.success() { Ok(()) } else { Err(WorkspaceError { what, why: status.to_string() }) }
 }
 
 /// Copies a file, a link or a directory. What is there already must be the same.
@@ -260,30 +228,18 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         return Err(io::Error::other("it is neither a file nor a directory"));
     }
     if fs::symlink_metadata(to).is_ok() {
-        return if fs::read(to)? == fs::read(from)? {
-            Ok(())
-        } else {
-            Err(differs())
-        };
+        return if fs::read(to)? == fs::read(from)? { Ok(()) } else { Err(differs()) };
     }
-    let fresh = tempfile::Builder::new()
-        .prefix(".copy-")
-        .tempfile_in(parent)?;
+    let fresh = tempfile::Builder::new().prefix(".copy-").tempfile_in(parent)?;
     fs::copy(from, fresh.path())?;
     fresh.persist(to).map(drop).map_err(|error| error.error)
 }
 
 /// Makes a directory that only its owner can look into.
 fn make_private(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 fn failed(what: String, error: &io::Error) -> WorkspaceError {
-    WorkspaceError {
-        what,
-        why: error.to_string(),
-    }
+    WorkspaceError { what, why: error.to_string() }
 }
