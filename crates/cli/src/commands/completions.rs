@@ -1,0 +1,27 @@
+//! `bailiwick completions`: for the shell.
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use super::Bailiwick;
+use crate::failure::Failure;
+use crate::output;
+
+/// Print completions for a shell
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bailiwick completions bash > \
+                        ~/.local/share/bash-completion/completions/bailiwick")]
+pub struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+impl Completions {
+    /// Does what was asked.
+    pub fn run(self) -> Result<(), Failure> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Bailiwick::command(), "bailiwick", &mut script);
+        output::text_out(String::from_utf8_lossy(&script));
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! `bailiwick ledger`: who was spawned from what, with which spec, at what cost.
+
+pub mod record;
+pub mod validate;
+pub mod view;
+
+use bailiwick_model::{AgentId, RunStatus};
+use clap::{Args, Subcommand};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::FormatOption;
+use crate::wire;
+
+/// Show and keep the ledger of all runs
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick ledger list\n  bailiwick ledger tree\n  bailiwick \
+                        ledger spec fix-42")]
+pub struct Ledger {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List runs, oldest first
+    #[command(after_help = "Example:\n  bailiwick ledger list --status running -o json")]
+    List {
+        /// Only runs that stand like this: running, done, failed, merged, rejected
+        #[arg(long)]
+        status: Option<RunStatus>,
+        #[command(flatten)]
+        format: FormatOption,
+    },
+    /// Show one run with everything that happened to it
+    #[command(after_help = "Example:\n  bailiwick ledger show fix-42")]
+    Show {
+        /// The run
+        id: AgentId,
+        #[command(flatten)]
+        format: FormatOption,
+    },
+    /// Show runs and what was started from them, as a tree
+    #[command(after_help = "Examples:\n  bailiwick ledger tree\n  bailiwick ledger tree fix-42")]
+    Tree {
+        /// Only the tree below this run
+        id: Option<AgentId>,
+        #[command(flatten)]
+        format: FormatOption,
+    },
+    /// Show what a run descends from, nearest first
+    #[command(after_help = "Example:\n  bailiwick ledger parents fix-42")]
+    Parents {
+        /// The run
+        id: AgentId,
+        #[command(flatten)]
+        format: FormatOption,
+    },
+    /// List all that descend from a run, or that a DNA forked or asked for
+    #[command(after_help = "Example:\n  bailiwick ledger descendants fix-42")]
+    Descendants {
+        /// The run, or a DNA
+        id: String,
+        #[command(flatten)]
+        format: FormatOption,
+    },
+    /// Find runs by the beginning of their DNA
+    #[command(after_help = "Example:\n  bailiwick ledger find edit-local::NG-FW")]
+    Find {
+        /// The beginning of a DNA
+        dna: String,
+        #[command(flatten)]
+        format: FormatOption,
+    },
+    /// Print the task.toml that a run was given
+    #[command(after_help = "Example:\n  bailiwick ledger spec fix-42 > task.toml")]
+    Spec {
+        /// The run, or the SHA of a spec or its beginning
+        id: String,
+    },
+    /// Check that everything a run should have is there
+    #[command(after_help = "Example:\n  bailiwick ledger validate agent/fix-42")]
+    Validate(validate::Validate),
+    /// Make the database, if there is none
+    #[command(after_help = "Example:\n  bailiwick ledger init")]
+    Init,
+    /// Record a run that was started by other means
+    #[command(
+        after_help = "Example:\n  bailiwick ledger fork fix-42 agent/fix-42 --spec-sha 9f3c…"
+    )]
+    Fork(Box<record::Fork>),
+    /// Note that a run is done
+    #[command(
+        after_help = "Example:\n  bailiwick ledger done fix-42 --summary 'two files changed'"
+    )]
+    Done {
+        /// The run
+        id: AgentId,
+        /// What it did
+        #[arg(long)]
+        summary: String,
+    },
+    /// Note that a run failed
+    #[command(after_help = "Example:\n  bailiwick ledger fail fix-42 --reason 'tests do not pass'")]
+    Fail {
+        /// The run
+        id: AgentId,
+        /// Why
+        #[arg(long)]
+        reason: String,
+    },
+    /// Note that the work of a run has landed
+    #[command(after_help = "Example:\n  bailiwick ledger merged fix-42")]
+    Merged {
+        /// The run
+        id: AgentId,
+    },
+    /// Note that the work of a run was turned down
+    #[command(after_help = "Example:\n  bailiwick ledger rejected fix-42 --reason 'out of scope'")]
+    Rejected {
+        /// The run
+        id: AgentId,
+        /// Why
+        #[arg(long)]
+        reason: String,
+    },
+    /// Add to what a run has cost
+    #[command(
+        after_help = "Example:\n  bailiwick ledger record-cost fix-42 --cents 37 --provider \
+                            anthropic --model sonnet"
+    )]
+    RecordCost(record::RecordCost),
+    /// Record that the lock on the file formats is revoked
+    #[command(after_help = "Example:\n  bailiwick ledger revoke-lock --reason 'task.toml needs a \
+                            breaking change'")]
+    RevokeLock {
+        /// Why the lock is revoked
+        #[arg(long)]
+        reason: String,
+    },
+}
+
+impl Ledger {
+    /// A `ledger tree` of everything.
+    pub(crate) fn tree() -> Self {
+        Self { verb: Verb::Tree { id: None, format: FormatOption::default() } }
+    }
+
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        wire::with_store(context, async |store| match self.verb {
+            Verb::List { status, format } => view::list(&store, status, format.format).await,
+            Verb::Show { id, format } => view::show(&store, &id, format.format).await,
+            Verb::Tree { id, format } => view::tree(&store, id.as_ref(), format.format).await,
+            Verb::Parents { id, format } => view::parents(&store, &id, format.format).await,
+            Verb::Descendants { id, format } => view::descendants(&store, &id, format.format).await,
+            Verb::Find { dna, format } => view::find(&store, &dna, format.format).await,
+            Verb::Spec { id } => view::spec(&store, &id).await,
+            Verb::Validate(command) => command.run(context, &store).await,
+            Verb::Init => record::init(context),
+            Verb::Fork(command) => command.run(&store).await,
+            Verb::Done { id, summary } => {
+                record::change(&store, &id, RunStatus::Done, Some(&summary)).await
+            }
+            Verb::Fail { id, reason } => {
+                record::change(&store, &id, RunStatus::Failed, Some(&reason)).await
+            }
+            Verb::Merged { id } => record::change(&store, &id, RunStatus::Merged, None).await,
+            Verb::Rejected { id, reason } => {
+                record::change(&store, &id, RunStatus::Rejected, Some(&reason)).await
+            }
+            Verb::RecordCost(command) => command.run(&store).await,
+            Verb::RevokeLock { reason } => record::revoke_lock(&store, &reason).await,
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! Writing to the ledger.
+
+use bailiwick_control::ports::{NewRun, RunStore as _};
+use bailiwick_model::{AgentId, Dna, RunStatus};
+use bailiwick_store::{Cost, Store};
+use clap::Args;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output;
+
+const MOST_CHARACTERS: usize = 256;
+
+/// A run that was started by other means.
+#[derive(Debug, Args)]
+pub struct Fork {
+    /// The agent's id
+    id: AgentId,
+    /// The branch that it works on
+    #[arg(value_parser = short_line)]
+    branch: String,
+    /// The digest of its task.toml; any is taken
+    #[arg(long, value_parser = short_line)]
+    spec_sha: String,
+    /// The agent or branch that it was started from
+    #[arg(long, value_parser = short_line)]
+    parent: Option<String>,
+    /// Where its worktree is
+    #[arg(long)]
+    worktree: Option<String>,
+    /// Its identity
+    #[arg(long)]
+    dna: Option<Dna>,
+    /// Who asked for it
+    #[arg(long, value_parser = short_line)]
+    creator: Option<String>,
+    /// The identity that it was forked from
+    #[arg(long, value_name = "DNA", value_parser = short_line)]
+    fork_parent: Option<String>,
+}
+
+/// A text that fits into a row: one line, not empty, not long.
+fn short_line(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        Err("it is empty".to_owned())
+    } else if text.chars().count() > MOST_CHARACTERS {
+        Err(format!("it is longer than {MOST_CHARACTERS} characters"))
+    } else if text.chars().any(char::is_control) {
+        Err("it has a control character in it".to_owned())
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+impl Fork {
+    /// Records the run.
+    pub async fn run(self, store: &Store) -> Result<(), Failure> {
+        let Self { id, branch, spec_sha, parent, worktree, dna, creator, fork_parent } = self;
+        let run = NewRun {
+            id,
+            branch,
+            parent,
+            spec_sha,
+            worktree,
+            dna: dna.map(|dna| dna.to_string()),
+            creator,
+            fork_parent,
+            half_spawned: false,
+        };
+        store.record(&run, None).await?;
+        output::line(format_args!("forked {} -> {}", run.id, run.branch));
+        Ok(())
+    }
+}
+
+/// Makes the database; opening it did.
+pub fn init(context: &Context) -> Result<(), Failure> {
+    output::line(format_args!("initialised {}", context.database));
+    Ok(())
+}
+
+/// Moves a run on.
+pub async fn change(
+    store: &Store,
+    id: &AgentId,
+    next: RunStatus,
+    summary: Option<&str>,
+) -> Result<(), Failure> {
+    store.change_status(id, next, summary).await?;
+    output::line(format_args!("{id} is {next}"));
+    Ok(())
+}
+
+/// What a run has cost.
+#[derive(Debug, Args)]
+pub struct RecordCost {
+    /// The run
+    id: AgentId,
+    /// Hundredths of a United States dollar
+    #[arg(long)]
+    cents: u32,
+    /// Who was paid
+    #[arg(long, value_parser = short_line)]
+    provider: String,
+    /// For which model
+    #[arg(long, value_parser = short_line)]
+    model: String,
+    /// Take the place of what was recorded, instead of being added
+    #[arg(long)]
+    replace: bool,
+}
+
+impl RecordCost {
+    /// Records the cost.
+    pub async fn run(self, store: &Store) -> Result<(), Failure> {
+        let Self { id, cents, provider, model, replace } = self;
+        let total = store.record_cost(&id, &Cost { cents, provider, model, replace }).await?;
+        let answer = serde_json::json!({
+            "ok": true, "agent_id": id, "total_cost_cents": total,
+        });
+        output::line(answer);
+        Ok(())
+    }
+}
+
+/// Records that the lock on the file formats is revoked.
+pub async fn revoke_lock(store: &Store, reason: &str) -> Result<(), Failure> {
+    let reason = short_line(reason)
+        .map_err(|error| Failure::usage(format!("the reason cannot be used: {error}")))?;
+    store.note("lock-revoked", &reason).await?;
+    output::line(format_args!("recorded: the schema lock is revoked, {reason}"));
+    output::next_step("amend docs/AGENT-SCHEMA-LOCKED.md with the same reason");
+    Ok(())
+}

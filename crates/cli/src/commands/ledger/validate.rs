@@ -1,0 +1,73 @@
+//! Whether everything that a run should have is there.
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_control::ports::{RunStore as _, spec_sha};
+use bailiwick_model::{AgentId, Run};
+use bailiwick_source_control::Git;
+use bailiwick_store::Store;
+use clap::Args;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output;
+
+/// Which run, and in which checkout.
+#[derive(Debug, Args)]
+pub struct Validate {
+    /// The branch of the run, or its id
+    branch: String,
+    /// The checkout that holds tasks/
+    #[arg(long, value_name = "DIR")]
+    repo_root: Option<PathBuf>,
+}
+
+impl Validate {
+    /// Says what is missing; exit code 2 if anything is.
+    pub async fn run(self, context: &Context, store: &Store) -> Result<(), Failure> {
+        let root = match (&self.repo_root, context.repository()) {
+            (Some(root), _) => context.directory.join(root),
+            (None, Some(repository)) => repository.root().to_owned(),
+            (None, None) => context.directory.clone(),
+        };
+        let Some(run) = find(store, &self.branch).await? else {
+            output::error(&format!("MISSING for {}: a row in the ledger", self.branch), None);
+            return Err(Failure::Said(2));
+        };
+        let missing = missing(store, &run, &root).await?;
+        if missing.is_empty() {
+            output::line(format_args!("OK: all 6 artefacts present for {}", run.id));
+            return Ok(());
+        }
+        output::error(&format!("MISSING for {}:\n  - {}", run.id, missing.join("\n  - ")), None);
+        Err(Failure::Said(2))
+    }
+}
+
+async fn find(store: &Store, text: &str) -> Result<Option<Run>, Failure> {
+    if let Some(run) = store.on_branch(text).await?.pop() {
+        return Ok(Some(run));
+    }
+    match AgentId::parse(text.strip_prefix("agent/").unwrap_or(text)) {
+        Ok(id) => Ok(store.find(&id).await?),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The ledger's row is there; these are the other five.
+async fn missing(store: &Store, run: &Run, root: &Path) -> Result<Vec<String>, Failure> {
+    let directory = root.join("tasks").join(run.id.as_str());
+    let task = std::fs::read_to_string(directory.join("task.toml"));
+    let given = task.is_ok_and(|text| spec_sha(&text).as_str() == run.spec_sha);
+    let branch = format!("refs/heads/{}", run.branch);
+    let has_branch = Git::at(root).succeeds(["show-ref", "--verify", "--quiet", &branch])?;
+    let worktree = run.worktree_path.as_ref().is_some_and(|path| Path::new(path).is_dir());
+    let parts = [
+        (store.spec(&run.spec_sha).await?.is_some(), "the spec in the ledger".to_owned()),
+        (given, format!("{} as it was spawned", directory.join("task.toml").display())),
+        (directory.join("prompt.md").is_file(), directory.join("prompt.md").display().to_string()),
+        (has_branch, format!("the branch {}", run.branch)),
+        (worktree, "its worktree".to_owned()),
+    ];
+    Ok(parts.into_iter().filter(|(there, _)| !there).map(|(_, what)| what).collect())
+}

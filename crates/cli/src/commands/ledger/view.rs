@@ -1,0 +1,226 @@
+//! Reading the ledger.
+
+use bailiwick_model::{AgentId, Run, RunStatus};
+use bailiwick_store::Store;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{self, BOLD, Format, GREEN, RED, YELLOW, styled};
+
+/// Lists runs.
+pub async fn list(store: &Store, status: Option<RunStatus>, format: Format) -> Result<(), Failure> {
+    show_runs(&store.list(status).await?, format)
+}
+
+/// Finds runs by the beginning of their identity.
+pub async fn find(store: &Store, dna: &str, format: Format) -> Result<(), Failure> {
+    show_runs(&store.with_dna(dna).await?, format)
+}
+
+/// Shows what a run descends from.
+pub async fn parents(store: &Store, id: &AgentId, format: Format) -> Result<(), Failure> {
+    let line = store.ancestors(id).await?;
+    show_runs(line.get(1..).unwrap_or_default(), format)
+}
+
+/// Lists what descends from a run, or from an identity.
+pub async fn descendants(store: &Store, id: &str, format: Format) -> Result<(), Failure> {
+    let runs = match AgentId::parse(id) {
+        Ok(id) => {
+            let mut runs = store.descendants(&id).await?;
+            runs.retain(|run| run.id != id);
+            runs
+        }
+        Err(_) => store.forked_or_created_by(id).await?,
+    };
+    show_runs(&runs, format)
+}
+
+fn show_runs(runs: &[Run], format: Format) -> Result<(), Failure> {
+    if format == Format::Json {
+        return output::json(&runs);
+    }
+    if runs.is_empty() {
+        output::line("(no runs)");
+        output::next_step("bailiwick spawn <task.toml> makes one");
+        return Ok(());
+    }
+    let row = |run: &Run| {
+        vec![
+            run.id.to_string(),
+            standing(run),
+            when(run.started_ts),
+            run.parent_branch.clone().unwrap_or_else(|| "-".to_owned()),
+            run.branch.clone(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
+    output::table(&["RUN", "STATUS", "STARTED", "PARENT", "BRANCH"], &rows);
+    Ok(())
+}
+
+fn standing(run: &Run) -> String {
+    match run.half_spawned {
+        true => format!("{} (half spawned)", run.status),
+        false => run.status.to_string(),
+    }
+}
+
+fn when(seconds: i64) -> String {
+    let time = jiff::Timestamp::from_second(seconds);
+    time.map_or_else(|_| seconds.to_string(), |time| time.strftime("%F %H:%MZ").to_string())
+}
+
+/// Shows one run with everything that happened to it.
+pub async fn show(store: &Store, id: &AgentId, format: Format) -> Result<(), Failure> {
+    let run = store.get(id).await?;
+    let events = store.events(id.as_str()).await?;
+    if format == Format::Json {
+        return output::json(&serde_json::json!({ "run": run, "events": events }));
+    }
+    output::line(styled(BOLD, &run.id));
+    let field = |name: &str, value: Option<&str>| {
+        if let Some(value) = value {
+            output::line(format_args!("  {name:9} {value}"));
+        }
+    };
+    let cents = run.cost_cents;
+    field("status", Some(&standing(&run)));
+    field("branch", Some(&run.branch));
+    field("parent", run.parent_branch.as_deref());
+    field("dna", run.dna.as_deref());
+    field("spec", Some(&run.spec_sha));
+    field("worktree", run.worktree_path.as_deref());
+    field("creator", run.creator_id.as_deref());
+    field("forked of", run.fork_parent_id.as_deref());
+    field("summary", run.summary.as_deref());
+    if cents > 0 {
+        let cost = format!(
+            "{}.{:02} US dollars, {} {}",
+            cents / 100,
+            cents % 100,
+            run.provider,
+            run.model
+        );
+        field("cost", Some(&cost));
+    }
+    output::line("  events");
+    for event in events {
+        let time = when(event.at / 1000);
+        output::line(
+            format_args!("    {:3}  {time}  {} {}", event.number, event.kind, event.detail)
+                .to_string()
+                .trim_end(),
+        );
+    }
+    Ok(())
+}
+
+/// Prints the task.toml that a run was given.
+pub async fn spec(store: &Store, id: &str) -> Result<(), Failure> {
+    use bailiwick_control::ports::RunStore as _;
+    let run = match AgentId::parse(id) {
+        Ok(id) => store.find(&id).await?,
+        Err(_) => None,
+    };
+    let sha = run.map_or_else(|| id.to_owned(), |run| run.spec_sha);
+    match store.spec(&sha).await? {
+        Some(text) => {
+            output::text_out(text);
+            Ok(())
+        }
+        None => Err(Failure::usage(format!("no spec is kept for `{id}`"))
+            .help("specs are kept for runs made by `bailiwick spawn`; a short SHA must be unique")),
+    }
+}
+
+/// A run with what was started from it.
+#[derive(Debug, Serialize)]
+pub struct Branching {
+    run: Run,
+    children: Vec<Branching>,
+}
+
+/// Shows runs and what was started from them.
+pub async fn tree(store: &Store, id: Option<&AgentId>, format: Format) -> Result<(), Failure> {
+    let roots = forest(store, id).await?;
+    if format == Format::Json {
+        return output::json(&roots);
+    }
+    if roots.is_empty() {
+        return show_runs(&[], format);
+    }
+    for root in &roots {
+        output::line(label(&root.run));
+        branches(&root.children, "");
+    }
+    Ok(())
+}
+
+/// The trees below `id`, or all trees.
+pub async fn forest(store: &Store, id: Option<&AgentId>) -> Result<Vec<Branching>, Failure> {
+    let mut left = match id {
+        Some(id) => store.descendants(id).await?,
+        None => store.list(None).await?,
+    };
+    let is_child = |run: &Run, all: &[Run]| {
+        let parent = run.parent_branch.as_deref();
+        all.iter().any(|other| other.id != run.id && is_parent(other, parent))
+    };
+    let mut roots = Vec::new();
+    let all = left.clone();
+    let first: Vec<Run> = match id {
+        Some(id) => all.iter().filter(|run| run.id == *id).cloned().collect(),
+        None => all.iter().filter(|run| !is_child(run, &all)).cloned().collect(),
+    };
+    for run in first {
+        left.retain(|other| other.id != run.id);
+        roots.push(grow(run, &mut left));
+    }
+    // Runs that are each other's parents have no root: each such ring begins at its oldest.
+    while let Some(run) = left.first().cloned() {
+        left.remove(0);
+        roots.push(grow(run, &mut left));
+    }
+    Ok(roots)
+}
+
+fn is_parent(run: &Run, parent: Option<&str>) -> bool {
+    parent == Some(run.id.as_str()) || parent == Some(run.branch.as_str())
+}
+
+fn grow(run: Run, left: &mut Vec<Run>) -> Branching {
+    let (children, others): (Vec<Run>, Vec<Run>) =
+        left.drain(..).partition(|other| is_parent(&run, other.parent_branch.as_deref()));
+    *left = others;
+    let children = children.into_iter().map(|child| grow(child, left)).collect();
+    Branching { run, children }
+}
+
+fn label(run: &Run) -> String {
+    let colour = match run.status {
+        RunStatus::Running => YELLOW,
+        RunStatus::Done | RunStatus::Merged => GREEN,
+        RunStatus::Failed | RunStatus::Rejected => RED,
+    };
+    format!("{} [{}] branch={}", run.id, styled(colour, standing(run)), run.branch)
+}
+
+fn branches(children: &[Branching], indent: &str) {
+    for (index, child) in children.iter().enumerate() {
+        let last = index + 1 == children.len();
+        let (arm, below) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        output::line(format_args!("{indent}{arm}{}", label(&child.run)));
+        branches(&child.children, &format!("{indent}{below}"));
+    }
+}
+
+/// The tree as the seed prints it: an indent for each step down.
+pub fn seed_tree(tree: &Branching, depth: usize) {
+    let run = &tree.run;
+    let indent = "  ".repeat(depth);
+    output::line(format_args!("{indent}{} [{}] branch={}", run.id, run.status, run.branch));
+    for child in &tree.children {
+        seed_tree(child, depth + 1);
+    }
+}

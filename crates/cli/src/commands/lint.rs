@@ -1,0 +1,138 @@
+//! `bailiwick lint`: everything that is wrong with the kit and its tasks.
+
+use std::path::PathBuf;
+
+use bailiwick_kit::lint::{Report, lint};
+use bailiwick_model::Problem;
+use clap::Args;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatOption, GREEN, RED, YELLOW, styled};
+use crate::wire::{self, REPOSITORY_KIT};
+
+/// Say everything that is wrong with capabilities, roles and tasks
+///
+/// Reads the working copy, and says where it differs from the commit that would bind an agent.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick lint\n  bailiwick lint my-task.toml\n  bailiwick \
+                        lint -o json | jq '.problems[].message'")]
+pub struct Lint {
+    /// Tasks to look at; those under .bailiwick/tasks/ if none are named
+    tasks: Vec<PathBuf>,
+    /// Let warnings fail as well
+    #[arg(long)]
+    deny_warnings: bool,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    severity: bailiwick_model::Severity,
+    code: &'a str,
+    file: &'a str,
+    line: Option<usize>,
+    column: Option<usize>,
+    text: Option<&'a str>,
+    message: &'a str,
+    help: Option<&'a str>,
+}
+
+impl<'a> From<&'a Problem> for Shown<'a> {
+    fn from(problem: &'a Problem) -> Self {
+        let place = problem.place.line_and_column();
+        Self {
+            severity: problem.severity,
+            code: problem.code,
+            file: &problem.place.source.file,
+            line: place.map(|(line, _)| line),
+            column: place.map(|(_, column)| column),
+            text: problem.place.text(),
+            message: &problem.message,
+            help: problem.help.as_deref(),
+        }
+    }
+}
+
+impl Lint {
+    /// A `lint` with nothing special about it.
+    pub(crate) fn plain() -> Self {
+        Self { tasks: Vec::new(), deny_warnings: false, format: FormatOption::default() }
+    }
+
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let kit = wire::working_kit(context)?;
+        let tasks = self.tasks(context)?;
+        let sources: Result<Vec<_>, _> =
+            tasks.iter().map(|task| wire::read_task(context, task)).collect();
+        let report = lint(&kit, &sources?);
+        let errors = report.problems.iter().filter(|problem| problem.is_error()).count();
+        let warnings = report.problems.len() - errors;
+        let failed = errors > 0 || (self.deny_warnings && warnings > 0);
+        match self.format.format {
+            Format::Json => output::json(&serde_json::json!({
+                "capabilities": report.capabilities,
+                "roles": report.roles,
+                "tasks": report.tasks,
+                "errors": errors,
+                "warnings": warnings,
+                "problems": report.problems.iter().map(Shown::from).collect::<Vec<_>>(),
+            }))?,
+            Format::Human => show(&report, errors, warnings),
+        }
+        wire::note_differences(context)?;
+        if failed {
+            return Err(Failure::Said(1));
+        }
+        if let (Format::Human, Some(task)) = (self.format.format, tasks.first()) {
+            output::next_step(format_args!(
+                "see what the agent would be told: bailiwick prepare {}",
+                example(&tasks).unwrap_or(task).display()
+            ));
+        }
+        Ok(())
+    }
+
+    fn tasks(&self, context: &Context) -> Result<Vec<PathBuf>, Failure> {
+        if !self.tasks.is_empty() {
+            return Ok(self.tasks.clone());
+        }
+        let Some(repository) = context.repository() else { return Ok(Vec::new()) };
+        let directory = repository.root().join(REPOSITORY_KIT).join("tasks");
+        if !directory.is_dir() {
+            return Ok(Vec::new());
+        }
+        let shorten = |path: PathBuf| match path.strip_prefix(&context.directory) {
+            Ok(short) => short.to_owned(),
+            Err(_) => path,
+        };
+        Ok(wire::task_files(&directory)?.into_iter().map(shorten).collect())
+    }
+}
+
+fn example(tasks: &[PathBuf]) -> Option<&PathBuf> {
+    tasks.iter().find(|task| task.ends_with("tasks/example.toml"))
+}
+
+fn show(report: &Report, errors: usize, warnings: usize) {
+    for problem in &report.problems {
+        output::text_out(output::rendered(problem));
+    }
+    let count = |number: usize, one: &str| match number {
+        1 => format!("1 {one}"),
+        _ => format!("{number} {one}s"),
+    };
+    let verdict = match (errors, warnings) {
+        (0, 0) => styled(GREEN, "no problems"),
+        (0, _) => styled(YELLOW, count(warnings, "warning")),
+        (_, 0) => styled(RED, count(errors, "error")),
+        _ => styled(RED, format!("{}, {}", count(errors, "error"), count(warnings, "warning"))),
+    };
+    output::line(format_args!(
+        "{} capabilities, {} roles, {} tasks: {verdict}",
+        report.capabilities, report.roles, report.tasks
+    ));
+}

@@ -1,0 +1,96 @@
+//! Every command, one a file.
+
+pub mod capabilities;
+pub mod completions;
+pub mod compose;
+pub mod demo;
+pub mod doctor;
+pub mod init;
+pub mod ledger;
+pub mod lint;
+pub mod prepare;
+pub mod roles;
+pub mod spawn;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::Colour;
+
+/// Runs coding agents inside limits that are written down, enforced and proven.
+#[derive(Debug, Parser)]
+#[command(
+    name = "bailiwick",
+    version,
+    propagate_version = true,
+    after_help = "Examples:\n  bailiwick demo                                    see it work in a \
+                  throwaway repository\n  bailiwick init                                    begin in \
+                  your own\n  bailiwick prepare .bailiwick/tasks/example.toml   what would the agent \
+                  be told?\n\nExit codes: 0 it holds; 1 something could not be loaded or done; 2 \
+                  denied, refused or called wrongly."
+)]
+pub struct Bailiwick {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// Read the kit from this directory instead of the repository's .bailiwick/
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    kit_root: Option<PathBuf>,
+    /// Use this database: a path, or sqlite://PATH [env: KEI_LEDGER_DB]
+    #[arg(long, global = true, value_name = "DATABASE", help_heading = "Global options")]
+    db: Option<String>,
+    /// When to use colours
+    #[arg(
+        long = "color",
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Global options"
+    )]
+    colour: Colour,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Init(init::Init),
+    Demo(demo::Demo),
+    Doctor(doctor::Doctor),
+    Lint(lint::Lint),
+    Prepare(prepare::Prepare),
+    Compose(compose::Compose),
+    Spawn(spawn::Spawn),
+    Roles(roles::Roles),
+    Capabilities(capabilities::Capabilities),
+    Ledger(ledger::Ledger),
+    Completions(completions::Completions),
+}
+
+impl Bailiwick {
+    /// Does what was asked.
+    pub fn run(self) -> Result<(), Failure> {
+        self.global.colour.choose();
+        let context = Context::observe(self.global.kit_root, self.global.db.as_deref())?;
+        match self.command {
+            Command::Init(command) => command.run(&context),
+            Command::Demo(command) => command.run(),
+            Command::Doctor(command) => command.run(&context),
+            Command::Lint(command) => command.run(&context),
+            Command::Prepare(command) => command.run(&context),
+            Command::Compose(command) => command.run(&context),
+            Command::Spawn(command) => command.run(&context),
+            Command::Roles(command) => command.run(&context),
+            Command::Capabilities(command) => command.run(&context),
+            Command::Ledger(command) => command.run(&context),
+            Command::Completions(command) => command.run(),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `bailiwick prepare`: what would be asked of the agent, written nowhere.
+
+use std::path::PathBuf;
+
+use bailiwick_control::{AgentInvocation, prepare};
+use bailiwick_kit::{Bound, bind};
+use bailiwick_model::AgentId;
+use clap::{Args, ValueEnum};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{output, wire};
+
+/// Show what an agent would be told and started with; writes nothing
+///
+/// Reads the working copy, and says where it differs from the commit that would bind an agent.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick prepare .bailiwick/tasks/example.toml\n  bailiwick \
+                        prepare task.toml -o json | jq -r .prompt"
+)]
+pub struct Prepare {
+    /// The task
+    pub(crate) task: PathBuf,
+    /// The agent's id; made if neither this nor the task gives one
+    #[arg(long, value_name = "ID")]
+    pub(crate) agent_id: Option<AgentId>,
+    /// How the result is shown
+    #[arg(
+        short = 'o',
+        long = "output",
+        visible_alias = "format",
+        value_name = "FORMAT",
+        default_value = "human"
+    )]
+    pub(crate) format: Shape,
+}
+
+/// How an invocation is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Shape {
+    /// A block to copy from.
+    #[default]
+    Human,
+    /// One JSON object.
+    Json,
+    /// One TOML table.
+    Toml,
+}
+
+impl Prepare {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let invocation = self.invocation(context)?;
+        match self.format {
+            Shape::Human => output::text_out(&invocation),
+            Shape::Json => output::json(&invocation)?,
+            Shape::Toml => {
+                output::text_out(toml::to_string_pretty(&invocation).map_err(|error| {
+                    Failure::general(format!("the result cannot be written as TOML: {error}"))
+                })?)
+            }
+        }
+        wire::note_differences(context)?;
+        if self.format == Shape::Human {
+            let task = self.task.display();
+            output::next_step(format_args!(
+                "make its worktree and record it: bailiwick spawn {task}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn invocation(&self, context: &Context) -> Result<AgentInvocation, Failure> {
+        let kit = wire::working_kit(context)?;
+        let bound = bind(&kit, &wire::read_task(context, &self.task)?)?;
+        let id = agent_id(&bound, self.agent_id.as_ref())?;
+        let invocation = prepare::prepare(&bound, &id, wire::random()?)?;
+        wire::warn(&bound.warnings);
+        Ok(invocation)
+    }
+}
+
+/// The id that was given, or that the task gives, or a new one.
+pub(crate) fn agent_id(bound: &Bound, given: Option<&AgentId>) -> Result<AgentId, Failure> {
+    match given.or(bound.task.task.agent_id.as_ref()) {
+        Some(id) => Ok(id.clone()),
+        None => Ok(AgentId::make(&bound.role.name, wire::now_ms(), wire::random()?)),
+    }
+}

@@ -1,0 +1,156 @@
+//! `bailiwick spawn`: the agent's task, branch and worktree, recorded in the ledger.
+
+use std::path::PathBuf;
+
+use bailiwick_control::executor::{self, SpawnError};
+use bailiwick_control::ports::Workspaces as _;
+use bailiwick_control::spawn::{Request, Step};
+use bailiwick_kit::bind;
+use bailiwick_model::AgentId;
+use bailiwick_source_control::WorktreeWorkspaces;
+use clap::Args;
+use serde::Serialize;
+
+use super::prepare::agent_id;
+use crate::context::{Context, variable};
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatOption};
+use crate::wire;
+
+/// Make an agent's worktree on its own branch, and record it in the ledger
+///
+/// The kit is read from the commit that the agent starts from, never from the working copy. A spawn
+/// that was cut off is taken up again by the same task with the same id.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick spawn .bailiwick/tasks/example.toml\n  bailiwick \
+                        spawn task.toml --agent-id fix-42 --base origin/main")]
+pub struct Spawn {
+    /// The task
+    pub(crate) task: PathBuf,
+    /// The agent's id; made if neither this nor the task gives one
+    #[arg(long, value_name = "ID")]
+    pub(crate) agent_id: Option<AgentId>,
+    /// The commit that the agent starts from
+    #[arg(long, value_name = "REVISION", default_value = "HEAD")]
+    pub(crate) base: String,
+    #[command(flatten)]
+    pub(crate) format: FormatOption,
+}
+
+/// An agent that was spawned.
+#[derive(Debug, Serialize)]
+pub(crate) struct Spawned {
+    pub(crate) agent_id: String,
+    pub(crate) role: String,
+    pub(crate) branch: String,
+    pub(crate) base: String,
+    pub(crate) worktree: PathBuf,
+    pub(crate) task: PathBuf,
+    pub(crate) prompt: PathBuf,
+    pub(crate) spec_sha: String,
+    pub(crate) dna: Option<String>,
+}
+
+impl Spawn {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let format = self.format.format;
+        let spawned = self.spawn(context)?;
+        if format == Format::Json {
+            return output::json(&spawned);
+        }
+        output::line(format_args!("agent     {}", spawned.agent_id));
+        output::line(format_args!("dna       {}", spawned.dna.as_deref().unwrap_or("-")));
+        output::line(format_args!("branch    {} on {:.12}", spawned.branch, spawned.base));
+        output::line(format_args!("worktree  {}", spawned.worktree.display()));
+        output::line(format_args!("prompt    {}", spawned.prompt.display()));
+        output::next_step(format_args!("bailiwick ledger tree {}", spawned.agent_id));
+        Ok(())
+    }
+
+    pub(crate) fn spawn(self, context: &Context) -> Result<Spawned, Failure> {
+        let repository = context.require_repository()?;
+        let Some(base) = repository.commit(&self.base)? else {
+            return Err(no_commit(&self.base));
+        };
+        let kit = wire::committed_kit(context, &repository, &base)?;
+        let bound = bind(&kit, &wire::read_task(context, &self.task)?)?;
+        let id = agent_id(&bound, self.agent_id.as_ref())?;
+        require_branch(&repository, &id)?;
+        let workspaces = WorktreeWorkspaces::new(repository, &context.state);
+        let worktree = workspaces.worktree_path(&id);
+        let request = Request::new(
+            &bound,
+            id.clone(),
+            base.clone(),
+            worktree.display().to_string(),
+            variable("KEI_CREATOR_ID").or_else(|| variable("USER")),
+            wire::random()?,
+        )?;
+        wire::warn(&bound.warnings);
+        wire::note_differences(context)?;
+        let lock = workspaces.lock(&id)?;
+        let dna = wire::with_store(context, async |store| {
+            let done = executor::spawn(&request, &store, &workspaces, tell).await;
+            done.map_err(|error| explain(error, &id, &self.task))?;
+            Ok(store.get(&id).await?.dna)
+        })?;
+        drop(lock);
+        let directory = workspaces.task_directory(&id);
+        Ok(Spawned {
+            agent_id: id.to_string(),
+            role: bound.role.name.to_string(),
+            branch: id.branch(),
+            base,
+            worktree,
+            task: directory.join("task.toml"),
+            prompt: directory.join("prompt.md"),
+            spec_sha: request.run.spec_sha.clone(),
+            dna,
+        })
+    }
+}
+
+fn tell(step: &Step) {
+    output::progress(match step {
+        Step::RecordRun => "recording the run …",
+        Step::WriteTask => "writing the task …",
+        Step::AddWorktree => "making the worktree …",
+        Step::MakeReady => "making it ready …",
+        Step::FinishSpawn => return,
+    });
+}
+
+fn no_commit(base: &str) -> Failure {
+    if base == "HEAD" {
+        return Failure::general("the repository has no commit yet, so an agent has no base")
+            .help("commit once: git add --all && git commit -m start");
+    }
+    Failure::usage(format!("`{base}` names no commit"))
+        .help("give --base a branch, a tag or a commit that is in this repository")
+}
+
+/// An id can be fine as a name and still not as a branch, `x.lock` for example.
+fn require_branch(
+    repository: &bailiwick_source_control::Repository,
+    id: &AgentId,
+) -> Result<(), Failure> {
+    let branch = id.branch();
+    if repository.git().succeeds(["check-ref-format", "--branch", &branch])? {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("git takes no branch called {branch}"))
+        .help("choose another agent-id"))
+}
+
+/// After the first step, nothing is lost: the same call goes on where it stopped.
+fn explain(error: SpawnError, id: &AgentId, task: &std::path::Path) -> Failure {
+    match error {
+        SpawnError::Refused(refusal) => Failure::usage(refusal.to_string()),
+        SpawnError::Store(error) => error.into(),
+        SpawnError::Workspace(error) => Failure::from(error).help(format!(
+            "nothing is lost; once it is mended, go on with: bailiwick spawn {} --agent-id {id}",
+            task.display()
+        )),
+    }
+}

@@ -1,0 +1,69 @@
+//! Where the command was called, and where its things are.
+
+use std::env;
+use std::path::PathBuf;
+
+use bailiwick_source_control::Repository;
+use bailiwick_store::Location;
+
+use crate::failure::Failure;
+
+/// What a command knows of its surroundings.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Where it was called.
+    pub directory: PathBuf,
+    /// Where state is kept.
+    pub state: PathBuf,
+    /// Where the user's kit is.
+    pub user_kit: PathBuf,
+    /// A kit that was named on the command line.
+    pub kit_root: Option<PathBuf>,
+    /// The database.
+    pub database: Location,
+}
+
+impl Context {
+    /// Reads the surroundings; what was said on the command line goes before the environment.
+    pub fn observe(kit_root: Option<PathBuf>, database: Option<&str>) -> Result<Self, Failure> {
+        let directory = env::current_dir()
+            .map_err(|error| Failure::general(format!("this directory cannot be used: {error}")))?;
+        let home = || match variable("HOME") {
+            Some(home) => Ok(PathBuf::from(home)),
+            None => Err(Failure::general("HOME is not set, so there is no place for state")
+                .help("set HOME, or BAILIWICK_STATE and XDG_CONFIG_HOME")),
+        };
+        let state = match (variable("BAILIWICK_STATE"), variable("XDG_STATE_HOME")) {
+            (Some(state), _) => directory.join(state),
+            (None, Some(base)) => directory.join(base).join("bailiwick"),
+            (None, None) => home()?.join(".local/state/bailiwick"),
+        };
+        let user_kit = match variable("XDG_CONFIG_HOME") {
+            Some(base) => directory.join(base).join("bailiwick"),
+            None => home()?.join(".config/bailiwick"),
+        };
+        let database = match database.map(str::to_owned).or_else(|| variable("KEI_LEDGER_DB")) {
+            Some(text) => text.parse().map_err(|error| Failure::usage(format!("{error}")))?,
+            None => Location::file(state.join("bailiwick.db")),
+        };
+        Ok(Self { directory, state, user_kit, kit_root, database })
+    }
+
+    /// The repository that holds this directory.
+    pub fn repository(&self) -> Option<Repository> {
+        Repository::discover(&self.directory)
+    }
+
+    /// The repository that holds this directory, or an error that says what to do.
+    pub fn require_repository(&self) -> Result<Repository, Failure> {
+        self.repository().ok_or_else(|| {
+            Failure::general(format!("{} is not in a git repository", self.directory.display()))
+                .help("go to one, or make one: git init && git commit --allow-empty -m start")
+        })
+    }
+}
+
+/// A variable of the environment; an empty one counts as not set.
+pub fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}

@@ -1,0 +1,110 @@
+//! How a command ends when it does not end well.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | it holds |
+//! | 1 | something could not be loaded or done |
+//! | 2 | denied, verification failed, unknown name, wrong usage |
+
+use std::process::ExitCode;
+
+use bailiwick_model::Problem;
+
+use crate::output;
+
+/// Why a command did not end well.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something is wrong in files that people wrote.
+    Problems(Vec<Problem>),
+    /// Anything else.
+    Message {
+        /// The exit code.
+        code: u8,
+        /// What is wrong.
+        text: String,
+        /// What to do about it.
+        help: Option<String>,
+    },
+    /// Everything was said already.
+    Said(u8),
+}
+
+impl Failure {
+    /// Something could not be done.
+    pub fn general(text: impl Into<String>) -> Self {
+        Self::Message { code: 1, text: text.into(), help: None }
+    }
+
+    /// The command was called wrongly, or with a name that is not known.
+    pub fn usage(text: impl Into<String>) -> Self {
+        Self::Message { code: 2, text: text.into(), help: None }
+    }
+
+    /// The same with advice.
+    #[must_use]
+    pub fn help(self, advice: impl Into<String>) -> Self {
+        match self {
+            Self::Message { code, text, .. } => {
+                Self::Message { code, text, help: Some(advice.into()) }
+            }
+            other @ (Self::Problems(_) | Self::Said(_)) => other,
+        }
+    }
+
+    /// The same with advice, if there is any.
+    #[must_use]
+    pub fn maybe_help(self, advice: Option<String>) -> Self {
+        match advice {
+            Some(advice) => self.help(advice),
+            None => self,
+        }
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::Problems(_) => 1,
+            Self::Message { code, .. } | Self::Said(code) => *code,
+        }
+    }
+}
+
+impl From<Vec<Problem>> for Failure {
+    fn from(problems: Vec<Problem>) -> Self {
+        Self::Problems(problems)
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self::Problems(vec![problem])
+    }
+}
+
+macro_rules! general {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::general(error.to_string())
+            }
+        })*
+    };
+}
+
+general!(
+    bailiwick_control::ports::StoreError,
+    bailiwick_control::ports::WorkspaceError,
+    bailiwick_source_control::GitError
+);
+
+/// Tells the person, and gives the exit code.
+pub fn finish(result: Result<(), Failure>) -> ExitCode {
+    let Err(failure) = result else { return ExitCode::SUCCESS };
+    match &failure {
+        Failure::Problems(problems) => output::problems(problems),
+        Failure::Message { text, help, .. } => output::error(text, help.as_deref()),
+        Failure::Said(_) => {}
+    }
+    ExitCode::from(failure.code())
+}

@@ -1,0 +1,65 @@
+//! `kei-capability check | verify | fork`.
+
+use std::path::PathBuf;
+
+use bailiwick_kit::Layout;
+use clap::{Parser, Subcommand};
+
+use crate::commands::capabilities::Fork;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::wire;
+
+/// Judge tool calls and work by one capability, and copy capabilities
+#[derive(Debug, Parser)]
+#[command(
+    name = "kei-capability",
+    version,
+    after_help = "Example:\n  kei-capability fork policy::no-git-ops --as policy::no-git-ops-lax"
+)]
+pub struct CapabilityTool {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Judge a tool call; this version has no gates yet, so every call is denied
+    Check {
+        /// The capability
+        name: String,
+    },
+    /// Check an agent's work; this version has no checks yet, so nothing passes
+    Verify {
+        /// The capability
+        name: String,
+    },
+    /// Copy a capability under a new name
+    Fork {
+        #[command(flatten)]
+        fork: Fork,
+        /// The directory with _capabilities/
+        #[arg(long, default_value = ".")]
+        kit_root: PathBuf,
+    },
+}
+
+impl CapabilityTool {
+    /// Does what was asked.
+    pub fn run(self) -> Result<(), Failure> {
+        match self.verb {
+            Verb::Check { name } => {
+                Err(Failure::usage(format!("denied: this version has no gate for `{name}` yet")))
+            }
+            Verb::Verify { name } => {
+                Err(Failure::usage(format!("FAIL {name}: this version has no check for it yet")))
+            }
+            Verb::Fork { fork, kit_root } => {
+                let holds_kit =
+                    ["_capabilities", "_roles"].iter().any(|name| kit_root.join(name).is_dir());
+                let context = Context::observe(holds_kit.then(|| kit_root.clone()), None)?;
+                fork.run(&wire::working_kit(&context)?, &kit_root, Layout::Underscore)
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The `bailiwick` command, and the seed's own binaries on the same code.
+//!
+//! One command a file under [`commands`]; [`wire`] alone knows every adapter; only this crate
+//! prints.
+
+pub mod commands;
+pub mod context;
+pub mod failure;
+pub mod kei;
+pub mod output;
+pub mod reference;
+pub mod wire;
+
+pub use commands::Bailiwick;

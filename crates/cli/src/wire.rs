@@ -1,0 +1,190 @@
+//! The one place that knows every adapter.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bailiwick_kit::{Kit, Layer, Layout, Origin, Tree};
+use bailiwick_model::{Problem, Source};
+use bailiwick_source_control::{CommitTree, DirectoryTree, Repository};
+use bailiwick_store::Store;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output;
+
+/// Where the repository's kit is.
+pub const REPOSITORY_KIT: &str = ".bailiwick";
+
+const KIT_DIRECTORIES: [(Layout, &[&str]); 2] = [
+    (Layout::Underscore, &["_capabilities", "_roles"]),
+    (Layout::Plain, &["capabilities", "roles"]),
+];
+
+/// The kit as it stands in the working copy; for commands that people use to look at it.
+pub fn working_kit(context: &Context) -> Result<Kit, Failure> {
+    kit(context, |directory| Ok(Box::new(DirectoryTree::new(directory))))
+}
+
+/// The kit as it stands in a commit; for commands that bind an agent. What lies outside the
+/// repository is the user's own and is read as it is.
+pub fn committed_kit(
+    context: &Context,
+    repository: &Repository,
+    commit: &str,
+) -> Result<Kit, Failure> {
+    kit(context, |directory| {
+        let Ok(inside) = directory.strip_prefix(repository.root()) else {
+            return Ok(Box::new(DirectoryTree::new(directory)));
+        };
+        let names: Vec<&str> =
+            KIT_DIRECTORIES.iter().flat_map(|(_, names)| *names).copied().collect();
+        let prefix = inside.to_str().ok_or_else(|| not_utf8(directory))?;
+        Ok(Box::new(CommitTree::read(&repository.git(), commit, prefix, &names)?))
+    })
+}
+
+fn kit(
+    context: &Context,
+    tree: impl Fn(&Path) -> Result<Box<dyn Tree>, Failure>,
+) -> Result<Kit, Failure> {
+    let mut layers = Vec::new();
+    if let Some(root) = &context.kit_root {
+        let root = std::fs::canonicalize(context.directory.join(root)).map_err(|error| {
+            Failure::general(format!("the kit root {} cannot be used: {error}", root.display()))
+        })?;
+        for (layout, names) in KIT_DIRECTORIES {
+            let files = tree(&root)?;
+            let filled =
+                names.iter().any(|name| files.list(name).is_ok_and(|list| !list.is_empty()));
+            if filled {
+                layers.push(Layer::new(Origin::KitRoot, layout, &shown(context, &root), files));
+            }
+        }
+        if layers.is_empty() {
+            let text = format!("{} holds no kit", root.display());
+            return Err(Failure::general(text).help(
+                "a kit has _capabilities/ or _roles/, or capabilities/ or roles/; an agent is \
+                 bound by what is committed",
+            ));
+        }
+    } else if let Some(repository) = context.repository() {
+        let root = repository.root().join(REPOSITORY_KIT);
+        let files = tree(&root)?;
+        layers.push(Layer::new(Origin::Repository, Layout::Plain, &shown(context, &root), files));
+    }
+    let user = &context.user_kit;
+    let files = Box::new(DirectoryTree::new(user));
+    layers.push(Layer::new(Origin::User, Layout::Plain, &shown(context, user), files));
+    Ok(Kit::over_embedded(layers))
+}
+
+/// A directory as the person would write it, with a slash behind it.
+fn shown(context: &Context, directory: &Path) -> String {
+    let here =
+        std::fs::canonicalize(&context.directory).unwrap_or_else(|_| context.directory.clone());
+    let path =
+        match directory.strip_prefix(&here).or_else(|_| directory.strip_prefix(&context.directory))
+        {
+            Ok(inside) => inside,
+            Err(_) => directory,
+        };
+    match path.to_string_lossy().as_ref() {
+        "" => String::new(),
+        path => format!("{path}/"),
+    }
+}
+
+fn not_utf8(path: &Path) -> Failure {
+    Failure::general(format!("the path {} is not UTF-8", path.display()))
+}
+
+/// Says which files of the repository's kit differ from the commit that would bind an agent.
+pub fn note_differences(context: &Context) -> Result<(), Failure> {
+    let Some(repository) = context.repository() else { return Ok(()) };
+    let kit = match &context.kit_root {
+        None => repository.root().join(REPOSITORY_KIT),
+        Some(root) => std::fs::canonicalize(context.directory.join(root))
+            .unwrap_or_else(|_| context.directory.join(root)),
+    };
+    let Ok(inside) = kit.strip_prefix(repository.root()) else { return Ok(()) };
+    if !kit.exists() {
+        return Ok(());
+    }
+    let inside = inside.to_str().ok_or_else(|| not_utf8(&kit))?;
+    let prefix = if inside.is_empty() { String::new() } else { format!("{inside}/") };
+    let names = KIT_DIRECTORIES.iter().flat_map(|(_, names)| *names);
+    let paths: Vec<String> = names.map(|name| format!("{prefix}{name}")).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let differences = repository.differences(&paths)?;
+    let Some(first) = differences.first() else { return Ok(()) };
+    let more = match differences.len() - 1 {
+        0 => String::new(),
+        1 => " and 1 more file".to_owned(),
+        many => format!(" and {many} more files"),
+    };
+    output::note(format_args!(
+        "{} {}{more}: an agent is bound by what is committed",
+        first.path, first.how
+    ));
+    Ok(())
+}
+
+/// A task's file.
+pub fn read_task(context: &Context, path: &Path) -> Result<Source, Failure> {
+    let text = std::fs::read_to_string(context.directory.join(path)).map_err(|error| {
+        let help = match path.extension() {
+            Some(_) => "`bailiwick init` writes examples under .bailiwick/tasks/",
+            None => "a task is a file, for example .bailiwick/tasks/example.toml",
+        };
+        Failure::general(format!("the task {} cannot be read: {error}", path.display())).help(help)
+    })?;
+    Ok(Source::new(path.display().to_string(), text))
+}
+
+/// Every task file below a directory, sorted.
+pub fn task_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let unreadable = |error: std::io::Error| {
+        Failure::general(format!("{} cannot be read: {error}", directory.display()))
+    };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.is_dir() {
+            files.extend(task_files(&path)?);
+        } else if path.extension().is_some_and(|ending| ending == "toml") {
+            files.push(path);
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Shows warnings on standard error.
+pub fn warn(warnings: &[Problem]) {
+    output::problems(warnings);
+}
+
+/// Runs something that needs the database.
+pub fn with_store<T>(
+    context: &Context,
+    work: impl AsyncFnOnce(Store) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.map_err(|error| Failure::general(format!("no runtime: {error}")))?;
+    runtime.block_on(async { work(Store::open(context.database.clone()).await?).await })
+}
+
+/// Milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A random number.
+pub fn random() -> Result<u16, Failure> {
+    let mut bytes = [0; 2];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::general(format!("the system gives no random numbers: {error}"))
+    })?;
+    Ok(u16::from_le_bytes(bytes))
+}
