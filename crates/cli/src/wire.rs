@@ -98,17 +98,26 @@ fn not_utf8(path: &Path) -> Failure {
     Failure::general(format!("the path {} is not UTF-8", path.display()))
 }
 
+/// Whether the repository's kit is the one that would bind an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// It is committed.
+    Committed,
+    /// Some of it is not.
+    Differs,
+}
+
 /// Says which files of the repository's kit differ from the commit that would bind an agent.
-pub fn note_differences(context: &Context) -> Result<(), Failure> {
-    let Some(repository) = context.repository() else { return Ok(()) };
+pub fn note_differences(context: &Context) -> Result<Kept, Failure> {
+    let Some(repository) = context.repository() else { return Ok(Kept::Committed) };
     let kit = match &context.kit_root {
         None => repository.root().join(REPOSITORY_KIT),
         Some(root) => std::fs::canonicalize(context.directory.join(root))
             .unwrap_or_else(|_| context.directory.join(root)),
     };
-    let Ok(inside) = kit.strip_prefix(repository.root()) else { return Ok(()) };
+    let Ok(inside) = kit.strip_prefix(repository.root()) else { return Ok(Kept::Committed) };
     if !kit.exists() {
-        return Ok(());
+        return Ok(Kept::Committed);
     }
     let inside = inside.to_str().ok_or_else(|| not_utf8(&kit))?;
     let prefix = if inside.is_empty() { String::new() } else { format!("{inside}/") };
@@ -116,7 +125,7 @@ pub fn note_differences(context: &Context) -> Result<(), Failure> {
     let paths: Vec<String> = names.map(|name| format!("{prefix}{name}")).collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     let differences = repository.differences(&paths)?;
-    let Some(first) = differences.first() else { return Ok(()) };
+    let Some(first) = differences.first() else { return Ok(Kept::Committed) };
     let more = match differences.len() - 1 {
         0 => String::new(),
         1 => " and 1 more file".to_owned(),
@@ -126,7 +135,7 @@ pub fn note_differences(context: &Context) -> Result<(), Failure> {
         "{} {}{more}: an agent is bound by what is committed",
         first.path, first.how
     ));
-    Ok(())
+    Ok(Kept::Differs)
 }
 
 /// A task's file.

@@ -6,3 +6,14 @@ pub mod scratch;
 
 pub use depth::Depth;
 pub use scratch::Scratch;
+
+/// Prints a figure that a test has seen, and keeps it in the file that `FIGURES` names.
+pub fn figure(text: &str) {
+    use std::io::Write as _;
+    println!("figure: {text}");
+    if let Some(path) = std::env::var_os("FIGURES") {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        let written = file.and_then(|mut file| writeln!(file, "{text}"));
+        written.expect("FIGURES names a file that can be written");
+    }
+}

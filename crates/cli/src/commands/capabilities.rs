@@ -46,6 +46,7 @@ enum Verb {
 
 /// Which capability is copied, and under which name.
 #[derive(Debug, Args)]
+#[group(skip)]
 pub struct Fork {
     /// The capability to copy
     pub(crate) source: String,
@@ -141,12 +142,14 @@ fn show(kit: &Kit, name: &str, format: Format) -> Result<(), Failure> {
     output::line(format_args!("  from     {} ({})", found.source.file, found.origin));
     output::line(format_args!("  dna      {}", Code::of(declared.name())));
     let gate = match &declared.gate {
-        Some(gate) => format!("{} ({:?})", gate.get_ref().event.get_ref(), gate.get_ref().severity)
-            .to_lowercase(),
+        Some(gate) => {
+            let gate = gate.get_ref();
+            format!("{} ({})", gate.event.get_ref(), shown(&json!(gate.severity)))
+        }
         None if declared.has_gate() => "by what it restricts".to_owned(),
         None => "none".to_owned(),
     };
-    output::line(format_args!("  gate     {}", gate.replace("pretooluse", "PreToolUse")));
+    output::line(format_args!("  gate     {gate}"));
     let check = match (declared.run_mode(), &declared.verify) {
         (Some(mode), Some(verify)) => {
             let verify = verify.get_ref();

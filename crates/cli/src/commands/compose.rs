@@ -34,7 +34,8 @@ impl Compose {
         wire::warn(&bound.warnings);
         if self.stdout {
             output::text_out(prompt);
-            return wire::note_differences(context);
+            wire::note_differences(context)?;
+            return Ok(());
         }
         let shown = self.task.with_file_name("prompt.md");
         write_whole(&context.directory.join(&shown), &prompt)?;

@@ -53,7 +53,8 @@ impl Demo {
             &format!("bailiwick prepare {}", task.display()),
         );
         let format = prepare::Shape::Human;
-        prepare::Prepare { task: task.clone(), agent_id: None, format }.run(&context)?;
+        let prepare = prepare::Prepare { task: task.clone(), agent_id: None, format };
+        show_shortened(&prepare.invocation(&context)?.to_string());
 
         chapter(
             4,
@@ -81,6 +82,25 @@ impl Demo {
 fn chapter(number: u8, title: &str, command: &str) {
     output::line(format_args!("\n{}", styled(BOLD, format_args!("── {number}. {title}"))));
     output::line(styled(DIM, format_args!("$ {command}")));
+}
+
+/// The beginning and the end: in between stands one section for each limit.
+fn show_shortened(text: &str) {
+    let lines: Vec<&str> = text.lines().collect();
+    let (head, tail) = (22, 44);
+    match lines.len().checked_sub(head + tail) {
+        Some(hidden) if hidden > 0 => {
+            for line in lines.iter().take(head) {
+                output::line(line);
+            }
+            let hint = format!("    … {hidden} lines more: a section for each limit of the role …");
+            output::line(styled(DIM, hint));
+            for line in lines.iter().skip(head + hidden) {
+                output::line(line);
+            }
+        }
+        _ => output::text_out(text),
+    }
 }
 
 /// A repository with one commit, and a state of its own.

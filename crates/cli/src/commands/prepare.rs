@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::wire::Kept;
 use crate::{output, wire};
 
 /// Show what an agent would be told and started with; writes nothing
@@ -61,9 +62,14 @@ impl Prepare {
                 })?)
             }
         }
-        wire::note_differences(context)?;
+        let kept = wire::note_differences(context)?;
         if self.format == Shape::Human {
             let task = self.task.display();
+            if kept == Kept::Differs {
+                output::next_step(
+                    "git add .bailiwick && git commit -m 'Say what agents may do here'",
+                );
+            }
             output::next_step(format_args!(
                 "make its worktree and record it: bailiwick spawn {task}"
             ));
@@ -71,7 +77,7 @@ impl Prepare {
         Ok(())
     }
 
-    fn invocation(&self, context: &Context) -> Result<AgentInvocation, Failure> {
+    pub(crate) fn invocation(&self, context: &Context) -> Result<AgentInvocation, Failure> {
         let kit = wire::working_kit(context)?;
         let bound = bind(&kit, &wire::read_task(context, &self.task)?)?;
         let id = agent_id(&bound, self.agent_id.as_ref())?;

@@ -74,6 +74,7 @@ impl Spawn {
             return Err(no_commit(&self.base));
         };
         let kit = wire::committed_kit(context, &repository, &base)?;
+        wire::note_differences(context)?;
         let bound = bind(&kit, &wire::read_task(context, &self.task)?)?;
         let id = agent_id(&bound, self.agent_id.as_ref())?;
         require_branch(&repository, &id)?;
@@ -88,7 +89,6 @@ impl Spawn {
             wire::random()?,
         )?;
         wire::warn(&bound.warnings);
-        wire::note_differences(context)?;
         let lock = workspaces.lock(&id)?;
         let dna = wire::with_store(context, async |store| {
             let done = executor::spawn(&request, &store, &workspaces, tell).await;

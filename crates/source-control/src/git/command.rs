@@ -1,6 +1,7 @@
 //! Running git: no prompts, no hooks, no configuration that runs programs, no translation.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -32,6 +33,17 @@ pub enum GitError {
         /// What could not be read.
         what: String,
     },
+}
+
+/// What git reads.
+#[derive(Debug, Clone, Copy)]
+pub enum Input<'a> {
+    /// Nothing.
+    Nothing,
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// A file; a lock on it is held for as long as git lives, even if we do not.
+    File(&'a File),
 }
 
 /// Git in one directory.
@@ -67,11 +79,11 @@ impl Git {
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
-        self.run_with(arguments, None)
+        self.run_with(arguments, Input::Nothing)
     }
 
     /// Runs git, feeds it `input`, and gives what it printed.
-    pub fn run_with<I, S>(&self, arguments: I, input: Option<&[u8]>) -> Result<Vec<u8>, GitError>
+    pub fn run_with<I, S>(&self, arguments: I, input: Input<'_>) -> Result<Vec<u8>, GitError>
     where
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
@@ -117,7 +129,7 @@ impl Git {
         &self,
         settings: &[String],
         arguments: &[OsString],
-        input: Option<&[u8]>,
+        input: Input<'_>,
     ) -> Result<Output, GitError> {
         let missing = |error: std::io::Error| GitError::Missing { why: error.to_string() };
         let mut command = Command::new("git");
@@ -136,13 +148,17 @@ impl Git {
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdin(match input {
+                Input::Nothing => Stdio::null(),
+                Input::Bytes(_) => Stdio::piped(),
+                Input::File(file) => Stdio::from(file.try_clone().map_err(missing)?),
+            })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().map_err(missing)?;
         let pipe = child.stdin.take();
         std::thread::scope(|scope| {
-            if let (Some(mut pipe), Some(input)) = (pipe, input) {
+            if let (Some(mut pipe), Input::Bytes(input)) = (pipe, input) {
                 // Git closes its end early when it fails; its exit code tells of that.
                 scope.spawn(move || pipe.write_all(input));
             }

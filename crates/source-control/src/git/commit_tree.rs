@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_kit::{Tree, TreeError};
 
-use super::command::{Git, GitError};
+use super::command::{Git, GitError, Input};
 
 /// Files of a commit below some directories, read once and kept.
 pub struct CommitTree {
@@ -35,7 +35,7 @@ impl CommitTree {
             .filter(|entry| entry.is_file())
             .map(|entry| format!("{}\n", entry.object))
             .collect();
-        let contents = git.run_with(["cat-file", "--batch"], Some(blobs.as_bytes()))?;
+        let contents = git.run_with(["cat-file", "--batch"], Input::Bytes(blobs.as_bytes()))?;
         let mut contents = Batch(&contents);
         let mut files = BTreeMap::new();
         for entry in entries {

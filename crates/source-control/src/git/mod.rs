@@ -5,7 +5,7 @@ mod commit_tree;
 mod repository;
 mod workspaces;
 
-pub use command::{Git, GitError};
+pub use command::{Git, GitError, Input};
 pub use commit_tree::CommitTree;
 pub use repository::{Difference, Repository};
-pub use workspaces::WorktreeWorkspaces;
+pub use workspaces::{SpawnLock, WorktreeWorkspaces};

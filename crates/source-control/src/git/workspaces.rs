@@ -11,29 +11,33 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bailiwick_control::ports::{
     Preparation, SeenWorkspace, TaskDirectory, WorkspaceError, Workspaces,
 };
 use bailiwick_model::AgentId;
 
+use super::command::Input;
 use super::repository::Repository;
 
 /// Workspaces of one repository.
 pub struct WorktreeWorkspaces {
     repository: Repository,
     state: PathBuf,
+    held: Mutex<Weak<File>>,
 }
 
-/// Held while an agent is spawned.
+/// Held while an agent is spawned, by us and by what we start for it: when we are killed, the lock
+/// stays until the last git or setup command of ours has ended as well.
 pub struct SpawnLock {
-    _file: File,
+    _file: Arc<File>,
 }
 
 impl WorktreeWorkspaces {
     /// Workspaces of `repository`, with what only we write below `state`.
     pub fn new(repository: Repository, state: impl Into<PathBuf>) -> Self {
-        Self { repository, state: state.into() }
+        Self { repository, state: state.into(), held: Mutex::default() }
     }
 
     /// The directory of the agent's task.
@@ -49,17 +53,26 @@ impl WorktreeWorkspaces {
         let file = OpenOptions::new()
             .create(true)
             .truncate(false)
+            .read(true)
             .write(true)
             .open(run.join("lock"))
             .map_err(|error| failed(what(), &error))?;
         match file.try_lock() {
-            Ok(()) => Ok(SpawnLock { _file: file }),
+            Ok(()) => {
+                let file = Arc::new(file);
+                *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&file);
+                Ok(SpawnLock { _file: file })
+            }
             Err(TryLockError::WouldBlock) => Err(WorkspaceError {
                 what: format!("`{id}` is taken"),
                 why: "another process is spawning it at this moment".to_owned(),
             }),
             Err(TryLockError::Error(error)) => Err(failed(what(), &error)),
         }
+    }
+
+    fn lock_held(&self) -> Option<Arc<File>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
     }
 
     fn run_directory(&self, id: &AgentId) -> PathBuf {
@@ -94,7 +107,9 @@ impl WorktreeWorkspaces {
         arguments: impl IntoIterator<Item = &'a str>,
         what: &str,
     ) -> Result<Vec<u8>, WorkspaceError> {
-        let run = self.repository.git().run(arguments);
+        let held = self.lock_held();
+        let input = held.as_deref().map_or(Input::Nothing, Input::File);
+        let run = self.repository.git().run_with(arguments, input);
         run.map_err(|error| WorkspaceError { what: what.to_owned(), why: error.to_string() })
     }
 
@@ -180,7 +195,7 @@ impl Workspaces for WorktreeWorkspaces {
             })?;
         }
         for command in &how.setup {
-            run_setup(&worktree, command)?;
+            run_setup(&worktree, command, self.lock_held().as_deref())?;
         }
         let marker = self.run_directory(id).join("ready");
         File::create(&marker)
@@ -190,12 +205,16 @@ impl Workspaces for WorktreeWorkspaces {
 }
 
 /// What it prints goes to standard error: standard output is ours.
-fn run_setup(worktree: &Path, command: &str) -> Result<(), WorkspaceError> {
+fn run_setup(worktree: &Path, command: &str, held: Option<&File>) -> Result<(), WorkspaceError> {
     let what = format!("the setup command `{command}` failed");
+    let empty = match held {
+        Some(lock) => lock.try_clone().map(Stdio::from),
+        None => Ok(Stdio::null()),
+    };
     let status = Command::new("/bin/sh")
         .args(["-c", command])
         .current_dir(worktree)
-        .stdin(Stdio::null())
+        .stdin(empty.map_err(|error| failed(what.clone(), &error))?)
         .stdout(Stdio::from(io::stderr()))
         .status()
         .map_err(|error| failed(what.clone(), &error))?;

@@ -154,6 +154,9 @@ pub async fn tree(store: &Store, id: Option<&AgentId>, format: Format) -> Result
         output::line(label(&root.run));
         branches(&root.children, "");
     }
+    if let Some(root) = roots.first() {
+        output::next_step(format_args!("bailiwick ledger show {}", root.run.id));
+    }
     Ok(())
 }
 

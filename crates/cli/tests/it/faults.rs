@@ -1,0 +1,115 @@
+//! Faults of an earlier implementation, seen through the commands: each would have been caught.
+
+use bailiwick_testkit::Scratch;
+
+use crate::{BAILIWICK, KEI_AGENT_RUNTIME, KEI_CAPABILITY, KEI_LEDGER};
+
+/// A role that only documents who may use git was accepted by `spawn` and `compose`.
+#[test]
+fn the_role_git_ops_is_refused_everywhere_with_its_rule() {
+    let scratch = Scratch::repository();
+    scratch.write("task.toml", "[task]\nrole = \"git-ops\"\n[body]\ntext = \"push\"\n");
+    scratch.commit("start");
+    for program in [BAILIWICK, KEI_AGENT_RUNTIME] {
+        for verb in ["prepare", "compose", "spawn"] {
+            let ran = scratch.run(program, &[verb, "task.toml"]).expect_code(1);
+            assert!(ran.err.contains("RULE 0.13"), "{program} {verb}: {}", ran.err);
+        }
+    }
+    assert!(!scratch.root().join("prompt.md").exists() && !scratch.root().join("tasks").exists());
+    let list = scratch.run(KEI_LEDGER, &["list"]).expect_code(0);
+    assert_eq!(list.out, "(no agents)\n");
+    scratch.write("task.toml", "[task]\nrole = \"read-only\"\n[body]\ntext = \"look\"\n");
+    scratch.run(KEI_AGENT_RUNTIME, &["spawn", "task.toml"]).expect_code(0);
+}
+
+/// A capability without code passed silently; one that was forked could not be used.
+#[test]
+fn a_forked_capability_can_be_used_and_an_empty_one_cannot() {
+    let scratch = Scratch::repository();
+    let fork = ["capabilities", "fork", "policy::no-git-ops", "--as", "policy::no-git-ops-lax"];
+    scratch.run(BAILIWICK, &fork).expect_code(0);
+    let role = "[role]\nname = \"lax\"\ndescription = \"d\"\n[capabilities]\nrequired = [\"policy::no-git-ops-lax\"]\n[tools]\nallowed = [\"Read\"]\n";
+    scratch.write(".bailiwick/roles/lax.toml", role);
+    scratch.write("task.toml", "[task]\nrole = \"lax\"\n[body]\ntext = \"go\"\n");
+    scratch.commit("start");
+    let ran = scratch.run(BAILIWICK, &["prepare", "task.toml", "-o", "json"]).expect_code(0);
+    assert!(ran.out.contains("lax::??::"), "an unknown code is visible: {}", ran.out);
+    let lint = scratch.run(BAILIWICK, &["lint"]).expect_code(0);
+    assert!(lint.out.contains("1 warning"), "the text still repeats its source: {}", lint.out);
+    scratch.run(BAILIWICK, &["spawn", "task.toml"]).expect_code(0);
+
+    let empty =
+        "[capability]\nname = \"policy::empty\"\ncategory = \"policy\"\ndescription = \"d\"\n";
+    scratch.write(".bailiwick/capabilities/policy/empty/capability.toml", empty);
+    scratch.write(".bailiwick/capabilities/policy/empty/text.md", "You MUST NOT do it.\n");
+    let lint = scratch.run(BAILIWICK, &["lint"]).expect_code(1);
+    assert!(lint.out.contains("nothing enforces `policy::empty`"), "{}", lint.out);
+}
+
+/// What cannot judge must not let pass.
+#[test]
+fn verbs_that_have_no_code_yet_refuse() {
+    let scratch = Scratch::bare();
+    for (program, arguments) in [
+        (KEI_CAPABILITY, &["check", "policy::no-git-ops"][..]),
+        (KEI_CAPABILITY, &["verify", "policy::no-git-ops"]),
+        (KEI_AGENT_RUNTIME, &["verify", "task.toml", "--worktree", "."]),
+        (KEI_AGENT_RUNTIME, &["run", "task.toml"]),
+    ] {
+        let ran = scratch.run(program, arguments).expect_code(2);
+        assert!(ran.err.contains("this version has no"), "{}", ran.err);
+    }
+}
+
+/// Ids such as `../x` and the empty one were accepted; any status could follow any other.
+#[test]
+fn the_ledger_takes_no_odd_id_and_no_odd_transition() {
+    let scratch = Scratch::bare();
+    for id in ["../x", "", ".x", "a/b", "a..b", "ü"] {
+        let ran = scratch.run(KEI_LEDGER, &["fork", id, "b", "--spec-sha", "s"]).expect_code(2);
+        assert!(ran.err.contains("is not an agent id"), "{id:?}: {}", ran.err);
+    }
+    scratch.run(KEI_LEDGER, &["fork", "a", "agent/a", "--spec-sha", "any"]).expect_code(0);
+    let again = scratch.run(KEI_LEDGER, &["fork", "a", "b", "--spec-sha", "s"]).expect_code(1);
+    assert!(again.err.contains("there is a run `a` already"), "{}", again.err);
+    let early = scratch.run(KEI_LEDGER, &["merged", "a"]).expect_code(1);
+    assert!(early.err.contains("it may become done, failed, rejected"), "{}", early.err);
+    scratch.run(KEI_LEDGER, &["done", "a", "--summary", "ok"]).expect_code(0);
+    scratch.run(KEI_LEDGER, &["fail", "a", "--reason", "no"]).expect_code(1);
+    scratch.run(KEI_LEDGER, &["merged", "a"]).expect_code(0);
+    scratch.run(KEI_LEDGER, &["done", "a", "--summary", "again"]).expect_code(1);
+    let unknown = scratch.run(KEI_LEDGER, &["done", "aa", "--summary", "x"]).expect_code(1);
+    assert!(unknown.err.contains("did you mean `a`?"), "{}", unknown.err);
+}
+
+/// Warnings about `relaxes` were never printed; unknown keys were dropped in silence.
+#[test]
+fn warnings_are_printed_and_unknown_keys_stop_the_work() {
+    let scratch = Scratch::repository();
+    let role = "[role]\nname = \"odd\"\ndescription = \"d\"\n[capabilities]\nextends = \"read-only\"\nrelaxes = [\"quality::tests-green\"]\nrequired = [\"tools::read-only\"]\n";
+    scratch.write(".bailiwick/roles/odd.toml", role);
+    scratch.write("task.toml", "[task]\nrole = \"odd\"\n[body]\ntext = \"go\"\n");
+    scratch.commit("start");
+    for arguments in [&["prepare", "task.toml"][..], &["spawn", "task.toml"]] {
+        let ran = scratch.run(BAILIWICK, arguments).expect_code(0);
+        let told = "relaxes `quality::tests-green`, which it does not inherit";
+        assert_eq!(ran.err.matches(told).count(), 1, "{arguments:?}: {}", ran.err);
+        assert_eq!(
+            ran.err.matches("uses the old name `tools::read-only`").count(),
+            1,
+            "{}",
+            ran.err
+        );
+    }
+    scratch.write("task.toml", "[task]\nrole = \"odd\"\n[scope]\nfiles_whitelist = [\"**\"]\n");
+    for verb in ["prepare", "compose", "spawn", "lint"] {
+        let ran = scratch.run(BAILIWICK, &[verb, "task.toml"]).expect_code(1);
+        let told = format!("{}{}", ran.out, ran.err);
+        assert!(told.contains("unknown key `files_whitelist`"), "{verb}: {told}");
+        assert!(
+            told.contains("task.toml:4:1") && told.contains("did you mean `files-whitelist`?"),
+            "{told}"
+        );
+    }
+}

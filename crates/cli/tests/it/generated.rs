@@ -1,0 +1,35 @@
+//! Generated files are fresh; `UPDATE=1` writes them anew.
+
+use std::path::Path;
+
+use bailiwick_cli::reference;
+use bailiwick_kit::{Kit, role_matrix};
+
+use crate::workspace;
+
+fn compare(path: &str, fresh: &str) {
+    let file = workspace().join(path);
+    if std::env::var("UPDATE").is_ok_and(|update| update == "1") {
+        std::fs::create_dir_all(file.parent().unwrap_or(Path::new("."))).unwrap();
+        std::fs::write(&file, fresh).unwrap();
+    }
+    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(kept == fresh, "{path} is stale: run the tests with UPDATE=1, and commit it");
+}
+
+#[test]
+fn the_schemas_are_fresh() {
+    for (name, text) in reference::schemas() {
+        compare(&format!("docs/schema/v1/{name}"), &text);
+    }
+}
+
+#[test]
+fn the_page_of_roles_is_fresh() {
+    compare("docs/AGENT-ROLES.md", &role_matrix::render(&Kit::over_embedded(Vec::new())).unwrap());
+}
+
+#[test]
+fn the_page_of_commands_is_fresh() {
+    compare("docs/reference/commands.md", &reference::commands());
+}

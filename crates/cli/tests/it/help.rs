@@ -1,0 +1,138 @@
+//! Help, colour, completions and `-o json`.
+
+use bailiwick_cli::Bailiwick;
+use bailiwick_testkit::Scratch;
+use clap::{Command, CommandFactory as _};
+
+use crate::BAILIWICK;
+
+fn each(command: &Command, name: &str, visit: &mut impl FnMut(&Command, &str)) {
+    visit(command, name);
+    for sub in command.get_subcommands() {
+        each(sub, &format!("{name} {}", sub.get_name()), visit);
+    }
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let mut count = 0;
+    each(&Bailiwick::command(), "bailiwick", &mut |command, name| {
+        count += 1;
+        let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert!(after.contains("Example"), "{name} shows no example");
+        assert!(after.contains("bailiwick"), "{name}: the example does not call it");
+        assert!(command.get_about().is_some(), "{name} does not say what it does");
+    });
+    assert!(count > 25, "only {count} commands were looked at");
+}
+
+#[test]
+fn the_commands_are_well_formed() {
+    use bailiwick_cli::kei::{agent_runtime, capability, ledger};
+    Bailiwick::command().debug_assert();
+    agent_runtime::AgentRuntime::command().debug_assert();
+    capability::CapabilityTool::command().debug_assert();
+    ledger::LedgerTool::command().debug_assert();
+}
+
+#[test]
+fn every_listing_speaks_json() {
+    let scratch = Scratch::repository();
+    scratch.commit("start");
+    scratch.run(BAILIWICK, &["init"]).expect_code(0);
+    scratch.commit("kit");
+    let task = ".bailiwick/tasks/example.toml";
+    scratch.run(BAILIWICK, &["spawn", task, "--agent-id", "one", "-o", "json"]).expect_code(0);
+    for arguments in [
+        &["init", "-o", "json"][..],
+        &["lint", "-o", "json"],
+        &["prepare", task, "-o", "json"],
+        &["roles", "list", "-o", "json"],
+        &["roles", "show", "developer", "-o", "json"],
+        &["capabilities", "list", "-o", "json"],
+        &["capabilities", "show", "policy::no-git-ops", "-o", "json"],
+        &["ledger", "list", "-o", "json"],
+        &["ledger", "show", "one", "-o", "json"],
+        &["ledger", "tree", "-o", "json"],
+        &["ledger", "parents", "one", "-o", "json"],
+        &["ledger", "descendants", "one", "-o", "json"],
+        &["ledger", "find", "contributor::", "-o", "json"],
+        &["doctor", "-o", "json"],
+    ] {
+        let ran = scratch.run(BAILIWICK, arguments).expect_code(0);
+        let value: serde_json::Value = serde_json::from_str(&ran.out)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}\n{}", ran.out));
+        assert!(value.is_array() || value.is_object(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn colours_are_used_when_asked_for_and_never_against_no_color() {
+    let scratch = Scratch::repository();
+    let coloured = scratch.run(BAILIWICK, &["roles", "list", "--color", "always"]).expect_code(0);
+    assert!(coloured.out.contains('\u{1b}'), "the control has no colour: {}", coloured.out);
+    assert!(!scratch.run(BAILIWICK, &["roles", "list"]).out.contains('\u{1b}'), "not a terminal");
+    let script = "script -qec \"$0 roles list\" /dev/null";
+    let on_terminal = |no_color: Option<&str>| {
+        let mut shell = scratch.command("sh");
+        shell.args(["-c", script, BAILIWICK]).env("TERM", "xterm-256color");
+        if let Some(value) = no_color {
+            shell.env("NO_COLOR", value);
+        }
+        let output = shell.output().unwrap();
+        assert!(output.status.success(), "script(1) is needed: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(on_terminal(None).contains('\u{1b}'), "a terminal gets colours");
+    assert!(!on_terminal(Some("1")).contains('\u{1b}'), "NO_COLOR is respected");
+}
+
+#[test]
+fn completions_are_real_scripts() {
+    let scratch = Scratch::bare();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = scratch.run(BAILIWICK, &["completions", shell]).expect_code(0);
+        assert!(ran.out.contains("bailiwick"), "{shell}");
+    }
+    let check = "set -e; source <(\"$0\" completions bash); complete -p bailiwick";
+    let ran = scratch.run("bash", &["-c", check, BAILIWICK]).expect_code(0);
+    assert!(ran.out.contains("_bailiwick"), "{}", ran.out);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let scratch = Scratch::bare();
+    let pipe = "set -o pipefail; \"$0\" completions zsh | head -1";
+    let ran = scratch.run("bash", &["-c", pipe, BAILIWICK]).expect_code(0);
+    assert_eq!((ran.out.lines().count(), ran.err.as_str()), (1, ""));
+}
+
+#[test]
+fn doctor_tells_what_is_here() {
+    let scratch = Scratch::repository();
+    scratch.commit("start");
+    let ran = scratch.run(BAILIWICK, &["doctor"]).expect_code(0);
+    for part in
+        ["git", "repository", "ledger", "kit", "sandbox", "Landlock", "seccomp", "claude-code"]
+    {
+        assert!(ran.out.contains(part), "{part} is missing in\n{}", ran.out);
+    }
+    scratch.write(".bailiwick/roles/broken.toml", "[role]\nnam = 1\n");
+    let ran = scratch.run(BAILIWICK, &["doctor"]).expect_code(1);
+    assert!(ran.out.contains("1 errors") && ran.out.contains("bailiwick lint"), "{}", ran.out);
+}
+
+#[test]
+fn doctor_runs_agent_programs_with_nothing_of_the_persons() {
+    let scratch = Scratch::repository();
+    let bin = scratch.place().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let fake = bin.join("claude");
+    std::fs::write(&fake, "#!/bin/sh\necho \"9.9.9 key=${ANTHROPIC_API_KEY:-none}\"\n").unwrap();
+    std::fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut command = scratch.command(BAILIWICK);
+    command.args(["doctor", "-o", "json"]).env("PATH", path).env("ANTHROPIC_API_KEY", "secret");
+    let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(output.contains("9.9.9 key=none"), "{output}");
+}

@@ -1,0 +1,23 @@
+//! The commands as people and programs use them, and what must hold for the whole tree.
+
+mod faults;
+mod generated;
+mod help;
+mod layering;
+mod ledger_processes;
+mod new_user;
+mod schemas;
+mod seed_binaries;
+mod spawn;
+mod tree;
+
+/// The programs under test.
+const BAILIWICK: &str = env!("CARGO_BIN_EXE_bailiwick");
+const KEI_AGENT_RUNTIME: &str = env!("CARGO_BIN_EXE_kei-agent-runtime");
+const KEI_CAPABILITY: &str = env!("CARGO_BIN_EXE_kei-capability");
+const KEI_LEDGER: &str = env!("CARGO_BIN_EXE_kei-ledger");
+
+/// The root of the workspace.
+fn workspace() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}

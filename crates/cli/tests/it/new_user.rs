@@ -1,0 +1,123 @@
+//! A new user's path: init, edit, lint, prepare, spawn, ledger tree.
+
+use bailiwick_testkit::Scratch;
+
+use crate::BAILIWICK;
+
+const TASK: &str = ".bailiwick/tasks/example.toml";
+
+#[test]
+fn each_step_works_and_names_the_next() {
+    let scratch = Scratch::repository();
+    scratch.write("package.json", "{}\n");
+    scratch.commit("start");
+
+    let init = scratch.run(BAILIWICK, &["init"]).expect_code(0);
+    assert!(init.out.contains("JavaScript"), "{}", init.out);
+    assert!(init.err.contains("next: edit .bailiwick/tasks/example.toml"), "{}", init.err);
+    let task = scratch.read(TASK);
+    assert!(task.contains("\"npm test\""), "the example fits the language");
+
+    scratch.write(TASK, &task.replace("src/**", "lib/**"));
+    let lint = scratch.run(BAILIWICK, &["lint"]).expect_code(0);
+    assert!(lint.out.contains("no problems"), "{}", lint.out);
+    assert!(lint.err.contains("next: "), "{}", lint.err);
+    assert!(lint.err.contains("is not committed"), "says where it differs: {}", lint.err);
+
+    let before = scratch.git(&["status", "--porcelain=v1", "--untracked-files=all"]);
+    let prepare = scratch.run(BAILIWICK, &["prepare", TASK]).expect_code(0);
+    assert!(prepare.out.contains("- `lib/**`"), "the edit is in the prompt");
+    assert!(prepare.err.contains("git commit"), "{}", prepare.err);
+    assert!(prepare.err.contains("bailiwick spawn"), "{}", prepare.err);
+    assert_eq!(before, scratch.git(&["status", "--porcelain=v1", "--untracked-files=all"]));
+    assert!(std::fs::read_dir(scratch.state()).unwrap().next().is_none(), "prepare writes nothing");
+
+    let early = scratch.run(BAILIWICK, &["spawn", TASK]).expect_code(1);
+    assert!(early.err.contains("is not committed"), "the reason is told: {}", early.err);
+
+    scratch.commit("kit");
+    let spawn = scratch.run(BAILIWICK, &["spawn", TASK]).expect_code(0);
+    assert!(spawn.err.contains("next: bailiwick ledger tree ag-contributor-"), "{}", spawn.err);
+    let tree = scratch.run(BAILIWICK, &["ledger", "tree"]).expect_code(0);
+    assert!(
+        tree.out.starts_with("ag-contributor-") && tree.out.contains("[running]"),
+        "{}",
+        tree.out
+    );
+    assert!(tree.err.contains("next: bailiwick ledger show ag-contributor-"), "{}", tree.err);
+    assert_eq!(scratch.git(&["status", "--porcelain=v1"]), "", "tasks/ hides itself from git");
+}
+
+#[test]
+fn a_second_init_changes_nothing() {
+    let scratch = Scratch::repository();
+    scratch.commit("start");
+    scratch.run(BAILIWICK, &["init"]).expect_code(0);
+    scratch.write(TASK, "mine\n");
+    let again = scratch.run(BAILIWICK, &["init"]).expect_code(0);
+    assert!(again.out.contains("0 new files, 10 kept"), "{}", again.out);
+    assert_eq!(scratch.read(TASK), "mine\n");
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let scratch = Scratch::repository();
+    let ran = scratch.run(BAILIWICK, &["init", "--dry-run"]).expect_code(0);
+    assert!(ran.out.contains("would create  .bailiwick/README.md"), "{}", ran.out);
+    assert!(!scratch.root().join(".bailiwick").exists());
+}
+
+#[test]
+fn all_task_examples_can_be_prepared() {
+    let scratch = Scratch::repository();
+    scratch.run(BAILIWICK, &["init"]).expect_code(0);
+    for (agent, role, subagent) in [
+        ("code-implementer", "edit-local", "code-implementer"),
+        ("critic", "read-only", "critic"),
+        ("architect", "read-only", "architect"),
+        ("security-auditor", "read-only", "security-auditor"),
+        ("validator", "read-only", "validator"),
+    ] {
+        let task = format!(".bailiwick/tasks/agents/{agent}.toml");
+        let ran = scratch.run(BAILIWICK, &["prepare", &task, "-o", "json"]).expect_code(0);
+        let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(
+            (value["role"].as_str(), value["subagent_type"].as_str()),
+            (Some(role), Some(subagent))
+        );
+    }
+}
+
+#[test]
+fn outside_a_repository_people_are_told_what_to_do() {
+    let scratch = Scratch::bare();
+    for arguments in [&["init"][..], &["spawn", "task.toml"]] {
+        let ran = scratch.run(BAILIWICK, arguments).expect_code(1);
+        assert!(
+            ran.err.contains("not in a git repository") && ran.err.contains("git init"),
+            "{}",
+            ran.err
+        );
+    }
+    scratch.run(BAILIWICK, &["lint"]).expect_code(0);
+    scratch.run(BAILIWICK, &["roles", "list"]).expect_code(0);
+}
+
+#[test]
+fn the_demo_runs_on_embedded_defaults_and_leaves_nothing() {
+    let scratch = Scratch::bare();
+    let temporary = scratch.place().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut command = scratch.command(BAILIWICK);
+    let output = command.arg("demo").env("TMPDIR", &temporary).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    for part in
+        ["bailiwick init", "no problems", "PREPARED SPAWN", "agent/ag-contributor-", "[running]"]
+    {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "nothing is left");
+    assert_eq!(std::fs::read_dir(scratch.state()).unwrap().count(), 0, "no state is touched");
+    assert_eq!(std::fs::read_dir(scratch.place().join("home")).unwrap().count(), 0);
+}

@@ -1,0 +1,81 @@
+//! The public schemas and the readers agree.
+
+use bailiwick_cli::reference;
+use bailiwick_kit::starter;
+use serde_json::Value;
+
+use crate::workspace;
+
+fn validator(name: &str) -> jsonschema::Validator {
+    let (_, text) = reference::schemas().into_iter().find(|(file, _)| *file == name).unwrap();
+    jsonschema::validator_for(&serde_json::from_str(&text).unwrap()).unwrap()
+}
+
+fn value(text: &str) -> Value {
+    serde_json::to_value(toml::from_str::<toml::Value>(text).unwrap()).unwrap()
+}
+
+fn embedded(pattern: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut places = vec![workspace().join("crates/kit/embedded")];
+    while let Some(place) = places.pop() {
+        for entry in std::fs::read_dir(place).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                places.push(path);
+            } else if path.to_string_lossy().contains(pattern)
+                && path.extension().is_some_and(|e| e == "toml")
+            {
+                found.push(std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_shipped_file_fits_its_schema() {
+    for (schema, pattern, count) in [
+        ("capability.schema.json", "/capabilities/", 17),
+        ("role.schema.json", "/roles/", 6),
+        ("task.schema.json", "/task-examples/", 5),
+    ] {
+        let validator = validator(schema);
+        let files = embedded(pattern);
+        assert_eq!(files.len(), count);
+        for text in files {
+            let errors: Vec<String> =
+                validator.iter_errors(&value(&text)).map(|e| e.to_string()).collect();
+            assert!(errors.is_empty(), "{schema}: {errors:?}\n{text}");
+        }
+    }
+    let files = starter::files(starter::Language::Rust);
+    let (_, example) = files.iter().find(|(path, _)| path == "tasks/example.toml").unwrap();
+    assert!(validator("task.schema.json").is_valid(&value(example)));
+}
+
+#[test]
+fn what_the_reader_refuses_the_schema_refuses_too() {
+    let good = "[task]\nrole = \"x\"\n[scope]\nfiles-whitelist = [\"a\"]\n[budget]\nusd = 1.5\n";
+    assert!(validator("task.schema.json").is_valid(&value(good)), "the control is refused");
+    for (from, to) in [
+        ("files-whitelist", "files_whitelist"),
+        ("[\"a\"]", "7"),
+        ("role = \"x\"", "role = \"X Y\""),
+        ("role = \"x\"", ""),
+        ("[budget]", "[bugdet]"),
+        ("usd = 1.5", "usd = 0.0"),
+        ("usd = 1.5", "turns = 0"),
+    ] {
+        let bad = good.replace(from, to);
+        let source = bailiwick_model::Source::new("t", bad.as_str());
+        assert!(bailiwick_model::Task::parse(&source).is_err(), "the reader took {bad}");
+        assert!(!validator("task.schema.json").is_valid(&value(&bad)), "the schema took {bad}");
+    }
+    let good = "[capability]\nname = \"quality::x\"\ncategory = \"quality\"\ndescription = \"d\"\n\
+                [verify]\ncommand = \"true\"\nrun-mode = \"both\"\n";
+    assert!(validator("capability.schema.json").is_valid(&value(good)), "the control is refused");
+    for (from, to) in [("both", "twice"), ("quality::x", "quality:x"), ("[verify]", "[verifies]")] {
+        assert!(!validator("capability.schema.json").is_valid(&value(&good.replace(from, to))));
+    }
+}
