@@ -9,6 +9,7 @@ pub mod failure;
 pub mod kei;
 pub mod output;
 pub mod reference;
+pub mod watch;
 pub mod wire;
 
 pub use commands::Bailiwick;

@@ -11,6 +11,7 @@ use bailiwick_store::Store;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
+use crate::watch::{self, Kept, Watch, WatchedTree};
 
 /// Where the repository's kit is.
 pub const REPOSITORY_KIT: &str = ".bailiwick";
@@ -23,6 +24,23 @@ const KIT_DIRECTORIES: [(Layout, &[&str]); 2] = [
 /// The kit as it stands in the working copy; for commands that people use to look at it.
 pub fn working_kit(context: &Context) -> Result<Kit, Failure> {
     kit(context, |directory| Ok(Box::new(DirectoryTree::new(directory))))
+}
+
+/// The same, with a watch that tells where what was read differs from the commit.
+pub fn watched_kit(context: &Context) -> Result<(Kit, Option<Watch>), Failure> {
+    let Some((repository, inside)) = kit_inside(context)? else {
+        return Ok((working_kit(context)?, None));
+    };
+    let watch = Watch::start(repository, &inside)?;
+    let kit = kit(context, |directory| {
+        Ok(Box::new(WatchedTree::new(DirectoryTree::new(directory), watch.seen())))
+    })?;
+    Ok((kit, Some(watch)))
+}
+
+/// Says where what was read differs from the commit.
+pub fn note(watch: Option<Watch>) -> Result<Kept, Failure> {
+    watch.map_or(Ok(Kept::Committed), Watch::note)
 }
 
 /// The kit as it stands in a commit; for commands that bind an agent. What lies outside the
@@ -98,44 +116,39 @@ fn not_utf8(path: &Path) -> Failure {
     Failure::general(format!("the path {} is not UTF-8", path.display()))
 }
 
-/// Whether the repository's kit is the one that would bind an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
-    /// It is committed.
-    Committed,
-    /// Some of it is not.
-    Differs,
+/// Says which files of the repository's kit differ from the commit that would bind an agent.
+pub fn note_differences(context: &Context) -> Result<(), Failure> {
+    if let Some((repository, inside)) = kit_inside(context)? {
+        let prefix = if inside.is_empty() { String::new() } else { format!("{inside}/") };
+        let names = KIT_DIRECTORIES.iter().flat_map(|(_, names)| *names);
+        let paths: Vec<String> = names.map(|name| format!("{prefix}{name}")).collect();
+        watch::note_differences(&repository, &paths)?;
+    }
+    Ok(())
 }
 
-/// Says which files of the repository's kit differ from the commit that would bind an agent.
-pub fn note_differences(context: &Context) -> Result<Kept, Failure> {
-    let Some(repository) = context.repository() else { return Ok(Kept::Committed) };
+/// Where the kit lies inside the repository, if it does.
+fn kit_inside(context: &Context) -> Result<Option<(Repository, String)>, Failure> {
+    let Some(repository) = context.repository() else { return Ok(None) };
     let kit = match &context.kit_root {
         None => repository.root().join(REPOSITORY_KIT),
-        Some(root) => std::fs::canonicalize(context.directory.join(root))
-            .unwrap_or_else(|_| context.directory.join(root)),
+        Some(root) => absolute(context, root),
     };
-    let Ok(inside) = kit.strip_prefix(repository.root()) else { return Ok(Kept::Committed) };
-    if !kit.exists() {
-        return Ok(Kept::Committed);
+    let root =
+        std::fs::canonicalize(repository.root()).unwrap_or_else(|_| repository.root().into());
+    let inside = kit.strip_prefix(repository.root()).or_else(|_| kit.strip_prefix(root));
+    match inside {
+        Ok(inside) if kit.is_dir() => {
+            let inside = inside.to_str().ok_or_else(|| not_utf8(&kit))?.to_owned();
+            Ok(Some((repository, inside)))
+        }
+        _ => Ok(None),
     }
-    let inside = inside.to_str().ok_or_else(|| not_utf8(&kit))?;
-    let prefix = if inside.is_empty() { String::new() } else { format!("{inside}/") };
-    let names = KIT_DIRECTORIES.iter().flat_map(|(_, names)| *names);
-    let paths: Vec<String> = names.map(|name| format!("{prefix}{name}")).collect();
-    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let differences = repository.differences(&paths)?;
-    let Some(first) = differences.first() else { return Ok(Kept::Committed) };
-    let more = match differences.len() - 1 {
-        0 => String::new(),
-        1 => " and 1 more file".to_owned(),
-        many => format!(" and {many} more files"),
-    };
-    output::note(format_args!(
-        "{} {}{more}: an agent is bound by what is committed",
-        first.path, first.how
-    ));
-    Ok(Kept::Differs)
+}
+
+fn absolute(context: &Context, path: &Path) -> PathBuf {
+    let path = context.directory.join(path);
+    std::fs::canonicalize(&path).unwrap_or(path)
 }
 
 /// A task's file.

@@ -1,7 +1,10 @@
 //! Binding a task to its role and the capabilities behind it.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use bailiwick_model::nearest::nearest;
-use bailiwick_model::{CapabilityName, Problem, Source, Task};
+use bailiwick_model::{CapabilityName, Place, Problem, Source, Task};
 
 use crate::kit::{FoundCapability, Kit};
 use crate::resolve::{ResolvedRole, resolve};
@@ -77,6 +80,8 @@ fn unaccepted(
         .iter()
         .flat_map(|capability| &capability.declared.parameterized.accepts)
         .map(|name| name.get_ref().as_str())
+        .collect::<BTreeSet<_>>()
+        .into_iter()
         .collect();
     let refused =
         task.parameters_set().into_iter().filter(|(name, _)| !accepted.contains(&name.as_str()));
@@ -88,9 +93,16 @@ fn unaccepted(
                 None if accepted.is_empty() => "its capabilities accept no parameters".to_owned(),
                 None => format!("they accept {}", accepted.join(", ")),
             };
-            Problem::error("unaccepted-parameter", source.at(span), message).help(help)
+            let place = key_before(source, &name, span);
+            Problem::error("unaccepted-parameter", place, message).help(help)
         })
         .collect()
+}
+
+/// The key in front of a value, as far as it can be found; the value otherwise.
+fn key_before(source: &Source, key: &str, value: Range<usize>) -> Place {
+    let before = source.text.get(..value.start).and_then(|text| text.rfind(key));
+    source.at(before.map_or(value, |start| start..start + key.len()))
 }
 
 fn writes_nothing(task: &Task, source: &Source, role: &ResolvedRole) -> Option<Problem> {

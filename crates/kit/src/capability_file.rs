@@ -4,10 +4,32 @@ use bailiwick_model::capability::{Gate, Verify};
 use bailiwick_model::module::{CheckModule, GateModule, NoSuchModule};
 use bailiwick_model::{Capability, CapabilityName, Category, Problem, Source, toml_file};
 
+use serde_spanned::Spanned;
+
 use crate::kit::Layer;
 
-/// Reads and checks the capability `name` of `layer`, whose capability.toml is `toml`.
-pub(crate) fn read(
+/// Finds the capability `name` in a layer. Its directory may still have the name of an earlier
+/// version; the name of today goes before that.
+pub(crate) fn find(
+    layer: &Layer,
+    name: &CapabilityName,
+) -> Result<Option<(Capability, Source, Source)>, Vec<Problem>> {
+    for written in [name.clone()].into_iter().chain(name.old_names()) {
+        let directory = layer.layout.capability(&written);
+        let toml = layer.source(&format!("{directory}/capability.toml"))?;
+        if toml.is_none() && layer.list(&directory)?.is_empty() {
+            continue;
+        }
+        let (mut declared, source, text) = read(layer, &written, toml)?;
+        let place = declared.capability.name.span();
+        declared.capability.name = Spanned::new(place, name.clone());
+        return Ok(Some((declared, source, text)));
+    }
+    Ok(None)
+}
+
+/// Reads and checks the capability whose directory is called `name`.
+fn read(
     layer: &Layer,
     name: &CapabilityName,
     toml: Option<Source>,
@@ -47,7 +69,13 @@ pub(crate) fn names(layer: &Layer) -> Result<(Vec<CapabilityName>, Vec<Problem>)
         }
         for slug in visible(layer.list(&path)?) {
             match CapabilityName::parse(&format!("{category}::{slug}")) {
-                Ok(name) => names.push(name),
+                Ok(name) => match name.renamed_to() {
+                    None => names.push(name),
+                    Some(new) => {
+                        problems.push(old_name(layer, &name, &new));
+                        names.push(new);
+                    }
+                },
                 Err(error) => {
                     let place = Source::new(layer.shown(&format!("{path}/{slug}")), "").whole();
                     problems.push(Problem::error("bad-name", place, error.to_string()));
@@ -61,6 +89,13 @@ pub(crate) fn names(layer: &Layer) -> Result<(Vec<CapabilityName>, Vec<Problem>)
 /// Leaves out README files and what an editor or a desktop puts beside the real ones.
 fn visible(names: Vec<String>) -> impl Iterator<Item = String> {
     names.into_iter().filter(|name| !name.starts_with('.') && !name.ends_with(".md"))
+}
+
+fn old_name(layer: &Layer, old: &CapabilityName, new: &CapabilityName) -> Problem {
+    let place = Source::new(layer.shown(&layer.layout.capability(old)), "").whole();
+    Problem::warning("old-name", place, format!("`{old}` is the old name of `{new}`")).help(
+        format!("rename the directory to {}, and the name in it", layer.layout.capability(new)),
+    )
 }
 
 fn missing(layer: &Layer, path: &str, name: &CapabilityName) -> Problem {

@@ -56,12 +56,13 @@ pub fn fork(
     })
 }
 
-/// Sets a value and keeps the comment behind it.
+/// Sets a value and keeps the comments above and behind it: the key stays, with its own.
 fn replace(table: &mut dyn toml_edit::TableLike, key: &str, new: String) {
-    let decor = table.get(key).and_then(Item::as_value).map(|old| old.decor().clone());
-    let mut item = value(new);
-    if let (Some(decor), Some(new)) = (decor, item.as_value_mut()) {
-        *new.decor_mut() = decor;
-    }
-    table.insert(key, item);
+    let Some(old) = table.get_mut(key).and_then(Item::as_value_mut) else {
+        table.insert(key, value(new));
+        return;
+    };
+    let decor = old.decor().clone();
+    *old = new.into();
+    *old.decor_mut() = decor;
 }

@@ -163,17 +163,15 @@ impl Kit {
         name: &CapabilityName,
     ) -> Result<Option<FoundCapability>, Vec<Problem>> {
         for (index, layer) in self.layers.iter().enumerate() {
-            let directory = layer.layout.capability(name);
-            let toml = layer.source(&format!("{directory}/capability.toml"))?;
-            if toml.is_none() && layer.list(&directory)?.is_empty() {
+            let Some((declared, source, text)) = capability_file::find(layer, name)? else {
                 continue;
-            }
-            let (declared, source, text) = capability_file::read(layer, name, toml)?;
+            };
             let below = self.layers.iter().skip(index + 1);
             let overrides = below
                 .filter(|layer| {
-                    let directory = layer.layout.capability(name);
-                    layer.list(&directory).is_ok_and(|files| !files.is_empty())
+                    let names = [name.clone()].into_iter().chain(name.old_names());
+                    let mut directories = names.map(|name| layer.layout.capability(&name));
+                    directories.any(|path| layer.list(&path).is_ok_and(|files| !files.is_empty()))
                 })
                 .map(|layer| layer.origin)
                 .collect();

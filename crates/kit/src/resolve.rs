@@ -136,6 +136,13 @@ pub fn flatten<E>(
         }
         flat.retain(|capability| !relaxed.contains(capability));
     }
+    let mut told: Vec<Oddity> = Vec::new();
+    for oddity in oddities {
+        if !told.contains(&oddity) {
+            told.push(oddity);
+        }
+    }
+    let oddities = told;
     let chain = chain.into_iter().map(|(role, _)| role).collect();
     Ok(Flat { capabilities: flat, oddities, chain })
 }

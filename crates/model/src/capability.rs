@@ -112,7 +112,10 @@ pub struct Gate {
     #[schemars(with = "String")]
     pub rust_module: Spanned<String>,
     /// `PreToolUse:` and the tools it looks at, joined by `|`.
-    #[schemars(with = "String", regex(pattern = r"^PreToolUse:[A-Za-z_*?]+(\|[A-Za-z_*?]+)*$"))]
+    #[schemars(
+        with = "String",
+        regex(pattern = r"^PreToolUse:[A-Za-z0-9_*?-]+(\|[A-Za-z0-9_*?-]+)*$")
+    )]
     pub event: Spanned<String>,
     /// What happens to a call that it objects to.
     #[serde(default)]
@@ -133,7 +136,8 @@ impl Gate {
         let tools = self.event.get_ref().strip_prefix("PreToolUse:")?;
         let tools: Vec<&str> = tools.split('|').collect();
         let named = |tool: &&str| {
-            !tool.is_empty() && tool.chars().all(|c| c.is_ascii_alphanumeric() || "_*?".contains(c))
+            !tool.is_empty()
+                && tool.chars().all(|c| c.is_ascii_alphanumeric() || "_-*?".contains(c))
         };
         tools.iter().all(named).then_some(tools)
     }

@@ -12,6 +12,7 @@
 //! ```
 
 pub mod capability;
+mod checked;
 pub mod digest;
 pub mod dna;
 pub mod module;

@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
+use crate::checked;
 use crate::nearest::nearest;
 
 /// The pattern of every slug, as it stands in the schemas and in error messages.
@@ -65,9 +66,15 @@ fn is_slug(text: &str) -> bool {
 macro_rules! checked_text {
     ($(#[$doc:meta])* $name:ident, $pattern:expr, $parse:expr) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(into = "String")]
         pub struct $name(String);
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+                checked::text(input)
+            }
+        }
 
         impl $name {
             /// Checks `text` and keeps it.
@@ -254,11 +261,17 @@ impl fmt::Display for Category {
 }
 
 /// The name of a capability: `<category>::<slug>`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "String")]
 pub struct CapabilityName {
     category: Category,
     slug: String,
+}
+
+impl<'de> Deserialize<'de> for CapabilityName {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        checked::text(input)
+    }
 }
 
 /// Names of an earlier version and what they are called now.
@@ -292,6 +305,15 @@ impl CapabilityName {
         let old = self.to_string();
         let (_, new) = RENAMED.iter().find(|(name, _)| *name == old)?;
         Self::parse(new).ok()
+    }
+}
+
+impl CapabilityName {
+    /// What it was called in earlier versions.
+    pub fn old_names(&self) -> impl Iterator<Item = Self> {
+        let name = self.to_string();
+        let old = RENAMED.iter().filter(move |(_, new)| *new == name);
+        old.filter_map(|(old, _)| Self::parse(old).ok())
     }
 }
 

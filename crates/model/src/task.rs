@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_spanned::Spanned;
 
+use crate::checked;
 use crate::name::{AgentId, ParameterName, RoleName};
 use crate::problem::{Problem, Source};
 use crate::toml_file;
@@ -234,9 +235,14 @@ impl<T> List<T> {
 macro_rules! checked_entry {
     ($(#[$doc:meta])* $name:ident, $check:expr) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-        #[serde(try_from = "String")]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
         pub struct $name(String);
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+                checked::text(input)
+            }
+        }
 
         impl $name {
             /// As it is written.

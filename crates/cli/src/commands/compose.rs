@@ -28,19 +28,19 @@ pub struct Compose {
 impl Compose {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let kit = wire::working_kit(context)?;
+        let (kit, watch) = wire::watched_kit(context)?;
         let bound = bind(&kit, &wire::read_task(context, &self.task)?)?;
         let prompt = brief::compose(&bound)?;
         wire::warn(&bound.warnings);
         if self.stdout {
             output::text_out(prompt);
-            wire::note_differences(context)?;
+            wire::note(watch)?;
             return Ok(());
         }
         let shown = self.task.with_file_name("prompt.md");
         write_whole(&context.directory.join(&shown), &prompt)?;
         output::line(format_args!("wrote {}", shown.display()));
-        wire::note_differences(context)?;
+        wire::note(watch)?;
         output::next_step(format_args!("bailiwick spawn {}", self.task.display()));
         Ok(())
     }

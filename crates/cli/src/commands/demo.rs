@@ -54,7 +54,7 @@ impl Demo {
         );
         let format = prepare::Shape::Human;
         let prepare = prepare::Prepare { task: task.clone(), agent_id: None, format };
-        show_shortened(&prepare.invocation(&context)?.to_string());
+        show_shortened(&prepare.invocation(&context)?.0.to_string());
 
         chapter(
             4,

@@ -64,7 +64,7 @@ impl Lint {
 
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let kit = wire::working_kit(context)?;
+        let (kit, watch) = wire::watched_kit(context)?;
         let tasks = self.tasks(context)?;
         let sources: Result<Vec<_>, _> =
             tasks.iter().map(|task| wire::read_task(context, task)).collect();
@@ -83,7 +83,7 @@ impl Lint {
             }))?,
             Format::Human => show(&report, errors, warnings),
         }
-        wire::note_differences(context)?;
+        wire::note(watch)?;
         if failed {
             return Err(Failure::Said(1));
         }

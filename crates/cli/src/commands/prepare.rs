@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::wire::Kept;
+use crate::watch::{Kept, Watch};
 use crate::{output, wire};
 
 /// Show what an agent would be told and started with; writes nothing
@@ -52,7 +52,7 @@ pub enum Shape {
 impl Prepare {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let invocation = self.invocation(context)?;
+        let (invocation, watch) = self.invocation(context)?;
         match self.format {
             Shape::Human => output::text_out(&invocation),
             Shape::Json => output::json(&invocation)?,
@@ -62,7 +62,7 @@ impl Prepare {
                 })?)
             }
         }
-        let kept = wire::note_differences(context)?;
+        let kept = wire::note(watch)?;
         if self.format == Shape::Human {
             let task = self.task.display();
             if kept == Kept::Differs {
@@ -77,13 +77,16 @@ impl Prepare {
         Ok(())
     }
 
-    pub(crate) fn invocation(&self, context: &Context) -> Result<AgentInvocation, Failure> {
-        let kit = wire::working_kit(context)?;
+    pub(crate) fn invocation(
+        &self,
+        context: &Context,
+    ) -> Result<(AgentInvocation, Option<Watch>), Failure> {
+        let (kit, watch) = wire::watched_kit(context)?;
         let bound = bind(&kit, &wire::read_task(context, &self.task)?)?;
         let id = agent_id(&bound, self.agent_id.as_ref())?;
         let invocation = prepare::prepare(&bound, &id, wire::random()?)?;
         wire::warn(&bound.warnings);
-        Ok(invocation)
+        Ok((invocation, watch))
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use bailiwick_model::{CapabilityName, Problem, RoleName, Source};
 
 use crate::bind::{bind, capabilities};
-use crate::kit::{FoundCapability, Kit};
+use crate::kit::Kit;
 use crate::resolve::resolve;
 use crate::{capability_file, role_file};
 
@@ -138,13 +138,4 @@ fn sort(problems: &mut Vec<Problem>) {
     };
     problems.sort_by_key(key);
     problems.dedup();
-}
-
-/// Whether one of the two was made by `fork` from the other.
-fn is_fork_of(one: &FoundCapability, other: &FoundCapability) -> bool {
-    let from = |child: &FoundCapability, parent: &FoundCapability| {
-        let lineage = child.declared.lineage.as_ref();
-        lineage.and_then(|lineage| lineage.fork_from.as_ref()) == Some(parent.declared.name())
-    };
-    from(one, other) || from(other, one)
 }

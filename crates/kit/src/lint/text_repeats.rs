@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use bailiwick_model::{CapabilityName, Problem};
 
-use super::is_fork_of;
 use super::words::{plain, words};
 use crate::kit::FoundCapability;
 
@@ -18,20 +17,58 @@ pub(super) fn check(
     capabilities: &[FoundCapability],
     together: &[Vec<CapabilityName>],
 ) -> Vec<Problem> {
-    let mut first_said: HashMap<Vec<String>, usize> = HashMap::new();
+    let lineages = lineages(capabilities);
+    let lineage = |name: &CapabilityName| lineages.get(name).map_or(&[][..], Vec::as_slice);
+    // Lower layers first, and a source before its forks: the later one is told, and can be edited.
+    let mut capabilities: Vec<&FoundCapability> = capabilities.iter().collect();
+    capabilities.sort_by_key(|found| (found.origin, lineage(found.declared.name()).len()));
+    let mut said: HashMap<Vec<String>, Vec<&FoundCapability>> = HashMap::new();
     let mut problems = Vec::new();
-    for (index, capability) in capabilities.iter().enumerate() {
-        let mut told = Vec::new();
+    for capability in capabilities {
+        let name = capability.declared.name();
+        let mut told = vec![name];
         for (span, run) in runs(&capability.text.text) {
-            let earlier = *first_said.entry(run).or_insert(index);
-            if earlier != index && !told.contains(&earlier) {
-                told.push(earlier);
-                let other = capabilities.get(earlier);
-                problems.extend(other.map(|other| report(capability, other, span, together)));
+            let earlier = said.entry(run).or_default();
+            for (index, other) in earlier.iter().enumerate() {
+                let source = other.declared.name();
+                if told.contains(&source) {
+                    continue;
+                }
+                told.push(source);
+                let related = lineage(name).last() == lineage(source).last();
+                let both = together.iter().any(|role| role.contains(name) && role.contains(source));
+                if !related || both {
+                    problems.push(repetition(capability, source, span.clone()));
+                } else if index == 0 {
+                    problems.push(fresh_fork(capability, source, span.clone()));
+                }
             }
+            earlier.push(capability);
         }
     }
     problems
+}
+
+/// Each capability with those that it was forked from behind it, nearest first.
+fn lineages(capabilities: &[FoundCapability]) -> HashMap<CapabilityName, Vec<CapabilityName>> {
+    let forked_from: HashMap<_, _> = capabilities
+        .iter()
+        .filter_map(|found| {
+            let lineage = found.declared.lineage.as_ref()?;
+            Some((found.declared.name(), lineage.fork_from.as_ref()?))
+        })
+        .collect();
+    let follow = |name: &CapabilityName| {
+        let mut line = vec![name.clone()];
+        let mut at = name;
+        while let Some(source) = forked_from.get(at).filter(|source| !line.contains(source)) {
+            line.push((*source).clone());
+            at = source;
+        }
+        line
+    };
+    let names = capabilities.iter().map(|found| found.declared.name());
+    names.map(|name| (name.clone(), follow(name))).collect()
 }
 
 fn runs(text: &str) -> Vec<(Range<usize>, Vec<String>)> {
@@ -45,21 +82,22 @@ fn runs(text: &str) -> Vec<(Range<usize>, Vec<String>)> {
     plain.windows(RUN).filter_map(run).collect()
 }
 
-fn report(
+fn repetition(
     capability: &FoundCapability,
-    other: &FoundCapability,
+    source: &CapabilityName,
     span: Range<usize>,
-    together: &[Vec<CapabilityName>],
 ) -> Problem {
-    let (name, source) = (capability.declared.name(), other.declared.name());
     let message = format!("the text repeats `{source}`");
-    let place = capability.text.at(span);
-    let both = together.iter().any(|role| role.contains(name) && role.contains(source));
-    if is_fork_of(capability, other) && !both {
-        Problem::warning("text-repeats", place, message)
-            .help("one is a fork of the other: edit its text.md so that it says what is different")
-    } else {
-        Problem::error("text-repeats", place, message)
-            .help("say it in one capability and let roles have both")
-    }
+    Problem::error("text-repeats", capability.text.at(span), message)
+        .help("say it in one capability and let roles have both")
+}
+
+fn fresh_fork(
+    capability: &FoundCapability,
+    source: &CapabilityName,
+    span: Range<usize>,
+) -> Problem {
+    let message = format!("the text repeats `{source}`");
+    Problem::warning("text-repeats", capability.text.at(span), message)
+        .help("one is a fork of the other: edit its text.md so that it says what is different")
 }

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use thiserror::Error;
 
@@ -125,13 +125,16 @@ impl Git {
         }
     }
 
-    fn output(
+    /// Starts git and does not wait for it; what it prints is kept for the caller.
+    pub(super) fn start<'a>(
         &self,
-        settings: &[String],
-        arguments: &[OsString],
-        input: Input<'_>,
-    ) -> Result<Output, GitError> {
-        let missing = |error: std::io::Error| GitError::Missing { why: error.to_string() };
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Child, GitError> {
+        let arguments: Vec<OsString> = arguments.into_iter().map(OsString::from).collect();
+        self.command(&[], &arguments).stdin(Stdio::null()).spawn().map_err(missing)
+    }
+
+    fn command(&self, settings: &[String], arguments: &[OsString]) -> Command {
         let mut command = Command::new("git");
         command.arg("-C").arg(&self.directory).arg("--no-optional-locks");
         for setting in NO_PROGRAMS.iter().copied().chain(settings.iter().map(String::as_str)) {
@@ -148,13 +151,23 @@ impl Git {
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .stdin(match input {
-                Input::Nothing => Stdio::null(),
-                Input::Bytes(_) => Stdio::piped(),
-                Input::File(file) => Stdio::from(file.try_clone().map_err(missing)?),
-            })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        command
+    }
+
+    fn output(
+        &self,
+        settings: &[String],
+        arguments: &[OsString],
+        input: Input<'_>,
+    ) -> Result<Output, GitError> {
+        let mut command = self.command(settings, arguments);
+        command.stdin(match input {
+            Input::Nothing => Stdio::null(),
+            Input::Bytes(_) => Stdio::piped(),
+            Input::File(file) => Stdio::from(file.try_clone().map_err(missing)?),
+        });
         let mut child = command.spawn().map_err(missing)?;
         let pipe = child.stdin.take();
         std::thread::scope(|scope| {
@@ -177,6 +190,10 @@ impl Git {
         let text = text.unwrap_or_default();
         text.split_terminator('\0').map(|path| format!("safe.directory={path}")).collect()
     }
+}
+
+fn missing(error: std::io::Error) -> GitError {
+    GitError::Missing { why: error.to_string() }
 }
 
 fn is_ownership_refusal(output: &Output) -> bool {

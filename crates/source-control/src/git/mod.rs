@@ -2,10 +2,12 @@
 
 mod command;
 mod commit_tree;
+mod listing;
 mod repository;
 mod workspaces;
 
 pub use command::{Git, GitError, Input};
 pub use commit_tree::CommitTree;
+pub use listing::{Committed, Listing};
 pub use repository::{Difference, Repository};
 pub use workspaces::{SpawnLock, WorktreeWorkspaces};

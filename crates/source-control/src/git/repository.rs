@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::command::{Git, GitError};
+use super::listing::Listing;
 
 /// A repository with a working tree.
 #[derive(Debug, Clone)]
@@ -44,6 +45,11 @@ impl Repository {
             Err(GitError::Failed { why, .. }) if !why.contains("dubious ownership") => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Asks for the files of the checked-out commit below `prefix`; the answer can wait.
+    pub fn start_listing(&self, prefix: &str) -> Result<Listing, GitError> {
+        Listing::start(&self.git(), prefix)
     }
 
     /// What below `paths` differs from the commit that is checked out.

@@ -1,0 +1,105 @@
+//! Whether what a command read of the repository's kit is what would bind an agent.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use bailiwick_kit::{Tree, TreeError};
+use bailiwick_source_control::git::Listing;
+use bailiwick_source_control::{DirectoryTree, Repository};
+
+use crate::failure::Failure;
+use crate::output;
+
+type Seen = Rc<RefCell<BTreeMap<String, Option<String>>>>;
+
+/// A directory that remembers what was read from it, and what was looked for and not there.
+pub(crate) struct WatchedTree {
+    tree: DirectoryTree,
+    seen: Seen,
+}
+
+impl WatchedTree {
+    pub(crate) fn new(tree: DirectoryTree, seen: Seen) -> Self {
+        Self { tree, seen }
+    }
+}
+
+impl Tree for WatchedTree {
+    fn read(&self, path: &str) -> Result<Option<String>, TreeError> {
+        let text = self.tree.read(path)?;
+        self.seen.borrow_mut().insert(path.to_owned(), text.clone());
+        Ok(text)
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, TreeError> {
+        self.tree.list(path)
+    }
+}
+
+/// Whether the repository's kit is the one that would bind an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// What was read is committed.
+    Committed,
+    /// Some of it is not.
+    Differs,
+}
+
+/// Compares what was read with the commit. Git is asked at the beginning and answers meanwhile.
+pub struct Watch {
+    repository: Repository,
+    prefix: String,
+    seen: Seen,
+    listing: Listing,
+}
+
+impl Watch {
+    /// Watches the directory `prefix` of the repository.
+    pub(crate) fn start(repository: Repository, prefix: &str) -> Result<Self, Failure> {
+        let listing = repository.start_listing(prefix)?;
+        let prefix = match prefix {
+            "" => String::new(),
+            prefix => format!("{prefix}/"),
+        };
+        Ok(Self { repository, prefix, seen: Seen::default(), listing })
+    }
+
+    pub(crate) fn seen(&self) -> Seen {
+        Rc::clone(&self.seen)
+    }
+
+    /// Says which files that were read differ from the commit that would bind an agent.
+    pub fn note(self) -> Result<Kept, Failure> {
+        let committed = self.listing.finish()?;
+        let seen = self.seen.borrow();
+        let suspect = seen.iter().filter(|(path, text)| match &committed {
+            Some(committed) => !committed.has(path, text.as_deref()),
+            None => text.is_some(),
+        });
+        let paths: Vec<String> =
+            suspect.map(|(path, _)| format!("{}{path}", self.prefix)).collect();
+        note_differences(&self.repository, &paths)
+    }
+}
+
+/// Says how these files differ from the commit. Git has the last word: it knows of line endings
+/// and filters.
+pub(crate) fn note_differences(repository: &Repository, paths: &[String]) -> Result<Kept, Failure> {
+    if paths.is_empty() {
+        return Ok(Kept::Committed);
+    }
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let differences = repository.differences(&paths)?;
+    let Some(first) = differences.first() else { return Ok(Kept::Committed) };
+    let more = match differences.len() - 1 {
+        0 => String::new(),
+        1 => ", and 1 more file".to_owned(),
+        many => format!(", and {many} more files"),
+    };
+    output::note(format_args!(
+        "{} {}{more}; an agent is bound by what is committed",
+        first.path, first.how
+    ));
+    Ok(Kept::Differs)
+}

@@ -1,0 +1,95 @@
+//! Owns the lints of tasks.
+
+use super::{Expected, assert_told_once, error, problems, warning};
+use crate::memory::MemoryTree;
+
+fn assert_each(cases: &[(&'static str, Expected)]) {
+    for (task, expected) in cases {
+        assert_told_once(task, &problems(MemoryTree::default(), &[task]), expected);
+    }
+}
+
+#[test]
+fn a_parameter_that_no_capability_accepts_is_shown() {
+    assert_each(&[
+        (
+            "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"a\"]\n\
+             [parameters]\nmax-file-line = 3\n",
+            error(
+                "unaccepted-parameter",
+                "tasks/a.toml:6:1",
+                "max-file-line",
+                "did you mean `max-file-lines`?",
+            ),
+        ),
+        (
+            "[task]\nrole = \"git-ops\"\n[parameters]\nhouse-style = \"tabs\"\n",
+            error(
+                "unaccepted-parameter",
+                "tasks/a.toml:4:1",
+                "house-style",
+                "accept no parameters",
+            ),
+        ),
+    ]);
+    // A role that only reads has no use for a whitelist or a number of tests.
+    for (table, line) in
+        [("[scope]\nfiles-whitelist = [\"a\"]", 5), ("[verification]\ntest-count-min = 3", 5)]
+    {
+        let task = format!("[task]\nrole = \"read-only\"\n\n{table}\n");
+        let found = problems(MemoryTree::default(), &[&task]);
+        let [problem] = found.as_slice() else { panic!("{task:?}: {found:?}") };
+        assert_eq!((problem.code, problem.is_error()), ("unaccepted-parameter", true));
+        assert_eq!(problem.place.line_and_column().unwrap().0, line);
+    }
+}
+
+#[test]
+fn every_accepted_parameter_is_taken() {
+    let task = "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"a\"]\n\
+                files-denylist = [\"b\"]\n[verification]\ncargo-check-crates = [\"a\"]\n\
+                cargo-test-crates = [\"a\"]\ntest-count-min = 1\nmax-file-lines = 200\n\
+                allow-dependency-changes = true\n[output]\nreport-fields-required = [\"a\"]\n";
+    assert_eq!(problems(MemoryTree::default(), &[task]), []);
+}
+
+#[test]
+fn a_task_that_may_write_nothing_warns() {
+    for list in ["", "[scope]\nfiles-whitelist = []\n", "[scope]\nfiles-denylist = [\"a\"]\n"] {
+        let task = format!("[task]\nrole = \"edit-local\"\n{list}");
+        let expected = warning(
+            "writes-nothing",
+            "tasks/a.toml:2:8",
+            "\"edit-local\"",
+            "name the files under [scope] files-whitelist",
+        );
+        assert_told_once(list, &problems(MemoryTree::default(), &[&task]), &expected);
+    }
+    // A role without a whitelist writes nothing anyway.
+    assert_eq!(problems(MemoryTree::default(), &["[task]\nrole = \"read-only\"\n"]), []);
+}
+
+#[test]
+fn a_fault_in_a_task_is_shown() {
+    assert_each(&[
+        (
+            "[task]\nrole = \"edit-locl\"\n",
+            error(
+                "unknown-role",
+                "tasks/a.toml:2:8",
+                "\"edit-locl\"",
+                "did you mean `edit-local`?",
+            ),
+        ),
+        (
+            "[task]\nrole = \"edit-local\"\n\n[scope]\nfiles_whitelist = [\"src/**\"]\n",
+            error(
+                "unknown-key",
+                "tasks/a.toml:5:1",
+                "files_whitelist",
+                "did you mean `files-whitelist`?",
+            ),
+        ),
+        ("[task]\nrole = 3\n", error("bad-toml", "tasks/a.toml:2:8", "3", "expected a string")),
+    ]);
+}

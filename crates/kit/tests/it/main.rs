@@ -1,0 +1,16 @@
+//! What a kit promises: its layers, its roles, its lints, and the kit that is shipped.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a helper of a test fails the test"
+)]
+
+mod embedded;
+mod faults;
+mod fork;
+mod kit_layers;
+mod lints;
+mod memory;
+mod old_names;
+mod role_graphs;

@@ -1,0 +1,73 @@
+//! Owns the way from the numbers of the model to the names of the code, and back.
+
+use bailiwick_kit::resolve::{Flat, Oddity};
+use bailiwick_model::role::Capabilities;
+use bailiwick_model::{CapabilityName, RoleName};
+use serde_spanned::Spanned;
+
+use super::model::{POOL, Resolved, Written, today};
+use super::random_graph::{MISSING, MOST_ROLES};
+
+/// The names behind the numbers. Roles are numbered out of order, so that nothing hangs on it.
+pub(super) struct Names {
+    pub(super) roles: Vec<RoleName>,
+    pub(super) capabilities: Vec<CapabilityName>,
+}
+
+impl Names {
+    pub(super) fn new() -> Self {
+        let role = |number: usize| format!("role-{}", (number * 7) % 23).parse().expect("a name");
+        Self {
+            roles: (0..MOST_ROLES + MISSING).map(role).collect(),
+            capabilities: POOL.iter().map(|name| name.parse().expect("a name")).collect(),
+        }
+    }
+
+    pub(super) fn role(&self, name: &RoleName) -> usize {
+        self.roles.iter().position(|known| known == name).expect("a role of the graph")
+    }
+
+    pub(super) fn capability(&self, name: &CapabilityName) -> usize {
+        self.capabilities.iter().position(|known| known == name).expect("a capability of the pool")
+    }
+
+    pub(super) fn declare(&self, written: &Written) -> Capabilities {
+        let names = |list: &[usize]| {
+            list.iter()
+                .map(|number| Spanned::new(0..0, self.capabilities[*number].clone()))
+                .collect()
+        };
+        Capabilities {
+            extends: written.extends.map(|role| Spanned::new(0..0, self.roles[role].clone())),
+            required: names(&written.required),
+            relaxes: names(&written.relaxes),
+        }
+    }
+
+    /// What `flatten` said, in numbers.
+    pub(super) fn read_flat(&self, flat: &Flat) -> Resolved {
+        let mut resolved = Resolved {
+            capabilities: flat.capabilities.iter().map(|name| self.capability(name)).collect(),
+            chain: flat.chain.iter().map(|name| self.role(name)).collect(),
+            ..Resolved::default()
+        };
+        for oddity in &flat.oddities {
+            match oddity {
+                Oddity::NotInherited { role, capability } => {
+                    let capability = today(self.capability(capability));
+                    resolved.not_inherited.insert((self.role(role), capability));
+                }
+                Oddity::OldName { role, old, new } => {
+                    let old = self.capability(old);
+                    assert_eq!(self.capability(new), today(old), "the wrong name of today");
+                    resolved.old_names.insert((self.role(role), old));
+                }
+            }
+        }
+        resolved
+    }
+
+    pub(super) fn path(&self, path: &[RoleName]) -> Vec<usize> {
+        path.iter().map(|name| self.role(name)).collect()
+    }
+}

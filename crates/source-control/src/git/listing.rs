@@ -1,0 +1,83 @@
+//! What a commit holds below a directory, asked for while other work goes on.
+
+use std::collections::BTreeMap;
+use std::process::Child;
+
+use sha1::{Digest as _, Sha1};
+
+use super::command::{Git, GitError};
+
+/// A question to git that is being answered.
+pub struct Listing {
+    child: Child,
+}
+
+/// The files of a commit below a directory, each with the name of its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    files: BTreeMap<String, String>,
+}
+
+impl Listing {
+    /// Asks for the files of the checked-out commit below `prefix`.
+    pub(super) fn start(git: &Git, prefix: &str) -> Result<Self, GitError> {
+        let tree = format!("HEAD:{prefix}");
+        Ok(Self { child: git.start(["ls-tree", "-r", "-z", "--end-of-options", &tree])? })
+    }
+
+    /// The answer; nothing if there is no commit, or if it has no such directory.
+    pub fn finish(self) -> Result<Option<Committed>, GitError> {
+        let missing = |error: std::io::Error| GitError::Missing { why: error.to_string() };
+        let output = self.child.wait_with_output().map_err(missing)?;
+        if !output.status.success() {
+            return Ok(None);
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let entry = |line: &str| {
+            let (head, path) = line.split_once('\t')?;
+            Some((path.to_owned(), head.rsplit(' ').next()?.to_owned()))
+        };
+        let files = text.split_terminator('\0').map(|line| {
+            entry(line).ok_or_else(|| GitError::Unexpected {
+                command: "ls-tree".to_owned(),
+                what: line.to_owned(),
+            })
+        });
+        Ok(Some(Committed { files: files.collect::<Result<_, _>>()? }))
+    }
+}
+
+impl Committed {
+    /// Whether the commit has exactly this text at `path`, or nothing there as well.
+    pub fn has(&self, path: &str, text: Option<&str>) -> bool {
+        match (self.files.get(path), text) {
+            (None, None) => true,
+            (Some(object), Some(text)) => *object == blob_name(text.as_bytes(), object.len()),
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    }
+}
+
+/// The name that git gives to a content, in SHA-1 or, where names are longer, in SHA-256.
+fn blob_name(content: &[u8], length: usize) -> String {
+    let head = format!("blob {}\0", content.len());
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    if length == 40 {
+        hex(&Sha1::new().chain_update(head).chain_update(content).finalize())
+    } else {
+        bailiwick_model::Sha256Hex::of([head.as_bytes(), content].concat()).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::blob_name;
+
+    #[test]
+    fn contents_have_the_names_that_git_gives_them() {
+        assert_eq!(blob_name(b"", 40), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
+        assert_eq!(blob_name(b"hello\n", 40), "ce013625030ba8dba906f756967f9e9ca394464a");
+        let long = "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813";
+        assert_eq!(blob_name(b"", 64), long);
+    }
+}
