@@ -57,6 +57,7 @@ fn every_listing_speaks_json() {
         &["ledger", "parents", "one", "-o", "json"],
         &["ledger", "descendants", "one", "-o", "json"],
         &["ledger", "find", "contributor::", "-o", "json"],
+        &["ledger", "locks", "-o", "json"],
         &["doctor", "-o", "json"],
     ] {
         let ran = scratch.run(BAILIWICK, arguments).expect_code(0);

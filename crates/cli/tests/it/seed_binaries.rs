@@ -298,3 +298,17 @@ fn the_command_line_goes_before_the_environment() {
     );
     assert!(scratch.state().join("bailiwick.db").exists());
 }
+
+#[test]
+fn a_revoked_lock_is_a_row_with_reason_and_time() {
+    let scratch = Scratch::bare();
+    let none = scratch.run(BAILIWICK, &["ledger", "locks"]).expect_code(0);
+    assert_eq!(none.out, "(the lock was never revoked)\n");
+    scratch.run(BAILIWICK, &["ledger", "revoke-lock", "--reason", " "]).expect_code(2);
+    scratch.run(BAILIWICK, &["ledger", "revoke-lock", "--reason", "a new shape"]).expect_code(0);
+    let rows = scratch.run(BAILIWICK, &["ledger", "locks", "-o", "json"]).expect_code(0).out;
+    let rows: serde_json::Value = serde_json::from_str(&rows).unwrap();
+    assert_eq!(rows.as_array().unwrap().len(), 1);
+    assert_eq!(rows[0]["detail"], "a new shape");
+    assert!(rows[0]["at"].as_i64().is_some_and(|at| at > 1_700_000_000_000));
+}

@@ -130,6 +130,12 @@ enum Verb {
                             anthropic --model sonnet"
     )]
     RecordCost(record::RecordCost),
+    /// List the times that the lock on the file formats was revoked
+    #[command(after_help = "Example:\n  bailiwick ledger locks")]
+    Locks {
+        #[command(flatten)]
+        format: FormatOption,
+    },
     /// Record that the lock on the file formats is revoked
     #[command(after_help = "Example:\n  bailiwick ledger revoke-lock --reason 'task.toml needs a \
                             breaking change'")]
@@ -170,6 +176,7 @@ impl Ledger {
                 record::change(&store, &id, RunStatus::Rejected, Some(&reason)).await
             }
             Verb::RecordCost(command) => command.run(&store).await,
+            Verb::Locks { format } => view::locks(&store, format.format).await,
             Verb::RevokeLock { reason } => record::revoke_lock(&store, &reason).await,
         })
     }

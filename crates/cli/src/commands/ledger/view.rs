@@ -116,6 +116,22 @@ pub async fn show(store: &Store, id: &AgentId, format: Format) -> Result<(), Fai
     Ok(())
 }
 
+/// Lists the times that the lock on the file formats was revoked.
+pub async fn locks(store: &Store, format: Format) -> Result<(), Failure> {
+    let mut events = store.events("").await?;
+    events.retain(|event| event.kind == "lock-revoked");
+    if format == Format::Json {
+        return output::json(&events);
+    }
+    if events.is_empty() {
+        output::line("(the lock was never revoked)");
+    }
+    for event in events {
+        output::line(format_args!("{}  {}", when(event.at / 1000), event.detail));
+    }
+    Ok(())
+}
+
 /// Prints the task.toml that a run was given.
 pub async fn spec(store: &Store, id: &str) -> Result<(), Failure> {
     use bailiwick_control::ports::RunStore as _;
