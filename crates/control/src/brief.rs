@@ -89,7 +89,7 @@ fn limits(bound: &Bound) -> Option<String> {
     let tools = if role.tools.is_empty() { "none".to_owned() } else { code(&role.tools) };
     let spend = [
         budget.tokens.map(|limit| format!("{limit} tokens")),
-        budget.usd.map(|limit| format!("{limit:.2} US dollars")),
+        budget.usd.map(|limit| format!("{limit} US dollars")),
         budget.turns.map(|limit| format!("{limit} turns")),
         budget.minutes.map(|limit| format!("{limit} minutes")),
         budget.tool_calls.map(|limit| format!("{limit} tool calls")),

@@ -136,6 +136,10 @@ pub fn plan(
         Some(_) => Ok(rest(seen)),
         None if seen.task_directory => Err(Refusal::TaskDirectoryTaken { id: id.clone() }),
         None if seen.branch => Err(Refusal::BranchTaken { branch: request.run.branch.clone() }),
+        None if seen.worktree => {
+            let path = request.run.worktree.clone().unwrap_or_default();
+            Err(Refusal::WorktreeTaken { path })
+        }
         None => Ok([vec![Step::RecordRun], rest(seen)].concat()),
     }
 }
@@ -144,7 +148,7 @@ fn rest(seen: &SeenWorkspace) -> Vec<Step> {
     let steps = [
         (!seen.task_directory, Step::WriteTask),
         (!seen.worktree, Step::AddWorktree),
-        (!seen.ready, Step::MakeReady),
+        (!(seen.worktree && seen.ready), Step::MakeReady),
         (true, Step::FinishSpawn),
     ];
     steps.into_iter().filter(|(needed, _)| *needed).map(|(_, step)| step).collect()

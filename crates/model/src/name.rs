@@ -183,6 +183,9 @@ fn agent_id(text: &str) -> Result<(), NameError> {
     if text.contains("..") {
         return refuse("`..` could leave its directory");
     }
+    if text.ends_with('.') || text.ends_with(".lock") {
+        return refuse("git takes no branch that ends in `.` or `.lock`");
+    }
     Ok(())
 }
 

@@ -46,12 +46,12 @@ impl Store {
     pub async fn list(&self, status: Option<RunStatus>) -> Result<Vec<Run>, StoreError> {
         let rows = match status {
             Some(status) => {
-                sqlx::query(select_run!("WHERE status = $1 ORDER BY started_ts, id"))
+                sqlx::query(select_run!("WHERE status = $1 ORDER BY started_at, id"))
                     .bind(status.as_str())
                     .fetch_all(&self.pool)
                     .await
             }
-            None => sqlx::query(select_run!("ORDER BY started_ts, id")).fetch_all(&self.pool).await,
+            None => sqlx::query(select_run!("ORDER BY started_at, id")).fetch_all(&self.pool).await,
         };
         self.runs(&rows.map_err(|error| self.error(&error))?)
     }
@@ -62,7 +62,7 @@ impl Store {
         // The first comparison is answered by the index; the second by what it leaves.
         let rows = sqlx::query(select_run!(
             "WHERE substr(dna, 1, 30) >= $1 AND substr(dna, 1, 30) < $2 \
-             AND substr(dna, 1, $3) = $4 ORDER BY started_ts, id"
+             AND substr(dna, 1, $3) = $4 ORDER BY started_at, id"
         ))
         .bind(&indexed)
         .bind(format!("{indexed}\u{10ffff}"))
@@ -82,7 +82,7 @@ impl Store {
              SELECT id, branch FROM runs WHERE id = $1 UNION \
              SELECT child.id, child.branch FROM below JOIN runs child \
              ON child.parent = below.id OR child.parent = below.branch) \
-             SELECT id FROM below) ORDER BY started_ts, id"
+             SELECT id FROM below) ORDER BY started_at, id"
         ))
         .bind(id.as_str())
         .fetch_all(&self.pool)
@@ -95,19 +95,14 @@ impl Store {
     pub async fn ancestors(&self, id: &AgentId) -> Result<Vec<Run>, StoreError> {
         let mut line = vec![self.get(id).await?];
         let mut seen = BTreeSet::from([id.clone()]);
-        while let Some(parent) = line.last().and_then(|run| run.parent_branch.clone()) {
-            let row = sqlx::query(select_run!("WHERE id = $1 OR branch = $2 ORDER BY started_ts"))
-                .bind(&parent)
-                .bind(&parent)
-                .fetch_optional(&self.pool)
-                .await
-                .map_err(|error| self.error(&error))?;
-            let Some(row) = row else { break };
-            let run = self.run(&row)?;
-            if !seen.insert(run.id.clone()) {
-                break;
-            }
-            line.push(run);
+        let mut asked = 0;
+        while let Some(run) = line.get(asked) {
+            asked += 1;
+            let Some(parent) = run.parent_branch.clone() else { continue };
+            let query = select_run!("WHERE id = $1 OR branch = $2 ORDER BY started_at, id");
+            let rows = sqlx::query(query).bind(&parent).bind(&parent).fetch_all(&self.pool).await;
+            let parents = self.runs(&rows.map_err(|error| self.error(&error))?)?;
+            line.extend(parents.into_iter().filter(|run| seen.insert(run.id.clone())));
         }
         Ok(line)
     }
@@ -115,7 +110,7 @@ impl Store {
     /// Runs that were forked from, or asked for by, the agent of this identity.
     pub async fn forked_or_created_by(&self, dna: &str) -> Result<Vec<Run>, StoreError> {
         let rows = sqlx::query(select_run!(
-            "WHERE fork_parent_id = $1 OR creator_id = $2 ORDER BY started_ts, id"
+            "WHERE fork_parent = $1 OR creator = $2 ORDER BY started_at, id"
         ))
         .bind(dna)
         .bind(dna)
@@ -127,7 +122,7 @@ impl Store {
 
     /// The runs of a branch, oldest first.
     pub async fn on_branch(&self, branch: &str) -> Result<Vec<Run>, StoreError> {
-        let rows = sqlx::query(select_run!("WHERE branch = $1 ORDER BY started_ts, id"))
+        let rows = sqlx::query(select_run!("WHERE branch = $1 ORDER BY started_at, id"))
             .bind(branch)
             .fetch_all(&self.pool)
             .await

@@ -11,9 +11,9 @@ use crate::open::{Store, now};
 macro_rules! select_run {
     ($rest:literal) => {
         concat!(
-            "SELECT id, branch, parent_branch, spec_sha, status, started_ts, finished_ts, summary, ",
-            "worktree_path, dna, creator_id, fork_parent_id, cost_cents, provider, model, ",
-            "half_spawned FROM agents ",
+            "SELECT id, branch, parent, spec_sha, status, started_at / 1000, finished_at / 1000, ",
+            "summary, worktree, dna, creator, fork_parent, ",
+            "(cost_micro_cents + 500000) / 1000000, provider, model, half_spawned FROM runs ",
             $rest
         )
     };

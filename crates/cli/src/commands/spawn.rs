@@ -77,7 +77,6 @@ impl Spawn {
         wire::note_differences(context)?;
         let bound = bind(&kit, &wire::read_task(context, &self.task)?)?;
         let id = agent_id(&bound, self.agent_id.as_ref())?;
-        require_branch(&repository, &id)?;
         let workspaces = WorktreeWorkspaces::new(repository, &context.state);
         let worktree = workspaces.worktree_path(&id);
         let request = Request::new(
@@ -128,19 +127,6 @@ fn no_commit(base: &str) -> Failure {
     }
     Failure::usage(format!("`{base}` names no commit"))
         .help("give --base a branch, a tag or a commit that is in this repository")
-}
-
-/// An id can be fine as a name and still not as a branch, `x.lock` for example.
-fn require_branch(
-    repository: &bailiwick_source_control::Repository,
-    id: &AgentId,
-) -> Result<(), Failure> {
-    let branch = id.branch();
-    if repository.git().succeeds(["check-ref-format", "--branch", &branch])? {
-        return Ok(());
-    }
-    Err(Failure::usage(format!("git takes no branch called {branch}"))
-        .help("choose another agent-id"))
 }
 
 /// After the first step, nothing is lost: the same call goes on where it stopped.

@@ -195,7 +195,7 @@ fn a_killed_spawn_is_taken_up_by_the_next() {
             let mut command = scratch.command(BAILIWICK);
             command.args(["spawn", "task.toml", "--agent-id", &id]);
             let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-            std::thread::sleep(Duration::from_millis(random.next() % 60));
+            std::thread::sleep(Duration::from_millis(random.number() % 60));
             if attempts % 4 != 0 && child.try_wait().unwrap().is_none() {
                 child.kill().unwrap();
                 child.wait().unwrap();

@@ -1,4 +1,6 @@
-//! Running git: no prompts, no hooks, no configuration that runs programs, no translation.
+//! Running git: no prompts, no hooks, no translation, no configuration of the user's or the system's.
+//!
+//! The repository's own configuration is read; only its owner can write it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -136,7 +138,7 @@ impl Git {
 
     fn command(&self, settings: &[String], arguments: &[OsString]) -> Command {
         let mut command = Command::new("git");
-        command.arg("-C").arg(&self.directory).arg("--no-optional-locks");
+        command.arg("-C").arg(&self.directory).args(["--no-optional-locks", "--literal-pathspecs"]);
         for setting in NO_PROGRAMS.iter().copied().chain(settings.iter().map(String::as_str)) {
             command.arg("-c").arg(setting);
         }

@@ -8,7 +8,14 @@ use super::command::{Git, GitError, Input};
 
 /// Files of a commit below some directories, read once and kept.
 pub struct CommitTree {
-    files: BTreeMap<String, Result<String, String>>,
+    files: BTreeMap<String, Content>,
+}
+
+enum Content {
+    Text(String),
+    Bytes,
+    /// A link or a submodule, with its mode: what is behind it is not in the commit.
+    Closed(String),
 }
 
 impl CommitTree {
@@ -30,6 +37,9 @@ impl CommitTree {
                 .chain(paths.iter().map(String::as_str)),
         )?;
         let entries = entries(&listing)?;
+        if entries.is_empty() {
+            require_passable(git, commit, &prefix)?;
+        }
         let blobs: String = entries
             .iter()
             .filter(|entry| entry.is_file())
@@ -39,29 +49,62 @@ impl CommitTree {
         let mut contents = Batch(&contents);
         let mut files = BTreeMap::new();
         for entry in entries {
-            let text = if entry.is_file() {
-                String::from_utf8(contents.next()?).map_err(|_| "it is not UTF-8".to_owned())
-            } else {
-                Err(format!("it is not a plain file (mode {})", entry.mode))
-            };
             let path = entry.path.strip_prefix(&prefix).unwrap_or(&entry.path).to_owned();
-            files.insert(path, text);
+            let content = if entry.is_file() {
+                String::from_utf8(contents.next()?).map_or(Content::Bytes, Content::Text)
+            } else {
+                Content::Closed(entry.mode)
+            };
+            files.insert(path, content);
         }
         Ok(Self { files })
     }
+
+    /// An error if a link or a submodule is on the way to `path`, or is it.
+    fn passable(&self, path: &str) -> Result<(), TreeError> {
+        for place in ways(path) {
+            if let Some(Content::Closed(mode)) = self.files.get(place) {
+                let why = format!("{place} is not a plain file or directory (mode {mode})");
+                return Err(TreeError { path: path.to_owned(), why });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The directories that a path is in, the outermost first, and the path itself.
+fn ways(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').filter_map(|(end, _)| path.get(..end)).chain([path])
+}
+
+/// A prefix that is a link or a submodule must not read as one that is not there.
+fn require_passable(git: &Git, commit: &str, prefix: &str) -> Result<(), GitError> {
+    let Some(prefix) = prefix.strip_suffix('/') else { return Ok(()) };
+    let options = ["ls-tree", "-z", "--full-tree", commit, "--"];
+    let listing = git.run(options.into_iter().chain(ways(prefix)))?;
+    let closed = entries(&listing)?.into_iter().find(|entry| entry.is_closed());
+    closed.map_or(Ok(()), |entry| {
+        let what = format!("{} is no directory (mode {})", entry.path, entry.mode);
+        Err(unexpected("ls-tree", &what))
+    })
 }
 
 impl Tree for CommitTree {
     fn read(&self, path: &str) -> Result<Option<String>, TreeError> {
+        self.passable(path)?;
+        let refuse = |why: &str| Err(TreeError { path: path.to_owned(), why: why.to_owned() });
         match self.files.get(path) {
+            Some(Content::Text(text)) => Ok(Some(text.clone())),
+            Some(Content::Bytes) => refuse("it is not UTF-8"),
+            Some(Content::Closed(_)) => refuse("it is not a plain file"),
+            None if !self.list(path)?.is_empty() => refuse("it is a directory"),
             None => Ok(None),
-            Some(Ok(text)) => Ok(Some(text.clone())),
-            Some(Err(why)) => Err(TreeError { path: path.to_owned(), why: why.clone() }),
         }
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, TreeError> {
-        let inside = format!("{path}/");
+        self.passable(path)?;
+        let inside = if path.is_empty() { String::new() } else { format!("{path}/") };
         let below = self.files.keys().filter_map(|file| file.strip_prefix(&inside));
         let names: BTreeSet<&str> = below.filter_map(|rest| rest.split('/').next()).collect();
         Ok(names.into_iter().map(str::to_owned).collect())
@@ -78,6 +121,10 @@ impl Entry {
     fn is_file(&self) -> bool {
         self.mode.starts_with("100")
     }
+
+    fn is_closed(&self) -> bool {
+        !self.is_file() && self.mode != "040000"
+    }
 }
 
 fn unexpected(command: &str, what: &str) -> GitError {
@@ -85,7 +132,8 @@ fn unexpected(command: &str, what: &str) -> GitError {
 }
 
 fn entries(listing: &[u8]) -> Result<Vec<Entry>, GitError> {
-    let text = String::from_utf8_lossy(listing);
+    let text = std::str::from_utf8(listing)
+        .map_err(|_| unexpected("ls-tree", "a name that is not UTF-8"))?;
     let entry = |line: &str| {
         let (head, path) = line.split_once('\t')?;
         let [mode, _, object] = head.split(' ').collect::<Vec<_>>().try_into().ok()?;

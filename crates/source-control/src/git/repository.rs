@@ -23,7 +23,12 @@ pub struct Difference {
 impl Repository {
     /// The repository that holds `directory`, if one does.
     pub fn discover(directory: &Path) -> Option<Self> {
-        let root = directory.ancestors().find(|place| place.join(".git").exists())?;
+        // As git does, an empty directory of that name is passed by.
+        let holds = |place: &&Path| {
+            let git = place.join(".git");
+            git.is_file() || git.join("HEAD").exists()
+        };
+        let root = directory.ancestors().find(holds)?;
         Some(Self { root: root.to_owned() })
     }
 
@@ -68,7 +73,7 @@ impl Repository {
         let difference = |entry: &str| {
             let (state, path) = entry.split_at_checked(3)?;
             let how = match state.trim() {
-                "??" => "is not committed",
+                "??" | "A" | "AM" => "is not committed",
                 "!!" => "is ignored by git",
                 "D" => "is deleted here",
                 _ => "is changed here",

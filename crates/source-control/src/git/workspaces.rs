@@ -85,7 +85,9 @@ impl WorktreeWorkspaces {
             self.git(["worktree", "list", "--porcelain", "-z"], "worktrees cannot be listed")?;
         let listing = String::from_utf8_lossy(&listing).into_owned();
         let path = self.worktree_path(id);
-        let path = fs::canonicalize(&path).unwrap_or(path);
+        // Git tells where it really is; the worktree itself may be gone.
+        let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
+        let path = parent.map_or(path, |parent| parent.join(id.as_str()));
         let ours = listing.split("\0\0").find(|entry| {
             entry
                 .split('\0')
@@ -133,12 +135,11 @@ impl Workspaces for WorktreeWorkspaces {
     fn observe(&self, id: &AgentId) -> Result<SeenWorkspace, WorkspaceError> {
         let path = self.worktree_path(id);
         let listed = self.listed(id)?;
-        let filled = fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some());
         Ok(SeenWorkspace {
             task_directory: fs::symlink_metadata(self.task_directory(id)).is_ok(),
             branch: self.has_branch(&id.branch())?,
             worktree: matches!(listed, Listed::Complete),
-            obstacle: matches!(listed, Listed::Unknown) && (filled || path.is_file()),
+            obstacle: matches!(listed, Listed::Unknown) && in_the_way(&path),
             ready: self.run_directory(id).join("ready").exists(),
         })
     }
@@ -174,12 +175,20 @@ impl Workspaces for WorktreeWorkspaces {
         let Some(shown) = path.to_str() else {
             return Err(WorkspaceError { what, why: "its path is not UTF-8".to_owned() });
         };
-        if matches!(self.listed(id)?, Listed::CutShort) {
-            self.git(["worktree", "remove", "--force", "--force", shown], &what)?;
+        match self.listed(id)? {
+            Listed::Complete => return Ok(()),
+            Listed::CutShort => {
+                // Git does not remove what it cannot take for a worktree, so the files go first.
+                remove(&path).map_err(|error| failed(what.clone(), &error))?;
+                self.git(["worktree", "remove", "--force", "--force", shown], &what)?;
+            }
+            Listed::Unknown => {}
         }
         if let Some(parent) = path.parent() {
             make_private(parent).map_err(|error| failed(what.clone(), &error))?;
         }
+        remove(&self.run_directory(id).join("ready"))
+            .map_err(|error| failed(what.clone(), &error))?;
         let branch = id.branch();
         // A branch that is there was left by the attempt that was cut short: the plan saw to that.
         let create = if self.has_branch(&branch)? { "-B" } else { "-b" };
@@ -190,7 +199,10 @@ impl Workspaces for WorktreeWorkspaces {
     fn make_ready(&self, id: &AgentId, how: &Preparation) -> Result<(), WorkspaceError> {
         let worktree = self.worktree_path(id);
         for path in &how.copy {
-            copy(&self.repository.root().join(path), &worktree.join(path)).map_err(|error| {
+            let from = self.repository.root().join(path);
+            make_way(&worktree, Path::new(path))
+                .and_then(|()| copy(&from, &worktree.join(path)))
+                .map_err(|error| {
                 failed(format!("{path} cannot be copied into the worktree"), &error)
             })?;
         }
@@ -225,7 +237,7 @@ fn run_setup(worktree: &Path, command: &str, held: Option<&File>) -> Result<(), 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let kind = fs::symlink_metadata(from)?.file_type();
     if kind.is_dir() {
-        fs::create_dir_all(to)?;
+        make_directory(to)?;
         for entry in fs::read_dir(from)? {
             let entry = entry?;
             copy(&entry.path(), &to.join(entry.file_name()))?;
@@ -233,7 +245,6 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         return Ok(());
     }
     let parent = to.parent().unwrap_or(to);
-    fs::create_dir_all(parent)?;
     let differs = || io::Error::other("the worktree has another file of that name");
     if kind.is_symlink() {
         let target = fs::read_link(from)?;
@@ -252,6 +263,42 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let fresh = tempfile::Builder::new().prefix(".copy-").tempfile_in(parent)?;
     fs::copy(from, fresh.path())?;
     fresh.persist(to).map(drop).map_err(|error| error.error)
+}
+
+/// Makes the directories that `path` is in, below `root`.
+fn make_way(root: &Path, path: &Path) -> io::Result<()> {
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let mut place = root.to_owned();
+    for part in parent.components() {
+        place.push(part);
+        make_directory(&place)?;
+    }
+    Ok(())
+}
+
+/// A link to a directory is none: it could lead out of the worktree.
+fn make_directory(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(io::Error::other("the worktree has something else of that name")),
+        Err(_) => fs::create_dir(path),
+    }
+}
+
+/// Whether there is something that is not an empty directory.
+fn in_the_way(path: &Path) -> bool {
+    let Ok(found) = fs::symlink_metadata(path) else { return false };
+    let empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    !(found.is_dir() && empty())
+}
+
+/// Removes a file or a directory with all that is in it; nothing if it is not there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(_) => Ok(()),
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+    }
 }
 
 /// Makes a directory that only its owner can look into.

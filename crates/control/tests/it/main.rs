@@ -1,0 +1,16 @@
+//! Briefs and plans, and the executor over a world that fails; one test program.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on says so by stopping"
+)]
+
+mod brief;
+mod brief_parameters;
+mod executor;
+mod failing_world;
+mod invocation;
+mod kit_in_memory;
+mod request;
+mod spawn_plan;

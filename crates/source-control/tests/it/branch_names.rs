@@ -1,0 +1,51 @@
+//! Every agent id names a branch that git takes and a directory that it can be found in.
+
+use std::path::Path;
+
+use bailiwick_model::AgentId;
+use bailiwick_testkit::random::Random;
+use bailiwick_testkit::{Depth, Scratch};
+
+/// Texts of the letters that an id may have, the awkward ones more often.
+fn text(random: &mut Random) -> String {
+    let pieces = ["a", "Z", "0", "_", "-", ".", "..", ".lock", "HEAD", "lock", "..", "-1", "x"];
+    let count = 1 + random.below(4);
+    (0..count).map(|_| *pieces.get(random.below(pieces.len())).unwrap()).collect()
+}
+
+#[test]
+fn every_agent_id_names_a_branch_that_git_takes() {
+    let mut random = Random::rotating("ids");
+    let scratch = Scratch::repository();
+    let mut ids = vec!["x.lock".to_owned(), "x.".to_owned(), "x".repeat(64)];
+    ids.extend((0..Depth::from_env().cases(3_000)).map(|_| text(&mut random)));
+    let mut taken = Vec::new();
+    for text in ids {
+        let Ok(id) = AgentId::parse(&text) else { continue };
+        let reference = format!("refs/heads/{}", id.branch());
+        if scratch.run("git", &["check-ref-format", &reference]).code != 0 {
+            taken.push(text);
+        }
+    }
+    taken.sort_unstable();
+    taken.dedup();
+    assert!(taken.is_empty(), "ids whose branch git refuses: {taken:?}");
+}
+
+#[test]
+fn every_agent_id_is_one_part_of_a_path() {
+    let mut random = Random::rotating("id paths");
+    let mut refused = 0;
+    for _ in 0..Depth::from_env().cases(10_000) {
+        let text = text(&mut random);
+        match AgentId::parse(&text) {
+            Ok(id) => {
+                let parts: Vec<_> = Path::new(id.as_str()).components().collect();
+                assert_eq!(parts, [std::path::Component::Normal(text.as_ref())], "{text:?}");
+                assert!(!text.starts_with('-'), "{text:?} reads as an option");
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 0, "nothing was refused");
+}

@@ -1,0 +1,167 @@
+//! The one wrapper around git: its words, its input, and an environment that leads nowhere else.
+
+use std::path::Path;
+use std::process::Command;
+
+use bailiwick_source_control::git::Input;
+use bailiwick_source_control::{Git, GitError, Repository};
+use bailiwick_testkit::Scratch;
+
+#[test]
+fn a_failure_carries_the_command_and_the_words_of_git() {
+    let scratch = Scratch::repository();
+    let git = Git::at(scratch.root());
+    match git.run(["rev-parse", "--verify", "no such thing"]) {
+        Err(GitError::Failed { command, why }) => {
+            assert_eq!(command, "rev-parse --verify no such thing");
+            assert_eq!(why, "fatal: Needed a single revision");
+        }
+        other => panic!("{other:?}"),
+    }
+    let text = git.line(["no-such-command"]).unwrap_err().to_string();
+    assert!(text.starts_with("git no-such-command failed: "), "{text}");
+    assert!(text.contains("'no-such-command' is not a git command"), "{text}");
+    let silent = git.run(["config", "--get", "no.such"]).unwrap_err().to_string();
+    assert!(
+        silent.contains("exit status: 1"),
+        "git said nothing, so we say how it ended: {silent}"
+    );
+}
+
+#[test]
+fn outside_of_a_repository_git_says_so() {
+    let scratch = Scratch::bare();
+    let text = Git::at(scratch.root()).run(["status"]).unwrap_err().to_string();
+    assert!(text.contains("not a git repository"), "{text}");
+    let gone = scratch.place().join("gone");
+    let text = Git::at(&gone).run(["status"]).unwrap_err().to_string();
+    assert!(text.contains(gone.to_str().unwrap()), "{text}");
+}
+
+#[test]
+fn success_and_failure_are_told_apart() {
+    let scratch = Scratch::repository();
+    scratch.commit("first");
+    let git = Git::at(scratch.root());
+    assert!(git.succeeds(["rev-parse", "--verify", "--quiet", "HEAD"]).unwrap());
+    assert!(!git.succeeds(["rev-parse", "--verify", "--quiet", "nothing"]).unwrap());
+    assert_eq!(git.line(["rev-parse", "--abbrev-ref", "HEAD"]).unwrap(), "main");
+}
+
+#[test]
+fn input_is_fed_whole_and_without_any_there_is_none() {
+    let scratch = Scratch::repository();
+    let git = Git::at(scratch.root());
+    let much = vec![b'x'; 3_000_000];
+    let written = git.run_with(["hash-object", "-w", "--stdin"], Input::Bytes(&much)).unwrap();
+    let object = String::from_utf8(written).unwrap().trim().to_owned();
+    assert_eq!(git.run(["cat-file", "blob", &object]).unwrap(), much);
+    let empty = git.line(["hash-object", "--stdin"]).unwrap();
+    assert_eq!(empty, scratch.git(&["hash-object", "-t", "blob", "/dev/null"]).trim());
+    // Git that does not read its input to the end is no failure of ours.
+    assert!(git.run_with(["rev-parse", "--git-dir"], Input::Bytes(&much)).is_ok());
+}
+
+#[test]
+fn no_editor_is_opened() {
+    let scratch = Scratch::repository();
+    let opened = scratch.place().join("opened");
+    let editor = format!("touch '{}'; false", opened.display());
+    scratch.git(&["config", "core.editor", &editor]);
+    scratch.git(&["config", "user.name", "A Person"]);
+    scratch.git(&["config", "user.email", "person@example.org"]);
+    let git = Git::at(scratch.root());
+    let text = git.run(["commit", "--allow-empty"]).unwrap_err().to_string();
+    assert!(text.contains("editor"), "{text}");
+    assert!(!opened.exists());
+    scratch.run("git", &["commit", "--allow-empty"]);
+    assert!(opened.exists(), "plain git does open it");
+}
+
+const ASKED: &str = "BAILIWICK_TEST_COMMIT_OF";
+
+/// The part of the tests below that needs another environment: it runs in a process of its own.
+#[test]
+fn says_the_commit_of_a_repository_when_another_test_asks() {
+    let Some(root) = std::env::var_os(ASKED) else { return };
+    let repository = Repository::discover(Path::new(&root)).unwrap();
+    match repository.commit("HEAD") {
+        Ok(commit) => println!("answer: {commit:?}"),
+        Err(error) => println!("answer: {error}"),
+    }
+}
+
+/// What a process with this environment says is the commit of the scratch repository.
+fn answer(scratch: &Scratch, environment: &[(&str, &Path)]) -> String {
+    let mut command = scratch.command(std::env::current_exe().unwrap());
+    let name = "git_command::says_the_commit_of_a_repository_when_another_test_asks";
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
+    command.env(ASKED, scratch.root());
+    let output = command.envs(environment.iter().copied()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let answer = text.lines().find_map(|line| line.split_once("answer: "));
+    match answer {
+        Some((_, answer)) => answer.to_owned(),
+        None => panic!("no answer: {text}"),
+    }
+}
+
+#[test]
+fn variables_that_point_git_elsewhere_are_not_followed() {
+    let (scratch, other) = (Scratch::repository(), Scratch::repository());
+    let commit = scratch.commit("ours");
+    other.commit("theirs, with another message");
+    let (directory, tree) = (other.root().join(".git"), other.root());
+    let elsewhere = [
+        ("GIT_DIR", directory.as_path()),
+        ("GIT_WORK_TREE", tree.as_path()),
+        ("GIT_INDEX_FILE", Path::new("/nowhere/index")),
+        ("GIT_OBJECT_DIRECTORY", Path::new("/nowhere/objects")),
+        ("GIT_NAMESPACE", Path::new("other")),
+        ("GIT_CEILING_DIRECTORIES", Path::new("/")),
+    ];
+    assert_eq!(answer(&scratch, &elsewhere), format!("Some({commit:?})"));
+    let mut plain = scratch.command("git");
+    let plain = plain.env("GIT_DIR", &directory).args(["rev-parse", "HEAD"]).output().unwrap();
+    let followed = String::from_utf8(plain.stdout).unwrap();
+    assert_ne!(followed.trim(), commit, "plain git does follow them");
+}
+
+/// Gives the repository to a user that nobody is; false if we may not.
+fn given_away(scratch: &Scratch) -> bool {
+    let root = scratch.root();
+    let chown = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).arg(&root).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    chown("chown", &["-R", "12345"]) || chown("sudo", &["-n", "chown", "-R", "12345"])
+}
+
+fn hold_safe(scratch: &Scratch, path: &str) {
+    let text = format!("[safe]\n\tdirectory = /somewhere/else\n\tdirectory = {path}\n");
+    std::fs::write(scratch.place().join("home/.gitconfig"), text).unwrap();
+}
+
+#[test]
+fn a_repository_of_another_user_is_used_only_where_the_person_holds_it_safe() {
+    let scratch = Scratch::repository();
+    let commit = scratch.commit("first");
+    if !given_away(&scratch) {
+        assert_ne!(
+            std::env::var("CI").as_deref(),
+            Ok("true"),
+            "CI must be able to change an owner"
+        );
+        println!("skipped: changing the owner of a directory needs root or sudo");
+        return;
+    }
+    let refused = answer(&scratch, &[]);
+    assert!(refused.contains("dubious ownership"), "{refused}");
+    let held = |path: &str| {
+        hold_safe(&scratch, path);
+        answer(&scratch, &[])
+    };
+    assert!(held("/another/place").contains("dubious ownership"));
+    assert_eq!(held(scratch.root().to_str().unwrap()), format!("Some({commit:?})"));
+    assert_eq!(held("*"), format!("Some({commit:?})"));
+}

@@ -1,0 +1,298 @@
+//! Workspaces step by step: what each leaves behind, and that a second time does no harm.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use bailiwick_control::ports::{Preparation, SeenWorkspace, TaskDirectory, Workspaces as _};
+use bailiwick_model::AgentId;
+use bailiwick_source_control::{Repository, WorktreeWorkspaces};
+use bailiwick_testkit::Scratch;
+
+pub(crate) fn id(text: &str) -> AgentId {
+    AgentId::parse(text).unwrap()
+}
+
+/// A repository with two commits, and its workspaces.
+pub(crate) fn workspaces() -> (Scratch, WorktreeWorkspaces) {
+    let scratch = Scratch::repository();
+    scratch.write("README.md", "first\n");
+    scratch.write("src/deep er/lib.rs", "fn first() {}\n");
+    scratch.commit("first");
+    scratch.write("README.md", "second\n");
+    scratch.commit("second");
+    let workspaces = over(&scratch, scratch.state());
+    (scratch, workspaces)
+}
+
+pub(crate) fn over(scratch: &Scratch, state: PathBuf) -> WorktreeWorkspaces {
+    WorktreeWorkspaces::new(Repository::discover(&scratch.root()).unwrap(), state)
+}
+
+pub(crate) fn files() -> TaskDirectory {
+    TaskDirectory {
+        task: "[task]\nrole = \"x\"\n".to_owned(),
+        prompt: "Do it, größer.\n".to_owned(),
+    }
+}
+
+/// Every file below a directory with its bytes, links by their target; `.git` left out.
+pub(crate) fn snapshot(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let kind = fs::symlink_metadata(&path).unwrap().file_type();
+            let name = path.strip_prefix(root).unwrap().to_owned();
+            if name == Path::new(".git") {
+                continue;
+            }
+            if kind.is_symlink() {
+                let target = fs::read_link(&path).unwrap();
+                found.insert(name, format!("link to {}", target.display()).into_bytes());
+            } else if kind.is_dir() {
+                open.push(path);
+                found.insert(name, b"directory".to_vec());
+            } else {
+                found.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn head(scratch: &Scratch, directory: &Path) -> (String, String) {
+    let git = |arguments: &[&str]| {
+        let output =
+            scratch.command("git").current_dir(directory).args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    (git(&["rev-parse", "HEAD"]), git(&["symbolic-ref", "--short", "HEAD"]))
+}
+
+#[test]
+fn every_step_leaves_what_the_next_one_sees() {
+    let (scratch, workspaces) = workspaces();
+    let agent = id("ag-1");
+    let base = scratch.git(&["rev-parse", "HEAD~1"]).trim().to_owned();
+    let mut seen = SeenWorkspace::default();
+    assert_eq!(workspaces.observe(&agent).unwrap(), seen);
+
+    let _lock = workspaces.lock(&agent).unwrap();
+    assert_eq!(workspaces.observe(&agent).unwrap(), seen, "a lock is not part of the workspace");
+
+    workspaces.write_task(&agent, &files()).unwrap();
+    seen.task_directory = true;
+    assert_eq!(workspaces.observe(&agent).unwrap(), seen);
+    assert_eq!(scratch.read("tasks/ag-1/task.toml"), files().task);
+    assert_eq!(scratch.read("tasks/ag-1/prompt.md"), files().prompt);
+
+    workspaces.add_worktree(&agent, &base).unwrap();
+    (seen.branch, seen.worktree) = (true, true);
+    assert_eq!(workspaces.observe(&agent).unwrap(), seen);
+    let worktree = workspaces.worktree_path(&agent);
+    assert_eq!(worktree, scratch.state().join("worktrees/ag-1"));
+    assert_eq!(head(&scratch, &worktree), (base, "agent/ag-1".to_owned()));
+    assert_eq!(fs::read_to_string(worktree.join("README.md")).unwrap(), "first\n");
+    assert_eq!(fs::read_to_string(worktree.join("src/deep er/lib.rs")).unwrap(), "fn first() {}\n");
+    assert_eq!(head(&scratch, &scratch.root()).1, "main", "the checkout stays where it was");
+    assert_eq!(scratch.read("README.md"), "second\n");
+    let branches = scratch.git(&["for-each-ref", "--format=%(refname)"]);
+    assert_eq!(branches, "refs/heads/agent/ag-1\nrefs/heads/main\n");
+
+    workspaces.make_ready(&agent, &Preparation::default()).unwrap();
+    seen.ready = true;
+    assert_eq!(workspaces.observe(&agent).unwrap(), seen);
+    assert_eq!(workspaces.observe(&id("ag-2")).unwrap(), SeenWorkspace::default());
+}
+
+#[test]
+fn the_task_directory_hides_itself_from_git() {
+    let (scratch, workspaces) = workspaces();
+    let status = || scratch.git(&["status", "--porcelain", "--untracked-files=all"]);
+    assert_eq!(status(), "");
+    workspaces.write_task(&id("ag-1"), &files()).unwrap();
+    assert_eq!(status(), "");
+    scratch.git(&["add", "--all"]);
+    assert_eq!(scratch.git(&["diff", "--cached", "--name-only"]), "");
+    fs::remove_file(scratch.root().join("tasks/ag-1/.gitignore")).unwrap();
+    assert!(status().contains("tasks/ag-1/task.toml"), "without its .gitignore git would see it");
+}
+
+#[test]
+fn nothing_but_the_task_directory_is_left_in_tasks() {
+    let (scratch, workspaces) = workspaces();
+    let names =
+        || -> Vec<PathBuf> { snapshot(&scratch.root().join("tasks")).into_keys().collect() };
+    let expected = ["ag-1", "ag-1/.gitignore", "ag-1/prompt.md", "ag-1/task.toml"];
+    workspaces.write_task(&id("ag-1"), &files()).unwrap();
+    assert_eq!(names(), expected.map(PathBuf::from));
+    let again = TaskDirectory { task: "other".to_owned(), prompt: "other".to_owned() };
+    let second = workspaces.write_task(&id("ag-1"), &again);
+    assert!(second.is_err(), "a task that is there was written over");
+    assert_eq!(names(), expected.map(PathBuf::from));
+    assert_eq!(scratch.read("tasks/ag-1/task.toml"), files().task);
+}
+
+#[test]
+fn a_task_directory_that_cannot_be_written_is_named() {
+    let (scratch, workspaces) = workspaces();
+    scratch.write("tasks", "a file where the directory should be");
+    let error = workspaces.write_task(&id("ag-1"), &files()).unwrap_err().to_string();
+    assert!(error.contains("tasks/ag-1 cannot be written"), "{error}");
+    assert_eq!(scratch.read("tasks"), "a file where the directory should be");
+}
+
+#[test]
+fn a_step_that_is_repeated_does_no_harm() {
+    let (scratch, workspaces) = workspaces();
+    let agent = id("ag-1");
+    let _lock = workspaces.lock(&agent).unwrap();
+    let base = head(&scratch, &scratch.root()).0;
+    scratch.write("data/x", "copied");
+    let how = Preparation {
+        copy: vec!["data".to_owned()],
+        setup: vec!["echo made > made.txt".to_owned()],
+    };
+    workspaces.write_task(&agent, &files()).unwrap();
+    workspaces.add_worktree(&agent, &base).unwrap();
+    workspaces.make_ready(&agent, &how).unwrap();
+    let worktree = workspaces.worktree_path(&agent);
+    let work = |name: &str| fs::write(worktree.join(name), "the agent's own").unwrap();
+    work("work.txt");
+    let git = |arguments: &[&str]| {
+        let output = scratch.command("git").current_dir(&worktree).args(arguments).output();
+        assert!(output.unwrap().status.success());
+    };
+    git(&["add", "work.txt"]);
+    git(&["commit", "--quiet", "-m", "the agent's own"]);
+    work("not-yet-committed.txt");
+    let all = || {
+        let inside = (snapshot(&worktree), snapshot(&scratch.root().join("tasks")));
+        (inside, head(&scratch, &worktree), workspaces.observe(&agent).unwrap())
+    };
+    let before = all();
+    // The plan leaves out what is done; should a step come again all the same, it may refuse.
+    let _refused = workspaces.write_task(&agent, &files());
+    assert_eq!(all(), before, "write_task");
+    let _refused = workspaces.add_worktree(&agent, &base);
+    assert_eq!(all(), before, "add_worktree");
+    workspaces.make_ready(&agent, &how).unwrap();
+    assert_eq!(all(), before, "make_ready");
+}
+
+#[test]
+fn what_is_not_ours_is_in_the_way_and_stays() {
+    let (_scratch, workspaces) = workspaces();
+    let place = |name: &str| workspaces.worktree_path(&id(name));
+    fs::create_dir_all(place("directory")).unwrap();
+    fs::write(place("directory").join("precious"), "mine").unwrap();
+    fs::write(place("file"), "mine").unwrap();
+    fs::create_dir(place("empty")).unwrap();
+    for name in ["directory", "file"] {
+        let seen = workspaces.observe(&id(name)).unwrap();
+        assert!(seen.obstacle && !seen.worktree, "{name}: {seen:?}");
+        let error = workspaces.add_worktree(&id(name), "HEAD").unwrap_err();
+        assert!(error.to_string().contains(place(name).to_str().unwrap()), "{error}");
+    }
+    assert_eq!(fs::read_to_string(place("directory").join("precious")).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(place("file")).unwrap(), "mine");
+    assert!(!workspaces.observe(&id("empty")).unwrap().obstacle);
+    workspaces.add_worktree(&id("empty"), "HEAD").unwrap();
+    assert!(workspaces.observe(&id("empty")).unwrap().worktree);
+}
+
+#[test]
+fn a_link_in_place_of_the_worktree_leads_nothing_astray() {
+    let (scratch, workspaces) = workspaces();
+    let elsewhere = scratch.place().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::create_dir(scratch.state().join("worktrees")).unwrap();
+    symlink(&elsewhere, workspaces.worktree_path(&id("linked"))).unwrap();
+    symlink("nowhere", workspaces.worktree_path(&id("dangling"))).unwrap();
+    for name in ["linked", "dangling"] {
+        let seen = workspaces.observe(&id(name)).unwrap();
+        assert!(seen.obstacle, "{name} is in the way: {seen:?}");
+    }
+    assert_eq!(snapshot(&elsewhere), BTreeMap::new());
+}
+
+#[test]
+fn a_worktree_of_another_repository_is_in_the_way() {
+    let (scratch, workspaces) = workspaces();
+    let (other, _) = self::workspaces();
+    over(&other, scratch.state()).add_worktree(&id("ag-1"), "HEAD").unwrap();
+    let seen = workspaces.observe(&id("ag-1")).unwrap();
+    assert!(seen.obstacle && !seen.worktree && !seen.branch, "{seen:?}");
+}
+
+#[test]
+fn what_git_says_reaches_the_person() {
+    let (scratch, workspaces) = workspaces();
+    let error = workspaces.add_worktree(&id("ag-1"), "no-such-commit").unwrap_err().to_string();
+    assert!(error.contains("no-such-commit") && error.contains("fatal: "), "{error}");
+    scratch.git(&["branch", "agent"]);
+    let error = workspaces.add_worktree(&id("ag-1"), "HEAD").unwrap_err().to_string();
+    assert!(error.contains("refs/heads/agent"), "{error}");
+    assert!(!workspaces.worktree_path(&id("ag-1")).join("README.md").exists());
+}
+
+#[test]
+fn an_id_is_locked_by_one_at_a_time() {
+    let (_scratch, workspaces) = workspaces();
+    let first = workspaces.lock(&id("ag-1")).unwrap();
+    let Err(error) = workspaces.lock(&id("ag-1")) else { panic!("it was locked twice") };
+    assert!(error.to_string().contains("`ag-1` is taken"), "{error}");
+    let _other = workspaces.lock(&id("ag-2")).unwrap();
+    drop(first);
+    let _again = workspaces.lock(&id("ag-1")).unwrap();
+}
+
+#[test]
+fn a_lock_lasts_as_long_as_what_was_started_under_it() {
+    let (scratch, workspaces) = workspaces();
+    let agent = id("ag-1");
+    let lock = workspaces.lock(&agent).unwrap();
+    workspaces.add_worktree(&agent, "HEAD").unwrap();
+    let pipe = scratch.place().join("pipe");
+    scratch.run("mkfifo", &[pipe.to_str().unwrap()]).expect_code(0);
+    // Goes on in the background until it is told to stop, as a setup does whose spawn was killed.
+    let command = format!("exec 3<&0; sh -c 'read line' < '{}' &", pipe.display());
+    let how = Preparation { copy: vec![], setup: vec![command] };
+    workspaces.make_ready(&agent, &how).unwrap();
+    drop(lock);
+    let while_it_goes_on = workspaces.lock(&agent).map(drop);
+    fs::write(&pipe, "stop\n").unwrap();
+    assert!(while_it_goes_on.is_err(), "the command is not at its end and the id is free");
+    while workspaces.lock(&agent).is_err() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn nobody_else_can_look_into_what_is_ours() {
+    let (scratch, workspaces) = workspaces();
+    let _lock = workspaces.lock(&id("ag-1")).unwrap();
+    workspaces.add_worktree(&id("ag-1"), "HEAD").unwrap();
+    for place in ["runs/ag-1", "worktrees"] {
+        let mode = fs::metadata(scratch.state().join(place)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{place}");
+    }
+}
+
+#[test]
+fn state_behind_a_link_is_found_again() {
+    let (scratch, _) = workspaces();
+    let link = scratch.place().join("state-link");
+    symlink(scratch.state(), &link).unwrap();
+    let workspaces = over(&scratch, link);
+    workspaces.add_worktree(&id("ag-1"), "HEAD").unwrap();
+    let seen = workspaces.observe(&id("ag-1")).unwrap();
+    assert!(seen.worktree && !seen.obstacle, "{seen:?}");
+    fs::remove_dir_all(workspaces.worktree_path(&id("ag-1"))).unwrap();
+    assert!(!workspaces.observe(&id("ag-1")).unwrap().worktree);
+    workspaces.add_worktree(&id("ag-1"), "HEAD").unwrap();
+    assert!(workspaces.observe(&id("ag-1")).unwrap().worktree);
+}

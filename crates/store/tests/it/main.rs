@@ -1,0 +1,16 @@
+//! The store against plain models, in one test program.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on says so by stopping"
+)]
+
+mod concurrency;
+mod ledger_in_a_file;
+mod lineage;
+mod opening;
+mod order;
+mod specs;
+mod transitions;

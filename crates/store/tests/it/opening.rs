@@ -1,0 +1,212 @@
+//! Opening: fresh, again, too new, impossible; and what the ledger looks like to others.
+
+use bailiwick_control::ports::{RunStore as _, StoreError};
+use bailiwick_model::RunStatus;
+use bailiwick_store::{Cost, Event, Location, Store};
+use sqlx::Row as _;
+
+use crate::ledger_in_a_file::{Place, id, run};
+
+async fn failure(location: Location) -> StoreError {
+    match Store::open(location).await {
+        Ok(_) => panic!("it was opened"),
+        Err(error) => error,
+    }
+}
+
+fn cost(cents: u32, replace: bool) -> Cost {
+    Cost { cents, provider: "acme".to_owned(), model: "large".to_owned(), replace }
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_not_touched() {
+    let place = Place::new();
+    place.open().await.record(&run("kept"), None).await.unwrap();
+    let mut connection = place.connect().await;
+    sqlx::query("UPDATE _sqlx_migrations SET version = 7").execute(&mut connection).await.unwrap();
+    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
+    sqlx::Connection::close(connection).await.unwrap();
+    let before = std::fs::read(place.database()).unwrap();
+    let error = failure(Location::file(place.database())).await;
+    assert!(matches!(error, StoreError::TooNew { found: 7, known: 1, .. }), "{error:?}");
+    assert!(error.to_string().contains(&place.database().display().to_string()), "{error}");
+    assert_eq!(std::fs::read(place.database()).unwrap(), before);
+    let mut connection = place.connect().await;
+    let sql = "UPDATE _sqlx_migrations SET version = 1";
+    sqlx::query(sql).execute(&mut connection).await.unwrap();
+    let again = place.open().await;
+    assert_eq!(again.get(&id("kept")).await.unwrap().status, RunStatus::Running);
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_made_is_an_error_that_names_the_file() {
+    let place = Place::new();
+    std::fs::write(place.path("occupied"), "a file").unwrap();
+    let database = place.path("occupied/below/ledger.db");
+    let text = failure(Location::file(&database)).await.to_string();
+    assert!(text.contains(&database.display().to_string()), "{text}");
+    assert!(text.contains("cannot be made"), "{text}");
+    // The same path opens once nothing is in the way, and its directories are made.
+    std::fs::remove_file(place.path("occupied")).unwrap();
+    Store::open(Location::file(&database)).await.unwrap();
+    assert!(database.is_file());
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_an_error_that_names_it_and_stays_as_it_is() {
+    let place = Place::new();
+    let text = "This is a letter, not a database.\n".repeat(100);
+    std::fs::write(place.database(), &text).unwrap();
+    let error = failure(Location::file(place.database())).await.to_string();
+    assert!(error.contains(&place.database().display().to_string()), "{error}");
+    assert!(error.contains("not a database"), "{error}");
+    assert_eq!(std::fs::read_to_string(place.database()).unwrap(), text);
+}
+
+#[tokio::test]
+async fn a_directory_in_place_of_the_file_is_an_error_that_names_it() {
+    let place = Place::new();
+    std::fs::create_dir(place.database()).unwrap();
+    let error = failure(Location::file(place.database())).await.to_string();
+    assert!(error.contains(&place.database().display().to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn odd_characters_in_the_path_lead_to_exactly_that_file() {
+    let place = Place::new();
+    for name in ["a b.db", "what?mode=ro.db", "50%25.db", "#1.db", "ü/日本.db", "x&y=z;.db"] {
+        let path = place.path(name);
+        let store = Store::open(Location::file(&path)).await.unwrap();
+        store.record(&run("one"), None).await.unwrap();
+        assert!(path.is_file(), "{name} is not there");
+    }
+}
+
+#[tokio::test]
+async fn a_second_opening_does_not_migrate_again() {
+    let place = Place::new();
+    place.open().await.record(&run("kept"), None).await.unwrap();
+    let history = async || {
+        let rows =
+            sqlx::query("SELECT version, installed_on, execution_time FROM _sqlx_migrations")
+                .fetch_all(&mut place.connect().await)
+                .await
+                .unwrap();
+        let row = |row: &sqlx::sqlite::SqliteRow| {
+            (row.get::<i64, _>(0), row.get::<String, _>(1), row.get::<i64, _>(2))
+        };
+        rows.iter().map(row).collect::<Vec<_>>()
+    };
+    let first = history().await;
+    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1]);
+    for _ in 0..3 {
+        let store = place.open().await;
+        assert_eq!(store.list(None).await.unwrap().len(), 1);
+    }
+    assert_eq!(history().await, first);
+}
+
+#[tokio::test]
+async fn the_view_has_the_columns_of_the_seed_and_dna_may_be_missing() {
+    let place = Place::new();
+    let store = place.open().await;
+    store.record(&run("without-dna"), None).await.unwrap();
+    let mut connection = place.connect().await;
+    let columns = sqlx::query("SELECT name FROM pragma_table_info('agents') ORDER BY cid")
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+    let columns: Vec<String> = columns.iter().map(|row| row.get(0)).collect();
+    let of_the_seed = [
+        "id",
+        "branch",
+        "parent_branch",
+        "spec_sha",
+        "status",
+        "started_ts",
+        "finished_ts",
+        "summary",
+        "worktree_path",
+        "dna",
+        "creator_id",
+        "fork_parent_id",
+        "cost_cents",
+    ];
+    assert_eq!(columns[..of_the_seed.len()], of_the_seed);
+    let ours = ["cost_micro_cents", "provider", "model", "half_spawned"];
+    assert_eq!(columns[of_the_seed.len()..], ours);
+    let row = sqlx::query("SELECT dna, started_ts FROM agents").fetch_one(&mut connection).await;
+    let row = row.unwrap();
+    assert_eq!(row.get::<Option<String>, _>(0), None);
+    assert_eq!(store.get(&id("without-dna")).await.unwrap().started_ts, row.get::<i64, _>(1));
+}
+
+#[tokio::test]
+async fn costs_are_added_or_set_and_belong_to_a_run() {
+    let place = Place::new();
+    let store = place.open().await;
+    let spender = id("spender");
+    store.record(&run("spender"), None).await.unwrap();
+    store.record(&run("bystander"), None).await.unwrap();
+    let mut sum = 0;
+    for (cents, replace) in [(5, false), (7, false), (0, false), (40, true), (2, false), (0, true)]
+    {
+        sum = if replace { i64::from(cents) } else { sum + i64::from(cents) };
+        assert_eq!(store.record_cost(&spender, &cost(cents, replace)).await.unwrap(), sum);
+        let row = store.get(&spender).await.unwrap();
+        assert_eq!(row.cost_cents, sum);
+        assert_eq!((row.provider.as_str(), row.model.as_str()), ("acme", "large"));
+    }
+    let much = i64::from(u32::MAX);
+    for times in 1..=3 {
+        assert_eq!(
+            store.record_cost(&spender, &cost(u32::MAX, false)).await.unwrap(),
+            much * times
+        );
+    }
+    assert_eq!(store.get(&id("bystander")).await.unwrap().cost_cents, 0);
+    match store.record_cost(&id("spendre"), &cost(1, false)).await {
+        Err(StoreError::NoSuchRun { near, .. }) => assert_eq!(near.as_deref(), Some("spender")),
+        other => panic!("{other:?}"),
+    }
+    assert!(store.events("spendre").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn events_are_numbered_from_one_for_each_run_and_only_grow() {
+    let place = Place::new();
+    let store = place.open().await;
+    let (a, b) = (id("a"), id("b"));
+    let mut seen: [Vec<Event>; 3] = Default::default();
+    for step in 0..7 {
+        match step {
+            0 => store.record(&run("a"), None).await.unwrap(),
+            1 => store.note("lock-revoked", "schema v1").await.unwrap(),
+            2 => store.record(&run("b"), None).await.unwrap(),
+            3 => drop(store.record_cost(&a, &cost(9, false)).await.unwrap()),
+            4 => store.finish_spawn(&b).await.unwrap(),
+            5 => store.change_status(&a, RunStatus::Done, Some("fine")).await.unwrap(),
+            _ => store.note("second", "").await.unwrap(),
+        }
+        for (run, earlier) in ["a", "b", ""].into_iter().zip(&mut seen) {
+            let now = store.events(run).await.unwrap();
+            assert_eq!(now[..earlier.len()], earlier[..], "an event of {run:?} was changed");
+            for (index, event) in now.iter().enumerate() {
+                assert_eq!((event.run.as_str(), event.number), (run, index as i64 + 1));
+                assert!(event.at > 1_700_000_000_000, "{event:?}");
+            }
+            *earlier = now;
+        }
+        assert_eq!(seen.iter().map(Vec::len).sum::<usize>(), step + 1);
+    }
+    let told = |events: &[Event]| -> Vec<(String, String)> {
+        events.iter().map(|event| (event.kind.clone(), event.detail.clone())).collect()
+    };
+    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(kind, detail)| ((*kind).to_owned(), (*detail).to_owned())).collect()
+    };
+    let of_a = [("forked", "agent/a"), ("cost", "9 cents, acme large"), ("done", "fine")];
+    assert_eq!(told(&seen[0]), pairs(&of_a));
+    assert_eq!(told(&seen[1]), pairs(&[("forked", "agent/b"), ("spawned", "")]));
+    assert_eq!(told(&seen[2]), pairs(&[("lock-revoked", "schema v1"), ("second", "")]));
+}

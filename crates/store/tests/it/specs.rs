@@ -1,0 +1,169 @@
+//! Tasks kept under their digest, and runs found by the beginning of their identity.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bailiwick_control::ports::{NewRun, RunStore as _, spec_sha};
+use bailiwick_model::Sha256Hex;
+use bailiwick_testkit::Depth;
+use bailiwick_testkit::random::Random;
+use sqlx::Row as _;
+
+use crate::ledger_in_a_file::{Place, run};
+
+#[tokio::test]
+async fn a_task_is_shown_again_by_its_digest_and_by_any_beginning_that_only_it_has() {
+    let place = Place::new();
+    let store = place.open().await;
+    let mut texts = BTreeMap::new();
+    for number in 0..60 {
+        let text = format!("# größer {number}\n[task]\nrole = \"x\"\n\n");
+        let sha = spec_sha(&text).to_string();
+        let new = NewRun { spec_sha: sha.clone(), ..run(&format!("run-{number}")) };
+        store.record(&new, Some(&text)).await.unwrap();
+        texts.insert(sha, text);
+    }
+    let mut ambiguous = 0;
+    for sha in texts.keys() {
+        for length in 0..=sha.len() {
+            let prefix = sha.get(..length).unwrap();
+            let mut matching = texts.iter().filter(|(sha, _)| sha.starts_with(prefix));
+            let expected = match (matching.next(), matching.next()) {
+                (Some((_, only)), None) => Some(only.clone()),
+                _ => {
+                    ambiguous += 1;
+                    None
+                }
+            };
+            assert_eq!(store.spec(prefix).await.unwrap(), expected, "{prefix:?}");
+        }
+    }
+    assert!(ambiguous > texts.len(), "sixty digests share a first digit: {ambiguous}");
+    for unknown in ["g", "%", "_", "' OR 1=1 --"] {
+        assert_eq!(store.spec(unknown).await.unwrap(), None, "{unknown:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_task_may_be_given_twice_and_is_kept_once() {
+    let place = Place::new();
+    let store = place.open().await;
+    let sha = Sha256Hex::of("task").to_string();
+    for name in ["first", "second"] {
+        let new = NewRun { spec_sha: sha.clone(), ..run(name) };
+        store.record(&new, Some("task")).await.unwrap();
+    }
+    assert_eq!(store.spec(&sha).await.unwrap().as_deref(), Some("task"));
+    let mut connection = place.connect().await;
+    let kept = sqlx::query("SELECT COUNT(*) FROM specs").fetch_one(&mut connection).await.unwrap();
+    assert_eq!(kept.get::<i64, _>(0), 1);
+}
+
+#[tokio::test]
+async fn a_fork_takes_any_digest_and_needs_no_task() {
+    let place = Place::new();
+    let store = place.open().await;
+    for (number, sha) in ["", "abc", "not hex at all", &"f".repeat(200)].into_iter().enumerate() {
+        let new = NewRun { spec_sha: sha.to_owned(), ..run(&format!("run-{number}")) };
+        store.record(&new, None).await.unwrap();
+        assert_eq!(store.get(&new.id).await.unwrap().spec_sha, sha);
+        assert_eq!(store.spec(sha).await.unwrap(), None, "there is no text for {sha:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_run_leaves_no_task_behind() {
+    let place = Place::new();
+    let store = place.open().await;
+    store.record(&NewRun { spec_sha: "aa".to_owned(), ..run("taken") }, Some("a")).await.unwrap();
+    let again = NewRun { spec_sha: "bb".to_owned(), ..run("taken") };
+    store.record(&again, Some("b")).await.unwrap_err();
+    assert_eq!(store.spec("bb").await.unwrap(), None);
+    assert_eq!(store.spec("aa").await.unwrap().as_deref(), Some("a"));
+}
+
+/// Short alphabets make long common beginnings; `%` and `_` mean something to SQL's LIKE.
+fn identity(random: &mut Random) -> String {
+    let letters = ['a', 'A', '%', '_', ':', 'é', '\u{1f600}'];
+    let length = random.below(45);
+    let letter = |_| match random.below(8) {
+        rare @ 0..=5 => letters[1 + rare],
+        _ => letters[0],
+    };
+    (0..length).map(letter).collect()
+}
+
+#[tokio::test]
+async fn beginnings_of_identities_agree_with_a_naive_filter() {
+    let mut random = Random::rotating("identities");
+    for _ in 0..Depth::from_env().cases(40) {
+        let place = Place::new();
+        let store = place.open().await;
+        let stem: String = std::iter::repeat_n("a_%é", 9).collect();
+        let mut identities = Vec::new();
+        for number in 0..40 {
+            let dna = match random.below(4) {
+                0 => None,
+                1 => Some(identity(&mut random)),
+                // Alike for longer than the index is wide.
+                _ => {
+                    let kept = 20 + random.below(stem.chars().count() - 19);
+                    let kept: String = stem.chars().take(kept).collect();
+                    Some(kept + &identity(&mut random))
+                }
+            };
+            let new = NewRun { dna: dna.clone(), ..run(&format!("run-{number}")) };
+            store.record(&new, None).await.unwrap();
+            identities.push((new.id.to_string(), dna));
+        }
+        let with = |prefix: &str| -> BTreeSet<String> {
+            let begins =
+                |dna: &Option<String>| dna.as_ref().is_some_and(|dna| dna.starts_with(prefix));
+            identities.iter().filter(|(_, dna)| begins(dna)).map(|(id, _)| id.clone()).collect()
+        };
+        let (mut short, mut long) = (0, 0);
+        for (_, dna) in &identities {
+            let Some(dna) = dna else { continue };
+            let whole = dna.chars().count();
+            for length in [0, 1, random.below(whole + 1), 29, 30, 31, whole] {
+                let mut prefix: String = dna.chars().take(length).collect();
+                if random.once_in(5) {
+                    prefix.push(['a', '%', '_', 'é'][random.below(4)]);
+                }
+                let found = store.with_dna(&prefix).await.unwrap();
+                let found: BTreeSet<String> = found.iter().map(|run| run.id.to_string()).collect();
+                assert_eq!(found, with(&prefix), "{prefix:?} of {identities:?}");
+                let wide = prefix.chars().count() > 30;
+                (short, long) = (short + usize::from(!wide), long + usize::from(wide));
+            }
+        }
+        assert!(short > 0 && long > 0, "{short} short and {long} long prefixes");
+    }
+}
+
+#[tokio::test]
+async fn the_beginning_of_an_identity_is_looked_up_in_its_index() {
+    let place = Place::new();
+    let store = place.open().await;
+    store.record(&run("one"), None).await.unwrap();
+    let mut connection = place.connect().await;
+    let mut plan = async |condition: &str| {
+        let query = format!("EXPLAIN QUERY PLAN SELECT id FROM agents WHERE {condition}");
+        let rows = sqlx::query(sqlx::AssertSqlSafe(query))
+            .bind("edit")
+            .bind("edit\u{10ffff}")
+            .bind(4_i64)
+            .bind("edit")
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+        rows.iter().map(|row| row.get::<String, _>("detail")).collect::<Vec<_>>().join("\n")
+    };
+    // The condition of `Store::with_dna`.
+    let used =
+        plan("substr(dna, 1, 30) >= $1 AND substr(dna, 1, 30) < $2 AND substr(dna, 1, $3) = $4")
+            .await;
+    assert!(used.contains("SEARCH runs USING INDEX idx_agents_dna_prefix"), "{used}");
+    // What it would be without: the plan does tell the two apart.
+    let unused = plan("dna >= $1 AND dna < $2 AND $3 > 0 AND dna LIKE $4 || '%'").await;
+    assert!(unused.contains("SCAN runs") && !unused.contains("idx_agents_dna"), "{unused}");
+}

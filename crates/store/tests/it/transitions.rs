@@ -1,0 +1,174 @@
+//! Statuses: every random walk over them agrees with a plain model of the legal arrows.
+
+use bailiwick_control::ports::{RunStore as _, StoreError};
+use bailiwick_model::{Run, RunStatus};
+use bailiwick_store::{Event, Store};
+use bailiwick_testkit::Depth;
+use bailiwick_testkit::random::Random;
+use sqlx::{Row as _, SqliteConnection};
+
+use crate::ledger_in_a_file::{Place, id, run};
+
+/// The arrows as the issue draws them, written out a second time on purpose.
+const LEGAL: [(&str, &str); 6] = [
+    ("running", "done"),
+    ("running", "failed"),
+    ("running", "rejected"),
+    ("done", "merged"),
+    ("done", "rejected"),
+    ("failed", "rejected"),
+];
+
+/// What the ledger should say of one run.
+#[derive(Debug, Clone)]
+struct Expected {
+    status: &'static str,
+    summary: Option<String>,
+    ended: bool,
+    events: Vec<(String, String)>,
+}
+
+/// Everything that is stored of a run, so that "untouched" can be compared.
+#[derive(Debug, PartialEq)]
+struct Stored {
+    row: Run,
+    ended_at: Option<i64>,
+    events: Vec<Event>,
+}
+
+async fn stored(store: &Store, beside: &mut SqliteConnection, name: &str) -> Stored {
+    let ended = sqlx::query("SELECT finished_at FROM runs WHERE id = $1").bind(name);
+    Stored {
+        row: store.get(&id(name)).await.unwrap(),
+        ended_at: ended.fetch_one(beside).await.unwrap().get(0),
+        events: store.events(name).await.unwrap(),
+    }
+}
+
+fn summary(random: &mut Random) -> Option<String> {
+    let texts = ["", "all green", "größer\nund länger", "'); DROP TABLE runs; --"];
+    texts.get(random.below(texts.len() + 1)).map(|text| (*text).to_owned())
+}
+
+#[tokio::test]
+async fn random_walks_over_the_statuses_follow_the_legal_arrows_only() {
+    let mut random = Random::rotating("status walks");
+    let place = Place::new();
+    let store = place.open().await;
+    let mut beside = place.connect().await;
+    let mut model: Vec<(String, Expected)> = Vec::new();
+    let (mut taken, mut refused) = (0, 0);
+    for step in 0..Depth::from_env().cases(2_000) {
+        if random.once_in(3) || model.is_empty() {
+            let name = format!("walk-{step}");
+            store.record(&run(&name), None).await.unwrap();
+            let events = vec![("forked".to_owned(), format!("agent/{name}"))];
+            let expected = Expected { status: "running", summary: None, ended: false, events };
+            model.push((name, expected));
+        }
+        // The young ones mostly: the old ones have come to their end.
+        let young = model.len().saturating_sub(10);
+        let pick = random.below(model.len() - young);
+        let (name, expected) = &mut model[young..][pick];
+        let next = RunStatus::ALL[random.below(RunStatus::ALL.len())];
+        let summary = summary(&mut random);
+        let before = stored(&store, &mut beside, name).await;
+        let changed = store.change_status(&id(name), next, summary.as_deref()).await;
+        let after = stored(&store, &mut beside, name).await;
+        if LEGAL.contains(&(expected.status, next.as_str())) {
+            changed.unwrap_or_else(|error| panic!("{} → {next}: {error}", expected.status));
+            taken += 1;
+            expected.status = next.as_str();
+            expected.ended = true;
+            expected.events.push((next.to_string(), summary.clone().unwrap_or_default()));
+            expected.summary = summary.or(expected.summary.take());
+            let first_end = before.ended_at.or(after.ended_at);
+            assert_eq!(after.ended_at, first_end, "the end of a run is noted once");
+        } else {
+            refused += 1;
+            match changed {
+                Err(StoreError::Illegal { id, why }) => {
+                    assert_eq!(id.as_str(), name.as_str());
+                    assert_eq!((why.from.as_str(), why.to), (expected.status, next));
+                }
+                other => panic!("{} → {next}: {other:?}", expected.status),
+            }
+            assert_eq!(after, before, "a refused change leaves a trace");
+        }
+        let Stored { row, events, ended_at } = after;
+        assert_eq!(row.status.as_str(), expected.status);
+        assert_eq!(row.summary, expected.summary);
+        assert_eq!(ended_at.is_some(), expected.ended);
+        assert_eq!(row.finished_ts, ended_at.map(|milliseconds| milliseconds / 1000));
+        let told: Vec<_> = events.into_iter().map(|event| (event.kind, event.detail)).collect();
+        assert_eq!(told, expected.events);
+    }
+    assert!(taken > 20 && refused > 20, "the walk was one-sided: {taken} taken, {refused} refused");
+}
+
+#[tokio::test]
+async fn every_pair_of_statuses_is_taken_or_refused_as_drawn() {
+    let place = Place::new();
+    let store = place.open().await;
+    let ways: [&[RunStatus]; 5] = [
+        &[],
+        &[RunStatus::Done],
+        &[RunStatus::Failed],
+        &[RunStatus::Done, RunStatus::Merged],
+        &[RunStatus::Rejected],
+    ];
+    for (from, way) in RunStatus::ALL.into_iter().zip(ways) {
+        for to in RunStatus::ALL {
+            let name = format!("{from}-{to}");
+            store.record(&run(&name), None).await.unwrap();
+            for step in way {
+                store.change_status(&id(&name), *step, None).await.unwrap();
+            }
+            assert_eq!(store.get(&id(&name)).await.unwrap().status, from);
+            let legal = LEGAL.contains(&(from.as_str(), to.as_str()));
+            let changed = store.change_status(&id(&name), to, None).await;
+            assert_eq!(changed.is_ok(), legal, "{from} → {to}");
+            let now = store.get(&id(&name)).await.unwrap().status;
+            assert_eq!(now, if legal { to } else { from });
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_at_once_cannot_both_end_the_same_run() {
+    let place = Place::new();
+    let store = place.open().await;
+    for round in 0..20 {
+        let name = format!("race-{round}");
+        let name = id(&name);
+        store.record(&run(name.as_str()), None).await.unwrap();
+        let (done, failed) = tokio::join!(
+            store.change_status(&name, RunStatus::Done, Some("done")),
+            store.change_status(&name, RunStatus::Failed, Some("failed")),
+        );
+        let won = match (&done, &failed) {
+            (Ok(()), Err(StoreError::Illegal { .. })) => "done",
+            (Err(StoreError::Illegal { .. }), Ok(())) => "failed",
+            both => panic!("{both:?}"),
+        };
+        let row = store.get(&name).await.unwrap();
+        assert_eq!((row.status.as_str(), row.summary.as_deref()), (won, Some(won)));
+        assert_eq!(store.events(name.as_str()).await.unwrap().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_run_has_no_status_to_change() {
+    let place = Place::new();
+    let store = place.open().await;
+    store.record(&run("builder-1"), None).await.unwrap();
+    let unknown = store.change_status(&id("builder-2"), RunStatus::Done, None).await;
+    match unknown {
+        Err(StoreError::NoSuchRun { id, near }) => {
+            assert_eq!((id.as_str(), near.as_deref()), ("builder-2", Some("builder-1")));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(store.events("builder-2").await.unwrap().is_empty());
+    assert_eq!(store.events("builder-1").await.unwrap().len(), 1);
+}
