@@ -82,12 +82,21 @@ pub fn text_out(text: impl fmt::Display) {
     }
 }
 
+/// Prints text that has no style, for people or programs, byte for byte.
+pub fn plain(text: &str) {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if written.is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        std::process::exit(0);
+    }
+}
+
 /// Prints a value as JSON.
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| {
         Failure::general(format!("the result cannot be written as JSON: {error}"))
     })?;
-    line(text);
+    plain(&(text + "\n"));
     Ok(())
 }
 

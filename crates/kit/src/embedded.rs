@@ -1,6 +1,9 @@
 //! The kit that is compiled in.
 
-use include_dir::{Dir, include_dir};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use include_dir::{Dir, File, include_dir};
 
 use crate::kit::{Layer, Layout, Origin};
 use crate::tree::{Tree, TreeError};
@@ -9,11 +12,32 @@ static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/embedded");
 
 struct EmbeddedTree;
 
+impl EmbeddedTree {
+    /// Every file by its path. Made once: looking a path up in the directories themselves compares
+    /// it part by part with all its neighbours.
+    fn files() -> &'static BTreeMap<&'static str, &'static File<'static>> {
+        static FILES_BY_PATH: OnceLock<BTreeMap<&str, &File<'_>>> = OnceLock::new();
+        FILES_BY_PATH.get_or_init(|| {
+            let mut files = BTreeMap::new();
+            gather(&FILES, &mut files);
+            files
+        })
+    }
+}
+
+fn gather(
+    directory: &'static Dir<'static>,
+    files: &mut BTreeMap<&'static str, &'static File<'static>>,
+) {
+    files.extend(directory.files().filter_map(|file| Some((file.path().to_str()?, file))));
+    for below in directory.dirs() {
+        gather(below, files);
+    }
+}
+
 impl Tree for EmbeddedTree {
     fn read(&self, path: &str) -> Result<Option<String>, TreeError> {
-        let Some(file) = FILES.get_file(path) else {
-            return Ok(None);
-        };
+        let Some(file) = Self::files().get(path) else { return Ok(None) };
         let text = file.contents_utf8().ok_or_else(|| TreeError {
             path: path.to_owned(),
             why: "it is not UTF-8".to_owned(),
@@ -22,12 +46,12 @@ impl Tree for EmbeddedTree {
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, TreeError> {
-        let Some(directory) = FILES.get_dir(path) else {
-            return Ok(Vec::new());
-        };
-        let names = directory.entries().iter().filter_map(|entry| entry.path().file_name());
-        let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into()).collect();
-        names.sort_unstable();
+        let inside = format!("{path}/");
+        let from = Self::files().range(inside.as_str()..);
+        let below = from.map_while(|(file, _)| file.strip_prefix(inside.as_str()));
+        let mut names: Vec<String> =
+            below.filter_map(|rest| rest.split('/').next()).map(str::to_owned).collect();
+        names.dedup();
         Ok(names)
     }
 }

@@ -21,7 +21,7 @@ impl Completions {
     pub fn run(self) -> Result<(), Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Bailiwick::command(), "bailiwick", &mut script);
-        output::text_out(String::from_utf8_lossy(&script));
+        output::plain(&String::from_utf8_lossy(&script));
         Ok(())
     }
 }

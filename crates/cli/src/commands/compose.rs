@@ -33,7 +33,7 @@ impl Compose {
         let prompt = brief::compose(&bound)?;
         wire::warn(&bound.warnings);
         if self.stdout {
-            output::text_out(prompt);
+            output::plain(&prompt);
             wire::note(watch)?;
             return Ok(());
         }

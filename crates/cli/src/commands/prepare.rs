@@ -54,10 +54,10 @@ impl Prepare {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let (invocation, watch) = self.invocation(context)?;
         match self.format {
-            Shape::Human => output::text_out(&invocation),
+            Shape::Human => output::plain(&invocation.to_string()),
             Shape::Json => output::json(&invocation)?,
             Shape::Toml => {
-                output::text_out(toml::to_string_pretty(&invocation).map_err(|error| {
+                output::plain(&toml::to_string_pretty(&invocation).map_err(|error| {
                     Failure::general(format!("the result cannot be written as TOML: {error}"))
                 })?)
             }

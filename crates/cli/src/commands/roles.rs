@@ -47,7 +47,7 @@ impl Roles {
             Verb::List { format } => list(&kit, format.format),
             Verb::Show { name, format } => show(&kit, &name, format.format),
             Verb::Doc => {
-                output::text_out(role_matrix::render(&kit)?);
+                output::plain(&role_matrix::render(&kit)?);
                 Ok(())
             }
         }

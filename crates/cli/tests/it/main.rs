@@ -1,11 +1,6 @@
 //! The commands as people and programs use them, and what must hold for the whole tree.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper of a test fails the test"
-)]
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod faults;
 mod generated;

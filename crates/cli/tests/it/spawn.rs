@@ -39,7 +39,7 @@ fn an_agent_gets_a_task_a_branch_a_worktree_and_a_row() {
     let sha = bailiwick_model::Sha256Hex::of(&task).to_string();
     assert_eq!(made["spec_sha"].as_str(), Some(sha.as_str()));
     assert_eq!(scratch.run(BAILIWICK, &["ledger", "spec", "one"]).out, task);
-    assert_eq!(scratch.run(BAILIWICK, &["ledger", "spec", &sha[..10]]).out, task);
+    assert_eq!(scratch.run(BAILIWICK, &["ledger", "spec", sha.get(..10).unwrap()]).out, task);
     scratch.run(BAILIWICK, &["ledger", "validate", "agent/one"]).expect_code(0);
     std::fs::remove_file(scratch.root().join("tasks/one/prompt.md")).unwrap();
     let missing = scratch.run(BAILIWICK, &["ledger", "validate", "one"]).expect_code(2);

@@ -32,7 +32,10 @@ impl Listing {
         if !output.status.success() {
             return Ok(None);
         }
-        let text = String::from_utf8_lossy(&output.stdout);
+        let text = std::str::from_utf8(&output.stdout).map_err(|_| GitError::Unexpected {
+            command: "ls-tree".to_owned(),
+            what: "a name that is not UTF-8".to_owned(),
+        })?;
         let entry = |line: &str| {
             let (head, path) = line.split_once('\t')?;
             Some((path.to_owned(), head.rsplit(' ').next()?.to_owned()))
@@ -52,32 +55,39 @@ impl Committed {
     pub fn has(&self, path: &str, text: Option<&str>) -> bool {
         match (self.files.get(path), text) {
             (None, None) => true,
-            (Some(object), Some(text)) => *object == blob_name(text.as_bytes(), object.len()),
+            (Some(object), Some(text)) => is_blob(object, text.as_bytes()),
             (Some(_), None) | (None, Some(_)) => false,
         }
     }
 }
 
-/// The name that git gives to a content, in SHA-1 or, where names are longer, in SHA-256.
-fn blob_name(content: &[u8], length: usize) -> String {
+/// Whether git calls this content so, in SHA-1 or, where names are longer, in SHA-256.
+fn is_blob(name: &str, content: &[u8]) -> bool {
     let head = format!("blob {}\0", content.len());
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    if length == 40 {
-        hex(&Sha1::new().chain_update(head).chain_update(content).finalize())
+    if name.len() == 40 {
+        is_hex_of(name, &Sha1::new().chain_update(head).chain_update(content).finalize())
     } else {
-        bailiwick_model::Sha256Hex::of([head.as_bytes(), content].concat()).to_string()
+        bailiwick_model::Sha256Hex::of([head.as_bytes(), content].concat()).as_str() == name
     }
+}
+
+fn is_hex_of(hex: &str, bytes: &[u8]) -> bool {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16);
+    let digits = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+    digits.eq(hex.chars().map(Some))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::blob_name;
+    use super::is_blob;
 
     #[test]
     fn contents_have_the_names_that_git_gives_them() {
-        assert_eq!(blob_name(b"", 40), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
-        assert_eq!(blob_name(b"hello\n", 40), "ce013625030ba8dba906f756967f9e9ca394464a");
+        assert!(is_blob("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", b""));
+        assert!(is_blob("ce013625030ba8dba906f756967f9e9ca394464a", b"hello\n"));
+        assert!(!is_blob("ce013625030ba8dba906f756967f9e9ca394464a", b"hello"));
+        assert!(!is_blob("ce013625030ba8dba906f756967f9e9ca394464b", b"hello\n"));
         let long = "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813";
-        assert_eq!(blob_name(b"", 64), long);
+        assert!(is_blob(long, b"") && !is_blob(long, b"x"));
     }
 }

@@ -142,7 +142,7 @@ pub async fn spec(store: &Store, id: &str) -> Result<(), Failure> {
     let sha = run.map_or_else(|| id.to_owned(), |run| run.spec_sha);
     match store.spec(&sha).await? {
         Some(text) => {
-            output::text_out(text);
+            output::plain(&text);
             Ok(())
         }
         None => Err(Failure::usage(format!("no spec is kept for `{id}`"))
