@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::workspace;
 
 /// What each crate may import of the others; nothing else, not even for tests, but the test kit.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("model", &[]),
     ("kit", &["model"]),
+    ("policy", &["model"]),
     ("control", &["kit", "model"]),
     ("store", &["control", "kit", "model"]),
     ("source-control", &["control", "kit", "model"]),
@@ -40,7 +41,7 @@ fn crates_import_only_along_the_arrows() {
                 let for_tests = dependency.kind == cargo_metadata::DependencyKind::Development;
                 let fine = allowed.contains(&ours) || (for_tests && ours == "testkit");
                 assert!(fine, "{name} must not import {ours}");
-            } else if ["model", "kit", "control"].contains(&name)
+            } else if ["model", "kit", "policy", "control"].contains(&name)
                 && dependency.kind == cargo_metadata::DependencyKind::Normal
             {
                 assert!(!IMPURE.contains(&other), "{name} is pure and must not import {other}");
@@ -63,5 +64,6 @@ fn pure_crates_are_kept_pure_by_the_same_bans() {
         assert!(model.contains(&format!("\"{call}\"")), "{call} is not banned");
     }
     assert_eq!(bans("kit"), model);
+    assert_eq!(bans("policy"), model);
     assert_eq!(bans("control"), model);
 }

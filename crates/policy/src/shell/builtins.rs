@@ -1,0 +1,313 @@
+//! Starting a command: functions, builtins, and programs that start others.
+
+use brush_parser::ast::Assignment;
+
+use super::environment::Value;
+use super::field::Field;
+use super::redirect::Input;
+use super::walk::Walker;
+use super::{Why, parse};
+
+/// What bash does itself.
+const BUILTINS: [&str; 61] = [
+    ".",
+    ":",
+    "[",
+    "alias",
+    "bg",
+    "bind",
+    "break",
+    "builtin",
+    "caller",
+    "cd",
+    "command",
+    "compgen",
+    "complete",
+    "compopt",
+    "continue",
+    "declare",
+    "dirs",
+    "disown",
+    "echo",
+    "enable",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "false",
+    "fc",
+    "fg",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "jobs",
+    "kill",
+    "let",
+    "local",
+    "logout",
+    "mapfile",
+    "popd",
+    "printf",
+    "pushd",
+    "pwd",
+    "read",
+    "readarray",
+    "readonly",
+    "return",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "suspend",
+    "test",
+    "times",
+    "trap",
+    "true",
+    "type",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unset",
+    "wait",
+];
+
+impl Walker {
+    /// Starts a command as the shell does: function, builtin, then program.
+    pub(super) fn start(&mut self, argv: &[Field], input: &Input, declared: &[&Assignment]) {
+        let Some((first, arguments)) = argv.split_first() else { return };
+        let Some(name) = first.known() else {
+            self.note(argv, false);
+            return self.hide(Why::ComputedName, &first.to_string());
+        };
+        if let Some(text) = self.environment.aliases.get(&name).cloned() {
+            self.alias(text, arguments);
+        }
+        if let Some(function) = self.environment.functions.get(&name).cloned() {
+            self.call(&function, arguments, input);
+            if function.sure {
+                return;
+            }
+        }
+        if BUILTINS.contains(&name.as_str()) {
+            self.note(argv, true);
+            self.builtin(&name, arguments, input, declared);
+        } else {
+            self.program(argv, input);
+        }
+    }
+
+    /// Aliases are not expanded in a plain `bash -c`, but may be elsewhere.
+    fn alias(&mut self, text: Option<String>, arguments: &[Field]) {
+        let known: Option<Vec<String>> = arguments.iter().map(Field::known).collect();
+        match text.zip(known) {
+            Some((text, arguments)) => {
+                let quoted = arguments.iter().map(|a| format!("'{}'", a.replace('\'', "'\\''")));
+                let line = format!("{text} {}", quoted.collect::<Vec<_>>().join(" "));
+                self.environment.aliases.clear();
+                self.substitution(&line);
+            }
+            None => self.hide(Why::ComputedText, "an alias"),
+        }
+    }
+
+    fn builtin(
+        &mut self,
+        name: &str,
+        arguments: &[Field],
+        input: &Input,
+        declared: &[&Assignment],
+    ) {
+        match name {
+            "eval" => self.eval(arguments),
+            "exec" | "command" | "builtin" => self.program_of(name, arguments, input),
+            "." | "source" => self.source_file(arguments),
+            "trap" => self.trap(arguments),
+            "alias" => self.define_aliases(arguments),
+            "declare" | "typeset" | "local" | "export" | "readonly" => {
+                self.subscripts(arguments);
+                let function = |text: String| text.starts_with('-') && text.contains('f');
+                if arguments.iter().filter_map(Field::known).any(function) {
+                    self.environment.exports_functions = true;
+                }
+                for assignment in declared {
+                    self.assign(assignment);
+                }
+                self.declare(arguments);
+            }
+            "read" | "mapfile" | "readarray" | "getopts" | "unset" | "let" | "printf" | "wait" => {
+                self.change(name, arguments);
+            }
+            "test" | "[" => self.subscripts(arguments),
+            "set" => self.positional(arguments),
+            "shift" => self.environment.positional = None,
+            "enable" | "fc" | "bind" => self.hide(Why::RunsText, name),
+            "hash" | "complete" | "compgen" if !arguments.is_empty() => {
+                self.hide(Why::RunsText, name);
+            }
+            _ => {}
+        }
+    }
+
+    fn eval(&mut self, arguments: &[Field]) {
+        let texts: Option<Vec<String>> = arguments.iter().map(Field::known).collect();
+        match texts {
+            Some(texts) => self.text(&texts.join(" ")),
+            None => {
+                self.hide(Why::ComputedText, "eval");
+                self.forget_everything();
+            }
+        }
+    }
+
+    /// A script that is not here may change everything.
+    pub(super) fn forget_everything(&mut self) {
+        self.environment.variables.clear();
+        self.environment.positional = None;
+        self.environment.odd_splitting = true;
+    }
+
+    fn source_file(&mut self, arguments: &[Field]) {
+        let Some(file) = arguments.first() else { return };
+        match file.known() {
+            Some(path) if path.starts_with("/dev/") || path.starts_with("/proc/") => {
+                self.hide(Why::ComputedText, &path);
+            }
+            Some(_) => self.reading.unseen.push(file.clone()),
+            None => self.hide(Why::ComputedText, "source"),
+        }
+        self.forget_everything();
+    }
+
+    fn trap(&mut self, arguments: &[Field]) {
+        let Some(first) = arguments.iter().find(|field| field.known().as_deref() != Some("--"))
+        else {
+            return;
+        };
+        match first.known() {
+            Some(text) if text == "-" || text == "-l" || text == "-p" => {}
+            Some(text) => {
+                let before = self.environment.clone();
+                self.text(&text);
+                let after = std::mem::replace(&mut self.environment, before);
+                let ours = std::mem::take(&mut self.environment);
+                self.environment = ours.join(after);
+            }
+            None => self.hide(Why::ComputedText, "trap"),
+        }
+    }
+
+    fn define_aliases(&mut self, arguments: &[Field]) {
+        for argument in arguments {
+            match argument.known().as_deref().map(|text| text.split_once('=')) {
+                Some(Some((name, text))) => {
+                    self.environment.aliases.insert(name.to_owned(), Some(text.to_owned()));
+                }
+                Some(None) => {}
+                None => self.hide(Why::ComputedText, "alias"),
+            }
+        }
+    }
+
+    /// Names that are given as plain words: `export "x=git"`, `declare $y`.
+    fn declare(&mut self, arguments: &[Field]) {
+        for argument in arguments {
+            match argument.known() {
+                Some(text) => match text.split_once('=') {
+                    Some((name, value)) if is_name(name) => {
+                        let known = self.environment.get(name) == Value::text(value);
+                        if !known {
+                            self.environment.set(name, Value::text(value));
+                        }
+                    }
+                    Some((name, _)) => {
+                        let name: String =
+                            name.chars().take_while(|c| *c != '[' && *c != '+').collect();
+                        self.environment.forget(&name);
+                    }
+                    // `declare -n` makes a name stand for another; `-i` and `-u` change values.
+                    None if text.starts_with('-') && text.contains(['n', 'i', 'u', 'l', 'c']) => {
+                        self.forget_everything();
+                    }
+                    None => {}
+                },
+                None => self.forget_everything(),
+            }
+        }
+    }
+
+    /// Builtins that set the variables they are given the names of.
+    fn change(&mut self, name: &str, arguments: &[Field]) {
+        let names: Option<Vec<String>> = arguments.iter().map(Field::known).collect();
+        let Some(names) = names else {
+            if name == "printf" && arguments.first().and_then(Field::known).as_deref() != Some("-v")
+            {
+                let option = arguments.first().is_none_or(|first| first.known().is_none());
+                if option {
+                    self.forget_everything();
+                }
+                return;
+            }
+            return self.forget_everything();
+        };
+        if name == "printf" && names.first().map(String::as_str) != Some("-v") {
+            return;
+        }
+        self.subscripts(arguments);
+        if name == "let" {
+            for text in &names {
+                self.arithmetic(text);
+            }
+            return;
+        }
+        if names.iter().any(|text| text == "-C") {
+            self.hide(Why::RunsText, name);
+        }
+        for text in names.iter().filter(|text| !text.starts_with('-')) {
+            let name: String = text.chars().take_while(|c| *c != '[').collect();
+            self.environment.forget(&name);
+            if name == *text {
+                self.environment.functions.remove(&name);
+            }
+        }
+        for name in ["REPLY", "MAPFILE", "OPTARG", "OPTIND"] {
+            self.environment.forget(name);
+        }
+    }
+
+    /// Names with subscripts are evaluated, and with them what is substituted in the subscript.
+    fn subscripts(&mut self, arguments: &[Field]) {
+        let risky = |text: &String| text.contains("$(") || text.contains('`');
+        if let Some(text) = arguments.iter().filter_map(Field::known).find(risky) {
+            self.hide(Why::RunsText, &text);
+        }
+    }
+
+    fn positional(&mut self, arguments: &[Field]) {
+        let known: Option<Vec<String>> = arguments.iter().map(Field::known).collect();
+        let exports =
+            |text: &String| text == "allexport" || (text.starts_with('-') && text.contains('a'));
+        if known.as_ref().is_none_or(|texts| texts.iter().any(exports)) {
+            self.environment.exports_functions = true;
+        }
+        self.environment.positional = match known {
+            Some(texts) => match texts.split_first() {
+                Some((dashes, rest)) if dashes == "--" => Some(rest.to_vec()),
+                Some((first, _)) if first.starts_with(['-', '+']) => {
+                    self.environment.positional.clone().filter(|_| texts.len() == 1)
+                }
+                Some(_) => Some(texts),
+                None => self.environment.positional.clone(),
+            },
+            None => None,
+        };
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && !parse::is_reserved(text)
+}

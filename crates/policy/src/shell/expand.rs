@@ -1,0 +1,373 @@
+//! Words to fields: quoting, variables, arrays, substitutions.
+//!
+//! Every expansion gives alternatives: lists of fields, one of which the shell will see.
+
+use brush_parser::word::{
+    Parameter, ParameterExpr, ParameterTransformOp, SpecialParameter, WordPiece,
+};
+
+use super::environment::Value;
+use super::field::{Field, Growing};
+use super::walk::Walker;
+use super::{Why, ansi_c, parse};
+
+/// More alternatives than this are as good as unknown.
+const MOST: usize = 16;
+
+/// How a word is expanded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quoting {
+    /// Split at blanks; patterns are patterns.
+    Unquoted,
+    /// One piece, as it is.
+    Quoted,
+}
+
+impl Walker {
+    /// The fields that a word of a command may stand for.
+    pub(super) fn word(&mut self, word: &str) -> Vec<Vec<Field>> {
+        let Some(words) = parse::braces(word) else {
+            self.substitutions_in(word);
+            return vec![vec![Field::unknown_many()]];
+        };
+        let mut all = vec![Vec::new()];
+        for word in words {
+            let ends = self.pieces(parse::word(&word), &word, Quoting::Unquoted);
+            all = product(all, ends);
+        }
+        all
+    }
+
+    /// The texts that a word may stand for where it is not split: in an assignment, behind `<<<`.
+    pub(super) fn scalar(&mut self, word: &str) -> Value {
+        let pieces = parse::word(word);
+        self.one(pieces, word)
+    }
+
+    /// The text of a here document.
+    pub(super) fn here_document(&mut self, text: &str) -> Value {
+        let pieces = parse::here_document(text);
+        self.one(pieces, text)
+    }
+
+    fn one(&mut self, pieces: Option<Vec<WordPiece>>, text: &str) -> Value {
+        let alternatives = self.pieces(pieces, text, Quoting::Quoted);
+        let known = |fields: &Vec<Field>| match fields.as_slice() {
+            [] => Some(String::new()),
+            [field] => field.known(),
+            _ => None,
+        };
+        match alternatives.iter().map(known).collect::<Option<Vec<String>>>() {
+            Some(texts) => Value::one_of(texts),
+            None => Value::Unknown,
+        }
+    }
+
+    fn pieces(
+        &mut self,
+        pieces: Option<Vec<WordPiece>>,
+        text: &str,
+        quoting: Quoting,
+    ) -> Vec<Vec<Field>> {
+        let Some(pieces) = pieces else {
+            self.hide(Why::Unreadable, text);
+            return vec![vec![Field::unknown_many()]];
+        };
+        let mut growing = vec![Growing::default()];
+        for piece in &pieces {
+            growing = self.piece(growing, piece, quoting);
+            if growing.len() > MOST {
+                self.substitutions_in(text);
+                return vec![vec![Field::unknown_many()]];
+            }
+        }
+        growing.into_iter().map(Growing::finish).collect()
+    }
+
+    fn piece(
+        &mut self,
+        growing: Vec<Growing>,
+        piece: &WordPiece,
+        quoting: Quoting,
+    ) -> Vec<Growing> {
+        match piece {
+            WordPiece::Text(text) => each(growing, |one| match quoting {
+                Quoting::Unquoted => one.unquoted(text),
+                Quoting::Quoted => one.quoted(text),
+            }),
+            WordPiece::SingleQuotedText(text) => each(growing, |one| one.quoted(text)),
+            WordPiece::AnsiCQuotedText(text) => match ansi_c::decode(text) {
+                Some(text) => each(growing, |one| one.quoted(&text)),
+                None => each(growing, Growing::unknown),
+            },
+            WordPiece::DoubleQuotedSequence(inner)
+            | WordPiece::GettextDoubleQuotedSequence(inner) => {
+                let mut growing = growing;
+                if !inner.iter().any(|piece| is_all_positional(&piece.piece)) {
+                    growing = each(growing, |one| one.quoted(""));
+                }
+                for piece in inner {
+                    growing = self.piece(growing, &piece.piece, Quoting::Quoted);
+                }
+                growing
+            }
+            WordPiece::EscapeSequence(text) => {
+                let text = text.strip_prefix('\\').unwrap_or(text);
+                each(growing, |one| one.quoted(text))
+            }
+            WordPiece::TildeExpansion(_) => each(growing, Growing::home),
+            WordPiece::CommandSubstitution(text)
+            | WordPiece::BackquotedCommandSubstitution(text) => {
+                self.substitution(text);
+                self.unknown(growing, quoting)
+            }
+            WordPiece::ArithmeticExpression(expression) => {
+                self.arithmetic(&expression.value);
+                each(growing, Growing::unknown)
+            }
+            WordPiece::ParameterExpansion(expression) => {
+                self.parameter(growing, expression, quoting)
+            }
+        }
+    }
+
+    fn unknown(&self, growing: Vec<Growing>, quoting: Quoting) -> Vec<Growing> {
+        each(growing, |one| match quoting {
+            Quoting::Unquoted => one.unknown_many(),
+            Quoting::Quoted => one.unknown(),
+        })
+    }
+
+    /// One of the texts, split or not; unknown if they are unknown.
+    fn texts(
+        &self,
+        growing: Vec<Growing>,
+        texts: Option<Vec<String>>,
+        quoting: Quoting,
+    ) -> Vec<Growing> {
+        let Some(texts) = texts else { return self.unknown(growing, quoting) };
+        if quoting == Quoting::Unquoted && self.environment.odd_splitting {
+            return self.unknown(growing, quoting);
+        }
+        let with = |one: &Growing| {
+            let grow = |text: &String| {
+                let mut one = one.clone();
+                match quoting {
+                    Quoting::Unquoted => one.split(text),
+                    Quoting::Quoted => one.quoted(text),
+                }
+                one
+            };
+            texts.iter().map(grow).collect::<Vec<_>>()
+        };
+        growing.iter().flat_map(with).collect()
+    }
+
+    /// All of the texts, each a field of its own.
+    fn fields(
+        &self,
+        growing: Vec<Growing>,
+        texts: Option<Vec<String>>,
+        quoting: Quoting,
+    ) -> Vec<Growing> {
+        let Some(texts) = texts else { return each(growing, Growing::unknown_many) };
+        if quoting == Quoting::Unquoted && self.environment.odd_splitting {
+            return each(growing, Growing::unknown_many);
+        }
+        each(growing, |one| {
+            for (index, text) in texts.iter().enumerate() {
+                if index > 0 {
+                    one.end();
+                }
+                match quoting {
+                    Quoting::Unquoted => one.split(text),
+                    Quoting::Quoted => one.quoted(text),
+                }
+            }
+        })
+    }
+
+    fn parameter(
+        &mut self,
+        growing: Vec<Growing>,
+        expression: &ParameterExpr,
+        quoting: Quoting,
+    ) -> Vec<Growing> {
+        if let ParameterExpr::Parameter { parameter, indirect: false } = expression {
+            return self.plain(growing, parameter, quoting);
+        }
+        if let ParameterExpr::UseDefaultValues {
+            parameter, indirect: false, default_value, ..
+        }
+        | ParameterExpr::AssignDefaultValues {
+            parameter,
+            indirect: false,
+            default_value,
+            ..
+        } = expression
+        {
+            let given = self.value(parameter);
+            let default = self.scalar(default_value.as_deref().unwrap_or_default());
+            let both = given.scalars().zip(default.scalars());
+            let texts = both.map(|(given, default)| [given, default].concat());
+            let assigns = matches!(expression, ParameterExpr::AssignDefaultValues { .. });
+            if let (true, Parameter::Named(name)) = (assigns, parameter) {
+                let value = texts.clone().map_or(Value::Unknown, Value::one_of);
+                self.environment.set(name, value);
+            }
+            return self.texts(growing, texts, quoting);
+        }
+        if let ParameterExpr::UseAlternativeValue { indirect: false, alternative_value, .. } =
+            expression
+        {
+            let value = self.scalar(alternative_value.as_deref().unwrap_or_default());
+            let texts = value.scalars().map(|texts| [texts, vec![String::new()]].concat());
+            return self.texts(growing, texts, quoting);
+        }
+        if let ParameterExpr::Transform { op: ParameterTransformOp::PromptExpand, .. } = expression
+        {
+            self.hide(Why::RunsText, "${…@P}");
+        }
+        for text in inner_texts(expression) {
+            self.substitutions_in(&text);
+        }
+        self.unknown(growing, quoting)
+    }
+
+    fn plain(
+        &mut self,
+        growing: Vec<Growing>,
+        parameter: &Parameter,
+        quoting: Quoting,
+    ) -> Vec<Growing> {
+        match parameter {
+            Parameter::Special(SpecialParameter::AllPositionalParameters { concatenate }) => {
+                let texts = self.environment.positional.clone();
+                match (concatenate, quoting) {
+                    (true, Quoting::Quoted) => {
+                        let joined = texts.filter(|_| !self.environment.odd_splitting);
+                        self.texts(growing, joined.map(|texts| vec![texts.join(" ")]), quoting)
+                    }
+                    _ => self.fields(growing, texts, quoting),
+                }
+            }
+            Parameter::NamedWithAllIndices { name, concatenate } => {
+                let texts = match self.environment.get(name) {
+                    Value::Array(texts) => Some(texts),
+                    Value::OneOf(texts) if texts.len() == 1 => Some(texts),
+                    Value::OneOf(_) | Value::Unknown => None,
+                };
+                match (concatenate, quoting) {
+                    (true, Quoting::Quoted) => {
+                        let joined = texts.filter(|_| !self.environment.odd_splitting);
+                        self.texts(growing, joined.map(|texts| vec![texts.join(" ")]), quoting)
+                    }
+                    _ => self.fields(growing, texts, quoting),
+                }
+            }
+            Parameter::Positional(_)
+            | Parameter::Special(_)
+            | Parameter::Named(_)
+            | Parameter::NamedWithIndex { .. } => {
+                let texts = self.value(parameter).scalars();
+                self.texts(growing, texts, quoting)
+            }
+        }
+    }
+
+    fn value(&mut self, parameter: &Parameter) -> Value {
+        match parameter {
+            Parameter::Named(name) => self.environment.get(name),
+            Parameter::Positional(number) => {
+                let index = usize::try_from(*number).ok().and_then(|number| number.checked_sub(1));
+                match (&self.environment.positional, index) {
+                    (Some(texts), Some(index)) => {
+                        Value::text(texts.get(index).cloned().unwrap_or_default())
+                    }
+                    _ => Value::Unknown,
+                }
+            }
+            Parameter::NamedWithIndex { name, index } => {
+                self.substitutions_in(index);
+                match (self.environment.get(name), index.parse::<usize>()) {
+                    (Value::Array(texts), Ok(index)) => {
+                        Value::text(texts.get(index).cloned().unwrap_or_default())
+                    }
+                    (value @ Value::OneOf(_), Ok(0)) => value,
+                    _ => Value::Unknown,
+                }
+            }
+            Parameter::Special(_) | Parameter::NamedWithAllIndices { .. } => Value::Unknown,
+        }
+    }
+
+    /// Whatever a text that is not otherwise followed may run by substitution.
+    pub(super) fn substitutions_in(&mut self, text: &str) {
+        if text.contains("$(") || text.contains('`') || text.contains("${") {
+            let quoted = format!("\"{}\"", text.replace('"', "\\\""));
+            let _ = self.scalar(&quoted);
+        }
+    }
+}
+
+/// `$@` and `${array[@]}` in double quotes are no argument at all when they are empty.
+fn is_all_positional(piece: &WordPiece) -> bool {
+    matches!(
+        piece,
+        WordPiece::ParameterExpansion(ParameterExpr::Parameter {
+            parameter: Parameter::Special(SpecialParameter::AllPositionalParameters { .. })
+                | Parameter::NamedWithAllIndices { .. },
+            ..
+        })
+    )
+}
+
+fn each(mut growing: Vec<Growing>, grow: impl Fn(&mut Growing)) -> Vec<Growing> {
+    growing.iter_mut().for_each(grow);
+    growing
+}
+
+/// Every list of the first behind which stands every list of the second.
+pub(super) fn product(starts: Vec<Vec<Field>>, ends: Vec<Vec<Field>>) -> Vec<Vec<Field>> {
+    if starts.len() * ends.len() > MOST {
+        return vec![vec![Field::unknown_many()]];
+    }
+    let with = |start: &Vec<Field>| {
+        ends.iter().map(|end| [start.clone(), end.clone()].concat()).collect::<Vec<_>>()
+    };
+    starts.iter().flat_map(with).collect()
+}
+
+/// The texts inside an expansion that the shell expands as well.
+fn inner_texts(expression: &ParameterExpr) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut add = |text: &Option<String>| texts.extend(text.clone());
+    match expression {
+        ParameterExpr::UseDefaultValues { default_value: text, .. }
+        | ParameterExpr::AssignDefaultValues { default_value: text, .. }
+        | ParameterExpr::IndicateErrorIfNullOrUnset { error_message: text, .. }
+        | ParameterExpr::UseAlternativeValue { alternative_value: text, .. }
+        | ParameterExpr::RemoveSmallestSuffixPattern { pattern: text, .. }
+        | ParameterExpr::RemoveLargestSuffixPattern { pattern: text, .. }
+        | ParameterExpr::RemoveSmallestPrefixPattern { pattern: text, .. }
+        | ParameterExpr::RemoveLargestPrefixPattern { pattern: text, .. }
+        | ParameterExpr::UppercaseFirstChar { pattern: text, .. }
+        | ParameterExpr::UppercasePattern { pattern: text, .. }
+        | ParameterExpr::LowercaseFirstChar { pattern: text, .. }
+        | ParameterExpr::LowercasePattern { pattern: text, .. } => add(text),
+        ParameterExpr::Substring { offset, length, .. } => {
+            add(&Some(offset.value.clone()));
+            add(&length.as_ref().map(|length| length.value.clone()));
+        }
+        ParameterExpr::ReplaceSubstring { pattern, replacement, .. } => {
+            add(&Some(pattern.clone()));
+            add(replacement);
+        }
+        ParameterExpr::Parameter { .. }
+        | ParameterExpr::ParameterLength { .. }
+        | ParameterExpr::Transform { .. }
+        | ParameterExpr::VariableNames { .. }
+        | ParameterExpr::MemberKeys { .. } => {}
+    }
+    texts
+}

@@ -1,0 +1,192 @@
+//! A word after expansion: what the text decides of it.
+
+use std::fmt;
+
+/// One argument.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Field {
+    pieces: Vec<Piece>,
+}
+
+/// A part of an argument.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Piece {
+    Text(String),
+    /// Unquoted text with `*`, `?` or `[` in it.
+    Pattern(String),
+    /// The home directory of somebody.
+    Home,
+    Unknown,
+    /// Unknown, and perhaps several arguments, or none.
+    UnknownMany,
+}
+
+impl Field {
+    /// A text that is known.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { pieces: vec![Piece::Text(text.into())] }
+    }
+
+    /// A text of which nothing is known.
+    pub fn unknown() -> Self {
+        Self { pieces: vec![Piece::Unknown] }
+    }
+
+    /// Any number of arguments of which nothing is known.
+    pub fn unknown_many() -> Self {
+        Self { pieces: vec![Piece::UnknownMany] }
+    }
+
+    /// The argument, if the text decides it.
+    pub fn known(&self) -> Option<String> {
+        self.pieces
+            .iter()
+            .map(|piece| match piece {
+                Piece::Text(text) => Some(text.as_str()),
+                Piece::Pattern(_) | Piece::Home | Piece::Unknown | Piece::UnknownMany => None,
+            })
+            .collect()
+    }
+
+    /// Whether it may be several arguments, or none.
+    pub fn may_be_many(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, Piece::UnknownMany | Piece::Pattern(_)))
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) | Piece::Pattern(text) => out.write_str(text)?,
+                Piece::Home => out.write_str("~")?,
+                Piece::Unknown | Piece::UnknownMany => out.write_str("…")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Arguments as they grow, piece by piece.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Growing {
+    done: Vec<Field>,
+    current: Option<Vec<Piece>>,
+    length: usize,
+}
+
+/// A word that grows longer than this is as good as unknown.
+const LONGEST: usize = 64 * 1024;
+
+impl Growing {
+    /// Quoted text: part of the argument, even if it is empty.
+    pub(super) fn quoted(&mut self, text: &str) {
+        self.push(Piece::Text(text.to_owned()));
+    }
+
+    /// Unquoted text of the command itself: it may be a pattern, but it is not split.
+    pub(super) fn unquoted(&mut self, text: &str) {
+        if text.contains(['*', '?', '[']) {
+            self.push(Piece::Pattern(text.to_owned()));
+        } else if !text.is_empty() {
+            self.push(Piece::Text(text.to_owned()));
+        }
+    }
+
+    /// The value of an unquoted expansion: split at blanks.
+    pub(super) fn split(&mut self, value: &str) {
+        let blank = |c: char| matches!(c, ' ' | '\t' | '\n');
+        let mut first = true;
+        for part in value.split(blank) {
+            if !first {
+                self.end();
+            }
+            first = false;
+            self.unquoted(part);
+        }
+    }
+
+    pub(super) fn home(&mut self) {
+        self.push(Piece::Home);
+    }
+
+    pub(super) fn unknown(&mut self) {
+        self.push(Piece::Unknown);
+    }
+
+    pub(super) fn unknown_many(&mut self) {
+        self.push(Piece::UnknownMany);
+    }
+
+    /// Here one argument ends and another may begin.
+    pub(super) fn end(&mut self) {
+        if let Some(pieces) = self.current.take() {
+            self.done.push(Field { pieces });
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Vec<Field> {
+        self.end();
+        self.done
+    }
+
+    fn push(&mut self, piece: Piece) {
+        if let Piece::Text(text) | Piece::Pattern(text) = &piece {
+            self.length += text.len() + 1;
+        }
+        if self.length > LONGEST {
+            self.done.clear();
+            self.current = Some(vec![Piece::UnknownMany]);
+            return;
+        }
+        let current = self.current.get_or_insert_default();
+        match (current.last_mut(), piece) {
+            (Some(Piece::Text(before)), Piece::Text(text)) => before.push_str(&text),
+            (_, piece) => current.push(piece),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grown(grow: impl Fn(&mut Growing)) -> Vec<String> {
+        let mut growing = Growing::default();
+        grow(&mut growing);
+        growing.finish().iter().map(|field| format!("{field}")).collect()
+    }
+
+    #[test]
+    fn values_are_split_and_joined_as_bash_does() {
+        assert_eq!(grown(|g| g.split("a  b ")), ["a", "b"]);
+        assert_eq!(
+            grown(|g| {
+                g.quoted("x");
+                g.split("a b");
+                g.quoted("y");
+            }),
+            ["xa", "by"]
+        );
+        assert_eq!(
+            grown(|g| {
+                g.quoted("x");
+                g.split(" a");
+            }),
+            ["x", "a"]
+        );
+        assert_eq!(grown(|g| g.quoted("")), [""]);
+        assert!(grown(|g| g.split("")).is_empty());
+    }
+
+    #[test]
+    fn only_plain_text_is_known() {
+        assert_eq!(Field::text("a").known().as_deref(), Some("a"));
+        assert_eq!(Field::unknown().known(), None);
+        let mut growing = Growing::default();
+        growing.unquoted("g*t");
+        let fields = growing.finish();
+        assert_eq!(fields.first().and_then(Field::known), None);
+        assert!(fields.first().is_some_and(Field::may_be_many));
+    }
+}

@@ -1,0 +1,101 @@
+//! What is refused before anything is parsed, and line continuations.
+
+use super::Why;
+
+const LONGEST: usize = 64 * 1024;
+const DEEPEST: usize = 60;
+
+/// The text without line continuations, or why it is not read.
+pub(super) fn prepare(text: &str) -> Result<String, (Why, String)> {
+    if text.len() > LONGEST {
+        return Err((Why::TooComplex, format!("{} bytes", text.len())));
+    }
+    if let Some(odd) = text.chars().find(|c| is_odd(*c)) {
+        return Err((Why::OddCharacter, format!("U+{:04X}", u32::from(odd))));
+    }
+    if depth(text) > DEEPEST {
+        return Err((Why::TooComplex, "nested too deeply".to_owned()));
+    }
+    join_lines(text)
+}
+
+/// Characters that parsers take for blanks and bash does not, or that nobody sees.
+fn is_odd(c: char) -> bool {
+    let blank = c.is_whitespace() && !matches!(c, ' ' | '\t' | '\n');
+    blank || (c.is_control() && !matches!(c, '\t' | '\n')) || c == '\u{feff}' || c == '\u{200b}'
+}
+
+/// At least as deep as anything is nested, whatever is quoted.
+fn depth(text: &str) -> usize {
+    let (mut now, mut most) = (0_usize, 0);
+    for c in text.chars() {
+        match c {
+            '(' | '{' | '[' | '`' => now += 1,
+            ')' | '}' | ']' => now = now.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(now);
+    }
+    let words = ["if ", "while ", "until ", "for ", "case ", "do "];
+    most.max(words.iter().map(|word| text.matches(word).count() / 2).sum())
+}
+
+/// Removes backslash-newline as bash does: everywhere but in single quotes. In comments and here
+/// documents it is not sure, so there it is refused.
+fn join_lines(text: &str) -> Result<String, (Why, String)> {
+    if !text.contains("\\\n") {
+        return Ok(text.to_owned());
+    }
+    let unsure = |what: &str| Err((Why::Unreadable, format!("a line continuation beside {what}")));
+    if text.contains("<<") {
+        return unsure("a here document");
+    }
+    if text.contains('`') || text.contains("$'") || (text.contains("$(") && text.contains('\'')) {
+        return unsure("nested quotes");
+    }
+    let mut joined = String::with_capacity(text.len());
+    let (mut single, mut double) = (false, false);
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\'' if !double => single = !single,
+            '"' if !single => double = !double,
+            '#' if !single && !double => return unsure("a comment"),
+            '\\' if !single => {
+                match rest.next() {
+                    Some('\n') => {}
+                    Some(next) => joined.extend(['\\', next]),
+                    None => joined.push('\\'),
+                }
+                continue;
+            }
+            _ => {}
+        }
+        joined.push(c);
+    }
+    Ok(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn continuations_are_joined_where_bash_joins_them() {
+        assert_eq!(prepare("git pu\\\nsh").unwrap(), "git push");
+        assert_eq!(prepare("echo \"a\\\nb\"").unwrap(), "echo \"ab\"");
+        assert_eq!(prepare("echo 'a\\\nb'").unwrap(), "echo 'a\\\nb'");
+        assert_eq!(prepare("echo \\\\\nls").unwrap(), "echo \\\\\nls");
+        assert!(prepare("cat <<E\na\\\nb\nE").is_err());
+    }
+
+    #[test]
+    fn odd_characters_and_bombs_are_refused() {
+        for bad in ["a\rb", "a\u{b}b", "a\u{c}b", "\u{feff}ls", "ls\u{a0}-l", "a\0b", "a\u{1b}b"] {
+            assert_eq!(prepare(bad).unwrap_err().0, Why::OddCharacter, "{bad:?}");
+        }
+        assert_eq!(prepare(&"(".repeat(200)).unwrap_err().0, Why::TooComplex);
+        assert_eq!(prepare(&"a".repeat(LONGEST + 1)).unwrap_err().0, Why::TooComplex);
+        assert!(prepare("echo 'ü' \t\n ls").is_ok());
+    }
+}

@@ -1,0 +1,100 @@
+//! Text to syntax tree, and the pieces of words; brush-parser with the options of a plain `bash -c`.
+
+use brush_parser::word::{self, WordPiece};
+use brush_parser::{Parser, ParserOptions, ast};
+
+fn options() -> ParserOptions {
+    ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() }
+}
+
+/// The syntax tree of a text; nothing if it does not parse.
+pub(super) fn program(text: &str) -> Option<ast::Program> {
+    Parser::new(std::io::Cursor::new(text), &options()).parse_program().ok()
+}
+
+/// The pieces of a word; nothing if it does not parse or not in a way that is sure.
+pub(super) fn word(text: &str) -> Option<Vec<WordPiece>> {
+    let pieces = word::parse(text, &options()).ok()?;
+    let pieces: Vec<WordPiece> = pieces.into_iter().map(|piece| piece.piece).collect();
+    pieces.iter().all(is_sure).then_some(pieces)
+}
+
+/// The pieces of a here document, in which quotes mean nothing.
+pub(super) fn here_document(text: &str) -> Option<Vec<WordPiece>> {
+    let pieces = word::parse_heredoc(text, &options()).ok()?;
+    let pieces: Vec<WordPiece> = pieces.into_iter().map(|piece| piece.piece).collect();
+    pieces.iter().all(is_sure).then_some(pieces)
+}
+
+/// Text in which an expansion was overlooked would hide what it runs.
+fn is_sure(piece: &WordPiece) -> bool {
+    match piece {
+        WordPiece::Text(text) => {
+            !text.contains("$(") && !text.contains("${") && !text.contains('`')
+        }
+        WordPiece::DoubleQuotedSequence(pieces)
+        | WordPiece::GettextDoubleQuotedSequence(pieces) => {
+            pieces.iter().all(|piece| is_sure(&piece.piece))
+        }
+        WordPiece::SingleQuotedText(_)
+        | WordPiece::AnsiCQuotedText(_)
+        | WordPiece::TildeExpansion(_)
+        | WordPiece::ParameterExpansion(_)
+        | WordPiece::CommandSubstitution(_)
+        | WordPiece::BackquotedCommandSubstitution(_)
+        | WordPiece::EscapeSequence(_)
+        | WordPiece::ArithmeticExpression(_) => true,
+    }
+}
+
+/// The words that a word with braces stands for; nothing if they are too many or not sure.
+pub(super) fn braces(text: &str) -> Option<Vec<String>> {
+    if !text.contains('{') {
+        return Some(vec![text.to_owned()]);
+    }
+    let pieces = word::parse_brace_expansions(text, &options()).ok()??;
+    combine(&pieces)
+}
+
+const MOST_WORDS: usize = 64;
+
+fn combine(pieces: &[word::BraceExpressionOrText]) -> Option<Vec<String>> {
+    let mut words = vec![String::new()];
+    for piece in pieces {
+        let ends = match piece {
+            word::BraceExpressionOrText::Text(text) => vec![text.clone()],
+            word::BraceExpressionOrText::Expr(members) => {
+                let mut ends = Vec::new();
+                for member in members {
+                    ends.extend(member_words(member)?);
+                }
+                ends
+            }
+        };
+        if words.len() * ends.len() > MOST_WORDS {
+            return None;
+        }
+        let with =
+            |word: &String| ends.iter().map(|end| format!("{word}{end}")).collect::<Vec<_>>();
+        words = words.iter().flat_map(with).collect();
+    }
+    Some(words)
+}
+
+fn member_words(member: &word::BraceExpressionMember) -> Option<Vec<String>> {
+    match member {
+        word::BraceExpressionMember::Child(pieces) => combine(pieces),
+        // Ranges pad and count in ways of their own; as arguments they are as good as unknown.
+        word::BraceExpressionMember::NumberSequence { .. }
+        | word::BraceExpressionMember::CharSequence { .. } => None,
+    }
+}
+
+/// Words that mean something to the grammar: one of them as the name of a program is a misreading.
+pub(super) fn is_reserved(word: &str) -> bool {
+    const RESERVED: [&str; 22] = [
+        "if", "then", "elif", "else", "fi", "time", "for", "in", "until", "while", "do", "done",
+        "case", "esac", "coproc", "select", "function", "{", "}", "[[", "]]", "!",
+    ];
+    RESERVED.contains(&word)
+}

@@ -1,0 +1,136 @@
+//! Shells that are given a text: `bash -c`, `sh <<EOF`, and those that wait for one.
+
+use super::environment::Environment;
+use super::field::Field;
+use super::redirect::Input;
+use super::walk::Walker;
+use super::{Why, wrappers};
+
+const SHELLS: [&str; 9] = ["bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash"];
+
+/// Whether a program of this name is a shell.
+pub(super) fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name)
+}
+
+impl Walker {
+    /// A shell with its arguments.
+    pub(super) fn shell(&mut self, arguments: &[Field], input: &Input) {
+        let mut rest = arguments;
+        let (mut command, mut from_input) = (false, false);
+        while let Some((first, more)) = rest.split_first() {
+            let Some(option) = first.known() else {
+                return self.hide(Why::ComputedText, &first.to_string());
+            };
+            match option.as_str() {
+                "--" | "-" => {
+                    rest = more;
+                    break;
+                }
+                "--norc" | "--noprofile" | "--login" | "--posix" | "--restricted" | "--verbose" => {
+                    rest = more;
+                }
+                "--version" | "--help" => return,
+                _ if option.starts_with("--") => return self.hide(Why::UnknownOption, &option),
+                _ if option.starts_with(['-', '+']) && option.len() > 1 => {
+                    rest = more;
+                    let letters = option.get(1..).unwrap_or_default();
+                    if !letters.chars().all(|c| "abcefhiklmnprstuvxBCDEHPTo O".contains(c)) {
+                        return self.hide(Why::UnknownOption, &option);
+                    }
+                    command |= option.starts_with('-') && letters.contains('c');
+                    from_input |= letters.contains('s');
+                    if letters.contains('i') {
+                        self.hide(Why::Interactive, &option);
+                    }
+                    if letters.contains(['o', 'O']) {
+                        let Some((_, after)) = rest.split_first() else { break };
+                        rest = after;
+                    }
+                }
+                _ => break,
+            }
+        }
+        if command {
+            return self.shell_text(rest);
+        }
+        match rest.first() {
+            Some(script) if !from_input => self.script(script),
+            _ => self.shell_input(input),
+        }
+    }
+
+    fn shell_text(&mut self, rest: &[Field]) {
+        let Some((text, rest)) = rest.split_first() else { return };
+        let Some(text) = text.known() else {
+            return self.hide(Why::ComputedText, &text.to_string());
+        };
+        // The first word behind the text is its name, the others are its parameters.
+        let parameters = rest.get(1..).unwrap_or_default();
+        let positional: Option<Vec<String>> = parameters.iter().map(Field::known).collect();
+        self.in_new_shell(&text, positional);
+    }
+
+    /// A shell of its own knows only what is exported, which is not followed.
+    fn in_new_shell(&mut self, text: &str, positional: Option<Vec<String>>) {
+        if self.environment.exports_functions && !self.environment.functions.is_empty() {
+            self.hide(Why::RunsText, "an exported function");
+        }
+        self.apart(|walker| {
+            walker.environment = Environment { positional, ..Environment::default() };
+            walker.text(text);
+        });
+    }
+
+    fn script(&mut self, script: &Field) {
+        match script.known() {
+            Some(path) if path.starts_with("/dev/") || path.starts_with("/proc/") => {
+                self.hide(Why::PipedIntoShell, &path);
+            }
+            Some(_) => self.reading.unseen.push(script.clone()),
+            None => self.hide(Why::ComputedText, &script.to_string()),
+        }
+    }
+
+    fn shell_input(&mut self, input: &Input) {
+        match input {
+            Input::Text(Some(texts)) => {
+                for text in texts.clone() {
+                    self.in_new_shell(&text, None);
+                }
+            }
+            Input::Text(None) => self.hide(Why::ComputedText, "a here document"),
+            Input::Pipe => self.hide(Why::PipedIntoShell, "a pipe"),
+            Input::File(file) => {
+                let file = file.clone();
+                self.script(&file);
+            }
+            Input::Inherited => self.hide(Why::Interactive, "a shell without a script"),
+        }
+    }
+
+    /// A text that a program hands to `sh -c`.
+    pub(super) fn handed_to_shell(&mut self, text: &Field) {
+        self.shell_text(std::slice::from_ref(text));
+    }
+
+    /// A program, and what it starts.
+    pub(super) fn program(&mut self, argv: &[Field], input: &Input) {
+        self.note(argv, false);
+        let Some((first, arguments)) = argv.split_first() else { return };
+        let Some(path) = first.known() else { return };
+        let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+        self.through.push(name.clone());
+        if is_shell(&name) {
+            self.shell(arguments, input);
+        } else {
+            wrappers::look_through(self, &name, arguments, input);
+        }
+        self.through.pop();
+    }
+
+    /// `exec`, `command` and `builtin`: what stands behind them and their options.
+    pub(super) fn program_of(&mut self, name: &str, arguments: &[Field], input: &Input) {
+        wrappers::look_through(self, name, arguments, input);
+    }
+}

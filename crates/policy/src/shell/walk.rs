@@ -1,0 +1,528 @@
+//! The abstract interpreter: goes through the syntax tree as the shell would.
+
+use std::rc::Rc;
+
+use brush_parser::ast::{
+    self, Assignment, AssignmentName, AssignmentValue, CommandPrefixOrSuffixItem, CompoundCommand,
+    ExtendedTestExpr,
+};
+
+use super::environment::{Environment, Function, Value};
+use super::expand::product;
+use super::field::Field;
+use super::redirect::Input;
+use super::{Hidden, Reading, Run, Why, guard, parse};
+
+const DEEPEST: usize = 40;
+const MOST_STEPS: usize = 20_000;
+const MOST_ROUNDS: usize = 4;
+
+/// Goes through a command and gathers what it runs and writes.
+#[derive(Debug, Default)]
+pub(super) struct Walker {
+    pub(super) reading: Reading,
+    pub(super) environment: Environment,
+    pub(super) through: Vec<String>,
+    /// Whether commands read what a pipe or a document gives to several of them.
+    fed: bool,
+    /// The text that is being read, for places in it.
+    source: Rc<str>,
+    depth: usize,
+    steps: usize,
+}
+
+impl Walker {
+    /// Everything that was gathered, each thing once.
+    pub(super) fn finish(self) -> Reading {
+        let mut reading = self.reading;
+        distinct(&mut reading.runs);
+        distinct(&mut reading.writes);
+        distinct(&mut reading.unseen);
+        distinct(&mut reading.hidden);
+        reading
+    }
+
+    pub(super) fn hide(&mut self, why: Why, text: &str) {
+        let text: String = text.chars().take(120).collect();
+        self.reading.hidden.push(Hidden { why, text });
+    }
+
+    /// Reads a text in the environment of now.
+    pub(super) fn text(&mut self, text: &str) {
+        self.deeper(text, |walker| {
+            let prepared = match guard::prepare(text) {
+                Ok(prepared) => prepared,
+                Err((why, what)) => return walker.hide(why, &what),
+            };
+            match parse::program(&prepared) {
+                None => walker.hide(Why::Unreadable, text),
+                Some(program) => {
+                    let outer = std::mem::replace(&mut walker.source, prepared.into());
+                    for list in &program.complete_commands {
+                        walker.list(list);
+                    }
+                    walker.source = outer;
+                }
+            }
+        });
+    }
+
+    fn deeper(&mut self, text: &str, work: impl FnOnce(&mut Self)) {
+        self.steps += 1;
+        if self.depth >= DEEPEST || self.steps > MOST_STEPS {
+            return self.hide(Why::TooComplex, text);
+        }
+        self.depth += 1;
+        work(self);
+        self.depth -= 1;
+    }
+
+    /// What a subshell does leaves no trace in the environment.
+    pub(super) fn apart(&mut self, work: impl FnOnce(&mut Self)) {
+        let kept = self.environment.clone();
+        work(self);
+        self.environment = kept;
+    }
+
+    /// Bash prints a substitution anew before it runs it, and misplaces here documents in it that
+    /// stand inside of something: only one that belongs to a plain command is sure.
+    pub(super) fn substitution(&mut self, text: &str) {
+        let document = text.replace("<<<", "").contains("<<");
+        if document && !parse::program(text).is_some_and(|program| is_plain(&program)) {
+            self.hide(Why::Unreadable, "a here document inside of a substitution");
+        }
+        self.apart(|walker| walker.text(text));
+    }
+
+    pub(super) fn aside(&mut self, list: &ast::CompoundList) {
+        self.apart(|walker| walker.list(list));
+    }
+
+    /// Arithmetic runs what is substituted in it, also in the subscripts of its variables.
+    pub(super) fn arithmetic(&mut self, expression: &str) {
+        if expression.contains("$(") || expression.contains('`') {
+            self.hide(Why::RunsText, expression);
+        }
+        let texts = self.environment.variables.values().filter_map(Value::scalars).flatten();
+        let risky = texts.into_iter().any(|text| text.contains("$(") || text.contains('`'));
+        if risky {
+            self.hide(Why::RunsText, expression);
+        }
+        let changes =
+            expression.contains('=') || expression.contains("++") || expression.contains("--");
+        if changes {
+            let names = expression.split(|c: char| !c.is_alphanumeric() && c != '_');
+            for name in names.filter(|name| name.chars().next().is_some_and(|c| !c.is_numeric())) {
+                self.environment.forget(name);
+            }
+        }
+    }
+
+    fn list(&mut self, list: &ast::CompoundList) {
+        for ast::CompoundListItem(and_or, separator) in &list.0 {
+            match separator {
+                ast::SeparatorOperator::Async => self.apart(|walker| walker.and_or(and_or)),
+                ast::SeparatorOperator::Sequence => self.and_or(and_or),
+            }
+        }
+    }
+
+    fn and_or(&mut self, and_or: &ast::AndOrList) {
+        self.pipeline(&and_or.first);
+        for more in &and_or.additional {
+            let (ast::AndOr::And(pipeline) | ast::AndOr::Or(pipeline)) = more;
+            let without = self.environment.clone();
+            self.pipeline(pipeline);
+            self.meet(without);
+        }
+    }
+
+    fn meet(&mut self, other: Environment) {
+        let ours = std::mem::take(&mut self.environment);
+        self.environment = ours.join(other);
+    }
+
+    fn pipeline(&mut self, pipeline: &ast::Pipeline) {
+        let [only] = pipeline.seq.as_slice() else {
+            for (index, command) in pipeline.seq.iter().enumerate() {
+                let input = if index == 0 { Input::Inherited } else { Input::Pipe };
+                let before = self.environment.clone();
+                self.command(command, input);
+                let after = std::mem::replace(&mut self.environment, before);
+                // With `lastpipe` the last one runs in this shell.
+                if index + 1 == pipeline.seq.len() {
+                    self.meet(after);
+                }
+            }
+            return;
+        };
+        self.command(only, Input::Inherited);
+    }
+
+    fn command(&mut self, command: &ast::Command, input: Input) {
+        self.deeper("a command", |walker| match command {
+            ast::Command::Simple(simple) => walker.simple(simple, input),
+            ast::Command::Compound(compound, redirects) => {
+                let redirects = redirects.iter().flat_map(|list| &list.0);
+                let input = walker.redirects(redirects, input);
+                walker.compound(compound, input);
+            }
+            ast::Command::Function(function) => {
+                let name = function.fname.value.clone();
+                let body = Rc::new(function.body.clone());
+                let bodies = vec![(body, Rc::clone(&walker.source))];
+                walker.environment.functions.insert(name, Function { bodies, sure: true });
+            }
+            ast::Command::ExtendedTest(test, redirects) => {
+                walker.redirects(redirects.iter().flat_map(|list| &list.0), input);
+                walker.test(&test.expr);
+            }
+        });
+    }
+
+    fn test(&mut self, test: &ExtendedTestExpr) {
+        match test {
+            ExtendedTestExpr::And(one, other) | ExtendedTestExpr::Or(one, other) => {
+                self.test(one);
+                self.test(other);
+            }
+            ExtendedTestExpr::Not(one) | ExtendedTestExpr::Parenthesized(one) => self.test(one),
+            ExtendedTestExpr::UnaryTest(_, word) => self.tested(&word.value),
+            ExtendedTestExpr::BinaryTest(_, one, other) => {
+                self.tested(&one.value);
+                self.tested(&other.value);
+            }
+        }
+    }
+
+    /// Both sides of `-eq` are arithmetic, and `-v` looks into subscripts.
+    fn tested(&mut self, word: &str) {
+        match self.scalar(word).scalars() {
+            Some(texts) if texts.iter().any(|text| text.contains("$(") || text.contains('`')) => {
+                self.hide(Why::RunsText, word);
+            }
+            _ => {}
+        }
+    }
+
+    fn compound(&mut self, compound: &CompoundCommand, input: Input) {
+        let inherits = input == Input::Inherited;
+        match compound {
+            CompoundCommand::Arithmetic(command) => {
+                let source = Rc::clone(&self.source);
+                let span = source.get(command.loc.start.index..command.loc.end.index);
+                let sure = span.is_some_and(|text| text.starts_with("((") && text.ends_with("))"));
+                if !sure {
+                    self.hide(Why::Unreadable, &command.expr.value);
+                }
+                self.arithmetic(&command.expr.value);
+            }
+            CompoundCommand::BraceGroup(group) => self.reading_list(&group.list, inherits),
+            CompoundCommand::Subshell(group) => {
+                self.apart(|walker| walker.reading_list(&group.list, inherits));
+            }
+            CompoundCommand::Coprocess(command) => {
+                self.apart(|walker| walker.command(&command.body, Input::Pipe));
+            }
+            CompoundCommand::IfClause(clause) => self.branches(clause, inherits),
+            CompoundCommand::CaseClause(clause) => self.case(clause, inherits),
+            CompoundCommand::WhileClause(clause) | CompoundCommand::UntilClause(clause) => {
+                let ast::WhileOrUntilClauseCommand(condition, body, _) = clause;
+                self.repeat(|walker| {
+                    walker.reading_list(condition, inherits);
+                    walker.reading_list(&body.list, inherits);
+                });
+            }
+            CompoundCommand::ForClause(clause) => {
+                let mut values = Some(Vec::new());
+                for word in clause.values.iter().flatten() {
+                    for fields in self.word(&word.value) {
+                        let texts: Option<Vec<String>> = fields.iter().map(Field::known).collect();
+                        values = values.zip(texts).map(|(all, more)| [all, more].concat());
+                    }
+                }
+                let values = values.filter(|_| clause.values.is_some());
+                let value = values.map_or(Value::Unknown, Value::one_of);
+                self.repeat(|walker| {
+                    walker.environment.set(&clause.variable_name, value.clone());
+                    walker.reading_list(&clause.body.list, inherits);
+                });
+            }
+            CompoundCommand::ArithmeticForClause(clause) => {
+                let parts = [&clause.initializer, &clause.condition, &clause.updater];
+                for part in parts.into_iter().flatten() {
+                    self.arithmetic(&part.value);
+                }
+                self.repeat(|walker| walker.reading_list(&clause.body.list, inherits));
+            }
+        }
+    }
+
+    /// A list whose commands read what the whole reads; what a pipe or a document gives to several
+    /// commands together is not followed, so a shell among them is one that is piped into.
+    fn reading_list(&mut self, list: &ast::CompoundList, inherits: bool) {
+        if inherits {
+            return self.list(list);
+        }
+        let kept = self.fed;
+        self.fed = true;
+        self.list(list);
+        self.fed = kept;
+    }
+
+    fn branches(&mut self, clause: &ast::IfClauseCommand, inherits: bool) {
+        self.reading_list(&clause.condition, inherits);
+        let mut otherwise = self.environment.clone();
+        self.reading_list(&clause.then, inherits);
+        let mut after = std::mem::take(&mut self.environment);
+        let mut complete = false;
+        for more in clause.elses.iter().flatten() {
+            self.environment = otherwise;
+            if let Some(condition) = &more.condition {
+                self.reading_list(condition, inherits);
+            } else {
+                complete = true;
+            }
+            otherwise = self.environment.clone();
+            self.reading_list(&more.body, inherits);
+            after = after.join(std::mem::take(&mut self.environment));
+        }
+        self.environment = if complete { after } else { after.join(otherwise) };
+    }
+
+    fn case(&mut self, clause: &ast::CaseClauseCommand, inherits: bool) {
+        self.tested(&clause.value.value);
+        let before = self.environment.clone();
+        let mut after = before.clone();
+        for case in &clause.cases {
+            for pattern in &case.patterns {
+                self.substitutions_in(&pattern.value);
+            }
+            // A case may be fallen into from the one before.
+            self.environment = before.clone().join(after.clone());
+            if let Some(list) = &case.cmd {
+                self.reading_list(list, inherits);
+            }
+            after = after.join(std::mem::take(&mut self.environment));
+        }
+        self.environment = after;
+    }
+
+    /// A body that runs any number of times: until nothing new is learnt of the variables.
+    fn repeat(&mut self, mut body: impl FnMut(&mut Self)) {
+        for round in 0..MOST_ROUNDS {
+            let before = self.environment.clone();
+            body(self);
+            self.meet(before.clone());
+            if self.environment.same_variables(&before) {
+                return;
+            }
+            if round + 1 == MOST_ROUNDS {
+                for value in self.environment.variables.values_mut() {
+                    *value = Value::Unknown;
+                }
+                self.environment.positional = None;
+                body(self);
+                self.environment.variables.values_mut().for_each(|value| *value = Value::Unknown);
+            }
+        }
+    }
+
+    fn simple(&mut self, simple: &ast::SimpleCommand, input: Input) {
+        let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
+        let suffix = simple.suffix.iter().flat_map(|suffix| &suffix.0);
+        let mut assignments = Vec::new();
+        let mut redirects = Vec::new();
+        for item in prefix {
+            match item {
+                CommandPrefixOrSuffixItem::AssignmentWord(assignment, _) => {
+                    assignments.push(assignment);
+                }
+                CommandPrefixOrSuffixItem::IoRedirect(redirect) => redirects.push(redirect),
+                CommandPrefixOrSuffixItem::ProcessSubstitution(_, subshell) => {
+                    self.aside(&subshell.list);
+                }
+                CommandPrefixOrSuffixItem::Word(word) => self.hide(Why::Unreadable, &word.value),
+            }
+        }
+        let Some(name) = &simple.word_or_name else {
+            for assignment in assignments {
+                self.assign(assignment);
+            }
+            self.redirects(redirects, input);
+            return;
+        };
+        let mut alternatives = self.word(&name.value);
+        let mut declared = Vec::new();
+        for item in suffix {
+            match item {
+                CommandPrefixOrSuffixItem::Word(word) => {
+                    let more = self.word(&word.value);
+                    alternatives = product(alternatives, more);
+                }
+                CommandPrefixOrSuffixItem::AssignmentWord(assignment, word) => {
+                    declared.push(assignment);
+                    let more = match assignment.value {
+                        AssignmentValue::Scalar(_) => self.word(&word.value),
+                        AssignmentValue::Array(_) => vec![vec![Field::unknown()]],
+                    };
+                    alternatives = product(alternatives, more);
+                }
+                CommandPrefixOrSuffixItem::IoRedirect(redirect) => redirects.push(redirect),
+                CommandPrefixOrSuffixItem::ProcessSubstitution(_, subshell) => {
+                    self.aside(&subshell.list);
+                    alternatives = product(alternatives, vec![vec![Field::unknown()]]);
+                }
+            }
+        }
+        let input = self.redirects(redirects, input);
+        let quoted = name.value.contains(['\'', '"', '\\']);
+        if parse::is_reserved(&name.value) && !quoted {
+            return self.hide(Why::Unreadable, &name.value);
+        }
+        self.temporarily(&assignments);
+        let input = if self.fed && input == Input::Inherited { Input::Pipe } else { input };
+        let before = self.environment.clone();
+        let mut after: Option<Environment> = None;
+        for argv in alternatives {
+            self.environment = before.clone();
+            self.start(&argv, &input, &declared);
+            let this = std::mem::take(&mut self.environment);
+            after = Some(match after {
+                Some(others) => others.join(this),
+                None => this,
+            });
+        }
+        self.environment = after.unwrap_or(before);
+    }
+
+    /// What stands in front of a command is set for that command alone, yet builtins and functions
+    /// may keep it, so it is joined with what was known.
+    fn temporarily(&mut self, assignments: &[&Assignment]) {
+        if assignments.is_empty() {
+            return;
+        }
+        let before = self.environment.clone();
+        for assignment in assignments {
+            self.assign(assignment);
+        }
+        self.meet(before);
+    }
+
+    pub(super) fn assign(&mut self, assignment: &Assignment) {
+        let value = match &assignment.value {
+            AssignmentValue::Scalar(word) => self.scalar(&word.value),
+            AssignmentValue::Array(elements) => self.array(elements),
+        };
+        let name = match &assignment.name {
+            AssignmentName::VariableName(name) => name,
+            AssignmentName::ArrayElementName(name, index) => {
+                self.arithmetic(index);
+                return self.environment.forget(name);
+            }
+        };
+        if runs_its_value(name) {
+            self.hide(Why::RunsText, name);
+        }
+        let value = match assignment.append {
+            false => value,
+            true => appended(self.environment.get(name), value),
+        };
+        self.environment.set(name, value);
+    }
+
+    fn array(&mut self, elements: &[(Option<ast::Word>, ast::Word)]) -> Value {
+        let mut all = Some(Vec::new());
+        for (index, element) in elements {
+            if let Some(index) = index {
+                self.arithmetic(&index.value);
+                all = None;
+            }
+            let alternatives = self.word(&element.value);
+            let texts = match alternatives.as_slice() {
+                [fields] => fields.iter().map(Field::known).collect::<Option<Vec<String>>>(),
+                _ => None,
+            };
+            all = all.zip(texts).map(|(all, more)| [all, more].concat());
+        }
+        all.map_or(Value::Unknown, Value::array)
+    }
+
+    /// Notes a program or builtin that is started.
+    pub(super) fn note(&mut self, argv: &[Field], builtin: bool) {
+        let through = self.through.clone();
+        self.reading.runs.push(Run { argv: argv.to_vec(), through, builtin });
+    }
+
+    /// Calls a function of the text.
+    pub(super) fn call(&mut self, function: &Function, arguments: &[Field], input: &Input) {
+        let positional = self.environment.positional.clone();
+        self.environment.positional = arguments.iter().map(Field::known).collect();
+        let before = self.environment.clone();
+        let mut after: Option<Environment> = None;
+        for (body, source) in function.bodies.clone() {
+            self.environment = before.clone();
+            let outer = std::mem::replace(&mut self.source, source);
+            self.deeper("a function", |walker| {
+                let redirects = body.1.iter().flat_map(|list| &list.0);
+                let input = walker.redirects(redirects, input.clone());
+                walker.compound(&body.0, input);
+            });
+            self.source = outer;
+            let this = std::mem::take(&mut self.environment);
+            after = Some(match after {
+                Some(others) => others.join(this),
+                None => this,
+            });
+        }
+        self.environment = after.unwrap_or(before);
+        self.environment.positional = positional;
+    }
+}
+
+/// One pipeline of simple commands.
+fn is_plain(program: &ast::Program) -> bool {
+    let simple = |pipeline: &ast::Pipeline| {
+        pipeline.seq.iter().all(|command| matches!(command, ast::Command::Simple(_)))
+    };
+    let lists: Vec<_> = program.complete_commands.iter().flat_map(|list| &list.0).collect();
+    matches!(lists.as_slice(), [ast::CompoundListItem(list, _)]
+        if list.additional.is_empty() && simple(&list.first))
+}
+
+/// Variables whose value the shell runs sooner or later.
+fn runs_its_value(name: &str) -> bool {
+    matches!(
+        name,
+        "BASH_ENV"
+            | "ENV"
+            | "PROMPT_COMMAND"
+            | "PS0"
+            | "PS1"
+            | "PS2"
+            | "PS4"
+            | "SHELLOPTS"
+            | "BASHOPTS"
+    )
+}
+
+fn appended(before: Value, more: Value) -> Value {
+    match (before, more) {
+        (Value::OneOf(before), Value::OneOf(more)) => {
+            let joined = before.iter().flat_map(|a| more.iter().map(move |b| format!("{a}{b}")));
+            Value::one_of(joined.collect())
+        }
+        (Value::Array(before), Value::Array(more)) => Value::array([before, more].concat()),
+        _ => Value::Unknown,
+    }
+}
+
+fn distinct<T: PartialEq>(items: &mut Vec<T>) {
+    let mut kept: Vec<T> = Vec::with_capacity(items.len());
+    for item in items.drain(..) {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    *items = kept;
+}

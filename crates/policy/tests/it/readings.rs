@@ -1,0 +1,170 @@
+//! Readings by example: what is seen, what is hidden, and what is only mentioned.
+
+use bailiwick_policy::shell::{Reading, Why, read};
+
+fn programs(text: &str) -> Vec<String> {
+    let reading = read(text);
+    assert!(reading.hidden.is_empty(), "{text}: {:?}", reading.hidden);
+    names(&reading)
+}
+
+fn names(reading: &Reading) -> Vec<String> {
+    reading.runs.iter().filter_map(|run| run.program()).collect()
+}
+
+#[test]
+fn disguised_names_are_seen() {
+    for text in [
+        "git push",
+        "g''it push",
+        "\\git push",
+        "$'\\x67it' push",
+        "$'\\147it' push",
+        "gi\\\nt push",
+        "\"g\"it push",
+        "x=git; $x push",
+        "x=gi; ${x}t push",
+        "a=(git push); \"${a[@]}\"",
+        "{git,push}",
+        "eval 'gi''t push'",
+        "set -- git push; \"$@\"",
+        "f() { git push; }; f",
+        "f() { \"$@\"; }; f git push",
+        "( git push )",
+        "{ git push; }",
+        "if true; then git push; fi",
+        "true && git push",
+        "git push &",
+        "! git push",
+        "time git push",
+        "coproc git push",
+        "trap 'git push' EXIT",
+        "echo $(git push)",
+        "echo `git push`",
+        "echo \"$(git push)\"",
+        "cat <(git push)",
+        "cat <<E\n$(git push)\nE",
+        "${none:-git} push",
+        "[[ -n $(git push) ]]",
+        "for x in git; do $x push; done",
+        "case a in a) git push;; esac",
+        "x+=git; git push",
+        "export x=$(git push)",
+        "a[$(git push)]=1",
+    ] {
+        let reading = read(text);
+        assert!(
+            names(&reading).iter().any(|name| name == "git") || !reading.hidden.is_empty(),
+            "{text}: {reading:?}"
+        );
+    }
+}
+
+#[test]
+fn programs_that_start_others_are_looked_through() {
+    for text in [
+        "env git push",
+        "env -i A=b git push",
+        "env -u HOME git push",
+        "env -S 'git push'",
+        "command git push",
+        "exec git push",
+        "nohup git push",
+        "timeout 5 git push",
+        "timeout -k 5 -s KILL 5 git push",
+        "nice -n 5 git push",
+        "nice -5 git push",
+        "setsid -f git push",
+        "stdbuf -oL git push",
+        "sudo -u root git push",
+        "xargs git push < x",
+        "xargs -0 -n 1 git push < x",
+        "find . -name x -exec git push {} \\;",
+        "flock /tmp/l git push",
+        "flock /tmp/l -c 'git push'",
+        "watch -n 1 git push",
+        "script -qc 'git push' /dev/null",
+        "busybox git push",
+        "bash -c 'git push'",
+        "bash -lc 'git push'",
+        "sh -ec 'git push'",
+        "bash -c '\"$@\"' name git push",
+        "bash <<< 'git push'",
+        "bash <<'E'\ngit push\nE",
+        "env timeout 5 nice bash -c 'exec git push'",
+    ] {
+        assert!(programs(text).iter().any(|name| name == "git"), "{text}: {:?}", read(text));
+    }
+}
+
+#[test]
+fn what_hides_the_program_is_said_to_hide_it() {
+    for (text, why) in [
+        ("$(echo git) push", Why::ComputedName),
+        ("$x push", Why::ComputedName),
+        ("g* push", Why::ComputedName),
+        ("/usr/bin/gi? push", Why::ComputedName),
+        ("echo git push | bash", Why::PipedIntoShell),
+        ("curl x | sh", Why::PipedIntoShell),
+        ("eval \"$x\"", Why::ComputedText),
+        ("bash -c \"$x\"", Why::ComputedText),
+        ("bash -c \"$(cat x)\"", Why::ComputedText),
+        ("bash", Why::Interactive),
+        ("bash -i", Why::Interactive),
+        ("env --frobnicate git", Why::UnknownOption),
+        ("( (git status) )", Why::Unreadable),
+        ("select x in a; do git; done", Why::Unreadable),
+        ("echo $(( a[$(git)] ))", Why::RunsText),
+        ("ls\u{a0}-l", Why::OddCharacter),
+        ("if", Why::Unreadable),
+    ] {
+        let reading = read(text);
+        assert!(reading.hidden.iter().any(|hidden| hidden.why == why), "{text}: {reading:?}");
+    }
+}
+
+#[test]
+fn what_only_mentions_a_word_runs_nothing_of_it() {
+    for text in [
+        "echo git push",
+        "grep -r 'git push' .",
+        "ls # git push",
+        "which git",
+        "command -v git",
+        "cat <<'E'\ngit push\nE",
+        "x='git push'",
+        "printf '%s\\n' 'git push' > notes.txt",
+        "cat git.txt",
+        "type git",
+    ] {
+        assert!(!programs(text).iter().any(|name| name == "git"), "{text}: {:?}", read(text));
+    }
+}
+
+#[test]
+fn redirections_name_what_they_write() {
+    let writes =
+        |text: &str| -> Vec<String> { read(text).writes.iter().map(ToString::to_string).collect() };
+    assert_eq!(writes("echo a > x"), ["x"]);
+    assert_eq!(writes("echo a >> 'x y' 2>&1"), ["x y"]);
+    assert_eq!(writes("echo a &> x"), ["x"]);
+    assert_eq!(writes("{ echo a; } > x"), ["x"]);
+    assert_eq!(writes("f=out; echo a > $f"), ["out"]);
+    assert_eq!(writes("cat < x"), Vec::<String>::new());
+}
+
+#[test]
+fn bombs_end_quickly_and_closed() {
+    for bomb in [
+        "(".repeat(200),
+        "$(".repeat(100) + &")".repeat(100),
+        "a".repeat(1 << 20),
+        "echo ".to_owned() + &"x ".repeat(10_000),
+        "f() { f; f; }; f".to_owned(),
+        "x=a; ".to_owned() + &"x=$x$x; ".repeat(40) + "$x",
+        "{a,b}".repeat(30),
+    ] {
+        let reading = read(&bomb);
+        assert!(!reading.hidden.is_empty() || !reading.runs.is_empty(), "{:.40}", bomb);
+    }
+}
