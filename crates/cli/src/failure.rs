@@ -100,7 +100,11 @@ general!(
 
 /// Tells the person, and gives the exit code.
 pub fn finish(result: Result<(), Failure>) -> ExitCode {
-    let Err(failure) = result else { return ExitCode::SUCCESS };
+    let Err(failure) = result else {
+        let Some(why) = output::unprinted() else { return ExitCode::SUCCESS };
+        output::error(&format!("the result could not be printed: {why}"), None);
+        return ExitCode::FAILURE;
+    };
     match &failure {
         Failure::Problems(problems) => output::problems(problems),
         Failure::Message { text, help, .. } => output::error(text, help.as_deref()),

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
+use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
 use bailiwick_model::{Problem, Severity};
@@ -73,22 +74,34 @@ pub fn line(text: impl fmt::Display) {
     text_out(format_args!("{text}\n"));
 }
 
-/// Prints a piece of the result as it is. A reader that has gone away ends the program quietly.
+/// Prints a piece of the result as it is. What cannot be printed is told at the end.
 pub fn text_out(text: impl fmt::Display) {
     let mut out = anstream::stdout();
-    let written = write!(out, "{text}").and_then(|()| out.flush());
-    if written.is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-        std::process::exit(0);
-    }
+    remember(write!(out, "{text}").and_then(|()| out.flush()));
 }
 
 /// Prints text that has no style, for people or programs, byte for byte.
 pub fn plain(text: &str) {
     let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    if written.is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-        std::process::exit(0);
+    remember(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+}
+
+/// Why a result could not be printed, the first time that happened.
+static UNPRINTED: OnceLock<String> = OnceLock::new();
+
+/// A reader that has gone away has seen enough: the work goes on, and keeps its exit code.
+fn remember(written: io::Result<()>) {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            UNPRINTED.get_or_init(|| error.to_string());
+        }
+        Ok(()) | Err(_) => {}
     }
+}
+
+/// Why a part of the result was not printed, if one was not.
+pub fn unprinted() -> Option<&'static str> {
+    UNPRINTED.get().map(String::as_str)
 }
 
 /// Prints a value as JSON.

@@ -79,7 +79,26 @@ impl Watch {
         });
         let paths: Vec<String> =
             suspect.map(|(path, _)| format!("{}{path}", self.prefix)).collect();
-        note_differences(&self.repository, &paths)
+        // What is behind a link is no difference to git, and yet it is not in the commit.
+        let unknown = |path: &&String| match &committed {
+            Some(committed) => !committed.knows(path.strip_prefix(&self.prefix).unwrap_or(path)),
+            None => true,
+        };
+        let read = |path: &&String| {
+            let inside = path.strip_prefix(&self.prefix).unwrap_or(path);
+            seen.get(inside).is_some_and(Option::is_some)
+        };
+        let behind = paths.iter().filter(unknown).find(read);
+        match (note_differences(&self.repository, &paths)?, behind) {
+            (Kept::Committed, Some(path)) => {
+                output::note(format_args!(
+                    "{path} was read through a link and is not in the commit; an agent is bound by \
+                     what is committed"
+                ));
+                Ok(Kept::Differs)
+            }
+            (kept, _) => Ok(kept),
+        }
     }
 }
 

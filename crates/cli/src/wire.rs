@@ -138,11 +138,12 @@ fn kit_inside(context: &Context) -> Result<Option<(Repository, String)>, Failure
         std::fs::canonicalize(repository.root()).unwrap_or_else(|_| repository.root().into());
     let inside = kit.strip_prefix(repository.root()).or_else(|_| kit.strip_prefix(root));
     match inside {
-        Ok(inside) if kit.is_dir() => {
+        // Also when the working copy has none: the commit may.
+        Ok(inside) => {
             let inside = inside.to_str().ok_or_else(|| not_utf8(&kit))?.to_owned();
             Ok(Some((repository, inside)))
         }
-        _ => Ok(None),
+        Err(_) => Ok(None),
     }
 }
 
@@ -170,10 +171,12 @@ pub fn task_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     };
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        if path.is_dir() {
+        let entry = entry.map_err(unreadable)?;
+        let path = entry.path();
+        // A link to a directory is not followed: it could lead anywhere, or back.
+        if entry.file_type().map_err(unreadable)?.is_dir() {
             files.extend(task_files(&path)?);
-        } else if path.extension().is_some_and(|ending| ending == "toml") {
+        } else if path.is_file() && path.extension().is_some_and(|ending| ending == "toml") {
             files.push(path);
         }
     }

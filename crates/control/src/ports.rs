@@ -28,6 +28,8 @@ pub struct NewRun {
     pub fork_parent: Option<String>,
     /// Whether more steps follow before its agent may start.
     pub half_spawned: bool,
+    /// The commit that it starts from, whose kit binds it.
+    pub base: Option<String>,
 }
 
 /// Why the store did not do what it was asked.

@@ -49,6 +49,7 @@ impl Request {
             creator: parent.or(creator),
             fork_parent: None,
             half_spawned: true,
+            base: Some(base.clone()),
         };
         let workspace = &bound.task.workspace;
         let preparation = Preparation {
@@ -93,6 +94,16 @@ pub enum Refusal {
         /// The id.
         id: AgentId,
     },
+    /// The id was half spawned on another commit, whose kit may say something else.
+    #[error(
+        "`{id}` was half spawned on {base}; go on with --base {base}, or choose another agent-id"
+    )]
+    OtherBase {
+        /// The id.
+        id: AgentId,
+        /// The commit of the first attempt.
+        base: String,
+    },
     /// The task directory is there, but no run.
     #[error("tasks/{id}/ exists, though the ledger has no run `{id}`; choose another agent-id")]
     TaskDirectoryTaken {
@@ -132,6 +143,10 @@ pub fn plan(
         }
         Some(run) if run.spec_sha != request.run.spec_sha => {
             Err(Refusal::OtherTask { id: id.clone() })
+        }
+        Some(run) if run.base != request.run.base => {
+            let base = run.base.clone().unwrap_or_default();
+            Err(Refusal::OtherBase { id: id.clone(), base })
         }
         Some(_) => Ok(rest(seen)),
         None if seen.task_directory => Err(Refusal::TaskDirectoryTaken { id: id.clone() }),

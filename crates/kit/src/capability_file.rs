@@ -113,7 +113,7 @@ fn check(declared: &Capability, name: &CapabilityName, source: &Source) -> Vec<P
     problems.extend(check_restricts(declared, source));
     if let Some(gate) = &declared.gate {
         problems.extend(check_gate(gate.get_ref(), source));
-        if !declared.has_gate() {
+        if !declared.has_gate() && !says_none(&gate.get_ref().rust_module) {
             let message =
                 "this gate stops nothing: it names no rust-module, and [restricts] is empty";
             problems.push(Problem::error("nothing-enforced", source.at(gate.span()), message));
@@ -121,12 +121,12 @@ fn check(declared: &Capability, name: &CapabilityName, source: &Source) -> Vec<P
     }
     if let Some(verify) = &declared.verify {
         problems.extend(check_verify(verify.get_ref(), source));
-        if !declared.has_check() {
+        if !declared.has_check() && !says_none(&verify.get_ref().rust_module) {
             let message = "this check measures nothing: it names neither rust-module nor command";
             problems.push(Problem::error("nothing-enforced", source.at(verify.span()), message));
         }
     }
-    if declared.gate.is_none() && !declared.has_gate() && declared.verify.is_none() {
+    if problems.is_empty() && !declared.has_gate() && !declared.has_check() {
         let place = source.at(declared.capability.name.span());
         let message = format!("nothing enforces `{name}`: it has neither gate nor check");
         problems.push(
@@ -135,6 +135,11 @@ fn check(declared: &Capability, name: &CapabilityName, source: &Source) -> Vec<P
         );
     }
     problems
+}
+
+/// The seed's way to say "no gate" or "no check": the key is there, and empty.
+fn says_none(module: &Spanned<String>) -> bool {
+    module.get_ref().is_empty() && !module.span().is_empty()
 }
 
 fn check_header(declared: &Capability, name: &CapabilityName, source: &Source) -> Vec<Problem> {
@@ -208,7 +213,7 @@ fn check_gate(gate: &Gate, source: &Source) -> Vec<Problem> {
             ),
         );
     }
-    if let Some(variable) = &gate.bypass_env {
+    if let Some(variable) = gate.bypass_env.as_ref().filter(|name| !name.get_ref().is_empty()) {
         let name = variable.get_ref();
         let begins = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
         if !begins || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {

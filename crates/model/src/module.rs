@@ -26,6 +26,7 @@ macro_rules! modules {
 
             /// Finds the module of this path.
             pub fn parse(path: &str) -> Result<Self, NoSuchModule> {
+                let path = current(path);
                 Self::ALL.iter().copied().find(|module| module.path() == path).ok_or_else(|| {
                     let near = nearest(path, Self::ALL.iter().map(|module| module.path()));
                     NoSuchModule { path: path.to_owned(), near }
@@ -70,6 +71,15 @@ modules!(
         OutputLedgerRowRequired => "output_ledger_row_required",
     }
 );
+
+/// Modules of an earlier version are called otherwise now, as their capabilities are.
+fn current(path: &str) -> &str {
+    match path {
+        "gates::tools_read_only" => "gates::tools_deny_tools",
+        "gates::tools_cargo_only_bash" => "gates::tools_bash_allowlist",
+        other => other,
+    }
+}
 
 /// A `rust-module` that is not compiled in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -116,6 +116,12 @@ impl Problem {
         self
     }
 
+    /// The same problem at the same place of `source`, whose lines and columns are the same.
+    pub(crate) fn shown_in(mut self, source: &Source) -> Self {
+        self.place.source = source.clone();
+        self
+    }
+
     /// Whether it stops the work.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error

@@ -44,6 +44,8 @@ pub struct Run {
     pub model: String,
     /// Whether it was made by `spawn` and that was cut short.
     pub half_spawned: bool,
+    /// The commit that it started from, whose kit binds it; not known of runs made by other means.
+    pub base: Option<String>,
 }
 
 /// How a run stands.

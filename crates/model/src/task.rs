@@ -316,8 +316,7 @@ impl Task {
     pub fn parse(source: &Source) -> Result<Self, Problem> {
         match toml_file::parse(source) {
             Err(problem) => match null_parent_as_empty(source, &problem) {
-                Some(mended) => toml_file::parse(&mended)
-                    .map_err(|later| Problem { place: later.place.clone(), ..later }),
+                Some(mended) => toml_file::parse(&mended).map_err(|later| later.shown_in(source)),
                 None => Err(problem),
             },
             read => read,
@@ -416,6 +415,7 @@ mod tests {
             (problem.code, problem.place.to_string().as_str()),
             ("unknown-key", "task.toml:4:1")
         );
+        assert!(problem.place.source.text.contains("parent-agent = null"), "as it is written");
         assert!(Task::normalised_text(&Source::new("t", text)).contains("parent-agent = \"\""));
     }
 

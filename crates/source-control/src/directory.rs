@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use bailiwick_kit::{Tree, TreeError};
 
+/// No file of a kit comes near it; a device has no end.
+const LARGEST: u64 = 1 << 20;
+
 /// The files below a directory, as they are now.
 pub struct DirectoryTree {
     root: PathBuf,
@@ -19,21 +22,26 @@ impl DirectoryTree {
 
 impl Tree for DirectoryTree {
     fn read(&self, path: &str) -> Result<Option<String>, TreeError> {
-        match std::fs::read(self.root.join(path)) {
-            Ok(bytes) => match String::from_utf8(bytes) {
-                Ok(text) => Ok(Some(text)),
-                Err(_) => Err(unreadable(path, "it is not UTF-8")),
-            },
-            Err(error) if is_absent(error.kind()) => Ok(None),
-            Err(error) => Err(unreadable(path, &error.to_string())),
+        let place = self.root.join(path);
+        match std::fs::metadata(&place) {
+            Ok(found) if !found.is_file() => {
+                return Err(unreadable(path, "it is not a plain file"));
+            }
+            Ok(found) if found.len() > LARGEST => {
+                return Err(unreadable(path, "it is larger than a file of a kit can be"));
+            }
+            Ok(_) => {}
+            Err(error) => return self.absent(path, &error).map(|()| None),
         }
+        let bytes = std::fs::read(&place).map_err(|error| unreadable(path, &error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| unreadable(path, "it is not UTF-8"))?;
+        Ok(Some(text))
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, TreeError> {
         let entries = match std::fs::read_dir(self.root.join(path)) {
             Ok(entries) => entries,
-            Err(error) if is_absent(error.kind()) => return Ok(Vec::new()),
-            Err(error) => return Err(unreadable(path, &error.to_string())),
+            Err(error) => return self.absent(path, &error).map(|()| Vec::new()),
         };
         let mut names = Vec::new();
         for entry in entries {
@@ -51,9 +59,23 @@ impl Tree for DirectoryTree {
     }
 }
 
-/// A parent that is a file means, like a missing one, that there is nothing of this name.
-fn is_absent(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
+impl DirectoryTree {
+    /// Nothing there is fine. A file where a directory belongs, or a link that leads nowhere, is
+    /// not: it would uncover what lies below.
+    fn absent(&self, path: &str, error: &std::io::Error) -> Result<(), TreeError> {
+        if error.kind() != ErrorKind::NotFound {
+            return Err(unreadable(path, &error.to_string()));
+        }
+        let place = self.root.join(path);
+        let mut ways = place.ancestors().take_while(|way| way.starts_with(&self.root));
+        let there = ways.find_map(|way| Some((way, std::fs::symlink_metadata(way).ok()?)));
+        match there {
+            Some((way, found)) if found.is_symlink() && !way.exists() => {
+                Err(unreadable(path, "a link leads nowhere"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
 }
 
 fn unreadable(path: &str, why: &str) -> TreeError {

@@ -15,7 +15,8 @@ CREATE TABLE runs (
     cost_micro_cents BIGINT NOT NULL DEFAULT 0,
     provider TEXT NOT NULL DEFAULT '',
     model TEXT NOT NULL DEFAULT '',
-    half_spawned BIGINT NOT NULL DEFAULT 0
+    half_spawned BIGINT NOT NULL DEFAULT 0,
+    base TEXT
 );
 CREATE INDEX runs_status ON runs (status);
 CREATE INDEX runs_parent ON runs (parent);

@@ -13,7 +13,7 @@ macro_rules! select_run {
         concat!(
             "SELECT id, branch, parent, spec_sha, status, started_at / 1000, finished_at / 1000, ",
             "summary, worktree, dna, creator, fork_parent, ",
-            "(cost_micro_cents + 500000) / 1000000, provider, model, half_spawned FROM runs ",
+            "(cost_micro_cents + 500000) / 1000000, provider, model, half_spawned, base FROM runs ",
             $rest
         )
     };
@@ -41,6 +41,7 @@ impl Store {
                 provider: row.try_get(13)?,
                 model: row.try_get(14)?,
                 half_spawned: half_spawned != 0,
+                base: row.try_get(16)?,
             })
         };
         read().map_err(|error| StoreError::Database {
@@ -100,8 +101,8 @@ impl Store {
     ) -> Result<(), StoreError> {
         sqlx::query(
             "INSERT INTO runs (id, branch, parent, spec_sha, status, started_at, worktree, dna, \
-             creator, fork_parent, half_spawned) \
-             VALUES ($1, $2, $3, $4, 'running', $5, $6, $7, $8, $9, $10)",
+             creator, fork_parent, half_spawned, base) \
+             VALUES ($1, $2, $3, $4, 'running', $5, $6, $7, $8, $9, $10, $11)",
         )
         .bind(run.id.as_str())
         .bind(&run.branch)
@@ -113,6 +114,7 @@ impl Store {
         .bind(run.creator.as_deref())
         .bind(run.fork_parent.as_deref())
         .bind(i64::from(run.half_spawned))
+        .bind(run.base.as_deref())
         .execute(&mut **transaction)
         .await
         .map_err(|error| match error.as_database_error() {

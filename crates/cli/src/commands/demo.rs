@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use bailiwick_source_control::git::forget_repository;
 use bailiwick_store::Location;
 use clap::Args;
 
@@ -129,7 +130,9 @@ fn scene(place: &Path) -> Result<Context, Failure> {
 
 /// Git as the person of the demo would call it.
 fn git(directory: &Path, arguments: &[&str]) -> Result<(), Failure> {
-    let said = Command::new("git")
+    let mut command = Command::new("git");
+    forget_repository(&mut command);
+    let said = command
         .args(arguments)
         .current_dir(directory)
         .envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")])

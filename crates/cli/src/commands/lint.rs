@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, YELLOW, styled};
+use crate::watch::Kept;
 use crate::wire::{self, REPOSITORY_KIT};
 
 /// Say everything that is wrong with capabilities, roles and tasks
@@ -83,7 +84,10 @@ impl Lint {
             }))?,
             Format::Human => show(&report, errors, warnings),
         }
-        wire::note(watch)?;
+        // A file that is gone here was not read, so the watch knows nothing of it.
+        if wire::note(watch)? == Kept::Committed {
+            wire::note_differences(context)?;
+        }
         if failed {
             return Err(Failure::Said(1));
         }

@@ -109,6 +109,19 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
+fn a_reader_that_goes_away_hides_no_failure() {
+    let scratch = Scratch::repository();
+    for number in 0..300 {
+        let role = format!("[role]\nname = \"r{number}\"\nbogus = 1\n");
+        scratch.write(&format!(".bailiwick/roles/r{number}.toml"), &role);
+    }
+    let pipe = "set -o pipefail; \"$0\" lint | head -1";
+    scratch.run("bash", &["-c", pipe, BAILIWICK]).expect_code(1);
+    let full = scratch.run("bash", &["-c", "\"$0\" roles show developer > /dev/full", BAILIWICK]);
+    assert!(full.expect_code(1).err.contains("could not be printed"));
+}
+
+#[test]
 fn doctor_tells_what_is_here() {
     let scratch = Scratch::repository();
     scratch.commit("start");

@@ -121,3 +121,16 @@ fn the_demo_runs_on_embedded_defaults_and_leaves_nothing() {
     assert_eq!(std::fs::read_dir(scratch.state()).unwrap().count(), 0, "no state is touched");
     assert_eq!(std::fs::read_dir(scratch.place().join("home")).unwrap().count(), 0);
 }
+
+/// In a hook or `git rebase --exec`, git's variables name the person's own repository.
+#[test]
+fn the_demo_keeps_its_hands_off_the_repository_it_is_called_from() {
+    let scratch = Scratch::repository();
+    scratch.commit("mine");
+    let before = scratch.git(&["rev-parse", "HEAD"]);
+    let mut command = scratch.command(BAILIWICK);
+    let output = command.arg("demo").env("GIT_DIR", scratch.root().join(".git")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(scratch.git(&["rev-parse", "HEAD"]), before);
+    assert_eq!(scratch.git(&["status", "--porcelain=v1"]), "");
+}

@@ -224,3 +224,22 @@ fn a_killed_spawn_is_taken_up_by_the_next() {
     assert!(!listed.contains("\"half_spawned\": true"));
     figure(&format!("spawn: {rounds} agents spawned through {killed} kills (SIGKILL), all whole"));
 }
+
+/// What binds an agent comes from its base commit, also when its spawn was cut off in between.
+#[test]
+fn a_cut_off_spawn_goes_on_only_on_its_own_base() {
+    let scratch = Scratch::repository();
+    let task = "[task]\nrole = \"developer\"\nagent-id = \"one\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
+                [workspace]\nsetup = [\"test -e ../go\"]\n";
+    scratch.write("task.toml", task);
+    scratch.commit("start");
+    let base = scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
+    scratch.run(BAILIWICK, &["spawn", "task.toml"]).expect_code(1);
+    std::fs::write(scratch.state().join("worktrees/go"), "").unwrap();
+    let strict = "[role]\nname = \"developer\"\n[capabilities]\nrequired = [\"scope::files-whitelist\"]\n[tools]\nallowed = [\"Read\"]\n";
+    scratch.write(".bailiwick/roles/developer.toml", strict);
+    scratch.commit("stricter");
+    let ran = scratch.run(BAILIWICK, &["spawn", "task.toml"]).expect_code(2);
+    assert!(ran.err.contains(&format!("--base {base}")), "{}", ran.err);
+    scratch.run(BAILIWICK, &["spawn", "task.toml", "--base", &base]).expect_code(0);
+}

@@ -124,6 +124,7 @@ pub(crate) fn recorded(run: &NewRun) -> Run {
         provider: String::new(),
         model: String::new(),
         half_spawned: run.half_spawned,
+        base: run.base.clone(),
     }
 }
 
@@ -221,6 +222,7 @@ pub(crate) fn request(name: &str) -> Request {
             creator: None,
             fork_parent: None,
             half_spawned: true,
+            base: Some("base commit".to_owned()),
         },
         files: TaskDirectory { task: format!("task of {name}"), prompt: "prompt".to_owned() },
         base: "base commit".to_owned(),

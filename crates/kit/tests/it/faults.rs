@@ -252,3 +252,16 @@ fn an_unknown_key_stops_every_table_of_every_file() {
     }
     assert_eq!(tables, 7 + 4 + 8, "a table was not tried");
 }
+
+/// The seed writes both tables always and leaves `rust-module` empty for the half there is not.
+#[test]
+fn a_half_that_is_said_to_be_none_is_none() {
+    let gate = "[gate]\nrust-module = \"gates::tools_read_only\"\nevent = \"PreToolUse:Edit\"\nbypass-env = \"\"\n";
+    let no_check = "[verify]\nrust-module = \"\"\nrun-mode = \"worktree\"\nwhen = \"on-return\"\n";
+    let no_gate =
+        "[gate]\nrust-module = \"\"\nevent = \"PreToolUse:Bash\"\n[verify]\ncommand = \"true\"\n";
+    for tables in [format!("{gate}{no_check}"), no_gate.to_owned()] {
+        let bound = bind(&kit_with(&tables), &task("mine"));
+        assert!(bound.is_ok(), "{tables:?}: {:?}", bound.err());
+    }
+}

@@ -1,9 +1,11 @@
 //! The shell reader against real bash.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
+    clippy::panic,
     clippy::indexing_slicing,
-    reason = "a helper of a test fails the test"
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a helper of a test fails the test, and starts real programs"
 )]
 
 mod bash;

@@ -142,11 +142,7 @@ impl Git {
         for setting in NO_PROGRAMS.iter().copied().chain(settings.iter().map(String::as_str)) {
             command.arg("-c").arg(setting);
         }
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("GIT_") {
-                command.env_remove(name);
-            }
-        }
+        forget_repository(&mut command);
         command
             .args(arguments)
             .env("LC_ALL", "C")
@@ -191,6 +187,16 @@ impl Git {
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
         let text = text.unwrap_or_default();
         text.split_terminator('\0').map(|path| format!("safe.directory={path}")).collect()
+    }
+}
+
+/// Takes every `GIT_*` variable away: in a hook, an alias or `git rebase --exec` they name the
+/// caller's repository, and git would work on that one wherever it is called.
+pub fn forget_repository(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("GIT_") {
+            command.env_remove(name);
+        }
     }
 }
 

@@ -63,10 +63,16 @@ impl CommitTree {
     /// An error if a link or a submodule is on the way to `path`, or is it.
     fn passable(&self, path: &str) -> Result<(), TreeError> {
         for place in ways(path) {
-            if let Some(Content::Closed(mode)) = self.files.get(place) {
-                let why = format!("{place} is not a plain file or directory (mode {mode})");
-                return Err(TreeError { path: path.to_owned(), why });
-            }
+            let why = match self.files.get(place) {
+                Some(Content::Closed(mode)) => {
+                    format!("{place} is not a plain file or directory (mode {mode})")
+                }
+                Some(Content::Text(_) | Content::Bytes) if place != path => {
+                    format!("{place} is a file where a directory belongs")
+                }
+                Some(Content::Text(_) | Content::Bytes) | None => continue,
+            };
+            return Err(TreeError { path: path.to_owned(), why });
         }
         Ok(())
     }
@@ -82,7 +88,7 @@ fn require_passable(git: &Git, commit: &str, prefix: &str) -> Result<(), GitErro
     let Some(prefix) = prefix.strip_suffix('/') else { return Ok(()) };
     let options = ["ls-tree", "-z", "--full-tree", commit, "--"];
     let listing = git.run(options.into_iter().chain(ways(prefix)))?;
-    let closed = entries(&listing)?.into_iter().find(|entry| entry.is_closed());
+    let closed = entries(&listing)?.into_iter().find(|entry| !entry.is_directory());
     closed.map_or(Ok(()), |entry| {
         let what = format!("{} is no directory (mode {})", entry.path, entry.mode);
         Err(unexpected("ls-tree", &what))
@@ -103,7 +109,7 @@ impl Tree for CommitTree {
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, TreeError> {
-        self.passable(path)?;
+        self.passable(&format!("{path}/"))?;
         let inside = if path.is_empty() { String::new() } else { format!("{path}/") };
         let below = self.files.keys().filter_map(|file| file.strip_prefix(&inside));
         let names: BTreeSet<&str> = below.filter_map(|rest| rest.split('/').next()).collect();
@@ -122,8 +128,8 @@ impl Entry {
         self.mode.starts_with("100")
     }
 
-    fn is_closed(&self) -> bool {
-        !self.is_file() && self.mode != "040000"
+    fn is_directory(&self) -> bool {
+        self.mode == "040000"
     }
 }
 

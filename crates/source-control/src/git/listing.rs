@@ -51,6 +51,11 @@ impl Listing {
 }
 
 impl Committed {
+    /// Whether the commit has something of this path.
+    pub fn knows(&self, path: &str) -> bool {
+        self.files.contains_key(path)
+    }
+
     /// Whether the commit has exactly this text at `path`, or nothing there as well.
     pub fn has(&self, path: &str, text: Option<&str>) -> bool {
         match (self.files.get(path), text) {

@@ -6,7 +6,7 @@ mod listing;
 mod repository;
 mod workspaces;
 
-pub use command::{Git, GitError, Input};
+pub use command::{Git, GitError, Input, forget_repository};
 pub use commit_tree::CommitTree;
 pub use listing::{Committed, Listing};
 pub use repository::{Difference, Repository};

@@ -18,7 +18,7 @@ use bailiwick_control::ports::{
 };
 use bailiwick_model::AgentId;
 
-use super::command::Input;
+use super::command::{Input, forget_repository};
 use super::repository::Repository;
 
 /// Workspaces of one repository.
@@ -152,7 +152,7 @@ impl Workspaces for WorktreeWorkspaces {
         let target = self.task_directory(id);
         let write = || -> io::Result<()> {
             let tasks = self.repository.root().join("tasks");
-            fs::create_dir_all(&tasks)?;
+            make_directory(&tasks)?;
             let fresh = tempfile::Builder::new().prefix(".spawn-").tempdir_in(&tasks)?;
             // First of all the directory hides itself from git, so that nothing of it is committed.
             for (name, text) in
@@ -223,7 +223,9 @@ fn run_setup(worktree: &Path, command: &str, held: Option<&File>) -> Result<(), 
         Some(lock) => lock.try_clone().map(Stdio::from),
         None => Ok(Stdio::null()),
     };
-    let status = Command::new("/bin/sh")
+    let mut shell = Command::new("/bin/sh");
+    forget_repository(&mut shell);
+    let status = shell
         .args(["-c", command])
         .current_dir(worktree)
         .stdin(empty.map_err(|error| failed(what.clone(), &error))?)
@@ -276,12 +278,14 @@ fn make_way(root: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A link to a directory is none: it could lead out of the worktree.
+/// A link to a directory is none: it could lead out of the repository.
 fn make_directory(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => Ok(()),
-        Ok(_) => Err(io::Error::other("the worktree has something else of that name")),
-        Err(_) => fs::create_dir(path),
+    let other = || io::Error::other(format!("{} is no directory", path.display()));
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::symlink_metadata(path)?.is_dir().then_some(()).ok_or_else(other)
+        }
+        made => made,
     }
 }
 

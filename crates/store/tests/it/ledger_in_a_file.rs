@@ -55,6 +55,7 @@ pub(crate) fn run(name: &str) -> NewRun {
         creator: None,
         fork_parent: None,
         half_spawned: false,
+        base: None,
     }
 }
 

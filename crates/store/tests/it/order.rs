@@ -87,13 +87,20 @@ async fn what_was_recorded_comes_back_word_for_word() {
         creator: Some(odd.to_owned()),
         fork_parent: Some(odd.to_owned()),
         half_spawned: true,
+        base: Some(odd.to_owned()),
     };
     store.record(&full, None).await.unwrap();
     let row = store.get(&full.id).await.unwrap();
     assert_eq!(row.branch, odd);
     assert_eq!(row.spec_sha, full.spec_sha);
-    for text in [row.parent_branch, row.worktree_path, row.dna, row.creator_id, row.fork_parent_id]
-    {
+    for text in [
+        row.parent_branch,
+        row.worktree_path,
+        row.dna,
+        row.creator_id,
+        row.fork_parent_id,
+        row.base,
+    ] {
         assert_eq!(text.as_deref(), Some(odd));
     }
     assert_eq!((row.status, row.finished_ts, row.summary), (RunStatus::Running, None, None));

@@ -66,6 +66,7 @@ impl Fork {
             creator,
             fork_parent,
             half_spawned: false,
+            base: None,
         };
         store.record(&run, None).await?;
         output::line(format_args!("forked {} -> {}", run.id, run.branch));

@@ -90,6 +90,7 @@ pub async fn show(store: &Store, id: &AgentId, format: Format) -> Result<(), Fai
     field("parent", run.parent_branch.as_deref());
     field("dna", run.dna.as_deref());
     field("spec", Some(&run.spec_sha));
+    field("base", run.base.as_deref());
     field("worktree", run.worktree_path.as_deref());
     field("creator", run.creator_id.as_deref());
     field("forked of", run.fork_parent_id.as_deref());
