@@ -21,6 +21,8 @@ pub struct Context {
     pub kit_root: Option<PathBuf>,
     /// The database.
     pub database: Location,
+    /// The options that a next command must be given again.
+    pub repeated: String,
 }
 
 impl Context {
@@ -33,6 +35,13 @@ impl Context {
             None => Err(Failure::general("HOME is not set, so there is no place for state")
                 .help("set HOME, or BAILIWICK_STATE and XDG_CONFIG_HOME")),
         };
+        let mut repeated = String::new();
+        if let Some(root) = &kit_root {
+            repeated += &format!(" --kit-root {}", root.display());
+        }
+        if let Some(database) = database {
+            repeated += &format!(" --db {database}");
+        }
         let state = match (variable("BAILIWICK_STATE"), variable("XDG_STATE_HOME")) {
             (Some(state), _) => directory.join(state),
             (None, Some(base)) => directory.join(base).join("bailiwick"),
@@ -46,7 +55,7 @@ impl Context {
             Some(text) => text.parse().map_err(|error| Failure::usage(format!("{error}")))?,
             None => Location::file(state.join("bailiwick.db")),
         };
-        Ok(Self { directory, state, user_kit, kit_root, database })
+        Ok(Self { directory, state, user_kit, kit_root, database, repeated })
     }
 
     /// The repository that holds this directory.

@@ -212,6 +212,25 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) {
     }
 }
 
+/// Prints a text in as many lines as it needs, behind a title.
+pub fn wrapped(title: &str, text: &str) {
+    let indent = " ".repeat(title.chars().count());
+    let room = width().saturating_sub(indent.len()).max(20);
+    let (mut current, mut before) = (String::new(), title);
+    for word in text.split_whitespace() {
+        if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > room {
+            line(format_args!("{before}{current}"));
+            before = &indent;
+            current.clear();
+        }
+        if !current.is_empty() {
+            current.push(' ');
+        }
+        current.push_str(word);
+    }
+    line(format_args!("{before}{current}"));
+}
+
 /// A text cut to `room` characters, with a sign that it was cut.
 pub fn shortened(text: &str, room: usize) -> String {
     if text.chars().count() <= room {

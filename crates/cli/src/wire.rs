@@ -147,6 +147,14 @@ fn kit_inside(context: &Context) -> Result<Option<(Repository, String)>, Failure
     }
 }
 
+/// The kit's directories, as the person would write them.
+pub fn kit_shown(context: &Context) -> String {
+    let Some(root) = &context.kit_root else { return REPOSITORY_KIT.to_owned() };
+    let there = KIT_DIRECTORIES.iter().flat_map(|(_, names)| *names).map(|name| root.join(name));
+    let there = there.filter(|path| context.directory.join(path).is_dir());
+    there.map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
+}
+
 fn absolute(context: &Context, path: &Path) -> PathBuf {
     let path = context.directory.join(path);
     std::fs::canonicalize(&path).unwrap_or(path)

@@ -5,6 +5,7 @@
 use std::fmt::Display;
 
 use bailiwick_kit::Bound;
+use bailiwick_model::task::CrateName;
 use bailiwick_model::{Problem, Task};
 
 const SEPARATOR: &str = "\n\n---\n\n";
@@ -52,7 +53,7 @@ fn line(title: &str, value: Option<impl Display>) -> Option<String> {
 /// The parameters of the task, with a heading; nothing if it sets none.
 fn scope(task: &Task) -> Option<String> {
     let verification = &task.verification;
-    let crates = |list: &[String]| (!list.is_empty()).then(|| code(list));
+    let crates = |list: &[CrateName]| (!list.is_empty()).then(|| code(list));
     let number = |value: &Option<serde_spanned::Spanned<u32>>| value.as_ref().map(|n| *n.get_ref());
     let fields = task.output.report_fields_required.get();
     let paths = task.scope.files_whitelist.get().iter().map(|pattern| pattern.as_str());
@@ -73,7 +74,7 @@ fn scope(task: &Task) -> Option<String> {
         line("**most lines in a file**", number(&verification.max_file_lines)),
         line("**most lines in a function**", number(&verification.max_function_lines)),
         line("**most parameters of a function**", number(&verification.max_parameters)),
-        line("**report MUST include fields**", crates(fields)),
+        line("**report MUST include fields**", (!fields.is_empty()).then(|| code(fields))),
         bullets(
             "**parameters**",
             task.parameters.iter().map(|(name, value)| format!("{} = {value}", name.get_ref())),

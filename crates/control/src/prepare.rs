@@ -46,6 +46,7 @@ pub fn prepare(bound: &Bound, id: &AgentId, nonce: u16) -> Result<AgentInvocatio
             .task
             .claude_subagent_type
             .clone()
+            .map(String::from)
             .unwrap_or_else(|| role.claude_subagent_type.clone()),
         isolation: match role.isolation {
             Isolation::Worktree => Some("worktree".to_owned()),

@@ -88,7 +88,8 @@ pub enum Refusal {
     },
     /// The id was half spawned with another task.
     #[error(
-        "`{id}` was half spawned with another task; spawn that one again, or choose another agent-id"
+        "`{id}` was half spawned with another task; `bailiwick ledger spec {id}` shows it: spawn that one \
+         again, or choose another agent-id"
     )]
     OtherTask {
         /// The id.

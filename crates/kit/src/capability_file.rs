@@ -119,6 +119,7 @@ fn check(declared: &Capability, name: &CapabilityName, source: &Source) -> Vec<P
             problems.push(Problem::error("nothing-enforced", source.at(gate.span()), message));
         }
     }
+    problems.extend(never_fires(declared, source));
     if let Some(verify) = &declared.verify {
         problems.extend(check_verify(verify.get_ref(), source));
         if !declared.has_check() && !says_none(&verify.get_ref().rust_module) {
@@ -222,6 +223,41 @@ fn check_gate(gate: &Gate, source: &Source) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// What is forbidden to a tool that the gate does not look at is not forbidden at all.
+fn never_fires(declared: &Capability, source: &Source) -> Vec<Problem> {
+    let Some(gate) = declared.gate.as_ref().map(Spanned::get_ref) else { return Vec::new() };
+    let Some(tools) = gate.tools() else { return Vec::new() };
+    let looked_at = |tool: &str| tools.iter().any(|pattern| matches(pattern, tool));
+    let restricts = &declared.restricts;
+    let patterns = restricts.tool_patterns.first().filter(|_| !looked_at("Bash"));
+    let denied = restricts.tools_denied.iter().filter(|tool| !looked_at(tool.get_ref()));
+    let problem = |place: &Spanned<String>, tool: &str| {
+        let message = format!("the gate's event does not look at {tool}, so this forbids nothing");
+        Problem::error("never-fires", source.at(place.span()), message)
+            .help(format!("write event = \"{}|{tool}\"", gate.event.get_ref()))
+    };
+    let patterns = patterns.map(|pattern| problem(pattern, "Bash"));
+    patterns.into_iter().chain(denied.map(|tool| problem(tool, tool.get_ref()))).collect()
+}
+
+/// Whether a name matches a pattern of `*` and `?`.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut rest = name.chars();
+    let Some(first) = pattern.chars().next() else { return name.is_empty() };
+    let after = pattern.get(first.len_utf8()..).unwrap_or_default();
+    match first {
+        '*' => {
+            matches(after, name)
+                || rest
+                    .next()
+                    .is_some_and(|c| matches(pattern, name.get(c.len_utf8()..).unwrap_or_default()))
+        }
+        _ => rest
+            .next()
+            .is_some_and(|c| (first == '?' || first == c) && matches(after, rest.as_str())),
+    }
 }
 
 fn check_verify(verify: &Verify, source: &Source) -> Vec<Problem> {

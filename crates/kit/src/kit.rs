@@ -121,8 +121,6 @@ pub struct FoundCapability {
     pub text: Source,
     /// Where it comes from.
     pub origin: Origin,
-    /// Lower layers that have one of the same name.
-    pub overrides: Vec<Origin>,
 }
 
 /// A role with its file.
@@ -134,8 +132,6 @@ pub struct FoundRole {
     pub source: Source,
     /// Where it comes from.
     pub origin: Origin,
-    /// Lower layers that have one of the same name.
-    pub overrides: Vec<Origin>,
 }
 
 /// Layers of capabilities and roles; the embedded ones are always the lowest.
@@ -162,45 +158,44 @@ impl Kit {
         &self,
         name: &CapabilityName,
     ) -> Result<Option<FoundCapability>, Vec<Problem>> {
-        for (index, layer) in self.layers.iter().enumerate() {
-            let Some((declared, source, text)) = capability_file::find(layer, name)? else {
-                continue;
-            };
-            let below = self.layers.iter().skip(index + 1);
-            let overrides = below
-                .filter(|layer| {
-                    let names = [name.clone()].into_iter().chain(name.old_names());
-                    let mut directories = names.map(|name| layer.layout.capability(&name));
-                    directories.any(|path| layer.list(&path).is_ok_and(|files| !files.is_empty()))
-                })
-                .map(|layer| layer.origin)
-                .collect();
-            return Ok(Some(FoundCapability {
-                declared,
-                source,
-                text,
-                origin: layer.origin,
-                overrides,
-            }));
+        for layer in &self.layers {
+            if let Some((declared, source, text)) = capability_file::find(layer, name)? {
+                let origin = layer.origin;
+                return Ok(Some(FoundCapability { declared, source, text, origin }));
+            }
         }
         Ok(None)
     }
 
     /// Finds a role; a broken one is an error, not a reason to look further down.
     pub fn role(&self, name: &RoleName) -> Result<Option<FoundRole>, Vec<Problem>> {
-        for (index, layer) in self.layers.iter().enumerate() {
-            let Some(source) = layer.source(&layer.layout.role(name))? else {
-                continue;
-            };
+        for layer in &self.layers {
+            let Some(source) = layer.source(&layer.layout.role(name))? else { continue };
             let declared = role_file::read(name, &source)?;
-            let below = self.layers.iter().skip(index + 1);
-            let overrides = below
-                .filter(|layer| layer.source(&layer.layout.role(name)).is_ok_and(|f| f.is_some()))
-                .map(|layer| layer.origin)
-                .collect();
-            return Ok(Some(FoundRole { declared, source, origin: layer.origin, overrides }));
+            return Ok(Some(FoundRole { declared, source, origin: layer.origin }));
         }
         Ok(None)
+    }
+
+    /// The layers below the highest that have a capability of this name as well.
+    pub fn overridden_capabilities(&self, name: &CapabilityName) -> Vec<Origin> {
+        let names: Vec<CapabilityName> =
+            [name.clone()].into_iter().chain(name.old_names()).collect();
+        self.below_the_highest(|layer| {
+            let mut directories = names.iter().map(|name| layer.layout.capability(name));
+            directories.any(|path| layer.list(&path).is_ok_and(|files| !files.is_empty()))
+        })
+    }
+
+    /// The layers below the highest that have a role of this name as well.
+    pub fn overridden_roles(&self, name: &RoleName) -> Vec<Origin> {
+        self.below_the_highest(|layer| {
+            layer.source(&layer.layout.role(name)).is_ok_and(|file| file.is_some())
+        })
+    }
+
+    fn below_the_highest(&self, has: impl Fn(&&Layer) -> bool) -> Vec<Origin> {
+        self.layers.iter().filter(has).map(|layer| layer.origin).skip(1).collect()
     }
 
     /// The names of all capabilities, and of directories that should have been one.

@@ -1,6 +1,6 @@
 //! Following `extends`, `required` and `relaxes` to one flat role.
 
-use bailiwick_model::role::{Capabilities, EscalationPolicy, Isolation};
+use bailiwick_model::role::{Capabilities, EscalationPolicy, Header, Isolation};
 use bailiwick_model::{CapabilityName, Problem, RoleName, Source};
 
 use crate::kit::{FoundRole, Kit};
@@ -180,12 +180,16 @@ pub fn resolve(
         name: name.clone(),
         display_name: header.display_name.clone().unwrap_or_else(|| name.to_string()),
         description: header.description.clone(),
-        spawnable: header.spawnable,
-        claude_subagent_type: header
-            .claude_subagent_type
-            .clone()
-            .unwrap_or_else(|| default_subagent_type(name).to_owned()),
-        isolation: header.isolation.unwrap_or_else(|| default_isolation(name)),
+        spawnable: found.iter().find_map(|role| role.declared.role.spawnable).unwrap_or(true),
+        claude_subagent_type: inherited(&found, |role| {
+            role.claude_subagent_type
+                .clone()
+                .map(String::from)
+                .or_else(|| default_subagent_type(role))
+        })
+        .unwrap_or_else(|| "critic".to_owned()),
+        isolation: inherited(&found, |role| role.isolation.or_else(|| default_isolation(role)))
+            .unwrap_or(Isolation::None),
         capabilities,
         tools: tools.map(|tools| texts(&tools.allowed)).unwrap_or_default(),
         bash_patterns: tools.map(|tools| texts(&tools.bash_patterns_allowed)).unwrap_or_default(),
@@ -258,18 +262,25 @@ fn warn(oddity: &Oddity, found: &[FoundRole]) -> Problem {
     }
 }
 
-fn default_subagent_type(role: &RoleName) -> &'static str {
-    match role.as_str() {
-        "edit-local" | "edit-shared" => "code-implementer",
-        "explorer" => "Explore",
-        "git-ops" => "NOT-SPAWNABLE",
-        _ => "critic",
-    }
+/// What the role says, or else the nearest that it extends.
+fn inherited<T>(found: &[FoundRole], says: impl Fn(&Header) -> Option<T>) -> Option<T> {
+    found.iter().find_map(|role| says(&role.declared.role))
 }
 
-fn default_isolation(role: &RoleName) -> Isolation {
-    match role.as_str() {
-        "edit-local" | "edit-shared" => Isolation::Worktree,
-        _ => Isolation::None,
+fn default_subagent_type(role: &Header) -> Option<String> {
+    let default = match role.name.get_ref().as_str() {
+        "edit-local" | "edit-shared" => "code-implementer",
+        "explorer" => "Explore",
+        "read-only" => "critic",
+        "git-ops" => "NOT-SPAWNABLE",
+        _ => return None,
+    };
+    Some(default.to_owned())
+}
+
+fn default_isolation(role: &Header) -> Option<Isolation> {
+    match role.name.get_ref().as_str() {
+        "edit-local" | "edit-shared" => Some(Isolation::Worktree),
+        _ => None,
     }
 }

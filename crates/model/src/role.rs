@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_spanned::Spanned;
 
 use crate::name::{CapabilityName, RoleName};
+use crate::task::Line;
 
 /// A role as its file declares it, before `extends` is followed.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -37,19 +38,16 @@ pub struct Header {
     /// One sentence.
     #[serde(default)]
     pub description: String,
-    /// Whether an agent may be started in it.
-    #[serde(default = "yes")]
-    pub spawnable: bool,
+    /// Whether an agent may be started in it; as the parent role says if left out, else yes.
+    #[serde(default)]
+    pub spawnable: Option<bool>,
     /// What Claude Code's Agent tool is given as `subagent_type`.
     #[serde(default)]
-    pub claude_subagent_type: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub claude_subagent_type: Option<Line>,
     /// Whether Claude Code's Agent tool is asked for a worktree.
     #[serde(default)]
     pub isolation: Option<Isolation>,
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// Whether Claude Code's Agent tool is asked for a worktree.

@@ -63,7 +63,8 @@ pub struct Header {
     pub parent_agent: Option<AgentId>,
     /// Another `subagent_type` for Claude Code's Agent tool than the role's.
     #[serde(default)]
-    pub claude_subagent_type: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub claude_subagent_type: Option<Line>,
 }
 
 fn empty_as_none<'de, D: Deserializer<'de>>(input: D) -> Result<Option<AgentId>, D::Error> {
@@ -92,10 +93,10 @@ pub struct Scope {
 pub struct Verification {
     /// The crates that `cargo check` must pass for; the whole workspace when empty.
     #[schemars(with = "Vec<String>")]
-    pub cargo_check_crates: List<String>,
+    pub cargo_check_crates: List<CrateName>,
     /// The crates whose tests must pass.
     #[schemars(with = "Vec<String>")]
-    pub cargo_test_crates: List<String>,
+    pub cargo_test_crates: List<CrateName>,
     /// How many tests must have run and passed, at the least.
     #[schemars(with = "Option<u32>")]
     pub test_count_min: Option<Spanned<u32>>,
@@ -125,7 +126,7 @@ pub struct Verification {
 pub struct Output {
     /// The fields that the agent's report must have.
     #[schemars(with = "Vec<String>")]
-    pub report_fields_required: List<String>,
+    pub report_fields_required: List<Line>,
 }
 
 /// `[agent]`: the agent program.
@@ -133,11 +134,14 @@ pub struct Output {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Agent {
     /// Which one, for example `claude-code`, `codex`, `gemini`, `opencode`.
-    pub cli: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub cli: Option<Line>,
     /// Which model.
-    pub model: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub model: Option<Line>,
     /// How hard it thinks, in the program's own words.
-    pub effort: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub effort: Option<Line>,
 }
 
 /// `[budget]`: what the agent and all that it starts may spend.
@@ -251,6 +255,24 @@ macro_rules! checked_entry {
             }
         }
 
+        impl std::fmt::Display for $name {
+            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                out.write_str(&self.0)
+            }
+        }
+
+        impl PartialEq<&str> for $name {
+            fn eq(&self, other: &&str) -> bool {
+                self.0 == *other
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(checked: $name) -> String {
+                checked.0
+            }
+        }
+
         impl TryFrom<String> for $name {
             type Error = String;
 
@@ -264,6 +286,35 @@ macro_rules! checked_entry {
         }
     };
 }
+
+checked_entry!(
+    /// A short text in one line.
+    Line,
+    |text| {
+        if text.trim().is_empty() {
+            Err("is empty")
+        } else if text.chars().any(char::is_control) {
+            Err("has a line break or another control character in it")
+        } else if text.chars().count() > 128 {
+            Err("is longer than 128 characters")
+        } else {
+            Ok(())
+        }
+    }
+);
+
+checked_entry!(
+    /// The name of a Rust crate.
+    CrateName,
+    |text| {
+        let inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(inside) {
+            Ok(())
+        } else {
+            Err("is not the name of a crate")
+        }
+    }
+);
 
 checked_entry!(
     /// A glob with the meaning it has in .gitignore.

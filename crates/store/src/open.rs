@@ -64,6 +64,16 @@ impl Store {
         if found == SCHEMA {
             return Ok(());
         }
+        let others = "SELECT COUNT(*) FROM sqlite_master WHERE type IN ('table', 'view') \
+                      AND name IN ('agents', 'runs', 'specs', 'events')";
+        if found == 0 && self.number(others).await? > 0 {
+            let why = "it is the ledger of another program; name another file with --db or \
+                       KEI_LEDGER_DB";
+            return Err(StoreError::Database {
+                database: self.location.to_string(),
+                why: why.to_owned(),
+            });
+        }
         sqlx::raw_sql("PRAGMA journal_mode = WAL")
             .execute(&self.pool)
             .await

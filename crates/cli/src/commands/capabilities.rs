@@ -115,7 +115,7 @@ fn list(kit: &Kit, format: Format) -> Result<(), Failure> {
             found.origin.to_string(),
             found.declared.capability.description.clone(),
         ]);
-        objects.push(object(&found));
+        objects.push(object(kit, &found));
     }
     match format {
         Format::Json => output::json(&objects),
@@ -130,7 +130,7 @@ fn list(kit: &Kit, format: Format) -> Result<(), Failure> {
 fn show(kit: &Kit, name: &str, format: Format) -> Result<(), Failure> {
     let found = find(kit, name)?;
     if format == Format::Json {
-        let mut object = object(&found);
+        let mut object = object(kit, &found);
         if let Value::Object(fields) = &mut object {
             fields.insert("text".to_owned(), json!(found.text.text.as_ref()));
         }
@@ -138,7 +138,8 @@ fn show(kit: &Kit, name: &str, format: Format) -> Result<(), Failure> {
     }
     let declared = &found.declared;
     output::line(styled(BOLD, declared.name()));
-    output::line(format_args!("  {}\n", declared.capability.description));
+    output::wrapped("  ", &declared.capability.description);
+    output::line("");
     output::line(format_args!("  from     {} ({})", found.source.file, found.origin));
     output::line(format_args!("  dna      {}", Code::of(declared.name())));
     let gate = match &declared.gate {
@@ -150,14 +151,23 @@ fn show(kit: &Kit, name: &str, format: Format) -> Result<(), Failure> {
         None => "none".to_owned(),
     };
     output::line(format_args!("  gate     {gate}"));
+    let (patterns, tools) = restricts(declared);
+    for (index, entry) in patterns.iter().chain(&tools).enumerate() {
+        let title = if index == 0 { "forbids" } else { "" };
+        output::line(format_args!("  {title:7}  {entry}"));
+    }
+    let bypass = declared.gate.as_ref().and_then(|gate| gate.get_ref().bypass_env.as_ref());
+    if let Some(variable) = bypass {
+        output::line(format_args!("  bypass   {}=1", variable.get_ref()));
+    }
     let check = match (declared.run_mode(), &declared.verify) {
         (Some(mode), Some(verify)) => {
             let verify = verify.get_ref();
-            let how = match &verify.command {
-                Some(command) => format!("`{}`", command.get_ref()),
-                None => verify.rust_module.get_ref().clone(),
-            };
-            format!("{how} on {}", shown(&json!(mode)))
+            let module = Some(verify.rust_module.get_ref().clone()).filter(|name| !name.is_empty());
+            let command = verify.command.as_ref().map(|command| format!("`{}`", command.get_ref()));
+            let how: Vec<String> = module.into_iter().chain(command).collect();
+            let (mode, when) = (shown(&json!(mode)), shown(&json!(verify.when)));
+            format!("{} on {mode}, {when}", how.join(" and "))
         }
         _ => "none".to_owned(),
     };
@@ -167,19 +177,36 @@ fn show(kit: &Kit, name: &str, format: Format) -> Result<(), Failure> {
     if !accepts.is_empty() {
         output::line(format_args!("  accepts  {}", accepts.join(", ")));
     }
+    if let Some(source) = declared.lineage.as_ref().and_then(|lineage| lineage.fork_from.as_ref()) {
+        output::line(format_args!("  fork of  {source}"));
+    }
+    if !declared.capability.rationale.is_empty() {
+        output::wrapped("  why      ", &declared.capability.rationale);
+    }
     output::line(format_args!("\n{}", styled(DIM, "What the agent is told:")));
     output::line(found.text.text.trim_end());
     Ok(())
+}
+
+/// What it forbids: patterns of commands, and tools.
+fn restricts(declared: &bailiwick_model::Capability) -> (Vec<String>, Vec<String>) {
+    let texts = |list: &[serde_spanned::Spanned<String>]| {
+        list.iter().map(|text| text.get_ref().clone()).collect()
+    };
+    (texts(&declared.restricts.tool_patterns), texts(&declared.restricts.tools_denied))
 }
 
 fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn object(found: &FoundCapability) -> Value {
+fn object(kit: &Kit, found: &FoundCapability) -> Value {
     let declared = &found.declared;
     let accepts: Vec<&str> =
         declared.parameterized.accepts.iter().map(|name| name.get_ref().as_str()).collect();
+    let (patterns, tools) = restricts(declared);
+    let gate = declared.gate.as_ref().map(|gate| gate.get_ref());
+    let verify = declared.verify.as_ref().map(|verify| verify.get_ref());
     json!({
         "name": declared.name(),
         "code": Code::of(declared.name()).to_string(),
@@ -191,7 +218,15 @@ fn object(found: &FoundCapability) -> Value {
         "run_mode": declared.run_mode(),
         "accepts": accepts,
         "origin": found.origin,
-        "overrides": found.overrides,
+        "overrides": kit.overridden_capabilities(declared.name()),
+        "restricts": { "tool_patterns": patterns, "tools_denied": tools },
+        "severity": gate.map(|gate| gate.severity),
+        "event": gate.map(|gate| gate.event.get_ref()),
+        "bypass_env": gate.and_then(|gate| gate.bypass_env.as_ref()).map(|name| name.get_ref()),
+        "when": verify.map(|verify| verify.when),
+        "command": verify.and_then(|verify| verify.command.as_ref()).map(|text| text.get_ref()),
+        "rationale": declared.capability.rationale,
+        "forked_from": declared.lineage.as_ref().and_then(|lineage| lineage.fork_from.as_ref()),
         "file": found.source.file.as_ref(),
     })
 }

@@ -41,7 +41,11 @@ impl Compose {
         write_whole(&context.directory.join(&shown), &prompt)?;
         output::line(format_args!("wrote {}", shown.display()));
         wire::note(watch)?;
-        output::next_step(format_args!("bailiwick spawn {}", self.task.display()));
+        output::next_step(format_args!(
+            "bailiwick spawn {}{}",
+            self.task.display(),
+            context.repeated
+        ));
         Ok(())
     }
 }

@@ -124,6 +124,7 @@ fn scene(place: &Path) -> Result<Context, Failure> {
         database: Location::file(state.join("bailiwick.db")),
         user_kit: place.join("config"),
         kit_root: None,
+        repeated: String::new(),
         state,
     })
 }

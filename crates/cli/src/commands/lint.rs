@@ -93,8 +93,9 @@ impl Lint {
         }
         if let (Format::Human, Some(task)) = (self.format.format, tasks.first()) {
             output::next_step(format_args!(
-                "see what the agent would be told: bailiwick prepare {}",
-                example(&tasks).unwrap_or(task).display()
+                "see what the agent would be told: bailiwick prepare {}{}",
+                example(&tasks).unwrap_or(task).display(),
+                context.repeated
             ));
         }
         Ok(())

@@ -78,18 +78,19 @@ impl Bailiwick {
     /// Does what was asked.
     pub fn run(self) -> Result<(), Failure> {
         self.global.colour.choose();
-        let context = Context::observe(self.global.kit_root, self.global.db.as_deref())?;
+        let Global { kit_root, db, .. } = self.global;
+        let context = || Context::observe(kit_root, db.as_deref());
         match self.command {
-            Command::Init(command) => command.run(&context),
+            Command::Init(command) => command.run(&context()?),
             Command::Demo(command) => command.run(),
-            Command::Doctor(command) => command.run(&context),
-            Command::Lint(command) => command.run(&context),
-            Command::Prepare(command) => command.run(&context),
-            Command::Compose(command) => command.run(&context),
-            Command::Spawn(command) => command.run(&context),
-            Command::Roles(command) => command.run(&context),
-            Command::Capabilities(command) => command.run(&context),
-            Command::Ledger(command) => command.run(&context),
+            Command::Doctor(command) => command.run(&context()?),
+            Command::Lint(command) => command.run(&context()?),
+            Command::Prepare(command) => command.run(&context()?),
+            Command::Compose(command) => command.run(&context()?),
+            Command::Spawn(command) => command.run(&context()?),
+            Command::Roles(command) => command.run(&context()?),
+            Command::Capabilities(command) => command.run(&context()?),
+            Command::Ledger(command) => command.run(&context()?),
             Command::Completions(command) => command.run(),
         }
     }

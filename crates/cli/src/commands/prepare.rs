@@ -66,12 +66,14 @@ impl Prepare {
         if self.format == Shape::Human {
             let task = self.task.display();
             if kept == Kept::Differs {
-                output::next_step(
-                    "git add .bailiwick && git commit -m 'Say what agents may do here'",
-                );
+                output::next_step(format_args!(
+                    "git add {} && git commit -m 'Say what agents may do here'",
+                    wire::kit_shown(context)
+                ));
             }
             output::next_step(format_args!(
-                "make its worktree and record it: bailiwick spawn {task}"
+                "make its worktree and record it: bailiwick spawn {task}{}",
+                context.repeated
             ));
         }
         Ok(())

@@ -70,7 +70,7 @@ fn list(kit: &Kit, format: Format) -> Result<(), Failure> {
         let mut object = object(&role);
         if let Value::Object(fields) = &mut object {
             fields.insert("origin".to_owned(), json!(found.origin));
-            fields.insert("overrides".to_owned(), json!(found.overrides));
+            fields.insert("overrides".to_owned(), json!(kit.overridden_roles(&name)));
         }
         objects.push(object);
     }
@@ -102,7 +102,8 @@ fn show(kit: &Kit, name: &str, format: Format) -> Result<(), Failure> {
         texts => texts.join(", "),
     };
     output::line(styled(BOLD, &role.name));
-    output::line(format_args!("  {}\n", role.description));
+    output::wrapped("  ", &role.description);
+    output::line("");
     output::line(format_args!("  from         {} ({})", found.source.file, found.origin));
     if let [_, parents @ ..] = role.chain.as_slice()
         && !parents.is_empty()

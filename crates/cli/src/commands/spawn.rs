@@ -64,7 +64,10 @@ impl Spawn {
         output::line(format_args!("branch    {} on {:.12}", spawned.branch, spawned.base));
         output::line(format_args!("worktree  {}", spawned.worktree.display()));
         output::line(format_args!("prompt    {}", spawned.prompt.display()));
-        output::next_step(format_args!("bailiwick ledger tree {}", spawned.agent_id));
+        output::next_step(format_args!(
+            "bailiwick ledger tree {}{}",
+            spawned.agent_id, context.repeated
+        ));
         Ok(())
     }
 

@@ -113,3 +113,78 @@ fn warnings_are_printed_and_unknown_keys_stop_the_work() {
         );
     }
 }
+
+/// A gate that looks at other tools than those it forbids passed as a gate.
+#[test]
+fn a_gate_that_can_never_fire_is_no_gate() {
+    let scratch = Scratch::repository();
+    let capability = |event: &str| {
+        format!(
+            "[capability]\nname = \"policy::x\"\ncategory = \"policy\"\ndescription = \"d\"\n[restricts]\ntool-patterns = ['^foo']\ntools-denied = [\"Edit\"]\n[gate]\nevent = \"{event}\"\n"
+        )
+    };
+    let path = ".bailiwick/capabilities/policy/x/capability.toml";
+    scratch.write(".bailiwick/capabilities/policy/x/text.md", "You MUST NOT do it.\n");
+    for (event, code, errors) in [
+        ("PreToolUse:Read", 1, 2),
+        ("PreToolUse:Bash", 1, 1),
+        ("PreToolUse:Bash|Edit", 0, 0),
+        ("PreToolUse:*", 0, 0),
+        ("PreToolUse:B?sh|Ed*", 0, 0),
+    ] {
+        scratch.write(path, &capability(event));
+        let ran = scratch.run(BAILIWICK, &["lint"]).expect_code(code);
+        assert_eq!(ran.out.matches("never-fires").count(), errors, "{event}: {}", ran.out);
+    }
+}
+
+/// A role that extends one that is not spawnable was spawnable, with all its tools and no limit.
+#[test]
+fn what_is_not_spawnable_is_not_made_so_by_extending_it() {
+    let scratch = Scratch::repository();
+    let role = |more: &str| {
+        format!(
+            "[role]\nname = \"sneaky\"\ndescription = \"d\"\n{more}[capabilities]\nextends = \"git-ops\"\n"
+        )
+    };
+    scratch.write("task.toml", "[task]\nrole = \"sneaky\"\n[body]\ntext = \"go\"\n");
+    scratch.write(".bailiwick/roles/sneaky.toml", &role(""));
+    let ran = scratch.run(BAILIWICK, &["prepare", "task.toml"]).expect_code(1);
+    assert!(ran.err.contains("RULE 0.13"), "{}", ran.err);
+    scratch.write(".bailiwick/roles/sneaky.toml", &role("spawnable = true\n"));
+    scratch.run(BAILIWICK, &["prepare", "task.toml"]).expect_code(0);
+    let lint = scratch.run(BAILIWICK, &["lint"]).expect_code(0);
+    assert!(lint.out.contains("nothing limits its agent"), "{}", lint.out);
+    let child =
+        "[role]\nname = \"child\"\ndescription = \"d\"\n[capabilities]\nextends = \"edit-local\"\n";
+    scratch.write(".bailiwick/roles/child.toml", child);
+    let shown =
+        scratch.run(BAILIWICK, &["roles", "show", "child", "-o", "json"]).expect_code(0).out;
+    assert!(shown.contains("\"code-implementer\"") && shown.contains("\"worktree\""), "{shown}");
+}
+
+/// Texts that could pass for an option or another line were taken as they came.
+#[test]
+fn texts_that_could_pass_for_something_else_are_refused() {
+    let scratch = Scratch::repository();
+    for (key, bad, good) in [
+        ("[verification]\ncargo-check-crates = [\"@\"]", "--config=x", "parser"),
+        ("[output]\nreport-fields-required = [\"@\"]", "", "files"),
+        ("[agent]\nmodel = \"@\"", " ", "sonnet"),
+    ] {
+        for (text, code) in [(bad, 1), (good, 0)] {
+            let task = format!(
+                "[task]\nrole = \"edit-local\"\n{}\n[body]\ntext = \"go\"\n",
+                key.replace('@', text)
+            );
+            scratch.write("task.toml", &task);
+            scratch.run(BAILIWICK, &["prepare", "task.toml"]).expect_code(code);
+        }
+    }
+    scratch.write(
+        "task.toml",
+        "[task]\nrole = \"read-only\"\nclaude-subagent-type = \"x\\nisolation: none\"\n",
+    );
+    let ran = scratch.run(BAILIWICK, &["prepare", "task.toml"]).expect_code(1);
+    assert!(ran.err.contains("line break"), "{}", ran.err);
+}

@@ -33,3 +33,26 @@ fn the_page_of_roles_is_fresh() {
 fn the_page_of_commands_is_fresh() {
     compare("docs/reference/commands.md", &reference::commands());
 }
+
+/// Every example in the guides is a file that would be read.
+#[test]
+fn the_examples_of_the_guides_parse() {
+    let mut count = 0;
+    for guide in ["kit", "task"] {
+        let file = workspace().join(format!("docs/guides/{guide}.md"));
+        let text = std::fs::read_to_string(file).unwrap();
+        for block in text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            count += 1;
+            let source = bailiwick_model::Source::new(guide, block);
+            let problem = if block.contains("[task]") {
+                bailiwick_model::Task::parse(&source).err()
+            } else if block.contains("[role]") {
+                bailiwick_model::toml_file::parse::<bailiwick_model::Role>(&source).err()
+            } else {
+                bailiwick_model::toml_file::parse::<bailiwick_model::Capability>(&source).err()
+            };
+            assert!(problem.is_none(), "{guide}: {problem:?}");
+        }
+    }
+    assert_eq!(count, 3, "a capability, a role and a task");
+}

@@ -24,7 +24,8 @@ fn prompt(kit: &Kit, task: &str) -> String {
 fn spawnable() -> Vec<RoleName> {
     let kit = embedded();
     let names = kit.role_names().unwrap();
-    let spawnable = |name: &RoleName| kit.role(name).unwrap().unwrap().declared.role.spawnable;
+    let spawnable =
+        |name: &RoleName| kit.role(name).unwrap().unwrap().declared.role.spawnable != Some(false);
     let found: Vec<RoleName> = names.into_iter().filter(spawnable).collect();
     assert!(found.len() >= 5, "{found:?}");
     found

@@ -122,6 +122,14 @@ fn lint_role(
             Problem::warning("no-tools", place(), message).help("name tools under [tools] allowed"),
         );
     }
+    if role.capabilities.is_empty() && role.spawnable {
+        let message = format!("role `{name}` has no capability, so nothing limits its agent");
+        problems.push(
+            Problem::warning("no-limits", place(), message).help(
+                "name capabilities under [capabilities] required, or write spawnable = false",
+            ),
+        );
+    }
     if role.description.trim().is_empty() {
         let message = format!("role `{name}` has no description");
         problems.push(Problem::warning("no-description", place(), message));

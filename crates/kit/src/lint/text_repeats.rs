@@ -10,6 +10,8 @@ use crate::kit::FoundCapability;
 
 /// How many words in a row make a repetition.
 const RUN: usize = 10;
+/// Of how many others a capability is told that it repeats them.
+const MOST_TOLD: usize = 8;
 
 /// Reports the first repetition of each pair. A fresh fork repeats its source until it is edited:
 /// that is a warning, unless a role (`together`) has both.
@@ -31,7 +33,7 @@ pub(super) fn check(
             let earlier = said.entry(run).or_default();
             for (index, other) in earlier.iter().enumerate() {
                 let source = other.declared.name();
-                if told.contains(&source) {
+                if told.contains(&source) || told.len() > MOST_TOLD {
                     continue;
                 }
                 told.push(source);

@@ -70,9 +70,7 @@ fn there_are_exactly_these_capabilities_and_roles() {
         roles,
         ["developer", "edit-local", "edit-shared", "explorer", "git-ops", "read-only"]
     );
-    assert!(
-        all().iter().all(|found| found.origin == Origin::Embedded && found.overrides.is_empty())
-    );
+    assert!(all().iter().all(|found| found.origin == Origin::Embedded));
 }
 
 #[test]

@@ -54,8 +54,17 @@ fn the_highest_layer_that_has_a_name_gives_it_whole() {
                 continue;
             };
             let (found, found_role) = (found.unwrap(), found_role.unwrap());
-            assert_eq!((found.origin, found.overrides.as_slice()), (*highest, lower));
-            assert_eq!((found_role.origin, found_role.overrides.as_slice()), (*highest, lower));
+            assert_eq!(
+                (found.origin, kit.overridden_capabilities(found.declared.name()).as_slice()),
+                (*highest, lower)
+            );
+            assert_eq!(
+                (
+                    found_role.origin,
+                    kit.overridden_roles(found_role.declared.role.name.get_ref()).as_slice()
+                ),
+                (*highest, lower)
+            );
             let shown = |file: &str| file.starts_with(&format!("{highest}/"));
             assert!(shown(&found.source.file) && shown(&found.text.file), "{:?}", found.text.file);
             assert!(shown(&found_role.source.file));

@@ -210,3 +210,17 @@ async fn events_are_numbered_from_one_for_each_run_and_only_grow() {
     assert_eq!(told(&seen[1]), pairs(&[("forked", "agent/b"), ("spawned", "")]));
     assert_eq!(told(&seen[2]), pairs(&[("lock-revoked", "schema v1"), ("second", "")]));
 }
+
+#[tokio::test]
+async fn the_ledger_of_another_program_is_refused_and_not_touched() {
+    let place = Place::new();
+    std::fs::write(place.database(), "").unwrap();
+    let mut connection = place.connect().await;
+    let sql = "CREATE TABLE agents (id TEXT PRIMARY KEY, branch TEXT)";
+    sqlx::query(sql).execute(&mut connection).await.unwrap();
+    sqlx::Connection::close(connection).await.unwrap();
+    let before = std::fs::read(place.database()).unwrap();
+    let error = failure(Location::file(place.database())).await.to_string();
+    assert!(error.contains("the ledger of another program") && error.contains("--db"), "{error}");
+    assert_eq!(std::fs::read(place.database()).unwrap(), before);
+}

@@ -131,7 +131,8 @@ fn a_cycle_names_only_roles_that_are_on_it() {
 fn a_chain_that_is_too_long_is_shown() {
     let roles = (0..18).map(|number| {
         let extends = format!("extends = \"r{}\"\n", number + 1);
-        let extends = if number == 17 { "" } else { &extends };
+        let last = "required = [\"policy::no-git-ops\"]\n";
+        let extends = if number == 17 { last } else { &extends };
         (format!("roles/r{number}.toml"), role_toml(&format!("r{number}"), extends))
     });
     let found = problems(MemoryTree::new(roles), &[]);
@@ -144,9 +145,10 @@ fn a_chain_that_is_too_long_is_shown() {
 fn what_is_odd_warns() {
     assert_each(&[
         (
-            "relaxes = [\"policy::no-git-ops\"]\n",
+            "relaxes = [\"policy::no-git-ops\"]\nextends = \"read-only\"\n",
             warning("relaxes-nothing", at!("6:12"), "\"policy::no-git-ops\"", "does not inherit"),
         ),
+        ("", warning("no-limits", at!("2:8"), "\"mine\"", "spawnable = false")),
         (
             "required = [\"tools::read-only\"]\n",
             warning(
@@ -168,7 +170,8 @@ fn what_is_odd_warns() {
     ]);
     for (line, code) in [("description = \"Mine.\"\n", "no-description"), ("\"Read\"", "no-tools")]
     {
-        let tree = MemoryTree::new([("roles/mine.toml", role_toml("mine", "").replace(line, ""))]);
+        let toml = role_toml("mine", "required = [\"policy::no-git-ops\"]\n").replace(line, "");
+        let tree = MemoryTree::new([("roles/mine.toml", toml)]);
         let expected = warning(code, at!("2:8"), "\"mine\"", "");
         assert_told_once(code, &problems(tree, &[]), &expected);
     }
