@@ -1,6 +1,6 @@
 //! Starting a command: functions, builtins, and programs that start others.
 
-use brush_parser::ast::Assignment;
+use brush_parser::ast::{Assignment, AssignmentName};
 
 use super::environment::Value;
 use super::field::Field;
@@ -102,6 +102,8 @@ impl Walker {
     fn alias(&mut self, text: Option<String>, arguments: &[Field]) {
         let known: Option<Vec<String>> = arguments.iter().map(Field::known).collect();
         match text.zip(known) {
+            // Behind an alias that ends in a blank, the next word may be an alias as well.
+            Some((text, _)) if text.ends_with([' ', '\t']) => self.hide(Why::ComputedText, &text),
             Some((text, arguments)) => {
                 let quoted = arguments.iter().map(|a| format!("'{}'", a.replace('\'', "'\\''")));
                 let line = format!("{text} {}", quoted.collect::<Vec<_>>().join(" "));
@@ -127,14 +129,20 @@ impl Walker {
             "alias" => self.define_aliases(arguments),
             "declare" | "typeset" | "local" | "export" | "readonly" => {
                 self.subscripts(arguments);
-                let function = |text: String| text.starts_with('-') && text.contains('f');
-                if arguments.iter().filter_map(Field::known).any(function) {
-                    self.environment.exports_functions = true;
-                }
+                let option = |letter: char| {
+                    let known = arguments.iter().filter_map(Field::known);
+                    let mut options = known.filter(|text| text.starts_with(['-', '+']));
+                    options.any(|text| text.contains(letter))
+                };
+                self.environment.exports_functions |= option('f');
+                self.environment.all_odd |= option('n');
+                let odd = ['i', 'u', 'l', 'c'].into_iter().any(option);
+                let frozen = name == "readonly" || option('r');
                 for assignment in declared {
                     self.assign(assignment);
                 }
                 self.declare(arguments);
+                self.attributes(arguments, declared, odd, frozen);
             }
             "read" | "mapfile" | "readarray" | "getopts" | "unset" | "let" | "printf" | "wait" => {
                 self.change(name, arguments);
@@ -187,12 +195,10 @@ impl Walker {
         };
         match first.known() {
             Some(text) if text == "-" || text == "-l" || text == "-p" => {}
+            // It runs later, when variables and functions may be others.
             Some(text) => {
-                let before = self.environment.clone();
-                self.text(&text);
-                let after = std::mem::replace(&mut self.environment, before);
-                let ours = std::mem::take(&mut self.environment);
-                self.environment = ours.join(after);
+                self.traps.push(text);
+                self.forget_later = true;
             }
             None => self.hide(Why::ComputedText, "trap"),
         }
@@ -226,13 +232,36 @@ impl Walker {
                             name.chars().take_while(|c| *c != '[' && *c != '+').collect();
                         self.environment.forget(&name);
                     }
-                    // `declare -n` makes a name stand for another; `-i` and `-u` change values.
-                    None if text.starts_with('-') && text.contains(['n', 'i', 'u', 'l', 'c']) => {
-                        self.forget_everything();
-                    }
                     None => {}
                 },
                 None => self.forget_everything(),
+            }
+        }
+    }
+
+    /// `-i`, `-u` and their like change what a variable is given, `-r` lets it be given nothing.
+    fn attributes(
+        &mut self,
+        arguments: &[Field],
+        declared: &[&Assignment],
+        odd: bool,
+        frozen: bool,
+    ) {
+        let plain = arguments.iter().filter_map(Field::known).filter(|text| !text.starts_with('-'));
+        let named = declared.iter().map(|assignment| match &assignment.name {
+            AssignmentName::VariableName(name) | AssignmentName::ArrayElementName(name, _) => {
+                name.clone()
+            }
+        });
+        let names =
+            plain.map(|text| text.split(['=', '[', '+']).next().unwrap_or_default().to_owned());
+        for name in names.chain(named).collect::<Vec<String>>() {
+            if odd {
+                self.environment.odd.insert(name.clone());
+                self.environment.forget(&name);
+            }
+            if frozen {
+                self.environment.frozen.insert(name);
             }
         }
     }
@@ -267,8 +296,9 @@ impl Walker {
         for text in names.iter().filter(|text| !text.starts_with('-')) {
             let name: String = text.chars().take_while(|c| *c != '[').collect();
             self.environment.forget(&name);
-            if name == *text {
-                self.environment.functions.remove(&name);
+            // `unset` may mean a function; whether it does is not followed.
+            if let Some(function) = self.environment.functions.get_mut(&name) {
+                function.sure = false;
             }
         }
         for name in ["REPLY", "MAPFILE", "OPTARG", "OPTIND"] {

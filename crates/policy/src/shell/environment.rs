@@ -1,6 +1,6 @@
 //! Variables, functions and positional parameters, as far as the text decides them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use brush_parser::ast::FunctionBody;
@@ -84,6 +84,12 @@ pub(super) struct Environment {
     pub(super) positional: Option<Vec<String>>,
     /// Aliases, as text.
     pub(super) aliases: HashMap<String, Option<String>>,
+    /// Variables that cannot be set any more, so that setting them may do nothing.
+    pub(super) frozen: HashSet<String>,
+    /// Variables that change what they are given, or stand for another.
+    pub(super) odd: HashSet<String>,
+    /// Any variable may be one of those.
+    pub(super) all_odd: bool,
     /// Functions may be handed to other shells.
     pub(super) exports_functions: bool,
     /// Words may be split at other characters than blanks.
@@ -121,6 +127,9 @@ impl Environment {
             functions: self.functions,
             positional: if self.positional == other.positional { self.positional } else { None },
             aliases: self.aliases,
+            frozen: self.frozen.union(&other.frozen).cloned().collect(),
+            odd: self.odd.union(&other.odd).cloned().collect(),
+            all_odd: self.all_odd || other.all_odd,
             exports_functions: self.exports_functions || other.exports_functions,
             odd_splitting: self.odd_splitting || other.odd_splitting,
         }
@@ -130,6 +139,12 @@ impl Environment {
         if name == "IFS" {
             self.odd_splitting = true;
         }
+        let value = match self.variables.get(name) {
+            _ if is_dynamic(name) || self.odd.contains(name) => Value::Unknown,
+            Some(before) if self.frozen.contains(name) => value.join(before.clone()),
+            None if self.frozen.contains(name) => Value::Unknown,
+            _ => value,
+        };
         self.variables.insert(name.to_owned(), value);
     }
 
@@ -138,7 +153,8 @@ impl Environment {
     }
 
     pub(super) fn get(&self, name: &str) -> Value {
-        self.variables.get(name).cloned().unwrap_or(Value::Unknown)
+        let known = self.variables.get(name).filter(|_| !self.all_odd && !is_dynamic(name));
+        known.cloned().unwrap_or(Value::Unknown)
     }
 
     /// Whether the same is known of variables in both.
@@ -148,4 +164,39 @@ impl Environment {
             && self.odd_splitting == other.odd_splitting
             && self.functions.len() == other.functions.len()
     }
+}
+
+/// Variables that the shell itself sets or changes.
+fn is_dynamic(name: &str) -> bool {
+    const DYNAMIC: [&str; 28] = [
+        "_",
+        "BASHPID",
+        "BASHOPTS",
+        "BASH_ARGV",
+        "BASH_COMMAND",
+        "BASH_LINENO",
+        "BASH_REMATCH",
+        "BASH_SOURCE",
+        "BASH_SUBSHELL",
+        "COPROC",
+        "DIRSTACK",
+        "EPOCHREALTIME",
+        "EPOCHSECONDS",
+        "EUID",
+        "FUNCNAME",
+        "GROUPS",
+        "HISTCMD",
+        "LINENO",
+        "MAPFILE",
+        "OLDPWD",
+        "OPTARG",
+        "PIPESTATUS",
+        "PPID",
+        "PWD",
+        "RANDOM",
+        "SECONDS",
+        "SRANDOM",
+        "UID",
+    ];
+    DYNAMIC.contains(&name)
 }

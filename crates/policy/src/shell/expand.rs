@@ -329,6 +329,11 @@ fn each(mut growing: Vec<Growing>, grow: impl Fn(&mut Growing)) -> Vec<Growing> 
 
 /// Every list of the first behind which stands every list of the second.
 pub(super) fn product(starts: Vec<Vec<Field>>, ends: Vec<Vec<Field>>) -> Vec<Vec<Field>> {
+    if let [end] = ends.as_slice() {
+        let mut starts = starts;
+        starts.iter_mut().for_each(|start| start.extend(end.iter().cloned()));
+        return starts;
+    }
     if starts.len() * ends.len() > MOST {
         return vec![vec![Field::unknown_many()]];
     }

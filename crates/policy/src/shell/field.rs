@@ -73,6 +73,8 @@ pub(super) struct Growing {
     done: Vec<Field>,
     current: Option<Vec<Piece>>,
     length: usize,
+    /// An unquoted `[` that a later `]` would make a pattern.
+    open_bracket: bool,
 }
 
 /// A word that grows longer than this is as good as unknown.
@@ -86,7 +88,9 @@ impl Growing {
 
     /// Unquoted text of the command itself: it may be a pattern, but it is not split.
     pub(super) fn unquoted(&mut self, text: &str) {
-        if text.contains(['*', '?', '[']) {
+        let closes = text.contains(']') && (self.open_bracket || text.contains('['));
+        self.open_bracket |= text.contains('[');
+        if text.contains(['*', '?']) || closes {
             self.push(Piece::Pattern(text.to_owned()));
         } else if !text.is_empty() {
             self.push(Piece::Text(text.to_owned()));
@@ -120,6 +124,7 @@ impl Growing {
 
     /// Here one argument ends and another may begin.
     pub(super) fn end(&mut self) {
+        self.open_bracket = false;
         if let Some(pieces) = self.current.take() {
             self.done.push(Field { pieces });
         }

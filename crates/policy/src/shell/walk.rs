@@ -1,5 +1,6 @@
 //! The abstract interpreter: goes through the syntax tree as the shell would.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use brush_parser::ast::{
@@ -14,7 +15,8 @@ use super::redirect::Input;
 use super::{Hidden, Reading, Run, Why, guard, parse};
 
 const DEEPEST: usize = 40;
-const MOST_STEPS: usize = 20_000;
+const MOST_STEPS: usize = 4_000;
+const MOST_HIDDEN: usize = 64;
 const MOST_ROUNDS: usize = 4;
 
 /// Goes through a command and gathers what it runs and writes.
@@ -25,6 +27,12 @@ pub(super) struct Walker {
     pub(super) through: Vec<String>,
     /// Whether commands read what a pipe or a document gives to several of them.
     fed: bool,
+    /// Texts that run at some later moment.
+    pub(super) traps: Vec<String>,
+    /// Such a text may have changed every variable.
+    pub(super) forget_later: bool,
+    /// Every function that is defined anywhere.
+    all_functions: HashMap<String, Function>,
     /// The text that is being read, for places in it.
     source: Rc<str>,
     depth: usize,
@@ -33,7 +41,12 @@ pub(super) struct Walker {
 
 impl Walker {
     /// Everything that was gathered, each thing once.
-    pub(super) fn finish(self) -> Reading {
+    pub(super) fn finish(mut self) -> Reading {
+        while let Some(text) = self.traps.pop() {
+            let functions = self.all_functions.clone();
+            self.environment = Environment { functions, ..Environment::default() };
+            self.text(&text);
+        }
         let mut reading = self.reading;
         distinct(&mut reading.runs);
         distinct(&mut reading.writes);
@@ -43,6 +56,9 @@ impl Walker {
     }
 
     pub(super) fn hide(&mut self, why: Why, text: &str) {
+        if self.reading.hidden.len() >= MOST_HIDDEN {
+            return;
+        }
         let text: String = text.chars().take(120).collect();
         self.reading.hidden.push(Hidden { why, text });
     }
@@ -69,7 +85,14 @@ impl Walker {
 
     fn deeper(&mut self, text: &str, work: impl FnOnce(&mut Self)) {
         self.steps += 1;
-        if self.depth >= DEEPEST || self.steps > MOST_STEPS {
+        if self.steps > MOST_STEPS {
+            // Once it is said, nothing more has to be found.
+            if self.steps == MOST_STEPS + 1 {
+                self.hide(Why::TooComplex, text);
+            }
+            return;
+        }
+        if self.depth >= DEEPEST {
             return self.hide(Why::TooComplex, text);
         }
         self.depth += 1;
@@ -171,6 +194,9 @@ impl Walker {
                 let name = function.fname.value.clone();
                 let body = Rc::new(function.body.clone());
                 let bodies = vec![(body, Rc::clone(&walker.source))];
+                let everywhere = walker.all_functions.entry(name.clone());
+                let everywhere = everywhere.or_insert(Function { bodies: Vec::new(), sure: false });
+                everywhere.bodies.extend(bodies.clone());
                 walker.environment.functions.insert(name, Function { bodies, sure: true });
             }
             ast::Command::ExtendedTest(test, redirects) => {
@@ -329,6 +355,11 @@ impl Walker {
     }
 
     fn simple(&mut self, simple: &ast::SimpleCommand, input: Input) {
+        // A trap that was set may run between any two commands.
+        if self.forget_later {
+            self.environment.variables.clear();
+            self.environment.odd_splitting = true;
+        }
         let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
         let suffix = simple.suffix.iter().flat_map(|suffix| &suffix.0);
         let mut assignments = Vec::new();
@@ -475,7 +506,11 @@ impl Walker {
                 None => this,
             });
         }
-        self.environment = after.unwrap_or(before);
+        // What is local to the function is forgotten, and that is not followed.
+        self.environment = match after {
+            Some(after) => after.join(before),
+            None => before,
+        };
         self.environment.positional = positional;
     }
 }

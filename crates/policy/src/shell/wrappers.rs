@@ -102,12 +102,9 @@ const WRAPPERS: [Wrapper; 19] = [
             "-E",
             "-s",
             "-a",
-            "--replace",
             "--max-args",
             "--max-procs",
-            "--max-lines",
             "--delimiter",
-            "--eof",
             "--max-chars",
             "--arg-file",
         ],
@@ -182,6 +179,13 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
         (_, rest) => {
             let mut argv = rest.to_vec();
             if wrapper.more {
+                if let Some(place) = replaced(arguments) {
+                    let put = |field: &Field| match field.known() {
+                        Some(text) if !place.is_empty() && !text.contains(&place) => field.clone(),
+                        _ => Field::unknown(),
+                    };
+                    argv = argv.iter().map(put).collect();
+                }
                 argv.push(Field::unknown_many());
             }
             let apart = !matches!(name, "command" | "builtin" | "exec");
@@ -214,7 +218,20 @@ impl Walker {
 }
 
 fn is_exec(field: &Field) -> bool {
-    field.known().is_some_and(|text| text == "-x" || text == "--exec")
+    let short = |text: &str| text.starts_with('-') && !text.starts_with("--") && text.contains('x');
+    field.known().is_some_and(|text| short(&text) || text == "--exec")
+}
+
+/// The text that `xargs -I` puts its input in the place of.
+fn replaced(arguments: &[Field]) -> Option<String> {
+    let texts: Vec<String> =
+        arguments.iter().map(|field| field.known().unwrap_or_default()).collect();
+    let at = texts.iter().position(|text| text.starts_with("-I"))?;
+    let option = texts.get(at)?;
+    match option.strip_prefix("-I").filter(|text| !text.is_empty()) {
+        Some(text) => Some(text.to_owned()),
+        None => texts.get(at + 1).cloned(),
+    }
 }
 
 fn joined(fields: &[Field]) -> Option<String> {
@@ -318,8 +335,13 @@ fn split_string(option: &str, more: &[Field]) -> Behind<'static> {
 /// `find … -exec program … ;`
 fn find(walker: &mut Walker, arguments: &[Field], input: &Input) {
     let mut rest = arguments;
+    let ends = |field: &Field| field.known().is_some_and(|text| text == ";" || text == "+");
     while let Some((first, more)) = rest.split_first() {
         rest = more;
+        if ends(first) {
+            // An end without a beginning: a word that is not known may have been `-exec`.
+            walker.hide(Why::UnknownOption, "find");
+        }
         let Some(word) = first.known() else {
             if first.may_be_many()
                 && !matches!(first.to_string().as_str(), text if text.contains(['*', '?']))
@@ -331,7 +353,6 @@ fn find(walker: &mut Walker, arguments: &[Field], input: &Input) {
         if !matches!(word.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir") {
             continue;
         }
-        let ends = |field: &Field| field.known().is_some_and(|text| text == ";" || text == "+");
         let end = rest.iter().position(ends).unwrap_or(rest.len());
         let placed = |field: &Field| match field.known() {
             Some(text) if text.contains("{}") => Field::unknown(),
@@ -339,7 +360,7 @@ fn find(walker: &mut Walker, arguments: &[Field], input: &Input) {
         };
         let argv: Vec<Field> = rest.iter().take(end).map(placed).collect();
         walker.apart(|walker| walker.started(&argv, input));
-        rest = rest.get(end..).unwrap_or_default();
+        rest = rest.get(end + 1..).unwrap_or_default();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every program that bash really ran is in what was read, or the reading says that it hides.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_policy::shell::{Reading, read};
 use bailiwick_testkit::random::Random;
@@ -20,12 +20,14 @@ fn nothing_that_bash_runs_escapes_the_reading() {
     let bash = Bash::new();
     let enough = Depth::from_env().cases(20_000);
     let (mut total, mut compared, mut hidden, mut ran, mut slow) = (0_u64, 0, 0, 0, 0);
+    let mut reasons = BTreeMap::new();
     let (mut exact, mut escapes) = (0_u64, Vec::new());
     while compared < enough {
         total += 1;
         let command = Grammar::new(&mut random).command(2);
         let reading = read(&command);
-        if !reading.hidden.is_empty() {
+        if let Some(first) = reading.hidden.first() {
+            *reasons.entry(format!("{:?}", first.why)).or_insert(0_u64) += 1;
             hidden += 1;
             continue;
         }
@@ -50,7 +52,8 @@ fn nothing_that_bash_runs_escapes_the_reading() {
     assert!(escapes.is_empty(), "escapes:\n{}", escapes.join("\n"));
     figure(&format!(
         "differential: {total} generated commands, {compared} run by real bash, 0 escapes ({ran} ran \
-         a stub, {exact} read exactly; {hidden} said to hide, {slow} did not end)"
+         a stub, {exact} read exactly; {hidden} said to hide, \
+         {reasons:?}; {slow} did not end)"
     ));
     assert!(ran * 2 > compared, "too few commands ran a stub: {ran} of {compared}");
     assert!(compared * 5 > total, "too many commands were said to hide: {hidden} of {total}");

@@ -76,7 +76,7 @@ impl<'a> Grammar<'a> {
         let plain = format!("{name}{arguments}");
         let inner = self.name();
         let quoted = plain.replace('\'', "'\\''");
-        match self.random.below(46) {
+        match self.random.below(62) {
             0 => format!("x={inner}"),
             1 => format!("x={inner} {plain}"),
             2 => format!("x={inner}; $x{arguments}"),
@@ -121,6 +121,22 @@ impl<'a> Grammar<'a> {
             41 => format!("[[ -n $({inner}) ]]"),
             42 => format!("(( 1 )) && {inner}"),
             43 if depth > 0 => format!("( ({inner}) )"),
+            44 => format!("x={inner}; f() {{ local x=s0; }}; f; $x"),
+            45 => format!("readonly x={inner}; x=s0; $x"),
+            46 => format!("f() {{ {inner}; }}; f=1; unset f; f"),
+            47 => format!("x=s0; trap '$x' EXIT; x={inner}"),
+            48 => format!("trap f EXIT; f() {{ {inner}; }}"),
+            49 => format!("printf {inner} | xargs -I@ sh -c '@ push'"),
+            50 => format!("declare -u x; x={inner}; $x"),
+            51 => format!("declare -n r=x; x=s0; r={inner}; $x"),
+            52 => format!(": {inner}; $_"),
+            53 => format!("x={inner}; ( x=s0 ); $x"),
+            54 => format!("x={inner}; x=s0 :; $x"),
+            55 => format!("x=s0; false && x={inner}; $x"),
+            56 => format!("x=s0; [ a = a ] && x={inner}; $x"),
+            57 => format!("f() {{ x={inner}; }}; x=s0; f; $x"),
+            58 => format!("x=({inner} s0); x[0]=s1; ${{x[0]}}"),
+            59 => format!("IFS=x; y=s0x{inner}; $y"),
             _ => plain,
         }
     }

@@ -51,6 +51,19 @@ fn disguised_names_are_seen() {
         "x+=git; git push",
         "export x=$(git push)",
         "a[$(git push)]=1",
+        "x=git; f() { local x=ls; }; f; $x push",
+        "readonly x=git; x=ls; $x push",
+        "f() { git push; }; f=1; unset f; f",
+        "x=ls; trap '$x push' EXIT; x=git",
+        "trap f EXIT; f() { git push; }",
+        "echo git | xargs -I@ sh -c '@ push'",
+        "declare -n r=x; x=ls; r=git; $x push",
+        ": git; $_ push",
+        "x=-exec; find . $x git push \\;",
+        "xargs --replace git push",
+        "alias e='env '; e git",
+        "set -a; f() { git; }; bash -c f",
+        "export -f f; f() { git; }; bash -c f",
     ] {
         let reading = read(text);
         assert!(
@@ -136,6 +149,13 @@ fn what_only_mentions_a_word_runs_nothing_of_it() {
         "printf '%s\\n' 'git push' > notes.txt",
         "cat git.txt",
         "type git",
+        "[ -f git ] && [[ -d .git ]]",
+        "find \"$dir\" -name '*.rs' -exec cat {} +",
+        "for f in *.txt; do cat \"$f\"; done",
+        "git_version=1; echo $git_version",
+        "if [ \"$x\" = git ]; then echo yes; fi",
+        "n=0; while [ $n -lt 3 ]; do n=$((n+1)); done",
+        "cat > notes.md <<'E'\nrun git push\nE",
     ] {
         assert!(!programs(text).iter().any(|name| name == "git"), "{text}: {:?}", read(text));
     }
