@@ -1,7 +1,8 @@
 //! Redirections: what is written, and what a command reads.
 
-use brush_parser::ast::{IoFileRedirectKind, IoFileRedirectTarget, IoRedirect};
+use brush_parser::ast::{IoFileRedirectKind, IoFileRedirectTarget, IoHereDocument, IoRedirect};
 
+use super::Why;
 use super::environment::Value;
 use super::field::Field;
 use super::walk::Walker;
@@ -38,6 +39,9 @@ impl Walker {
                 }
                 IoRedirect::HereDocument(_, document) => {
                     let text = &document.doc.value;
+                    if !is_where_it_is_said(&self.source, document) {
+                        self.hide(Why::Unreadable, "a here document");
+                    }
                     let texts = if document.requires_expansion {
                         self.here_document(text).scalars()
                     } else {
@@ -91,4 +95,23 @@ impl Walker {
             self.reading.writes.extend(written);
         }
     }
+}
+
+/// Whether the text of a here document is what really stands behind the line that announces it. The
+/// parser loses its way behind `((` inside of a substitution, and two documents announced in one
+/// line are not followed.
+fn is_where_it_is_said(source: &str, document: &IoHereDocument) -> bool {
+    let said = &document.here_end.value;
+    let tag: String = said.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+    let announced = source.match_indices("<<").filter_map(|(at, _)| {
+        let behind = source.get(at + 2..)?;
+        let behind = behind.strip_prefix('-').unwrap_or(behind).trim_start_matches([' ', '\t']);
+        behind.strip_prefix(said.as_str())
+    });
+    let body = |rest: &str| {
+        let (_, below) = rest.split_once('\n')?;
+        below.strip_prefix(document.doc.value.as_str()).map(str::to_owned)
+    };
+    let mut ends = announced.filter_map(body);
+    ends.any(|end| end.lines().next() == Some(tag.as_str()))
 }

@@ -34,7 +34,7 @@ pub(super) struct Walker {
     /// Every function that is defined anywhere.
     all_functions: HashMap<String, Function>,
     /// The text that is being read, for places in it.
-    source: Rc<str>,
+    pub(super) source: Rc<str>,
     depth: usize,
     steps: usize,
 }

@@ -16,7 +16,11 @@ fn names(reading: &Reading) -> BTreeSet<String> {
 
 #[test]
 fn nothing_that_bash_runs_escapes_the_reading() {
-    let mut random = Random::rotating("differential");
+    // At full depth the seed rotates; the tenth is always the same.
+    let mut random = match Depth::from_env() {
+        Depth::Ci => Random::new(1),
+        Depth::Full => Random::rotating("differential"),
+    };
     let bash = Bash::new();
     let enough = Depth::from_env().cases(20_000);
     let (mut total, mut compared, mut hidden, mut ran, mut slow) = (0_u64, 0, 0, 0, 0);

@@ -104,6 +104,8 @@ fn programs_that_start_others_are_looked_through() {
         "bash -c '\"$@\"' name git push",
         "bash <<< 'git push'",
         "bash <<'E'\ngit push\nE",
+        "bash <<E\ngit push\nE\necho done",
+        "if true; then bash <<'END'\ngit push\nEND\nfi",
         "env timeout 5 nice bash -c 'exec git push'",
     ] {
         assert!(programs(text).iter().any(|name| name == "git"), "{text}: {:?}", read(text));
@@ -128,6 +130,7 @@ fn what_hides_the_program_is_said_to_hide_it() {
         ("( (git status) )", Why::Unreadable),
         ("select x in a; do git; done", Why::Unreadable),
         ("echo $(( a[$(git)] ))", Why::RunsText),
+        ("echo $(a | (( 1 ))\n)\nbash <<'E'\ng\"it\"\nE", Why::Unreadable),
         ("ls\u{a0}-l", Why::OddCharacter),
         ("if", Why::Unreadable),
     ] {
