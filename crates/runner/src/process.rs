@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// What a short program printed to standard output, if it exits 0 within `limit`.
@@ -11,16 +12,31 @@ pub fn first_words(command: &mut Command, limit: Duration) -> Option<String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = child.spawn().ok()?;
     let mut pipe = child.stdout.take()?;
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = pipe.by_ref().take(64 * 1024).read_to_end(&mut text);
-        String::from_utf8_lossy(&text).into_owned()
+    let (said, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(length @ 1..) = pipe.read(&mut piece) {
+            if said.send(piece.get(..length).unwrap_or_default().to_vec()).is_err() {
+                break;
+            }
+        }
     });
     if !exits_well(&mut child, limit) {
         return None;
     }
-    reader.join().ok()
+    // What it left running in the background may hold the pipe for ever: only what has come, or
+    // comes soon, is heard. Otherwise the pipe closes, and that ends it at once.
+    let mut text = Vec::new();
+    while let Ok(piece) = heard.recv_timeout(Duration::from_secs(2)) {
+        text.extend(piece);
+        if text.len() > MOST_WORDS {
+            break;
+        }
+    }
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
+
+const MOST_WORDS: usize = 64 * 1024;
 
 fn exits_well(child: &mut Child, limit: Duration) -> bool {
     let end = Instant::now() + limit;
@@ -48,5 +64,18 @@ mod tests {
         let said = first_words(quick.arg("hi"), Duration::from_secs(60));
         assert_eq!(said.as_deref(), Some("hi\n"));
         assert_eq!(first_words(&mut Command::new("false"), Duration::from_secs(60)), None);
+    }
+
+    #[test]
+    fn what_a_program_leaves_running_is_not_waited_for() {
+        let mut leaves = Command::new("sh");
+        leaves.args(["-c", "sleep 600 & echo $!"]);
+        let said = first_words(&mut leaves, Duration::from_secs(60)).unwrap();
+        let sleeper = said.trim();
+        assert!(
+            std::path::Path::new("/proc").join(sleeper).exists(),
+            "it was waited for: {said:?}"
+        );
+        assert!(Command::new("kill").arg(sleeper).status().unwrap().success());
     }
 }
