@@ -106,11 +106,6 @@ impl RunStatus {
             Err(IllegalTransition { from: self, to: next })
         }
     }
-
-    /// The statuses from which `self` may be reached.
-    pub fn reached_from(self) -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(move |status| status.next().contains(&self))
-    }
 }
 
 /// A status that may not follow another.

@@ -54,13 +54,15 @@ impl Doctor {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let mut checks = vec![git(), repository(context), state(context)];
         checks.push(kit(context));
-        checks.extend(sandbox_parts());
+        let parts = sandbox::probe();
+        let level = sandbox::level(&parts);
+        checks.extend(sandbox_parts(parts));
         checks.extend(agent_programs()?);
         let bad = checks.iter().filter(|check| check.standing == Standing::Bad).count();
         match self.format.format {
             Format::Json => output::json(&serde_json::json!({
                 "good": bad == 0,
-                "sandbox": sandbox::level(&sandbox::probe()),
+                "sandbox": level,
                 "checks": checks,
             }))?,
             Format::Human => show(&checks),
@@ -147,8 +149,7 @@ fn kit(context: &Context) -> Check {
     }
 }
 
-fn sandbox_parts() -> Vec<Check> {
-    let parts = sandbox::probe();
+fn sandbox_parts(parts: Vec<sandbox::Part>) -> Vec<Check> {
     let (standing, level) = match sandbox::level(&parts) {
         sandbox::Level::Full => (Standing::Good, "full"),
         sandbox::Level::Partial => (Standing::Note, "partial"),
