@@ -30,7 +30,7 @@ impl Context {
     pub fn observe(kit_root: Option<PathBuf>, database: Option<&str>) -> Result<Self, Failure> {
         let directory = env::current_dir()
             .map_err(|error| Failure::general(format!("this directory cannot be used: {error}")))?;
-        let home = || match variable("HOME") {
+        let home = || match variable("HOME")? {
             Some(home) => Ok(PathBuf::from(home)),
             None => Err(Failure::general("HOME is not set, so there is no place for state")
                 .help("set HOME, or BAILIWICK_STATE and XDG_CONFIG_HOME")),
@@ -42,16 +42,20 @@ impl Context {
         if let Some(database) = database {
             repeated += &format!(" --db {database}");
         }
-        let state = match (variable("BAILIWICK_STATE"), variable("XDG_STATE_HOME")) {
+        let state = match (variable("BAILIWICK_STATE")?, variable("XDG_STATE_HOME")?) {
             (Some(state), _) => directory.join(state),
             (None, Some(base)) => directory.join(base).join("bailiwick"),
             (None, None) => home()?.join(".local/state/bailiwick"),
         };
-        let user_kit = match variable("XDG_CONFIG_HOME") {
+        let user_kit = match variable("XDG_CONFIG_HOME")? {
             Some(base) => directory.join(base).join("bailiwick"),
             None => home()?.join(".config/bailiwick"),
         };
-        let database = match database.map(str::to_owned).or_else(|| variable("KEI_LEDGER_DB")) {
+        let named = match database {
+            Some(text) => Some(text.to_owned()),
+            None => variable("KEI_LEDGER_DB")?,
+        };
+        let database = match named {
             Some(text) => text.parse().map_err(|error| Failure::usage(format!("{error}")))?,
             None => Location::file(state.join("bailiwick.db")),
         };
@@ -72,7 +76,14 @@ impl Context {
     }
 }
 
-/// A variable of the environment; an empty one counts as not set.
-pub fn variable(name: &str) -> Option<String> {
-    env::var(name).ok().filter(|value| !value.is_empty())
+/// A variable of the environment; an empty one counts as not set, one that is not UTF-8 is an error:
+/// to pass over it would be to use another place than the person named.
+pub fn variable(name: &str) -> Result<Option<String>, Failure> {
+    match env::var(name) {
+        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Err(env::VarError::NotPresent) => Ok(None),
+        Err(env::VarError::NotUnicode(_)) => {
+            Err(Failure::general(format!("the variable {name} is not UTF-8")))
+        }
+    }
 }

@@ -240,7 +240,7 @@ impl Fork {
         if let Some(new) = target.renamed_to() {
             return Err(Failure::usage(format!("`{target}` is an old name of `{new}`")));
         }
-        let creator = variable("KEI_CREATOR_ID").unwrap_or_else(|| "unknown".to_owned());
+        let creator = variable("KEI_CREATOR_ID")?.unwrap_or_else(|| "unknown".to_owned());
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let forked = fork(&source, &target, &creator, &now)?;
         let directory = root.join(layout.capability(&target));

@@ -87,7 +87,7 @@ impl Spawn {
             id.clone(),
             base.clone(),
             worktree.display().to_string(),
-            variable("KEI_CREATOR_ID").or_else(|| variable("USER")),
+            variable("KEI_CREATOR_ID")?.or(variable("USER")?),
             wire::random()?,
         )?;
         wire::warn(&bound.warnings);

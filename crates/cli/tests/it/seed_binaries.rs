@@ -314,3 +314,15 @@ fn a_revoked_lock_is_a_row_with_reason_and_time() {
     assert_eq!(rows[0]["detail"], "a new shape");
     assert!(rows[0]["at"].as_i64().is_some_and(|at| at > 1_700_000_000_000));
 }
+
+#[test]
+fn a_database_whose_name_cannot_be_read_is_not_passed_over() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let scratch = Scratch::bare();
+    let mut command = scratch.command(KEI_LEDGER);
+    command.arg("list").env("KEI_LEDGER_DB", std::ffi::OsStr::from_bytes(b"/tmp/\xff.db"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("KEI_LEDGER_DB is not UTF-8"));
+    assert!(!scratch.state().join("bailiwick.db").exists(), "no other database was used");
+}
