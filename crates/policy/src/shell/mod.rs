@@ -18,11 +18,13 @@ mod environment;
 mod expand;
 mod field;
 mod guard;
+mod inline;
 mod parse;
 mod redirect;
 mod shells;
 mod walk;
 mod wrappers;
+mod writers;
 
 pub use field::Field;
 
@@ -31,8 +33,8 @@ pub use field::Field;
 pub struct Reading {
     /// Programs and builtins that it starts, or may start.
     pub runs: Vec<Run>,
-    /// Files that it writes by redirection.
-    pub writes: Vec<Field>,
+    /// Files that it writes, or may write: by redirection, or by a program that is known to.
+    pub writes: Vec<Write>,
     /// Scripts that it runs and whose text is not here.
     pub unseen: Vec<Field>,
     /// What cannot be read off the text.
@@ -54,6 +56,48 @@ impl Run {
     /// The program as it is named, if the text decides that.
     pub fn program(&self) -> Option<String> {
         self.argv.first()?.known()
+    }
+}
+
+/// A file that is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// As it is named, relative to one of the directories.
+    pub path: Field,
+    /// Where the command may be at that moment, the likeliest first.
+    pub from: Vec<Directory>,
+    /// What happens to it.
+    pub how: How,
+    /// What does it: `>` for a redirection, the name of the program otherwise.
+    pub by: String,
+}
+
+/// What happens to a file that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// It is made or changed.
+    Change,
+    /// A directory is filled: anything below the path may be made or changed.
+    Fill,
+    /// It is deleted or moved away.
+    Delete,
+    /// It is deleted or moved away with everything below it.
+    DeleteTree,
+}
+
+/// A directory in which a command may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directory {
+    /// Absolute, or relative to where the whole command starts; nothing if that is unknown.
+    pub path: Option<String>,
+    /// Only reached if this directory cannot be entered.
+    pub unless: Option<String>,
+}
+
+impl Directory {
+    /// Where the whole command starts.
+    pub fn start() -> Self {
+        Self { path: Some(String::new()), unless: None }
     }
 }
 

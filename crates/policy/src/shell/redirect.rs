@@ -2,10 +2,10 @@
 
 use brush_parser::ast::{IoFileRedirectKind, IoFileRedirectTarget, IoHereDocument, IoRedirect};
 
-use super::Why;
 use super::environment::Value;
 use super::field::Field;
 use super::walk::Walker;
+use super::{How, Why};
 
 /// What a command reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,8 +91,9 @@ impl Walker {
                     text == "-" || text.trim_end_matches('-').bytes().all(|b| b.is_ascii_digit())
                 })
             };
-            let written = fields.into_iter().filter(|field| !descriptor(field));
-            self.reading.writes.extend(written);
+            for field in fields.into_iter().filter(|field| !descriptor(field)) {
+                self.wrote(field, How::Change, ">");
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use super::environment::Environment;
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::Walker;
-use super::{Why, wrappers};
+use super::{Why, inline, wrappers, writers};
 
 const SHELLS: [&str; 9] = ["bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash"];
 
@@ -123,10 +123,11 @@ impl Walker {
         self.through.push(name.clone());
         if is_shell(&name) {
             self.shell(arguments, input);
-        } else {
+        } else if !inline::look_into(self, &name, arguments, input) {
             wrappers::look_through(self, &name, arguments, input);
         }
         self.through.pop();
+        writers::note_writes(self, &name, arguments);
     }
 
     /// `exec`, `command` and `builtin`: what stands behind them and their options.

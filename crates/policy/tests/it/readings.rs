@@ -166,8 +166,9 @@ fn what_only_mentions_a_word_runs_nothing_of_it() {
 
 #[test]
 fn redirections_name_what_they_write() {
-    let writes =
-        |text: &str| -> Vec<String> { read(text).writes.iter().map(ToString::to_string).collect() };
+    let writes = |text: &str| -> Vec<String> {
+        read(text).writes.iter().map(|write| write.path.to_string()).collect()
+    };
     assert_eq!(writes("echo a > x"), ["x"]);
     assert_eq!(writes("echo a >> 'x y' 2>&1"), ["x y"]);
     assert_eq!(writes("echo a &> x"), ["x"]);
