@@ -6,6 +6,7 @@ use super::environment::Value;
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::Walker;
+use super::whereabouts::Whereabouts;
 use super::{Why, parse};
 
 /// What bash does itself.
@@ -81,6 +82,8 @@ impl Walker {
             self.note(argv, false);
             return self.hide(Why::ComputedName, &first.to_string());
         };
+        let shadowed = self.environment.aliases.contains_key(&name)
+            || self.environment.functions.contains_key(&name);
         if let Some(text) = self.environment.aliases.get(&name).cloned() {
             self.alias(text, arguments);
         }
@@ -93,6 +96,7 @@ impl Walker {
         if BUILTINS.contains(&name.as_str()) {
             self.note(argv, true);
             self.builtin(&name, arguments, input, declared);
+            self.environment.ended &= !shadowed;
         } else {
             self.program(argv, input);
         }
@@ -149,6 +153,9 @@ impl Walker {
             }
             "test" | "[" => self.subscripts(arguments),
             "set" => self.positional(arguments),
+            "cd" | "pushd" | "popd" => self.change_directory(name, arguments),
+            "exit" => self.environment.ended |= ends(arguments),
+            "shopt" => self.environment.forget("CDPATH"),
             "shift" => self.environment.positional = None,
             "enable" | "fc" | "bind" => self.hide(Why::RunsText, name),
             "hash" | "complete" | "compgen" if !arguments.is_empty() => {
@@ -174,6 +181,9 @@ impl Walker {
         self.environment.variables.clear();
         self.environment.positional = None;
         self.environment.odd_splitting = true;
+        self.environment.foreign = true;
+        self.environment.whereabouts = Whereabouts::lost();
+        self.moved = true;
     }
 
     fn source_file(&mut self, arguments: &[Field]) {
@@ -332,6 +342,15 @@ impl Walker {
             },
             None => None,
         };
+    }
+}
+
+/// Whether `exit` ends the shell: with several arguments it only complains.
+fn ends(arguments: &[Field]) -> bool {
+    match arguments {
+        [] => true,
+        [only] => only.known().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit())),
+        _ => false,
     }
 }
 

@@ -10,15 +10,51 @@ pub struct Field {
 
 /// A part of an argument.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Piece {
+pub(super) enum Piece {
     Text(String),
     /// Unquoted text with `*`, `?` or `[` in it.
     Pattern(String),
-    /// The home directory of somebody.
-    Home,
+    /// One file that such a pattern matches.
+    Match(String),
+    /// The home directory of the user, or of this one.
+    Home(Option<String>),
+    /// The absolute name of the directory in which the whole command starts.
+    Start,
+    /// A fresh file or directory that `mktemp` made.
+    Temporary,
+    /// A text without slashes, and not only dots.
+    Name,
+    /// Any number of such texts.
+    Names,
+    /// Nothing, or a slash and a path without `..`.
+    Below,
     Unknown,
     /// Unknown, and perhaps several arguments, or none.
     UnknownMany,
+}
+
+/// What the text decides of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// Exactly this.
+    Known(String),
+    /// This, behind the home directory of the user, or of the user who is named.
+    UnderHome {
+        /// Whose home directory, if another's.
+        user: Option<String>,
+        /// Empty, or a slash and more.
+        rest: String,
+    },
+    /// Whatever this pattern of the shell matches, or itself if it matches nothing. Special
+    /// characters that are meant as they are have a backslash in front of them.
+    Glob(String),
+    /// This directory, or something below it, by a path without `..`.
+    Within(String),
+    /// What `mktemp` made in the directory for temporary files, or something below it, by a path
+    /// without `..`.
+    Temporary,
+    /// The text does not decide it.
+    Unknown,
 }
 
 impl Field {
@@ -43,14 +79,40 @@ impl Field {
             .iter()
             .map(|piece| match piece {
                 Piece::Text(text) => Some(text.as_str()),
-                Piece::Pattern(_) | Piece::Home | Piece::Unknown | Piece::UnknownMany => None,
+                Piece::Pattern(_)
+                | Piece::Match(_)
+                | Piece::Home(_)
+                | Piece::Start
+                | Piece::Temporary
+                | Piece::Name
+                | Piece::Names
+                | Piece::Below
+                | Piece::Unknown
+                | Piece::UnknownMany => None,
             })
             .collect()
     }
 
     /// Whether it may be several arguments, or none.
     pub fn may_be_many(&self) -> bool {
-        self.pieces.iter().any(|piece| matches!(piece, Piece::UnknownMany | Piece::Pattern(_)))
+        let many =
+            |piece: &Piece| matches!(piece, Piece::UnknownMany | Piece::Pattern(_) | Piece::Names);
+        self.pieces.iter().any(many)
+    }
+
+    pub(super) fn of(pieces: Vec<Piece>) -> Self {
+        let mut joined: Vec<Piece> = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            match (joined.last_mut(), piece) {
+                (Some(Piece::Text(before)), Piece::Text(text)) => before.push_str(&text),
+                (_, piece) => joined.push(piece),
+            }
+        }
+        Self { pieces: joined }
+    }
+
+    pub(super) fn pieces(&self) -> &[Piece] {
+        &self.pieces
     }
 }
 
@@ -58,8 +120,13 @@ impl fmt::Display for Field {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) | Piece::Pattern(text) => out.write_str(text)?,
-                Piece::Home => out.write_str("~")?,
+                Piece::Text(text) | Piece::Pattern(text) | Piece::Match(text) => {
+                    out.write_str(text)?;
+                }
+                Piece::Home(user) => write!(out, "~{}", user.as_deref().unwrap_or_default())?,
+                Piece::Start => out.write_str("$PWD")?,
+                Piece::Temporary => out.write_str("$(mktemp)")?,
+                Piece::Name | Piece::Names | Piece::Below => out.write_str("*")?,
                 Piece::Unknown | Piece::UnknownMany => out.write_str("…")?,
             }
         }
@@ -110,8 +177,31 @@ impl Growing {
         }
     }
 
-    pub(super) fn home(&mut self) {
-        self.push(Piece::Home);
+    /// A value that is known in part, quoted.
+    pub(super) fn value(&mut self, value: &Field) {
+        self.push(Piece::Text(String::new()));
+        for piece in &value.pieces {
+            self.push(piece.clone());
+        }
+    }
+
+    /// A value that is known in part, unquoted: what is unknown of it may be split.
+    pub(super) fn split_value(&mut self, value: &Field) {
+        for piece in &value.pieces {
+            match piece {
+                Piece::Text(text) => self.split(text),
+                Piece::Unknown => self.push(Piece::UnknownMany),
+                Piece::Pattern(_)
+                | Piece::Match(_)
+                | Piece::Home(_)
+                | Piece::Start
+                | Piece::Temporary
+                | Piece::Name
+                | Piece::Names
+                | Piece::Below
+                | Piece::UnknownMany => self.push(piece.clone()),
+            }
+        }
     }
 
     pub(super) fn unknown(&mut self) {
@@ -147,6 +237,12 @@ impl Growing {
         let current = self.current.get_or_insert_default();
         match (current.last_mut(), piece) {
             (Some(Piece::Text(before)), Piece::Text(text)) => before.push_str(&text),
+            // Nothing, quoted, makes an argument but adds nothing to one.
+            (Some(_), Piece::Text(text)) if text.is_empty() => {}
+            (Some(Piece::Text(before)), piece) if before.is_empty() => {
+                current.pop();
+                current.push(piece);
+            }
             (_, piece) => current.push(piece),
         }
     }

@@ -20,13 +20,16 @@ mod field;
 mod guard;
 mod inline;
 mod parse;
+mod printed;
 mod redirect;
+mod shape;
 mod shells;
 mod walk;
+mod whereabouts;
 mod wrappers;
 mod writers;
 
-pub use field::Field;
+pub use field::{Field, Shape};
 
 /// What a command runs and writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -131,6 +134,8 @@ pub enum Why {
     UnknownOption,
     /// A construct that can run text from elsewhere.
     RunsText,
+    /// The path of a file that is written is worked out when it runs.
+    ComputedPath,
 }
 
 /// Reads a command as bash would.

@@ -34,7 +34,7 @@ impl Walker {
                 IoRedirect::HereString(_, word) => {
                     input = Input::Text(match self.scalar(&word.value) {
                         Value::OneOf(texts) => Some(texts),
-                        Value::Unknown | Value::Array(_) => None,
+                        Value::Unknown | Value::Array(_) | Value::Fields(_) => None,
                     });
                 }
                 IoRedirect::HereDocument(_, document) => {
