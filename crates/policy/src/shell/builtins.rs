@@ -2,11 +2,10 @@
 
 use brush_parser::ast::{Assignment, AssignmentName};
 
-use super::environment::Value;
+use super::environment::{Environment, Value};
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::Walker;
-use super::whereabouts::Whereabouts;
 use super::{Why, parse};
 
 /// What bash does itself.
@@ -178,12 +177,8 @@ impl Walker {
 
     /// A script that is not here may change everything.
     pub(super) fn forget_everything(&mut self) {
-        self.environment.variables.clear();
+        self.environment.forget_all();
         self.environment.positional = None;
-        self.environment.odd_splitting = true;
-        self.environment.foreign = true;
-        self.environment.whereabouts = Whereabouts::lost();
-        self.moved = true;
     }
 
     fn source_file(&mut self, arguments: &[Field]) {
@@ -205,10 +200,22 @@ impl Walker {
         };
         match first.known() {
             Some(text) if text == "-" || text == "-l" || text == "-p" => {}
-            // It runs later, when variables and functions may be others.
+            // It runs later, when variables and functions may be others; at the end of this shell,
+            // or between any two commands.
             Some(text) => {
-                self.traps.push(text);
-                self.forget_later = true;
+                let at_end = |field: &Field| {
+                    field.known().is_some_and(|text| matches!(text.as_str(), "EXIT" | "0" | "--"))
+                };
+                let others = arguments.iter().filter(|field| *field != first);
+                let first_of_all = self.traps.is_empty() && self.asides == 0;
+                if first_of_all && others.clone().count() > 0 && others.clone().all(at_end) {
+                    self.environment.watch();
+                    self.traps.push((text, self.environment.clone()));
+                } else {
+                    let unknown = Environment { foreign: true, ..Environment::default() };
+                    self.traps.push((text, unknown));
+                    self.forget_later = true;
+                }
             }
             None => self.hide(Why::ComputedText, "trap"),
         }

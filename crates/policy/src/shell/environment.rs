@@ -135,6 +135,8 @@ pub(super) struct Environment {
     pub(super) odd_splitting: bool,
     /// Any variable may have been set by a text that is not here.
     pub(super) foreign: bool,
+    /// Variables that were set since the shell was told what to do at its end.
+    pub(super) changed: HashSet<String>,
     /// Where the command is.
     pub(super) whereabouts: Whereabouts,
     /// The shell has ended: nothing gets here.
@@ -144,8 +146,10 @@ pub(super) struct Environment {
 impl Environment {
     /// What is known where two ways meet.
     pub(super) fn join(mut self, other: Self) -> Self {
+        let changed = self.changed.union(&other.changed).cloned().collect();
         if self.ended || other.ended {
-            return if self.ended { other } else { self };
+            let goes_on = if self.ended { other } else { self };
+            return Self { changed, ..goes_on };
         }
         let mut variables = HashMap::new();
         // A variable that only one way sets may come from outside on the other.
@@ -183,6 +187,7 @@ impl Environment {
             exports_functions: self.exports_functions || other.exports_functions,
             odd_splitting: self.odd_splitting || other.odd_splitting,
             foreign: self.foreign || other.foreign,
+            changed,
             whereabouts: self.whereabouts.join(other.whereabouts),
             ended: false,
         }
@@ -199,6 +204,35 @@ impl Environment {
             _ => value,
         };
         self.variables.insert(name.to_owned(), value);
+        self.changed.insert(name.to_owned());
+    }
+
+    /// Any variable may have any value now.
+    pub(super) fn forget_all(&mut self) {
+        let paths = self.variables.contains_key("CDPATH");
+        self.variables.clear();
+        if paths {
+            self.forget("CDPATH");
+        }
+        self.odd_splitting = true;
+        self.foreign = true;
+    }
+
+    /// Notes from now on what is set.
+    pub(super) fn watch(&mut self) {
+        self.changed.clear();
+    }
+
+    /// What is known of now at some moment between now and a later one.
+    pub(super) fn until(mut self, later: &Self) -> Self {
+        if self.foreign || later.foreign || later.all_odd {
+            return Self { foreign: true, odd_splitting: true, ..Self::default() };
+        }
+        for name in &later.changed {
+            self.variables.insert(name.clone(), Value::Unknown);
+        }
+        self.odd_splitting |= later.odd_splitting;
+        Self { positional: None, ended: false, ..self }
     }
 
     pub(super) fn forget(&mut self, name: &str) {

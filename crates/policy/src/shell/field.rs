@@ -8,6 +8,9 @@ pub struct Field {
     pieces: Vec<Piece>,
 }
 
+/// The name of a pipe, or one like it.
+pub(super) const PIPE: &str = "/dev/fd/63";
+
 /// A part of an argument.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Piece {
@@ -20,6 +23,8 @@ pub(super) enum Piece {
     Home(Option<String>),
     /// The absolute name of the directory in which the whole command starts.
     Start,
+    /// A pipe to or from a command in `>(…)` or `<(…)`.
+    Pipe,
     /// A fresh file or directory that `mktemp` made.
     Temporary,
     /// A text without slashes, and not only dots.
@@ -83,6 +88,7 @@ impl Field {
                 | Piece::Match(_)
                 | Piece::Home(_)
                 | Piece::Start
+                | Piece::Pipe
                 | Piece::Temporary
                 | Piece::Name
                 | Piece::Names
@@ -125,6 +131,7 @@ impl fmt::Display for Field {
                 }
                 Piece::Home(user) => write!(out, "~{}", user.as_deref().unwrap_or_default())?,
                 Piece::Start => out.write_str("$PWD")?,
+                Piece::Pipe => out.write_str(PIPE)?,
                 Piece::Temporary => out.write_str("$(mktemp)")?,
                 Piece::Name | Piece::Names | Piece::Below => out.write_str("*")?,
                 Piece::Unknown | Piece::UnknownMany => out.write_str("…")?,
@@ -195,6 +202,7 @@ impl Growing {
                 | Piece::Match(_)
                 | Piece::Home(_)
                 | Piece::Start
+                | Piece::Pipe
                 | Piece::Temporary
                 | Piece::Name
                 | Piece::Names

@@ -2,7 +2,7 @@
 //! `${f%.rs}`.
 
 use brush_parser::ast;
-use brush_parser::word::{Parameter, ParameterExpr};
+use brush_parser::word::ParameterExpr;
 
 use super::environment::Value;
 use super::field::{Field, Piece};
@@ -68,22 +68,25 @@ impl Walker {
 
     /// `${f%.rs}`, `${f##*/}` and their like.
     pub(super) fn trimmed(&mut self, expression: &ParameterExpr) -> Option<Vec<Field>> {
-        let (parameter, pattern, cut): (&Parameter, _, fn(&Field, &str) -> Option<Field>) =
-            match expression {
-                ParameterExpr::RemoveSmallestSuffixPattern {
-                    parameter,
-                    indirect: false,
-                    pattern: Some(pattern),
-                } => (parameter, pattern, short_suffix),
-                ParameterExpr::RemoveLargestPrefixPattern {
-                    parameter,
-                    indirect: false,
-                    pattern: Some(pattern),
-                } => (parameter, pattern, long_prefix),
-                _ => return None,
-            };
-        let values = self.value(parameter).possible()?;
-        values.iter().map(|value| cut(value, pattern)).collect()
+        if let ParameterExpr::RemoveSmallestSuffixPattern {
+            parameter,
+            indirect: false,
+            pattern: Some(pattern),
+        } = expression
+        {
+            let values = self.value(parameter).possible()?;
+            return values.iter().map(|value| short_suffix(value, pattern)).collect();
+        }
+        if let ParameterExpr::RemoveLargestPrefixPattern {
+            parameter,
+            indirect: false,
+            pattern: Some(pattern),
+        } = expression
+        {
+            let values = self.value(parameter).possible()?;
+            return values.iter().map(|value| long_prefix(value, pattern)).collect();
+        }
+        None
     }
 }
 

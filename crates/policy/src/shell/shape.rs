@@ -1,12 +1,15 @@
 //! Fields as paths: what is decided of them, and how they are joined and taken apart.
 
-use super::field::{Field, Piece, Shape};
+use super::field::{Field, PIPE, Piece, Shape};
 
 impl Field {
     /// What the text decides of it as a path.
     pub fn shape(&self) -> Shape {
         if let Some(text) = self.known() {
             return Shape::Known(text);
+        }
+        if self.pieces() == [Piece::Pipe] {
+            return Shape::Known(PIPE.to_owned());
         }
         let Some((first, rest)) = self.pieces().split_first() else { return Shape::Unknown };
         match first {
@@ -24,6 +27,7 @@ impl Field {
             | Piece::Pattern(_)
             | Piece::Match(_)
             | Piece::Start
+            | Piece::Pipe
             | Piece::Name
             | Piece::Names
             | Piece::Below
@@ -53,6 +57,7 @@ impl Field {
                 }
                 Piece::Home(_)
                 | Piece::Start
+                | Piece::Pipe
                 | Piece::Temporary
                 | Piece::Name
                 | Piece::Names
@@ -89,7 +94,7 @@ impl Field {
             Some(Piece::Text(text) | Piece::Pattern(text) | Piece::Match(text)) => {
                 text.starts_with('/')
             }
-            Some(Piece::Home(_) | Piece::Start | Piece::Temporary) => true,
+            Some(Piece::Home(_) | Piece::Start | Piece::Pipe | Piece::Temporary) => true,
             Some(
                 Piece::Name | Piece::Names | Piece::Below | Piece::Unknown | Piece::UnknownMany,
             )
@@ -137,6 +142,7 @@ impl Field {
             | Piece::Match(_)
             | Piece::Home(_)
             | Piece::Start
+            | Piece::Pipe
             | Piece::Temporary
             | Piece::Name
             | Piece::Below
@@ -177,6 +183,7 @@ impl Field {
                 }
                 Piece::Home(_)
                 | Piece::Start
+                | Piece::Pipe
                 | Piece::Temporary
                 | Piece::Below
                 | Piece::Unknown
@@ -206,6 +213,7 @@ impl Field {
             Piece::Match(text) => (text, Piece::Match),
             Piece::Home(_)
             | Piece::Start
+            | Piece::Pipe
             | Piece::Temporary
             | Piece::Name
             | Piece::Names
@@ -241,8 +249,11 @@ fn tame(pieces: &[Piece]) -> bool {
             !text.contains('\\') && !text.split('/').any(wild)
         }
         Piece::Name | Piece::Names | Piece::Below => true,
-        Piece::Home(_) | Piece::Start | Piece::Temporary | Piece::Unknown | Piece::UnknownMany => {
-            false
-        }
+        Piece::Home(_)
+        | Piece::Start
+        | Piece::Pipe
+        | Piece::Temporary
+        | Piece::Unknown
+        | Piece::UnknownMany => false,
     })
 }

@@ -31,7 +31,7 @@ pub(super) struct Walker {
     /// Whether commands read what a pipe or a document gives to several of them.
     fed: bool,
     /// Texts that run at some later moment.
-    pub(super) traps: Vec<String>,
+    pub(super) traps: Vec<(String, Environment)>,
     /// Such a text may have changed every variable.
     pub(super) forget_later: bool,
     /// Whether the command may have left the directory in which it started.
@@ -40,8 +40,10 @@ pub(super) struct Walker {
     pub(super) outcome: Option<(Whereabouts, Whereabouts)>,
     /// Links that the command makes.
     pub(super) links: Vec<Link>,
+    /// How many subshells stand around the command.
+    pub(super) asides: usize,
     /// How many loops stand around the command.
-    loops: usize,
+    pub(super) loops: usize,
     /// Every function that is defined anywhere.
     all_functions: HashMap<String, Function>,
     /// The text that is being read, for places in it.
@@ -53,9 +55,10 @@ pub(super) struct Walker {
 impl Walker {
     /// Everything that was gathered, each thing once.
     pub(super) fn finish(mut self) -> Reading {
-        while let Some(text) = self.traps.pop() {
+        let last = std::mem::take(&mut self.environment);
+        while let Some((text, at_first)) = self.traps.pop() {
             let functions = self.all_functions.clone();
-            self.environment = Environment { functions, foreign: true, ..Environment::default() };
+            self.environment = Environment { functions, ..at_first.until(&last) };
             if self.moved {
                 self.environment.whereabouts = Whereabouts::lost();
             }
@@ -118,7 +121,9 @@ impl Walker {
     /// What a subshell does leaves no trace in the environment.
     pub(super) fn apart(&mut self, work: impl FnOnce(&mut Self)) {
         let kept = self.environment.clone();
+        self.asides += 1;
         work(self);
+        self.asides -= 1;
         self.environment = kept;
     }
 
@@ -321,7 +326,6 @@ impl Walker {
                     Some(_) => self.each_value(&fields),
                     None => vec![Value::Unknown],
                 };
-                self.loops += 1;
                 self.repeat(|walker| {
                     for value in &values {
                         let before = walker.environment.clone();
@@ -332,7 +336,6 @@ impl Walker {
                         }
                     }
                 });
-                self.loops -= 1;
             }
             CompoundCommand::ArithmeticForClause(clause) => {
                 let parts = [&clause.initializer, &clause.condition, &clause.updater];
@@ -399,7 +402,13 @@ impl Walker {
     }
 
     /// A body that runs any number of times: until nothing new is learnt of the variables.
-    fn repeat(&mut self, mut body: impl FnMut(&mut Self)) {
+    fn repeat(&mut self, body: impl FnMut(&mut Self)) {
+        self.loops += 1;
+        self.rounds(body);
+        self.loops -= 1;
+    }
+
+    fn rounds(&mut self, mut body: impl FnMut(&mut Self)) {
         for round in 0..MOST_ROUNDS {
             let before = self.environment.clone();
             body(self);
@@ -422,9 +431,7 @@ impl Walker {
     fn simple(&mut self, simple: &ast::SimpleCommand, input: Input) {
         // A trap that was set may run between any two commands.
         if self.forget_later {
-            self.environment.variables.clear();
-            self.environment.odd_splitting = true;
-            self.environment.foreign = true;
+            self.environment.forget_all();
             if self.moved {
                 self.environment.whereabouts = Whereabouts::lost();
             }
@@ -472,7 +479,8 @@ impl Walker {
                 CommandPrefixOrSuffixItem::IoRedirect(redirect) => redirects.push(redirect),
                 CommandPrefixOrSuffixItem::ProcessSubstitution(_, subshell) => {
                     self.aside(&subshell.list);
-                    alternatives = product(alternatives, vec![vec![Field::unknown()]]);
+                    let pipe = Field::of(vec![Piece::Pipe]);
+                    alternatives = product(alternatives, vec![vec![pipe]]);
                 }
             }
         }
@@ -528,10 +536,11 @@ impl Walker {
             field.known().is_some_and(|text| !text.contains('/') && text.contains(|c| c != '.'))
         };
         let named = values.iter().all(plain);
-        match Value::fields(values) {
-            Value::Unknown if named => vec![Value::fields(vec![Field::of(vec![Piece::Name])])],
-            value => vec![value],
+        let value = Value::fields(values);
+        if named && value == Value::Unknown {
+            return vec![Value::fields(vec![Field::of(vec![Piece::Name])])];
         }
+        vec![value]
     }
 
     /// What stands in front of a command is set for that command alone, yet builtins and functions

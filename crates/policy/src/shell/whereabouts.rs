@@ -1,9 +1,9 @@
 //! Where a command is: the directories that `cd`, `pushd` and `popd` may have led to.
 
-use super::Directory;
 use super::environment::Value;
 use super::field::{Field, Piece};
 use super::walk::Walker;
+use super::{Directory, How};
 
 /// More possible directories than this are as good as unknown.
 const MOST: usize = 6;
@@ -64,7 +64,7 @@ impl Whereabouts {
     }
 
     /// Where it is after a directory was entered, and where it is if that did not work.
-    fn enter(&self, target: &Field) -> (Self, Self) {
+    pub(super) fn enter(&self, target: &Field) -> (Self, Self) {
         let mut entered = Vec::new();
         let mut stayed = Vec::new();
         for place in &self.places {
@@ -168,7 +168,10 @@ impl Walker {
     /// `cd`, `pushd` and `popd`.
     pub(super) fn change_directory(&mut self, name: &str, arguments: &[Field]) {
         let here = self.environment.whereabouts.clone();
-        let (there, stayed) = self.changed(name, arguments, &here);
+        let (there, mut stayed) = self.changed(name, arguments, &here);
+        for place in &mut stayed.places {
+            place.unless = place.unless.take().filter(|path| !self.may_be_gone(path));
+        }
         self.moved = true;
         let mut both = there.clone().join(stayed.clone());
         // If nothing was entered nothing was pushed, and then `popd` leads nowhere.
@@ -177,6 +180,22 @@ impl Walker {
         }
         self.environment.whereabouts = both;
         self.outcome = Some((there, stayed));
+    }
+
+    /// Whether a directory that is there now may not be there any more at this moment.
+    fn may_be_gone(&self, path: &str) -> bool {
+        self.reading.writes.iter().any(|write| {
+            let gone = matches!(write.how, How::Delete | How::DeleteTree) || write.by == "chmod";
+            gone && match write.path.known() {
+                // From wherever it is named, its last part is a part of the path.
+                Some(deleted) => {
+                    let name = tidy(&deleted);
+                    let name = name.rsplit('/').next().unwrap_or_default();
+                    name.is_empty() || name == ".." || path.split('/').any(|part| part == name)
+                }
+                None => true,
+            }
+        })
     }
 
     fn changed(
@@ -218,7 +237,7 @@ impl Walker {
             },
             ("cd" | "pushd", [only]) if !numbered(only) => {
                 // With CDPATH a name may be found elsewhere.
-                if !self.environment.is_untouched("CDPATH") {
+                if self.environment.variables.contains_key("CDPATH") {
                     return (Whereabouts::lost(), here.clone());
                 }
                 let (mut there, stayed) = here.enter(&only.single());

@@ -208,10 +208,10 @@ fn extract(walker: &mut Walker, given: &Given) {
     }
     walker.wrote_all(given.all(&["one-top-level"]), How::Fill, "tar");
     // Each is seen from the one before; what is named in front of the first is left here.
-    let mut here = Field::text(".");
+    let mut here = Field::text("");
     let directories = given.all(&["C", "directory"]);
     if directories.is_empty() || !given.operands.is_empty() {
-        walker.wrote(here.clone(), How::Fill, "tar");
+        walker.wrote(Field::text("."), How::Fill, "tar");
     }
     for directory in directories {
         here = from_place(Some(&here), &directory).unwrap_or_else(Field::unknown);

@@ -93,6 +93,11 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) -> bool
     }
     walker.wrote_all(given.all(&["o"]), How::Change, name);
     walker.wrote_all(given.all(&["output-dir-flat"]), How::Fill, name);
+    if given.has(&["o"]) && !given.unsure {
+        let deleted = operands.into_iter().filter(|_| removes);
+        walker.wrote_all(deleted, How::Delete, name);
+        return true;
+    }
     for operand in operands.iter().filter(|operand| operand.known().as_deref() != Some("-")) {
         one(walker, name, operand, &endings(&given, ending), takes, removes);
         if given.has(&["r", "recursive"]) {

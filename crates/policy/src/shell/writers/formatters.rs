@@ -143,7 +143,8 @@ fn formatted(walker: &mut Walker, formatter: &Formatter, arguments: &[Field]) {
         files.extend(formatter.default.map(Field::text));
     }
     for file in files {
-        let how = if is_file(&file) { How::Change } else { How::Fill };
+        let alone = matches!(formatter.name, "dos2unix" | "unix2dos" | "clang-format");
+        let how = if alone || is_file(&file) { How::Change } else { How::Fill };
         walker.wrote(file, how, formatter.name);
     }
 }

@@ -12,6 +12,8 @@ pub(in super::super) struct Link {
     at: String,
     /// What it leads to, seen from there; nothing if that is unknown.
     to: Option<Field>,
+    /// What the command that made it may have written before it was there.
+    own: Vec<Field>,
 }
 
 /// More names than this are too many to follow.
@@ -34,7 +36,7 @@ impl Walker {
                     } else {
                         from_place(place.path.as_ref(), source)
                     };
-                    self.link(&at, to);
+                    self.link(&at, to, targets);
                 }
             }
         }
@@ -55,18 +57,22 @@ impl Walker {
                         })
                     };
                     if moved || self.links.iter().any(holds) {
-                        self.link(&at, to);
+                        self.link(&at, to, targets);
                     }
                 }
             }
         }
     }
 
-    fn link(&mut self, at: &str, to: Option<Field>) {
-        let link = Link { at: tidy(at), to };
-        if !self.links.contains(&link) {
-            self.links.push(link);
+    fn link(&mut self, at: &str, to: Option<Field>, targets: &[Field]) {
+        let at = tidy(at);
+        let same = |link: &&mut Link| link.at == at && link.to == to;
+        if let Some(link) = self.links.iter_mut().find(same) {
+            // Made again, when it may be there already.
+            return link.own.clear();
         }
+        let own = if self.loops > 0 { Vec::new() } else { targets.to_vec() };
+        self.links.push(Link { at, to, own });
     }
 
     /// Adds what is written through the links of the command.
@@ -115,14 +121,16 @@ fn through(link: &Link, directory: &Directory, write: &Write) -> Option<Field> {
     // Deleting a name deletes nothing else.
     let itself = behind.is_empty() && rest.is_empty();
     let away = matches!(write.how, How::Delete | How::DeleteTree);
-    if itself && (away || write.by == "ln") {
+    let makes = matches!(write.by.as_str(), "ln" | "mv" | "cp");
+    if itself && (away || write.by == "ln") || (makes && link.own.contains(&write.path)) {
         return None;
     }
     let Some(to) = &link.to else { return Some(Field::unknown()) };
     let behind = Field::of(
-        std::iter::once(match first {
-            Piece::Text(_) => Piece::Text(behind),
-            _ => Piece::Pattern(behind),
+        std::iter::once(if matches!(first, Piece::Text(_)) {
+            Piece::Text(behind)
+        } else {
+            Piece::Pattern(behind)
         })
         .chain(rest.iter().cloned())
         .collect(),

@@ -337,7 +337,7 @@ fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]
         given.has(&[option])
             || arguments.iter().any(|a| a.known().as_deref() == Some(&format!("-{option}")))
     };
-    if program.looks.iter().any(|option| looked(option)) {
+    if program.looks.iter().any(looked) {
         return;
     }
     let outputs = given.all(program.outputs);

@@ -75,10 +75,11 @@ pub(super) fn note(walker: &mut Walker, arguments: &[Field], input: &Input) {
     let files = match given.operands.first() {
         Some(file) => vec![file.clone()],
         None => {
-            let text = match input {
-                Input::Text(Some(texts)) if !given.has(&["i", "input"]) => texts.join("\n"),
-                _ => return walker.hide(Why::ComputedPath, "patch"),
+            let here = (!given.has(&["i", "input"])).then_some(input);
+            let Some(Input::Text(Some(texts))) = here else {
+                return walker.hide(Why::ComputedPath, "patch");
             };
+            let text = texts.join("\n");
             let strip = given.value(&["p", "strip"]);
             let count = strip.as_ref().and_then(|strip| strip.known()?.parse().ok());
             if strip.is_some() && count.is_none() {

@@ -79,6 +79,7 @@ fn stand_in(script: &Field) -> String {
         Piece::Text(text) | Piece::Pattern(text) | Piece::Match(text) => text.clone(),
         Piece::Home(_)
         | Piece::Start
+        | Piece::Pipe
         | Piece::Temporary
         | Piece::Name
         | Piece::Names

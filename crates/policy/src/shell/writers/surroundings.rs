@@ -72,10 +72,8 @@ impl Walker {
 
     /// Goes to a directory; if that does not work nothing is started.
     fn go(&mut self, target: &Field) {
-        let target = std::slice::from_ref(target);
-        self.change_directory("pushd", target);
-        if let Some((there, _)) = self.outcome.take() {
-            self.environment.whereabouts = there;
-        }
+        let (there, _) = self.environment.whereabouts.enter(target);
+        self.environment.whereabouts = there;
+        self.moved = true;
     }
 }
