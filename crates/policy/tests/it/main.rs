@@ -13,3 +13,5 @@ mod differential;
 mod grammar;
 mod readings;
 mod writes;
+mod writes_differential;
+mod writes_grammar;
