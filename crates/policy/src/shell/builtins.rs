@@ -1,11 +1,11 @@
 //! Starting a command: functions, builtins, and programs that start others.
 
-use brush_parser::ast::{Assignment, AssignmentName};
+use brush_parser::ast::Assignment;
 
 use super::environment::{Environment, Value};
 use super::field::Field;
 use super::redirect::Input;
-use super::walk::Walker;
+use super::walk::{Walker, assignment_name};
 use super::{Why, parse};
 
 /// What bash does itself.
@@ -144,7 +144,7 @@ impl Walker {
                 for assignment in declared {
                     self.assign(assignment);
                 }
-                self.declare(arguments);
+                self.declare(arguments, declared);
                 self.attributes(arguments, declared, odd, frozen);
             }
             "read" | "mapfile" | "readarray" | "getopts" | "unset" | "let" | "printf" | "wait" => {
@@ -234,7 +234,7 @@ impl Walker {
     }
 
     /// Names that are given as plain words: `export "x=git"`, `declare $y`.
-    fn declare(&mut self, arguments: &[Field]) {
+    fn declare(&mut self, arguments: &[Field], declared: &[&Assignment]) {
         for argument in arguments {
             match argument.known() {
                 Some(text) => match text.split_once('=') {
@@ -251,7 +251,15 @@ impl Walker {
                     }
                     None => {}
                 },
-                None => self.forget_everything(),
+                None => match argument.leading_text().split_once('=') {
+                    // What stands here as an assignment was followed as one.
+                    Some((name, _)) if is_name(name) => {
+                        if !declared.iter().any(|known| assignment_name(known) == name) {
+                            self.environment.forget(name);
+                        }
+                    }
+                    _ => self.forget_everything(),
+                },
             }
         }
     }
@@ -265,11 +273,7 @@ impl Walker {
         frozen: bool,
     ) {
         let plain = arguments.iter().filter_map(Field::known).filter(|text| !text.starts_with('-'));
-        let named = declared.iter().map(|assignment| match &assignment.name {
-            AssignmentName::VariableName(name) | AssignmentName::ArrayElementName(name, _) => {
-                name.clone()
-            }
-        });
+        let named = declared.iter().map(|assignment| assignment_name(assignment).to_owned());
         let names =
             plain.map(|text| text.split(['=', '[', '+']).next().unwrap_or_default().to_owned());
         for name in names.chain(named).collect::<Vec<String>>() {

@@ -33,7 +33,13 @@ impl Walker {
         };
         let mut all = vec![Vec::new()];
         for word in words {
-            let ends = self.pieces(parse::word(&word), &word, Quoting::Unquoted);
+            let pieces = match behind_equals(&word) {
+                Some((name, value)) => parse::word(value).map(|pieces| {
+                    std::iter::once(WordPiece::Text(name.to_owned())).chain(pieces).collect()
+                }),
+                None => parse::word(&word),
+            };
+            let ends = self.pieces(pieces, &word, Quoting::Unquoted);
             all = product(all, ends);
         }
         all
@@ -353,6 +359,15 @@ impl Walker {
             let _ = self.scalar(&quoted);
         }
     }
+}
+
+/// `name=~/file`: a tilde behind the `=` of what looks like an assignment stands for a directory.
+fn behind_equals(word: &str) -> Option<(&str, &str)> {
+    let at = word.find('=')?;
+    let (name, value) = word.split_at(at + 1);
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '=';
+    let named = name.chars().all(plain) && !name.starts_with(|c: char| c.is_ascii_digit());
+    (named && value.starts_with('~')).then_some((name, value))
 }
 
 /// `$@` and `${array[@]}` in double quotes are no argument at all when they are empty.

@@ -121,6 +121,14 @@ impl Field {
         Self::of(ours.into_iter().chain(slash).chain(path.pieces().iter().cloned()).collect())
     }
 
+    /// The text that it begins with.
+    pub(super) fn leading_text(&self) -> &str {
+        match self.pieces().first() {
+            Some(Piece::Text(text)) => text,
+            _ => "",
+        }
+    }
+
     /// Both in one word.
     pub(super) fn joined(&self, more: &Self) -> Self {
         Self::of(self.pieces().iter().chain(more.pieces()).cloned().collect())

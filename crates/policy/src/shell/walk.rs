@@ -472,7 +472,11 @@ impl Walker {
                     declared.push(assignment);
                     let more = match assignment.value {
                         AssignmentValue::Scalar(_) => self.word(&word.value),
-                        AssignmentValue::Array(_) => vec![vec![Field::unknown()]],
+                        AssignmentValue::Array(_) => {
+                            let name = assignment_name(assignment);
+                            let named = Field::text(format!("{name}="));
+                            vec![vec![named.joined(&Field::unknown())]]
+                        }
                     };
                     alternatives = product(alternatives, more);
                 }
@@ -636,6 +640,13 @@ impl Walker {
             None => before,
         };
         self.environment.positional = positional;
+    }
+}
+
+/// The variable that an assignment is to.
+pub(super) fn assignment_name(assignment: &Assignment) -> &str {
+    match &assignment.name {
+        AssignmentName::VariableName(name) | AssignmentName::ArrayElementName(name, _) => name,
     }
 }
 
