@@ -12,6 +12,7 @@ mod options;
 mod patch;
 mod sed;
 mod surroundings;
+mod table;
 
 pub(super) use find::found;
 pub(super) use links::Link;
