@@ -8,6 +8,26 @@ pub struct Field {
     pieces: Vec<Piece>,
 }
 
+/// What is known of an argument as a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// All of it.
+    Known(String),
+    /// It lies in somebody's home directory.
+    UnderHome {
+        /// Whose; nothing for the person who runs it.
+        user: Option<String>,
+        /// What stands behind the home.
+        rest: String,
+    },
+    /// It is a glob; characters that are quoted have a backslash in front.
+    Glob(String),
+    /// Something below this directory.
+    Within(String),
+    /// Nothing.
+    Unknown,
+}
+
 /// A part of an argument.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Piece {
@@ -46,6 +66,45 @@ impl Field {
                 Piece::Pattern(_) | Piece::Home | Piece::Unknown | Piece::UnknownMany => None,
             })
             .collect()
+    }
+
+    /// A path as a tool call names it: a leading `~` is somebody's home.
+    pub fn path(text: &str) -> Self {
+        match text.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                Self { pieces: vec![Piece::Home, Piece::Text(rest.to_owned())] }
+            }
+            _ => Self::text(text),
+        }
+    }
+
+    /// What is known of it as a path.
+    pub fn shape(&self) -> Shape {
+        if let Some(text) = self.known() {
+            return Shape::Known(text);
+        }
+        if let [Piece::Home] = self.pieces.as_slice() {
+            return Shape::UnderHome { user: None, rest: String::new() };
+        }
+        if let [Piece::Home, Piece::Text(rest)] = self.pieces.as_slice() {
+            return Shape::UnderHome { user: None, rest: rest.clone() };
+        }
+        let mut glob = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => {
+                    for c in text.chars() {
+                        if "*?[]\\".contains(c) {
+                            glob.push('\\');
+                        }
+                        glob.push(c);
+                    }
+                }
+                Piece::Pattern(text) => glob.push_str(text),
+                Piece::Home | Piece::Unknown | Piece::UnknownMany => return Shape::Unknown,
+            }
+        }
+        Shape::Glob(glob)
     }
 
     /// Whether it may be several arguments, or none.

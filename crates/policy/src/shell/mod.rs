@@ -26,7 +26,7 @@ mod walk;
 mod wrappers;
 mod writers;
 
-pub use field::Field;
+pub use field::{Field, Shape};
 
 /// What a command runs and writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Reading {
     pub writes: Vec<Write>,
     /// Scripts that it runs and whose text is not here.
     pub unseen: Vec<Field>,
+    /// Variables that it sets, for itself or for a program.
+    pub sets: Vec<String>,
     /// What cannot be read off the text.
     pub hidden: Vec<Hidden>,
 }
@@ -123,6 +125,8 @@ pub enum Why {
     ComputedName,
     /// The text of a script is worked out when it runs.
     ComputedText,
+    /// The path of a file that is written is worked out when it runs.
+    ComputedPath,
     /// A shell reads what another program prints.
     PipedIntoShell,
     /// A shell or interpreter that waits for somebody to type.

@@ -452,6 +452,7 @@ impl Walker {
                 return self.environment.forget(name);
             }
         };
+        self.sets(name);
         if runs_its_value(name) {
             self.hide(Why::RunsText, name);
         }
@@ -460,6 +461,13 @@ impl Walker {
             true => appended(self.environment.get(name), value),
         };
         self.environment.set(name, value);
+    }
+
+    /// Notes a variable that is set, for the shell or for a program.
+    pub(super) fn sets(&mut self, name: &str) {
+        if !self.reading.sets.iter().any(|set| set == name) {
+            self.reading.sets.push(name.to_owned());
+        }
     }
 
     fn array(&mut self, elements: &[(Option<ast::Word>, ast::Word)]) -> Value {
