@@ -8,6 +8,7 @@ pub mod context;
 pub mod failure;
 pub mod kei;
 pub mod output;
+pub mod policy_file;
 pub mod reference;
 pub mod watch;
 pub mod wire;

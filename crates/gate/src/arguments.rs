@@ -7,7 +7,7 @@ use std::time::Duration;
 use bailiwick_policy::dialects::{Allowing, Dialect};
 
 /// The deadline when none is given: well before any CLI gives up on a hook.
-const DEADLINE: Duration = Duration::from_secs(5);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 
 /// How the gate is called.
 pub const USAGE: &str = "\

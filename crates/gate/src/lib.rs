@@ -48,6 +48,17 @@ fn answer(told: &arguments::Told) -> Answer {
     told.dialect.answer(&decision, told.allowing)
 }
 
+/// A panic and a missed deadline end this process with a denial from now on.
+pub fn deny_what_goes_wrong() {
+    watchdog::deny_on_panic();
+    watchdog::deny_after(arguments::DEADLINE);
+}
+
+/// Tells the person something that changes no answer.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// Reads the payload to its end; one that is too large is not read further.
 pub fn read(input: &mut impl io::Read) -> Result<Vec<u8>, String> {
     let most = u64::try_from(LARGEST_PAYLOAD).unwrap_or(u64::MAX).saturating_add(1);

@@ -119,8 +119,9 @@ fn applies(rule: &Rule, call: &Call, effects: &Effects) -> bool {
 }
 
 fn judge(context: &Context<'_>, rule: &Rule) -> Option<Objection> {
-    gates::restricted(context, rule)
-        .or_else(|| rule.gate.and_then(|module| gates::judge(module, context, rule)))
+    rule.gate
+        .and_then(|module| gates::judge(module, context, rule))
+        .or_else(|| gates::restricted(context, rule))
 }
 
 fn conclude(policy: &Policy, call: &Call, effects: &Effects, verdicts: &[Verdict]) -> Decision {

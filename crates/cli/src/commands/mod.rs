@@ -5,10 +5,13 @@ pub mod completions;
 pub mod compose;
 pub mod demo;
 pub mod doctor;
+pub mod explain;
+pub mod gate;
 pub mod init;
 pub mod ledger;
 pub mod lint;
 pub mod prepare;
+pub mod replay;
 pub mod roles;
 pub mod spawn;
 
@@ -68,6 +71,9 @@ enum Command {
     Prepare(prepare::Prepare),
     Compose(compose::Compose),
     Spawn(spawn::Spawn),
+    Explain(explain::Explain),
+    Replay(replay::Replay),
+    Gate(gate::Gate),
     Roles(roles::Roles),
     Capabilities(capabilities::Capabilities),
     Ledger(ledger::Ledger),
@@ -88,6 +94,9 @@ impl Bailiwick {
             Command::Prepare(command) => command.run(&context()?),
             Command::Compose(command) => command.run(&context()?),
             Command::Spawn(command) => command.run(&context()?),
+            Command::Explain(command) => command.run(&context()?),
+            Command::Replay(command) => command.run(&context()?),
+            Command::Gate(command) => command.run(),
             Command::Roles(command) => command.run(&context()?),
             Command::Capabilities(command) => command.run(&context()?),
             Command::Ledger(command) => command.run(&context()?),
