@@ -132,7 +132,7 @@ impl Policy {
 
     /// Reads the file and compares its digest with the one that was asked for.
     pub fn read(bytes: &[u8], expected: &str) -> Result<Self, PolicyError> {
-        let found = Sha256Hex::of(bytes).to_string();
+        let found = digest(bytes);
         let expected = expected.strip_prefix("sha256:").unwrap_or(expected);
         if found != expected {
             return Err(PolicyError::Altered { expected: expected.to_owned(), found });
@@ -149,4 +149,9 @@ impl Policy {
         }
         Ok(policy)
     }
+}
+
+/// The digest of a policy's file, in lower-case hexadecimal.
+pub fn digest(bytes: &[u8]) -> String {
+    Sha256Hex::of(bytes).to_string()
 }
