@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_control::policy::{self, Surroundings};
 use bailiwick_kit::{Bound, bind};
-use bailiwick_model::{Problem, RoleName, Sha256Hex, Source};
+use bailiwick_model::{AgentId, Problem, RoleName, Sha256Hex, Source};
 use bailiwick_policy::Policy;
 
 use crate::context::{Context, variable};
@@ -45,7 +45,7 @@ pub fn compile(context: &Context, what: &What) -> Result<CompiledPolicy, Failure
     let (kit, watch) = wire::watched_kit(context)?;
     let bound = bind(&kit, &source(context, what)?)?;
     let root = context.repository().map(|repository| repository.root().to_path_buf());
-    let compiled = of_bound(context, &bound, root.as_deref())?;
+    let compiled = of_bound(context, &bound, None, root.as_deref())?;
     wire::note(watch)?;
     Ok(compiled)
 }
@@ -54,9 +54,10 @@ pub fn compile(context: &Context, what: &What) -> Result<CompiledPolicy, Failure
 pub fn of_bound(
     context: &Context,
     bound: &Bound,
+    agent: Option<&AgentId>,
     root: Option<&Path>,
 ) -> Result<CompiledPolicy, Failure> {
-    let policy = policy::of_task(bound, &surroundings(context, bound, root)?)?;
+    let policy = policy::of_task(bound, agent, &surroundings(context, bound, root)?)?;
     let json = policy.to_json();
     let digest = Sha256Hex::of(json.as_bytes()).to_string();
     Ok(CompiledPolicy { policy, json, digest, warnings: bound.warnings.clone() })

@@ -1,7 +1,7 @@
 //! The policy of a bound task or a role: what the gate will read.
 
-use bailiwick_kit::{Bound, FoundCapability, ResolvedRole};
-use bailiwick_model::{Capability, Problem, Source, Task};
+use bailiwick_kit::{Bound, FoundCapability};
+use bailiwick_model::{AgentId, Capability, Problem, Source};
 use bailiwick_policy::Policy;
 use bailiwick_policy::compile::{self, CompileError, Sources};
 
@@ -16,21 +16,22 @@ pub struct Surroundings {
     pub protected: Vec<String>,
 }
 
-/// The policy of a task.
-pub fn of_task(bound: &Bound, around: &Surroundings) -> Result<Policy, Problem> {
-    let agent = bound.task.task.agent_id.as_ref().map(ToString::to_string);
-    let policy =
-        compiled(&bound.role, &bound.capabilities, Some(&bound.task), agent.as_deref(), around);
-    policy.map_err(|error| problem(&error, &bound.source))
+/// The policy of a task, for the agent that does it.
+pub fn of_task(
+    bound: &Bound,
+    agent: Option<&AgentId>,
+    around: &Surroundings,
+) -> Result<Policy, Problem> {
+    let agent = agent.or(bound.task.task.agent_id.as_ref()).map(AgentId::as_str);
+    compiled(bound, agent, around).map_err(|error| problem(&error, &bound.source))
 }
 
 fn compiled(
-    role: &ResolvedRole,
-    capabilities: &[FoundCapability],
-    task: Option<&Task>,
+    bound: &Bound,
     agent: Option<&str>,
     around: &Surroundings,
 ) -> Result<Policy, CompileError> {
+    let Bound { role, capabilities, task, .. } = bound;
     let declared: Vec<&Capability> = capabilities.iter().map(|found| &found.declared).collect();
     compile::compile(&Sources {
         role: role.name.as_str(),
@@ -40,7 +41,7 @@ fn compiled(
         bash_patterns: &role.bash_patterns,
         escalation: role.escalation,
         capabilities: &declared,
-        task,
+        task: Some(task),
         switched_on: &around.switched_on,
         temporary: &around.temporary,
         protected: &around.protected,

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
+mod corpus;
 mod faults;
 mod generated;
 mod help;

@@ -1,24 +1,40 @@
-//! Codex's patches: every file that one names.
+//! Patches as Codex and OpenCode write them: every file that one names.
 
 use super::Unreadable;
-use crate::call::{Target, Touch};
+use super::fields::{self, Object};
+use crate::call::{Action, Target, Touch};
+use crate::tool::{Tool, ToolName};
 
 /// A file of a patch.
-pub(super) struct Patched {
+struct Patched {
     path: String,
-    pub(super) touch: Touch,
+    touch: Touch,
     /// Whether it is a new file.
-    pub(super) made: bool,
+    made: bool,
 }
 
-impl Patched {
-    pub(super) fn target(self) -> Target {
-        Target { path: self.path, touch: self.touch }
+/// A patch makes files as `Write` does, and changes them as `Edit` does.
+pub(super) fn read(input: &Object) -> Result<(Vec<ToolName>, Action), Unreadable> {
+    let mut texts = Vec::new();
+    for key in ["command", "input", "patchText", "patch"] {
+        texts.extend(fields::optional_text(input, key)?);
     }
+    let [patch] = texts.as_slice() else {
+        return Err(Unreadable::because("the call has no patch, or several"));
+    };
+    let patched = targets(patch)?;
+    let mut tools: Vec<ToolName> = Vec::new();
+    for file in &patched {
+        let name = if file.made { "Write" } else { "Edit" };
+        let tool = Tool::named(name).map(ToolName::of);
+        tools.extend(tool.filter(|tool| !tools.contains(tool)));
+    }
+    let target = |file: Patched| Target { path: file.path, touch: file.touch };
+    Ok((tools, Action::Files(patched.into_iter().map(target).collect())))
 }
 
 /// The files of a patch; one that names none, or is not closed, is not understood.
-pub(super) fn targets(patch: &str) -> Result<Vec<Patched>, Unreadable> {
+fn targets(patch: &str) -> Result<Vec<Patched>, Unreadable> {
     let mut targets = Vec::new();
     let (mut begun, mut ended) = (false, false);
     for line in patch.lines() {

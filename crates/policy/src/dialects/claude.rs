@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fields::{self, Object};
-use super::{Answer, Unreadable};
+use super::{Answer, Unreadable, apply_patch};
 use crate::call::{Action, Call, Touch};
 use crate::decision::Decision;
 use crate::tool::{Class, Tool, ToolName};
@@ -54,6 +54,9 @@ pub(super) fn mcp(rest: &str, input: &Object) -> Result<(Vec<ToolName>, Action),
 }
 
 pub(super) fn known(native: &str, input: &Object) -> Result<(Vec<ToolName>, Action), Unreadable> {
+    if matches!(native, "apply_patch" | "patch") {
+        return apply_patch::read(input);
+    }
     let tool = Tool::named(native)
         .ok_or_else(|| Unreadable::because(format!("the tool {native} is not known")))?;
     let action = match tool.class {

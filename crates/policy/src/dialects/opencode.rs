@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Unreadable, apply_patch, claude, fields};
-use crate::call::{Action, Call, Touch};
+use super::{Unreadable, claude, fields};
+use crate::call::{Action, Call};
 use crate::paths::join;
-use crate::tool::{Tool, ToolName};
+use crate::tool::ToolName;
 
 pub(super) fn read(payload: &Value, servers: &[String]) -> Result<Call, Unreadable> {
     let payload = fields::object(payload, "the call")?;
@@ -15,25 +15,12 @@ pub(super) fn read(payload: &Value, servers: &[String]) -> Result<Call, Unreadab
         native.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('_'))
     };
     let server = servers.iter().filter(of_server).max_by_key(|server| server.len());
-    let (tools, action) = match (server, native) {
-        (Some(server), _) => {
+    let (tools, action) = match server {
+        Some(server) => {
             let tool = native.get(server.len() + 1..).unwrap_or_default();
             (vec![ToolName::mcp(server, tool)], fields::touched_by_mcp(tool, input))
         }
-        (None, "apply_patch" | "patch") => {
-            let text = fields::optional_text(input, "patchText")?;
-            let patch = match text {
-                Some(text) => text,
-                None => fields::text(input, "patch")?,
-            };
-            let targets = apply_patch::targets(patch)?;
-            let makes = targets.iter().any(|target| target.made && target.touch == Touch::Change);
-            let names = if makes { ["Edit", "Write"].as_slice() } else { &["Edit"] };
-            let tools = names.iter().filter_map(|name| Tool::named(name)).map(ToolName::of);
-            let targets = targets.into_iter().map(apply_patch::Patched::target).collect();
-            (tools.collect(), Action::Files(targets))
-        }
-        (None, native) => claude::known(native, input)?,
+        None => claude::known(native, input)?,
     };
     let started = fields::optional_text(payload, "cwd")?.map(str::to_owned);
     let own = match action {
