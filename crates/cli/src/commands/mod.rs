@@ -5,6 +5,7 @@ pub mod completions;
 pub mod compose;
 pub mod demo;
 pub mod doctor;
+pub mod hooks;
 pub mod init;
 pub mod ledger;
 pub mod lint;
@@ -68,6 +69,7 @@ enum Command {
     Prepare(prepare::Prepare),
     Compose(compose::Compose),
     Spawn(spawn::Spawn),
+    Hooks(hooks::Hooks),
     Roles(roles::Roles),
     Capabilities(capabilities::Capabilities),
     Ledger(ledger::Ledger),
@@ -88,6 +90,7 @@ impl Bailiwick {
             Command::Prepare(command) => command.run(&context()?),
             Command::Compose(command) => command.run(&context()?),
             Command::Spawn(command) => command.run(&context()?),
+            Command::Hooks(command) => command.run(&context()?),
             Command::Roles(command) => command.run(&context()?),
             Command::Capabilities(command) => command.run(&context()?),
             Command::Ledger(command) => command.run(&context()?),

@@ -1,0 +1,138 @@
+//! Taking the gate out of a program's settings: all that is ours, and nothing else.
+
+use std::path::{Path, PathBuf};
+
+use super::agent::{Agent, Scope};
+use super::codex_trust::{self, Trust};
+use super::draft::{Draft, Readers};
+use super::json_text;
+use super::places::Places;
+use super::plugin;
+use super::record::Record;
+use super::settings_entry::{Made, Shape};
+use crate::failure::Failure;
+
+/// What is left to do once the files are gone.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// Directories that go if they are empty, the outermost first.
+    directories: Vec<PathBuf>,
+    /// The log of decisions, which is kept.
+    pub log: Option<PathBuf>,
+}
+
+impl Left {
+    /// Removes the directories that are ours and empty.
+    pub fn tidy(&self) {
+        for directory in self.directories.iter().rev() {
+            // One that still holds something stays.
+            let _ = std::fs::remove_dir(directory);
+        }
+    }
+}
+
+/// Drafts the removal; writes nothing.
+pub fn plan(
+    draft: &mut Draft,
+    places: &Places,
+    agent: Agent,
+    scope: &Scope,
+) -> Result<Left, Failure> {
+    let kept = places.kept(agent, scope);
+    let mut left = Left::default();
+    match Record::read(draft, &kept)? {
+        Some(Ok(record)) => {
+            settings(draft, places, &record)?;
+            left.directories.clone_from(&record.made_directories);
+        }
+        // Whatever is ours goes, also when nobody wrote down what was made for it.
+        Some(Err(_)) | None => entry(
+            draft,
+            places,
+            &Ours {
+                agent,
+                scope,
+                settings: &places.settings(agent, scope),
+                made: Made { file: false, hooks: true, event: true },
+                made_config: false,
+                trust: None,
+            },
+        )?,
+    }
+    for file in [kept.announcement(), kept.policy(), kept.record()] {
+        draft.set(&file, None, Readers::Owner)?;
+    }
+    let log = kept.log();
+    left.log = std::fs::metadata(&log).is_ok_and(|log| log.len() > 0).then_some(log);
+    left.directories.push(kept.directory);
+    Ok(left)
+}
+
+/// Takes out what a record says was put in.
+pub fn settings(draft: &mut Draft, places: &Places, record: &Record) -> Result<(), Failure> {
+    let ours = Ours {
+        agent: record.agent,
+        scope: &record.scope(),
+        settings: &record.settings,
+        made: record.made,
+        made_config: record.made_config,
+        trust: record.trust.as_ref(),
+    };
+    entry(draft, places, &ours)
+}
+
+struct Ours<'a> {
+    agent: Agent,
+    scope: &'a Scope,
+    settings: &'a Path,
+    made: Made,
+    made_config: bool,
+    trust: Option<&'a Trust>,
+}
+
+fn entry(draft: &mut Draft, places: &Places, ours: &Ours<'_>) -> Result<(), Failure> {
+    let Some(source) = draft.source(ours.settings)? else { return Ok(()) };
+    let Some(shape) = Shape::of(ours.agent) else {
+        if source.text.starts_with(plugin::HEAD) {
+            draft.set(ours.settings, None, Readers::Usual)?;
+        }
+        return Ok(());
+    };
+    let id = ours.scope.id(ours.agent);
+    if ours.agent == Agent::Codex {
+        distrust(draft, places, ours, shape)?;
+    }
+    let text = shape.take(&source, &id, ours.made)?;
+    let empty = text.trim() == "{}";
+    let after = if empty && ours.made.file { None } else { Some(text) };
+    draft.set(ours.settings, after, Readers::Usual)
+}
+
+fn distrust(
+    draft: &mut Draft,
+    places: &Places,
+    ours: &Ours<'_>,
+    shape: Shape,
+) -> Result<(), Failure> {
+    let file = places.codex_config();
+    let (Some(config), Some(hooks)) = (draft.source(&file)?, draft.source(ours.settings)?) else {
+        return Ok(());
+    };
+    let mut document = codex_trust::parse(&config)?;
+    let root = json_text::parse(&hooks, shape.comments())?;
+    let mut groups = shape.groups(&root);
+    if let Some(trust) = ours.trust {
+        codex_trust::take(&mut document, trust);
+    }
+    // From behind, so that each gap is closed before the next one is made.
+    for position in shape.find(&root, &ours.scope.id(ours.agent)).into_iter().rev() {
+        codex_trust::forget(&mut document, ours.settings, position);
+        if shape.stands_alone(&root, position) {
+            codex_trust::close_gap(&mut document, ours.settings, position.group, groups);
+            groups -= 1;
+        }
+    }
+    let text = document.to_string();
+    let after = if text.trim().is_empty() && ours.made_config { None } else { Some(text) };
+    draft.set(&file, after, Readers::Usual)
+}
