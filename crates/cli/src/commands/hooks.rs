@@ -281,7 +281,7 @@ fn show_installed(planned: &Planned, files: &[FileChange], dry_run: bool) {
     output::wrapped("  holds   ", limits::holds(record.agent));
     output::line(format_args!("  log     {}", kept.log().display()));
     for Limit { cannot, instead } in limits::limits(record.agent, &scope) {
-        output::wrapped("  cannot  ", cannot);
+        output::wrapped("  beware  ", cannot);
         output::wrapped("          → ", instead);
     }
     for (text, advice) in notes {

@@ -1,8 +1,7 @@
 //! Whether a program reads the settings of a repository at all.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use bailiwick_source_control::Repository;
 use toml_edit::Item;
 
 use super::agent::{Agent, Scope};
@@ -42,14 +41,7 @@ fn codex(draft: &mut Draft, config: &Path, root: &Path) -> Result<bool, Failure>
         let project = projects.get(folder.to_str()?)?.as_table_like()?;
         project.get("trust_level").and_then(Item::as_str).map(|level| level == "trusted")
     };
-    Ok(trusts(root).or_else(|| trusts(&main_root(root)?)).unwrap_or(false))
-}
-
-/// The repository that a linked worktree belongs to.
-fn main_root(root: &Path) -> Option<PathBuf> {
-    let git = Repository::discover(root)?.git();
-    let common = git.line(["rev-parse", "--path-format=absolute", "--git-common-dir"]).ok()?;
-    Path::new(&common).parent().map(Path::to_owned)
+    Ok(trusts(root).unwrap_or(false))
 }
 
 fn gemini(draft: &mut Draft, places: &Places, root: &Path) -> Result<bool, Failure> {

@@ -59,6 +59,11 @@ pub fn plan(
     scope: &Scope,
     request: &Request<'_>,
 ) -> Result<Planned, Failure> {
+    if let Some(root) = scope.root().filter(|root| agent == Agent::Codex && is_linked(root)) {
+        let text = "Codex reads the hooks of a linked worktree in the main repository, if at all";
+        return Err(Failure::usage(format!("{text}, so {} can have none", root.display()))
+            .help("install with --user"));
+    }
     let kept = places.kept(agent, scope);
     let settings = places.settings(agent, scope);
     let previous = Record::read(draft, &kept)?.and_then(Result::ok);
@@ -76,7 +81,6 @@ pub fn plan(
         digest: request.policy.digest.clone(),
         gate: request.gate.clone(),
         made: Made::default(),
-        made_config: false,
         made_directories: missing_directories(&settings),
         trust: None,
         settings,
@@ -84,10 +88,9 @@ pub fn plan(
     if let Some(earlier) = &earlier {
         // What an earlier install made goes with the last one.
         let mut directories = earlier.made_directories.clone();
-        directories.retain(|directory| !record.made_directories.contains(directory));
         directories.append(&mut record.made_directories);
         record.made_directories = directories;
-        (record.made, record.made_config) = (earlier.made, earlier.made_config);
+        record.made = earlier.made;
     }
     let earlier_trust = earlier.and_then(|earlier| earlier.trust);
     let text = match Shape::of(agent) {
@@ -110,6 +113,13 @@ pub fn plan(
     notes.extend(folder_trust::unread(draft, places, agent, scope)?);
     notes.extend(seen_by_git(context, scope, &record.settings));
     Ok(Planned { record, kept, mended, notes })
+}
+
+/// Whether this is the top of a worktree that belongs to a repository elsewhere.
+fn is_linked(root: &Path) -> bool {
+    let pointer = std::fs::read_to_string(root.join(".git")).unwrap_or_default();
+    let directory = pointer.strip_prefix("gitdir: ").map(|path| Path::new(path.trim_end()));
+    directory.and_then(Path::parent).is_some_and(|parent| parent.ends_with("worktrees"))
 }
 
 /// Mends what keeps hooks from running, or refuses.
@@ -197,8 +207,8 @@ impl TrustStep<'_> {
         let command = record.command(kept)?;
         let trust = codex_trust::trust(&record.settings, self.shape, self.position, &command);
         let found = draft.source(self.config)?;
-        record.made_config |= found.is_none();
         let source = found.unwrap_or_else(|| Source::new(self.config.display().to_string(), ""));
+        record.made_directories.extend(missing_directories(self.config));
         let mut config = codex_trust::parse(&source)?;
         let mut mended = None;
         if codex_trust::is_switched_off(&config, &trust.key) {

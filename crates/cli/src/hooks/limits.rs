@@ -63,7 +63,14 @@ fn in_repository(agent: Agent) -> Vec<Limit> {
         )),
         Agent::OpenCode => None,
     };
-    only_root.into_iter().chain([WORKTREES]).collect()
+    let worktrees = match agent {
+        Agent::Codex => limit(
+            "in linked worktrees Codex reads this file or none, but never one of their own",
+            "install with --user if you work in them",
+        ),
+        Agent::Claude | Agent::Gemini | Agent::OpenCode => WORKTREES,
+    };
+    only_root.into_iter().chain([worktrees]).collect()
 }
 
 fn always(agent: Agent) -> Vec<Limit> {

@@ -38,8 +38,6 @@ pub struct Record {
     pub settings: PathBuf,
     /// What was made in that file for it.
     pub made: Made,
-    /// Whether Codex had no configuration before.
-    pub made_config: bool,
     /// The directories that were made for it, the outermost first.
     pub made_directories: Vec<PathBuf>,
     /// What Codex trusts.

@@ -54,7 +54,6 @@ pub fn plan(
                 scope,
                 settings: &places.settings(agent, scope),
                 made: Made { file: false, hooks: true, event: true },
-                made_config: false,
                 trust: None,
             },
         )?,
@@ -75,7 +74,6 @@ pub fn settings(draft: &mut Draft, places: &Places, record: &Record) -> Result<(
         scope: &record.scope(),
         settings: &record.settings,
         made: record.made,
-        made_config: record.made_config,
         trust: record.trust.as_ref(),
     };
     entry(draft, places, &ours)
@@ -86,7 +84,6 @@ struct Ours<'a> {
     scope: &'a Scope,
     settings: &'a Path,
     made: Made,
-    made_config: bool,
     trust: Option<&'a Trust>,
 }
 
@@ -133,6 +130,8 @@ fn distrust(
         }
     }
     let text = document.to_string();
-    let after = if text.trim().is_empty() && ours.made_config { None } else { Some(text) };
+    // A file that held nothing but our trust was made for it.
+    let emptied = text.trim().is_empty() && text != *config.text;
+    let after = if emptied { None } else { Some(text) };
     draft.set(&file, after, Readers::Usual)
 }

@@ -5,6 +5,7 @@
 mod faults;
 mod generated;
 mod help;
+mod hooks;
 mod layering;
 mod ledger_processes;
 mod new_user;
