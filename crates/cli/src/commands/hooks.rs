@@ -14,6 +14,7 @@ use crate::hooks::draft::{Change, Draft};
 use crate::hooks::install::{Planned, Request, WhenDisarmed};
 use crate::hooks::limits::{self, Limit};
 use crate::hooks::places::Places;
+use crate::hooks::record::Bound;
 use crate::hooks::status::{self, Report, Standing};
 use crate::hooks::{gate_command, install, remove};
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
@@ -315,7 +316,7 @@ fn show_report(report: &Report) {
         Standing::Unproven => styled(YELLOW, "unproven     "),
         Standing::Drifted => styled(RED, "drifted      "),
     };
-    let bound = report.bound.as_deref().unwrap_or_default();
+    let bound = report.bound.as_ref().map(Bound::shown).unwrap_or_default();
     let name = report.agent.word();
     let line = format!("{standing}  {name:8}  {:10}  {bound}", report.scope);
     output::line(line.trim_end());

@@ -1,6 +1,6 @@
 //! What Codex trusts. It skips every hook in silence whose hash is not in its configuration.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bailiwick_model::{Problem, Sha256Hex, Source};
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,8 @@ use super::settings_entry::{Position, SECONDS, Shape};
 /// That Codex trusts one hook as it is now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trust {
+    /// The configuration that says so.
+    pub config: PathBuf,
     /// The file and the position of the hook.
     pub key: String,
     /// The hash of the hook.
@@ -34,11 +36,17 @@ struct HashedHook<'a> {
 }
 
 /// The trust that our hook needs. Codex hashes the keys in alphabetical order, without blanks.
-pub fn trust(settings: &Path, shape: Shape, position: Position, command: &str) -> Trust {
+pub fn trust(
+    config: PathBuf,
+    settings: &Path,
+    shape: Shape,
+    position: Position,
+    command: &str,
+) -> Trust {
     let hook = HashedHook { r#async: false, command, timeout: SECONDS, r#type: "command" };
     let hashed = Hashed { event_name: EVENT, hooks: [hook], matcher: shape.matcher() };
     let text = serde_json::to_string(&hashed).unwrap_or_default();
-    Trust { key: key(settings, position), hash: format!("sha256:{}", Sha256Hex::of(text)) }
+    Trust { config, key: key(settings, position), hash: format!("sha256:{}", Sha256Hex::of(text)) }
 }
 
 const EVENT: &str = "pre_tool_use";
@@ -96,16 +104,8 @@ pub fn switch_on(config: &mut DocumentMut, key: &str) {
     });
 }
 
-/// Trusts our hook, and no longer what was ours before.
-pub fn put(
-    config: &mut DocumentMut,
-    source: &Source,
-    trust: &Trust,
-    before: Option<&Trust>,
-) -> Result<(), Problem> {
-    if let Some(before) = before.filter(|before| *before != trust) {
-        take(config, before);
-    }
+/// Trusts our hook.
+pub fn put(config: &mut DocumentMut, source: &Source, trust: &Trust) -> Result<(), Problem> {
     if is_trusted(config, trust) {
         return Ok(());
     }
@@ -186,8 +186,13 @@ mod tests {
     fn the_hash_is_the_one_that_codex_computes() {
         let shape = Shape::of(Agent::Codex).unwrap();
         let command = "/bin/sh -c 'exit 2; # é '\\'' \"'";
-        let trust =
-            trust(Path::new("/x/hooks.json"), shape, Position { group: 1, hook: 0 }, command);
+        let trust = trust(
+            PathBuf::new(),
+            Path::new("/x/hooks.json"),
+            shape,
+            Position { group: 1, hook: 0 },
+            command,
+        );
         assert_eq!(trust.key, "/x/hooks.json:pre_tool_use:1:0");
         assert_eq!(
             trust.hash,

@@ -205,7 +205,17 @@ impl TrustStep<'_> {
         when: WhenDisarmed,
     ) -> Result<Option<String>, Failure> {
         let command = record.command(kept)?;
-        let trust = codex_trust::trust(&record.settings, self.shape, self.position, &command);
+        let trust = codex_trust::trust(
+            self.config.clone(),
+            &record.settings,
+            self.shape,
+            self.position,
+            &command,
+        );
+        let moved = |earlier: &&Trust| (&earlier.config, &earlier.key) != (self.config, &trust.key);
+        if let Some(earlier) = self.earlier_trust.as_ref().filter(moved) {
+            remove::distrust(draft, earlier)?;
+        }
         let found = draft.source(self.config)?;
         let source = found.unwrap_or_else(|| Source::new(self.config.display().to_string(), ""));
         record.made_directories.extend(missing_directories(self.config));
@@ -223,7 +233,7 @@ impl TrustStep<'_> {
             }
             mended = Some(what);
         }
-        codex_trust::put(&mut config, &source, &trust, self.earlier_trust.as_ref())?;
+        codex_trust::put(&mut config, &source, &trust)?;
         record.trust = Some(trust);
         draft.set(self.config, Some(config.to_string()), Readers::Usual)?;
         Ok(mended)

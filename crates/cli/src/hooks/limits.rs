@@ -38,8 +38,14 @@ pub fn limits(agent: Agent, scope: &Scope) -> Vec<Limit> {
         Scope::User => Vec::new(),
     };
     limits.extend(always(agent));
+    limits.push(OWN_SETTINGS);
     limits
 }
+
+const OWN_SETTINGS: Limit = limit(
+    "an agent that may write its own settings can take the gate out for its next start",
+    "bind it to a role that has scope::no-rule-edits or writes nothing",
+);
 
 const WORKTREES: Limit = limit(
     "other worktrees of the repository have no gate",

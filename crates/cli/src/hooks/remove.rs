@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use toml_edit::DocumentMut;
+
 use super::agent::{Agent, Scope};
 use super::codex_trust::{self, Trust};
 use super::draft::{Draft, Readers};
-use super::json_text;
+use super::json_text::{self, Node};
 use super::places::Places;
 use super::plugin;
 use super::record::Record;
@@ -88,6 +90,9 @@ struct Ours<'a> {
 }
 
 fn entry(draft: &mut Draft, places: &Places, ours: &Ours<'_>) -> Result<(), Failure> {
+    if let Some(trust) = ours.trust {
+        distrust(draft, trust)?;
+    }
     let Some(source) = draft.source(ours.settings)? else { return Ok(()) };
     let Some(shape) = Shape::of(ours.agent) else {
         if source.text.starts_with(plugin::HEAD) {
@@ -95,43 +100,52 @@ fn entry(draft: &mut Draft, places: &Places, ours: &Ours<'_>) -> Result<(), Fail
         }
         return Ok(());
     };
-    let id = ours.scope.id(ours.agent);
     if ours.agent == Agent::Codex {
-        distrust(draft, places, ours, shape)?;
+        let root = json_text::parse(&source, shape.comments())?;
+        forget_positions(draft, &places.codex_config(), ours, shape, &root)?;
     }
-    let text = shape.take(&source, &id, ours.made)?;
+    let text = shape.take(&source, &ours.scope.id(ours.agent), ours.made)?;
     let empty = text.trim() == "{}";
     let after = if empty && ours.made.file { None } else { Some(text) };
     draft.set(ours.settings, after, Readers::Usual)
 }
 
-fn distrust(
+/// Takes back that Codex trusts a hook of ours.
+pub fn distrust(draft: &mut Draft, trust: &Trust) -> Result<(), Failure> {
+    change_config(draft, &trust.config, |config| codex_trust::take(config, trust))
+}
+
+/// Takes out all that Codex keeps of our hooks where they stand now.
+fn forget_positions(
     draft: &mut Draft,
-    places: &Places,
+    config: &Path,
     ours: &Ours<'_>,
     shape: Shape,
+    root: &Node,
 ) -> Result<(), Failure> {
-    let file = places.codex_config();
-    let (Some(config), Some(hooks)) = (draft.source(&file)?, draft.source(ours.settings)?) else {
-        return Ok(());
-    };
-    let mut document = codex_trust::parse(&config)?;
-    let root = json_text::parse(&hooks, shape.comments())?;
-    let mut groups = shape.groups(&root);
-    if let Some(trust) = ours.trust {
-        codex_trust::take(&mut document, trust);
-    }
-    // From behind, so that each gap is closed before the next one is made.
-    for position in shape.find(&root, &ours.scope.id(ours.agent)).into_iter().rev() {
-        codex_trust::forget(&mut document, ours.settings, position);
-        if shape.stands_alone(&root, position) {
-            codex_trust::close_gap(&mut document, ours.settings, position.group, groups);
-            groups -= 1;
+    change_config(draft, config, |config| {
+        let mut groups = shape.groups(root);
+        // From behind, so that each gap is closed before the next one is made.
+        for position in shape.find(root, &ours.scope.id(ours.agent)).into_iter().rev() {
+            codex_trust::forget(config, ours.settings, position);
+            if shape.stands_alone(root, position) {
+                codex_trust::close_gap(config, ours.settings, position.group, groups);
+                groups -= 1;
+            }
         }
-    }
-    let text = document.to_string();
+    })
+}
+
+fn change_config(
+    draft: &mut Draft,
+    file: &Path,
+    change: impl FnOnce(&mut DocumentMut),
+) -> Result<(), Failure> {
+    let Some(source) = draft.source(file)? else { return Ok(()) };
+    let mut config = codex_trust::parse(&source)?;
+    change(&mut config);
+    let text = config.to_string();
     // A file that held nothing but our trust was made for it.
-    let emptied = text.trim().is_empty() && text != *config.text;
-    let after = if emptied { None } else { Some(text) };
-    draft.set(&file, after, Readers::Usual)
+    let emptied = text.trim().is_empty() && text != *source.text;
+    draft.set(file, if emptied { None } else { Some(text) }, Readers::Usual)
 }

@@ -9,7 +9,7 @@ use super::agent::{Agent, Scope};
 use super::draft::Draft;
 use super::gate_command::{can_run, head};
 use super::places::{Kept, Places};
-use super::record::Record;
+use super::record::{Bound, Record};
 use super::settings_entry::Shape;
 use super::{codex_trust, disarmed, folder_trust, json_text, plugin};
 use crate::context::Context;
@@ -55,7 +55,7 @@ pub struct Report {
     /// How it stands.
     pub standing: Standing,
     /// What binds the agent.
-    pub bound: Option<String>,
+    pub bound: Option<Bound>,
     /// The policy's digest.
     pub digest: Option<String>,
     /// The file that the gate is put into.
@@ -96,7 +96,7 @@ pub fn report(
         Some(Ok(record)) => {
             look.all(&mut draft, &record, &settings);
             settings.clone_from(&record.settings);
-            (bound, digest) = (Some(record.what.shown()), Some(record.digest));
+            (bound, digest) = (Some(record.what), Some(record.digest));
             true
         }
     };
@@ -208,7 +208,13 @@ impl Look<'_> {
             [] => self.drift("no-entry", format!("our entry is not in {file}")),
             [position] if shape.is_exact(&root, *position, &command) => {
                 if self.agent == Agent::Codex {
-                    let trust = codex_trust::trust(&record.settings, shape, *position, &command);
+                    let trust = codex_trust::trust(
+                        self.places.codex_config(),
+                        &record.settings,
+                        shape,
+                        *position,
+                        &command,
+                    );
                     self.trust(draft, &trust)?;
                 }
             }

@@ -269,3 +269,32 @@ fn a_hook_that_codex_was_told_to_leave_out_is_seen() {
     assert_eq!(bench.read_home(".codex/config.toml"), config);
     assert_eq!(bench.status("codex"), intact());
 }
+
+#[test]
+fn settings_that_are_read_elsewhere_now_are_seen_and_followed() {
+    let bench = Bench::new();
+    let run = |home: &str, arguments: &[&str]| {
+        let mut command = bench.scratch.command(bench.bailiwick());
+        command.arg("hooks").args(arguments).env("CODEX_HOME", bench.home().join(home));
+        bailiwick_testkit::scratch::Ran::from(command.output().unwrap())
+    };
+    let install = ["install", "codex", "--role", "read-only", "--user"];
+    run("one", &install).expect_code(0);
+    run("one", &["status", "codex"]).expect_code(0);
+    let ran = run("two", &["status", "codex", "-o", "json"]).expect_code(1);
+    assert!(ran.out.contains("moved-settings"), "{}", ran.out);
+    run("two", &install).expect_code(0);
+    run("two", &["status", "codex"]).expect_code(0);
+    assert!(!bench.home().join("one/hooks.json").exists());
+    assert!(!bench.home().join("one/config.toml").exists(), "its trust went with it");
+    assert!(bench.read_home("two/config.toml").contains("trusted_hash"));
+}
+
+#[test]
+fn a_trust_is_taken_back_also_when_its_hook_is_gone_already() {
+    let bench = installed();
+    std::fs::remove_file(bench.scratch.root().join(SETTINGS[1].1)).unwrap();
+    assert!(bench.read_home(".codex/config.toml").contains("trusted_hash"), "the control");
+    bench.run(&["remove", "codex"]).expect_code(0);
+    assert!(!bench.read_home(".codex/config.toml").contains("trusted_hash"));
+}
