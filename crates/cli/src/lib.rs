@@ -6,6 +6,7 @@
 pub mod commands;
 pub mod context;
 pub mod failure;
+pub mod hooks;
 pub mod kei;
 pub mod output;
 pub mod policy_file;

@@ -6,6 +6,7 @@ use bailiwick_control::policy::{self, Surroundings};
 use bailiwick_kit::{Bound, bind};
 use bailiwick_model::{AgentId, Problem, RoleName, Sha256Hex, Source};
 use bailiwick_policy::Policy;
+use bailiwick_source_control::Repository;
 
 use crate::context::{Context, variable};
 use crate::failure::Failure;
@@ -40,12 +41,28 @@ pub struct CompiledPolicy {
     pub warnings: Vec<Problem>,
 }
 
-/// Compiles a policy from the working copy, and says where that differs from the commit.
+/// Compiles a policy that binds an agent: with the kit of the commit that is checked out.
 pub fn compile(context: &Context, what: &What) -> Result<CompiledPolicy, Failure> {
+    let repository = context.repository();
+    let commit = match &repository {
+        Some(repository) => repository.commit("HEAD")?,
+        None => None,
+    };
+    let kit = match (&repository, commit) {
+        (Some(repository), Some(commit)) => wire::committed_kit(context, repository, &commit)?,
+        _ => wire::working_kit(context)?,
+    };
+    let bound = bind(&kit, &source(context, what)?)?;
+    of_bound(context, &bound, None, repository.as_ref().map(Repository::root))
+}
+
+/// Compiles a policy to look at: from the working copy, and says where that differs from the commit.
+pub fn compile_working(context: &Context, what: &What) -> Result<CompiledPolicy, Failure> {
     let (kit, watch) = wire::watched_kit(context)?;
     let bound = bind(&kit, &source(context, what)?)?;
-    let root = context.repository().map(|repository| repository.root().to_path_buf());
-    let compiled = of_bound(context, &bound, None, root.as_deref())?;
+    let repository = context.repository();
+    let root = repository.as_ref().map(Repository::root);
+    let compiled = of_bound(context, &bound, None, root)?;
     wire::note(watch)?;
     Ok(compiled)
 }
@@ -100,10 +117,9 @@ fn surroundings(
         }
     }
     let root = root.map(|root| std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf()));
-    let own = variable("TMPDIR")?.map(PathBuf::from);
     let mut temporary = Vec::new();
-    for place in [Some(PathBuf::from("/tmp")), own].into_iter().flatten() {
-        let place = std::fs::canonicalize(&place).unwrap_or(place);
+    for place in ["/tmp", "/var/tmp"] {
+        let place = std::fs::canonicalize(place).unwrap_or_else(|_| PathBuf::from(place));
         // A workspace inside of it makes it no place for whatever one likes.
         let free = root.as_ref().is_none_or(|root| !root.starts_with(&place));
         if let Some(place) = place.to_str().filter(|_| free) {

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
-use crate::policy_file::{What, compile};
+use crate::policy_file::{What, compile_working};
 use crate::wire;
 
 /// Say what a command would run and write, and what every limit says to it
@@ -108,12 +108,12 @@ impl Explain {
             }
         };
         let call = self.call(context)?;
-        let compiled = match compile(context, &what) {
+        let compiled = match compile_working(context, &what) {
             Err(Failure::Problems(problems))
                 if problems.iter().all(|problem| problem.code == "unaccepted-parameter") =>
             {
                 let What::Role { role, .. } = what else { return Err(problems.into()) };
-                compile(context, &What::Role { role, files: Vec::new(), deny: Vec::new() })?
+                compile_working(context, &What::Role { role, files: Vec::new(), deny: Vec::new() })?
             }
             other => other?,
         };

@@ -7,6 +7,7 @@ pub mod demo;
 pub mod doctor;
 pub mod explain;
 pub mod gate;
+pub mod hooks;
 pub mod init;
 pub mod ledger;
 pub mod lint;
@@ -74,6 +75,7 @@ enum Command {
     Explain(explain::Explain),
     Replay(replay::Replay),
     Gate(gate::Gate),
+    Hooks(hooks::Hooks),
     Roles(roles::Roles),
     Capabilities(capabilities::Capabilities),
     Ledger(ledger::Ledger),
@@ -97,6 +99,7 @@ impl Bailiwick {
             Command::Explain(command) => command.run(&context()?),
             Command::Replay(command) => command.run(&context()?),
             Command::Gate(command) => command.run(),
+            Command::Hooks(command) => command.run(&context()?),
             Command::Roles(command) => command.run(&context()?),
             Command::Capabilities(command) => command.run(&context()?),
             Command::Ledger(command) => command.run(&context()?),

@@ -14,7 +14,7 @@ use super::explain::Limits;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
-use crate::policy_file::compile;
+use crate::policy_file::compile_working;
 
 /// Decide recorded calls again under another kit, role or task, and show what would change
 ///
@@ -58,7 +58,7 @@ impl Replayed {
 impl Replay {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let given = self.limits.what().map(|what| compile(context, &what)).transpose()?;
+        let given = self.limits.what().map(|what| compile_working(context, &what)).transpose()?;
         let logs = if self.logs.is_empty() { kept_logs(context)? } else { self.logs.clone() };
         let (mut replayed, mut unreadable) = (Vec::new(), Vec::new());
         for log in &logs {

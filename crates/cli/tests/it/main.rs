@@ -6,6 +6,7 @@ mod corpus;
 mod faults;
 mod generated;
 mod help;
+mod hooks;
 mod layering;
 mod ledger_processes;
 mod new_user;
