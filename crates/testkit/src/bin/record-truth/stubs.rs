@@ -57,7 +57,7 @@ case "$1" in
     [ "$verb $*" = audit\  ] && exit 0
     named=
     for word in "$@"; do case "$word" in -*) ;; *) named=$word ;; esac; done
-    if [ -n "$named" ] || [ "$verb" != install ] && [ "$verb" != i ]; then
+    if [ -n "$named" ] || { [ "$verb" != install ] && [ "$verb" != i ]; }; then
       sed -i "s|\"dependencies\": {|\"dependencies\": {\"${named:-left-pad}\": \"1\"|" package.json
       printf '{"lockfileVersion": 3, "changed": true}\n' > package-lock.json
     fi

@@ -107,8 +107,10 @@ impl Trace {
                 let Some(by) = process.exec else { return };
                 for (path, how, created) in call.changes(&process.directory) {
                     let last = if how == How::Mode { Last::Followed } else { Last::Kept };
+                    // Pipes and sockets have no path.
+                    let is_file = path.is_absolute();
                     let path = view.resolve(&path, last);
-                    if !is_noise(&path) {
+                    if is_file && !is_noise(&path) {
                         self.changes.push(Change { path, how, by, process: pid, created });
                     }
                 }
@@ -143,7 +145,6 @@ impl Trace {
 fn is_noise(path: &Path) -> bool {
     let name = base_name(path);
     ["/dev", "/proc", "/sys", "/trace"].iter().any(|place| path.starts_with(place))
-        || !path.is_absolute()
         || (path.starts_with("/tmp") && name.starts_with("sh-thd"))
 }
 
@@ -248,7 +249,9 @@ impl Call {
     /// A path argument of a call that takes no directory.
     fn path(&self, place: usize, directory: &Path) -> Option<PathBuf> {
         let text = strings(self.arguments.get(place)?).into_iter().next()?;
-        Some(directory.join(text))
+        let path = Path::new(&text);
+        let own = path.strip_prefix("/proc/self/cwd").unwrap_or(path);
+        Some(directory.join(own))
     }
 
     /// A path argument behind the directory that it is relative to.

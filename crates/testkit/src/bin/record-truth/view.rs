@@ -44,8 +44,11 @@ impl View {
             }
             let candidate = resolved.join(&part);
             let follow = !parts.is_empty() || last == Last::Followed;
-            // The sandbox makes these links itself.
+            // The sandbox makes these links itself; what /proc shows outside is not what it shows
+            // inside.
             let target = match candidate.to_str() {
+                Some("/proc/self/root") => Some(PathBuf::from("/")),
+                Some(inside) if inside.starts_with("/proc/") => None,
                 Some("/bin" | "/sbin" | "/lib" | "/lib64") => {
                     Some(PathBuf::from("/usr").join(&part))
                 }
