@@ -1,5 +1,6 @@
 //! For tests only: how deep the slow suites go, trees in memory, scratch repositories.
 
+pub mod corpus;
 pub mod depth;
 pub mod random;
 pub mod scratch;

@@ -1,0 +1,3 @@
+//! What must hold of the testkit itself.
+
+mod corpus;
