@@ -1,8 +1,10 @@
 //! For tests only: how deep the slow suites go, trees in memory, scratch repositories.
 
+pub mod clis;
 pub mod depth;
 pub mod random;
 pub mod scratch;
+pub mod scripted_model;
 
 pub use depth::Depth;
 pub use scratch::Scratch;
