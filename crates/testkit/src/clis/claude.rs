@@ -8,7 +8,7 @@ use super::run::{CliRun, Launch};
 pub(super) fn prepare(run: &CliRun) -> Launch {
     let mut settings = json!({});
     if let Some(gate) = &run.gate {
-        let hook = json!({"type": "command", "command": gate, "timeout": 15});
+        let hook = json!({"type": "command", "command": gate, "timeout": run.gate_seconds});
         settings["hooks"] = json!({"PreToolUse": [{"matcher": "*", "hooks": [hook]}]});
     }
     let settings = run.write("settings.json", &run.merged(settings));

@@ -9,8 +9,6 @@ use sha2::{Digest as _, Sha256};
 
 use super::run::{CliRun, Launch};
 
-const TIMEOUT: u64 = 15;
-
 /// Its own sandbox is off: what a test sees held is then held by the gate.
 pub(super) fn prepare(run: &CliRun) -> Launch {
     let mut config = format!(
@@ -32,12 +30,12 @@ wire_api = "responses"
         let _ = write!(config, "[projects.{}]\ntrust_level = \"untrusted\"\n", quoted(&root));
     }
     if let Some(gate) = &run.gate {
-        let hook = json!({"type": "command", "command": gate, "timeout": TIMEOUT});
+        let hook = json!({"type": "command", "command": gate, "timeout": run.gate_seconds});
         let hooks = json!({"hooks": {"PreToolUse": [{"matcher": ".*", "hooks": [hook]}]}});
         let file = run.write(".codex/hooks.json", &hooks.to_string());
         let file = file.canonicalize().expect("the hooks were written");
         let key = format!("{}:pre_tool_use:0:0", file.display());
-        let hash = codex_trusted_hash("pre_tool_use", Some(".*"), gate, TIMEOUT);
+        let hash = codex_trusted_hash("pre_tool_use", Some(".*"), gate, run.gate_seconds);
         let key = quoted(Path::new(&key));
         let _ = write!(config, "[hooks.state.{key}]\ntrusted_hash = \"{hash}\"\n");
     }

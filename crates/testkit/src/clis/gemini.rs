@@ -16,7 +16,8 @@ pub(super) fn prepare(run: &CliRun) -> Launch {
     });
     if let Some(gate) = &run.gate {
         // Its times are in thousandths of a second.
-        let hook = json!({"name": "gate", "type": "command", "command": gate, "timeout": 15_000});
+        let timeout = run.gate_seconds * 1000;
+        let hook = json!({"name": "gate", "type": "command", "command": gate, "timeout": timeout});
         settings["hooks"] = json!({"BeforeTool": [{"matcher": ".*", "hooks": [hook]}]});
     }
     run.write(".gemini/settings.json", &run.merged(settings));

@@ -23,8 +23,8 @@ pub(super) fn prepare(run: &CliRun) -> Launch {
     if let Some(gate) = &run.gate {
         let plugin = PLUGIN.replace("GATE_COMMAND", &json!(gate).to_string());
         run.write(&format!("{CONFIG}/plugin/gate.js"), &plugin);
-        pretend_installed(run);
     }
+    pretend_installed(run);
     let arguments = ["run", "--format", "json"];
     let quiet = [
         "OPENCODE_DISABLE_PROJECT_CONFIG",

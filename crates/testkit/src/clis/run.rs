@@ -20,6 +20,7 @@ pub struct CliRun {
     pub(super) base_url: String,
     pub(super) worktree: PathBuf,
     pub(super) gate: Option<String>,
+    pub(super) gate_seconds: u64,
     pub(super) settings: Option<String>,
     home: TempDir,
     arguments: Vec<String>,
@@ -44,6 +45,7 @@ impl CliRun {
             base_url: model.base_url(),
             worktree: worktree.canonicalize().expect("the worktree exists"),
             gate: None,
+            gate_seconds: 15,
             settings: None,
             home,
             arguments: Vec::new(),
@@ -61,6 +63,12 @@ impl CliRun {
     /// exiting 2. For OpenCode a plugin asks it, and any end but 0 forbids.
     pub fn gate(mut self, command: impl Into<String>) -> Self {
         self.gate = Some(command.into());
+        self
+    }
+
+    /// How long the CLI is told to wait for the gate; 15 seconds unless told. OpenCode waits on.
+    pub fn gate_seconds(mut self, seconds: u64) -> Self {
+        self.gate_seconds = seconds;
         self
     }
 
@@ -162,6 +170,7 @@ impl CliRun {
     /// known by their HOME, which no other process has.
     fn end_all(&self, child: &mut Child) {
         kill(&format!("-{}", child.id()));
+        let _ = child.kill();
         let _ = child.wait();
         let mark = format!("HOME={}", self.home().display());
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -177,7 +186,7 @@ impl CliRun {
 fn kill(process: &str) {
     // It may have ended by itself.
     let mut command = Command::new("sh");
-    let _ = command.args(["-c", "kill -KILL -- \"$1\" 2>/dev/null", "sh", process]).status();
+    let _ = command.args(["-c", "kill -s KILL -- \"$1\" 2>/dev/null", "sh", process]).status();
 }
 
 fn wait(child: &mut Child, limit: Duration) -> Option<i32> {

@@ -28,7 +28,13 @@ pub(super) fn read(body: &Value) -> Conversation {
     }
 }
 
-pub(super) fn say(name: &str, turn: &Turn) -> String {
+pub(super) fn say(name: &str, turn: &Turn, body: &Value) -> String {
+    // Sub-agents are not done when they fall silent: they have a tool to say so.
+    let completed = match turn {
+        Turn::Say(text) => completes(body).then(|| Turn::Calls(vec![complete(text)])),
+        Turn::Calls(_) => None,
+    };
+    let turn = completed.as_ref().unwrap_or(turn);
     let mut parts = Vec::new();
     if let Turn::Say(text) = turn {
         parts.push(json!({"text": text}));
@@ -47,6 +53,16 @@ pub(super) fn say(name: &str, turn: &Turn) -> String {
         "usageMetadata": usage, "responseId": name,
     });
     event(None, &response)
+}
+
+fn completes(body: &Value) -> bool {
+    items(&body["tools"])
+        .flat_map(|tools| items(&tools["functionDeclarations"]))
+        .any(|tool| tool["name"] == "complete_task")
+}
+
+fn complete(text: &str) -> Call {
+    Call::raw("complete_task", json!({"result": {"response": text}}))
 }
 
 fn tool(call: &Call) -> (String, Value) {

@@ -224,7 +224,7 @@ impl Wire {
             Self::Anthropic => anthropic::say(name, turn, body),
             Self::Responses => responses::say(name, turn, body),
             Self::Chat => chat::say(name, turn, body),
-            Self::Gemini => gemini::say(name, turn),
+            Self::Gemini => gemini::say(name, turn, body),
         }
     }
 }

@@ -15,7 +15,7 @@ const GATE: &str = r#"#!/bin/sh
 call=$(cat)
 printf '%s\n' "$call" >"$1/$(date +%s%N)-$$.json"
 case $call in
-*"git push"*) echo "$2" >&2; exit 2 ;;
+*"git push"*) echo "REASON" >&2; exit 2 ;;
 esac
 "#;
 
@@ -33,7 +33,7 @@ impl Stage {
         scratch.git(&["init", "--quiet", "--bare", &remote]);
         scratch.git(&["remote", "add", "origin", &remote]);
         std::fs::create_dir(scratch.place().join("asked")).unwrap();
-        std::fs::write(scratch.place().join("gate.sh"), GATE).unwrap();
+        std::fs::write(scratch.place().join("gate.sh"), GATE.replace("REASON", REASON)).unwrap();
         Self { scratch }
     }
 
@@ -55,7 +55,7 @@ impl Stage {
     pub(crate) fn gate(&self) -> String {
         let place = self.scratch.place();
         let (script, asked) = (place.join("gate.sh"), place.join("asked"));
-        format!("/bin/sh '{}' '{}' '{REASON}'", script.display(), asked.display())
+        format!("/bin/sh '{}' '{}'", script.display(), asked.display())
     }
 
     /// A run of a CLI in the worktree, in which only the gate holds it back.
