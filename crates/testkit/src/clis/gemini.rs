@@ -35,6 +35,8 @@ pub(super) fn prepare(run: &CliRun) -> Launch {
         variables: vec![
             ("GOOGLE_GEMINI_BASE_URL", run.base_url.clone()),
             ("GEMINI_API_KEY", "dummy".to_owned()),
+            // Otherwise it starts itself a second time, with more memory.
+            ("GEMINI_CLI_NO_RELAUNCH", "true".to_owned()),
         ],
     }
 }

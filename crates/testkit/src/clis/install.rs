@@ -1,6 +1,7 @@
 //! Gets a pinned CLI once, into the person's cache.
 
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,8 +16,22 @@ pub(super) fn program(cli: Cli) -> PathBuf {
     program
 }
 
+/// Node itself for those that need a newer one than systems have; by npm, like the rest.
+const NODE: &str = "node@22.23.3";
+
+/// Runs Gemini CLI by the node beside it, whichever is on PATH.
+const LAUNCHER: &str = r#"#!/bin/sh
+modules=$(dirname "$(readlink -f "$0")")/node_modules
+exec "$modules/.bin/node" "$modules/.bin/gemini" "$@"
+"#;
+
 fn within(place: &Path, cli: Cli) -> PathBuf {
-    place.join("node_modules/.bin").join(cli.name())
+    match cli {
+        Cli::Gemini => place.join(cli.name()),
+        Cli::Claude | Cli::Codex | Cli::OpenCode => {
+            place.join("node_modules/.bin").join(cli.name())
+        }
+    }
 }
 
 fn cache() -> PathBuf {
@@ -39,11 +54,19 @@ fn install(cli: Cli, place: &Path) {
     if partial.exists() {
         std::fs::remove_dir_all(&partial).expect("what was left half installed can be removed");
     }
+    std::fs::create_dir(&partial).expect("a directory in the cache");
+    if cli == Cli::Gemini {
+        let launcher = within(&partial, cli);
+        std::fs::write(&launcher, LAUNCHER).expect("the launcher can be written");
+        let may_run = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&launcher, may_run).expect("the launcher can be made a program");
+    }
     let package = format!("{}@{}", cli.package(), cli.version());
     let output = Command::new("npm")
         .args(["install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"])
         .arg(&partial)
         .arg(&package)
+        .args((cli == Cli::Gemini).then_some(NODE))
         .output()
         .unwrap_or_else(|error| {
             panic!(
@@ -55,19 +78,28 @@ fn install(cli: Cli, place: &Path) {
         "npm could not install {package}, which these tests need: {}",
         String::from_utf8_lossy(&output.stderr)
     );
+    assert_version(cli, &within(&partial, cli));
+    if place.exists() {
+        std::fs::remove_dir_all(place).expect("what was there and not whole can be removed");
+    }
+    std::fs::rename(&partial, place).expect("the installed CLI can be moved to its place");
+}
+
+fn assert_version(cli: Cli, program: &Path) {
     let home = tempfile::tempdir().expect("a temporary directory");
-    let said = Command::new(within(&partial, cli))
+    let said = Command::new(program)
         .arg("--version")
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", home.path())
         .output();
-    let said = said.unwrap_or_else(|error| panic!("{package} cannot be run: {error}"));
+    let said = said.unwrap_or_else(|error| panic!("{} cannot be run: {error}", program.display()));
     let version = String::from_utf8_lossy(&said.stdout);
     assert!(
         version.contains(cli.version()),
-        "{package} says it is {version:?}; node must be 20 or newer: {}",
+        "{} says it is {version:?}, not {}: {}",
+        program.display(),
+        cli.version(),
         String::from_utf8_lossy(&said.stderr)
     );
-    std::fs::rename(&partial, place).expect("the installed CLI can be moved to its place");
 }

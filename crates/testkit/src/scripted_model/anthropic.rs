@@ -9,22 +9,18 @@ use super::{
 
 pub(super) fn read(body: &Value) -> Conversation {
     let messages = &body["messages"];
-    let (mut user, mut results) = (String::new(), Vec::new());
-    for message in with(messages, "role", "user") {
-        let content = &message["content"];
-        user.push_str(content.as_str().unwrap_or_default());
-        for part in with(content, "type", "text") {
-            user.push_str(&text_of(part));
-        }
-        results.extend(with(content, "type", "tool_result").map(|part| ToolResult {
+    let opening = items(messages).take_while(|message| message["role"] != "assistant");
+    let results: Vec<_> = with(messages, "role", "user")
+        .flat_map(|message| with(&message["content"], "type", "tool_result"))
+        .map(|part| ToolResult {
             call: text_of(&part["tool_use_id"]),
             text: text_of(&part["content"]),
-        }));
-    }
+        })
+        .collect();
     let asks = |message: &&Value| with(&message["content"], "type", "tool_use").next().is_some();
     let texts = with(messages, "role", "assistant").filter(|message| !asks(message)).count();
     Conversation {
-        user,
+        user: opening.map(|message| text_of(&message["content"])).collect(),
         turn: rounds(&results) + texts,
         offers_tools: items(&body["tools"]).next().is_some(),
         results,

@@ -9,7 +9,8 @@ use super::{
 
 pub(super) fn read(body: &Value) -> Conversation {
     let messages = &body["messages"];
-    let user = with(messages, "role", "user").map(|message| text_of(&message["content"]));
+    let opening = items(messages).take_while(|message| message["role"] != "assistant");
+    let user = opening.filter(|message| message["role"] == "user");
     let results: Vec<_> = with(messages, "role", "tool")
         .map(|message| ToolResult {
             call: text_of(&message["tool_call_id"]),
@@ -19,7 +20,7 @@ pub(super) fn read(body: &Value) -> Conversation {
     let asks = |message: &&Value| items(&message["tool_calls"]).next().is_some();
     let texts = with(messages, "role", "assistant").filter(|message| !asks(message)).count();
     Conversation {
-        user: user.collect(),
+        user: user.map(|message| text_of(&message["content"])).collect(),
         turn: rounds(&results) + texts,
         offers_tools: items(&body["tools"]).next().is_some(),
         results,

@@ -9,19 +9,20 @@ use super::{
 
 pub(super) fn read(body: &Value) -> Conversation {
     let contents = &body["contents"];
-    let (mut user, mut results) = (String::new(), Vec::new());
-    for part in with(contents, "role", "user").flat_map(|content| items(&content["parts"])) {
-        user.push_str(part["text"].as_str().unwrap_or_default());
-        if let Some(answer) = part.get("functionResponse") {
-            let (call, text) = (text_of(&answer["id"]), text_of(&answer["response"]));
-            results.push(ToolResult { call, text });
-        }
-    }
+    let opening = items(contents).take_while(|content| content["role"] != "model");
+    let results: Vec<_> = with(contents, "role", "user")
+        .flat_map(|content| items(&content["parts"]))
+        .filter_map(|part| part.get("functionResponse"))
+        .map(|answer| ToolResult {
+            call: text_of(&answer["id"]),
+            text: text_of(&answer["response"]),
+        })
+        .collect();
     let asks =
         |content: &&Value| items(&content["parts"]).any(|part| part["functionCall"].is_object());
     let texts = with(contents, "role", "model").filter(|content| !asks(content)).count();
     Conversation {
-        user,
+        user: opening.map(|content| text_of(&content["parts"])).collect(),
         turn: rounds(&results) + texts,
         offers_tools: items(&body["tools"]).next().is_some(),
         results,

@@ -128,7 +128,8 @@ impl Script {
         Self { turns, others: Vec::new() }
     }
 
-    /// Other turns for a conversation in which the user says `marker`: a sub-agent's.
+    /// Other turns for a conversation that begins with `marker` in what the user says: a
+    /// sub-agent's.
     pub fn when(mut self, marker: &str, turns: Vec<Turn>) -> Self {
         self.others.push((marker.to_owned(), turns));
         self
@@ -178,7 +179,7 @@ pub struct Request {
 
 /// What a wire format reads off a request.
 struct Conversation {
-    /// What the user has said.
+    /// What the user has said before the model's first turn.
     user: String,
     /// How many turns the model has had: rounds of tools that were answered, and texts.
     turn: usize,

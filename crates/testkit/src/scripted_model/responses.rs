@@ -9,10 +9,13 @@ use super::{
 
 pub(super) fn read(body: &Value) -> Conversation {
     let (mut user, mut results, mut texts) = (String::new(), Vec::new(), 0);
+    // A call stands before its output, so an output says that the model has had a turn.
     for item in items(&body["input"]) {
         let kind = item["type"].as_str().unwrap_or("message");
         match (kind, item["role"].as_str().unwrap_or_default()) {
-            ("message", "user") => user.push_str(&text_of(&item["content"])),
+            ("message", "user") if results.is_empty() && texts == 0 => {
+                user.push_str(&text_of(&item["content"]));
+            }
             ("message", "assistant") => texts += 1,
             ("function_call_output" | "custom_tool_call_output", _) => results.push(ToolResult {
                 call: text_of(&item["call_id"]),
