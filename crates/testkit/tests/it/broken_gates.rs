@@ -3,19 +3,11 @@
 use bailiwick_testkit::clis::{Cli, CliRun};
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 
-use crate::stage::Stage;
-
-/// What the wrapper says.
-const BROKEN: &str = "bailiwick: the gate could not run, so the call is denied";
+use crate::stage::{BROKEN, Stage, wrapped};
 
 const MISSING: &str = "'/nonexistent/gate' check";
 const FAILS: &str = "sh -c 'exit 1'";
 const CRASHES: &str = "sh -c 'kill -ABRT $$'";
-
-/// Any end of the gate but a yes or a no becomes a no.
-fn wrapped(gate: &str) -> String {
-    format!("{gate}; case $? in 0) ;; 2) exit 2;; *) echo \"{BROKEN}\" >&2; exit 2;; esac")
-}
 
 /// What became of a push.
 #[derive(Debug, PartialEq, Eq)]

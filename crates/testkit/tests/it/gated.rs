@@ -3,7 +3,7 @@
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 
-use crate::stage::{REASON, Stage};
+use crate::stage::{REASON, Stage, wrapped};
 
 /// Writes a file and pushes at once, then changes the file and is done.
 fn script(stage: &Stage) -> Script {
@@ -22,7 +22,8 @@ fn script(stage: &Stage) -> Script {
 fn held_by_the_gate(cli: Cli) {
     let stage = Stage::new();
     let model = ScriptedModel::start(script(&stage));
-    let ran = stage.run(cli, &model).gate(stage.gate()).run("Do the work.").expect_code(0);
+    let run = stage.run(cli, &model).gate(wrapped(&stage.gate()));
+    let ran = run.run("Do the work.").expect_code(0);
     assert!(!stage.pushed(), "it pushed");
     assert_eq!(stage.text("notes.txt").as_deref(), Some("one\nthree\n"));
     let told = model.result("call_0_0_1");

@@ -10,6 +10,14 @@ use serde_json::Value;
 /// What the gate says to a push.
 pub(crate) const REASON: &str = "pushing is left to people; commit and stop";
 
+/// What the wrapper says of a gate that could not be asked.
+pub(crate) const BROKEN: &str = "bailiwick: the gate could not run, so the call is denied";
+
+/// Any end of the gate but a yes or a no becomes a no.
+pub(crate) fn wrapped(gate: &str) -> String {
+    format!("{gate}; case $? in 0) ;; 2) exit 2;; *) echo \"{BROKEN}\" >&2; exit 2;; esac")
+}
+
 /// Keeps what it is asked as a file in $1, and forbids what says `git push`.
 const GATE: &str = r#"#!/bin/sh
 call=$(cat)
