@@ -22,7 +22,10 @@ pub(super) fn read(payload: &Value, servers: &[String]) -> Result<Call, Unreadab
         }
         None => claude::known(native, input)?,
     };
-    let started = fields::optional_text(payload, "cwd")?.map(str::to_owned);
+    let started = match fields::optional_text(payload, "cwd")? {
+        Some(started) => Some(started.to_owned()),
+        None => fields::optional_text(payload, "directory")?.map(str::to_owned),
+    };
     let own = match action {
         Action::Shell(_) => {
             fields::optional_text(input, "workdir")?.filter(|path| !path.is_empty())

@@ -71,6 +71,7 @@ enum Asked {
     Path(String),
     Glob { glob: String, directory: String },
     Below(String),
+    Temporary,
     Unknown,
 }
 
@@ -81,7 +82,7 @@ fn leads<'a>(effects: &'a Effects, facts: &Facts) -> Vec<Lead<'a>> {
         // A path that does not depend on the directory is asked once.
         let fixed = match &shape {
             Shape::Known(path) | Shape::Glob(path) | Shape::Within(path) => path.starts_with('/'),
-            Shape::UnderHome { .. } | Shape::Unknown => true,
+            Shape::UnderHome { .. } | Shape::Temporary | Shape::Unknown => true,
         };
         let start = [Directory::start()];
         let from = if fixed { start.as_slice() } else { write.from.as_slice() };
@@ -106,6 +107,7 @@ fn leads<'a>(effects: &'a Effects, facts: &Facts) -> Vec<Lead<'a>> {
                 (Shape::Glob(glob), None) if fixed => {
                     Asked::Glob { directory: fixed_directory(glob), glob: glob.clone() }
                 }
+                (Shape::Temporary, _) => Asked::Temporary,
                 (Shape::Within(path), Some(base)) => Asked::Below(join(&base, path)),
                 (Shape::Within(path), None) if fixed => Asked::Below(path.clone()),
                 (
@@ -176,7 +178,7 @@ pub(crate) fn want(effects: &Effects, facts: &Facts, wanted: &mut Wanted) {
                 }
                 wanted.paths.insert(directory);
             }
-            Asked::Unknown => {}
+            Asked::Temporary | Asked::Unknown => {}
         }
     }
 }
@@ -211,6 +213,8 @@ fn placed(lead: &Lead<'_>, facts: &Facts, removes: bool) -> Vec<Spot> {
     };
     match &lead.asked {
         Asked::Unknown => vec![spot(Place::Unknown, write.how, None)],
+        // Where exactly does not matter: it is fresh, and outside of every workspace.
+        Asked::Temporary => vec![spot(Place::Outside("/tmp/fresh".to_owned()), write.how, None)],
         Asked::Path(path) if harmless_device(path) => Vec::new(),
         Asked::Path(path) => match facts.paths.get(path) {
             None => vec![spot(Place::Unknown, write.how, None)],

@@ -2,7 +2,7 @@
 
 use brush_parser::ast::{Assignment, AssignmentName};
 
-use super::environment::Value;
+use super::environment::{Environment, Value};
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::Walker;
@@ -81,6 +81,8 @@ impl Walker {
             self.note(argv, false);
             return self.hide(Why::ComputedName, &first.to_string());
         };
+        let shadowed = self.environment.aliases.contains_key(&name)
+            || self.environment.functions.contains_key(&name);
         if let Some(text) = self.environment.aliases.get(&name).cloned() {
             self.alias(text, arguments);
         }
@@ -93,6 +95,7 @@ impl Walker {
         if BUILTINS.contains(&name.as_str()) {
             self.note(argv, true);
             self.builtin(&name, arguments, input, declared);
+            self.environment.ended &= !shadowed;
         } else {
             self.program(argv, input);
         }
@@ -149,6 +152,9 @@ impl Walker {
             }
             "test" | "[" => self.subscripts(arguments),
             "set" => self.positional(arguments),
+            "cd" | "pushd" | "popd" => self.change_directory(name, arguments),
+            "exit" => self.environment.ended |= ends(arguments),
+            "shopt" => self.environment.forget("CDPATH"),
             "shift" => self.environment.positional = None,
             "enable" | "fc" | "bind" => self.hide(Why::RunsText, name),
             "hash" | "complete" | "compgen" if !arguments.is_empty() => {
@@ -171,9 +177,8 @@ impl Walker {
 
     /// A script that is not here may change everything.
     pub(super) fn forget_everything(&mut self) {
-        self.environment.variables.clear();
+        self.environment.forget_all();
         self.environment.positional = None;
-        self.environment.odd_splitting = true;
     }
 
     fn source_file(&mut self, arguments: &[Field]) {
@@ -195,10 +200,22 @@ impl Walker {
         };
         match first.known() {
             Some(text) if text == "-" || text == "-l" || text == "-p" => {}
-            // It runs later, when variables and functions may be others.
+            // It runs later, when variables and functions may be others; at the end of this shell,
+            // or between any two commands.
             Some(text) => {
-                self.traps.push(text);
-                self.forget_later = true;
+                let at_end = |field: &Field| {
+                    field.known().is_some_and(|text| matches!(text.as_str(), "EXIT" | "0" | "--"))
+                };
+                let others = arguments.iter().filter(|field| *field != first);
+                let first_of_all = self.traps.is_empty() && self.asides == 0;
+                if first_of_all && others.clone().count() > 0 && others.clone().all(at_end) {
+                    self.environment.watch();
+                    self.traps.push((text, self.environment.clone()));
+                } else {
+                    let unknown = Environment { foreign: true, ..Environment::default() };
+                    self.traps.push((text, unknown));
+                    self.forget_later = true;
+                }
             }
             None => self.hide(Why::ComputedText, "trap"),
         }
@@ -332,6 +349,15 @@ impl Walker {
             },
             None => None,
         };
+    }
+}
+
+/// Whether `exit` ends the shell: with several arguments it only complains.
+fn ends(arguments: &[Field]) -> bool {
+    match arguments {
+        [] => true,
+        [only] => only.known().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit())),
+        _ => false,
     }
 }
 

@@ -5,6 +5,9 @@ use std::rc::Rc;
 
 use brush_parser::ast::FunctionBody;
 
+use super::field::{Field, Piece};
+use super::whereabouts::Whereabouts;
+
 /// More alternatives than this are as good as unknown.
 const MOST: usize = 8;
 /// Longer texts and arrays than this are as good as unknown.
@@ -19,6 +22,8 @@ pub(super) enum Value {
     OneOf(Vec<String>),
     /// An array of exactly these.
     Array(Vec<String>),
+    /// One of these, of which not everything is known.
+    Fields(Vec<Field>),
 }
 
 impl Value {
@@ -48,18 +53,52 @@ impl Value {
         if length > LONGEST { Self::Unknown } else { Self::Array(texts) }
     }
 
+    /// One value out of several that are known in part; unknown if nothing much is known of one.
+    pub(super) fn fields(fields: Vec<Field>) -> Self {
+        if let Some(texts) = fields.iter().map(Field::known).collect() {
+            return Self::one_of(texts);
+        }
+        let mut distinct: Vec<Field> = Vec::new();
+        for field in fields.iter().map(Field::single) {
+            if !distinct.contains(&field) {
+                distinct.push(field);
+            }
+        }
+        let long = |field: &Field| field.pieces().len() > 16 || field.to_string().len() > LONGEST;
+        let blank = |field: &Field| matches!(field.pieces(), [Piece::Unknown]);
+        let useless = distinct.iter().any(|field| long(field) || blank(field));
+        if distinct.len() > MOST || useless { Self::Unknown } else { Self::Fields(distinct) }
+    }
+
     pub(super) fn join(self, other: Self) -> Self {
         match (self, other) {
             (one, other) if one == other => one,
             (Self::OneOf(one), Self::OneOf(other)) => Self::one_of([one, other].concat()),
-            _ => Self::Unknown,
+            (one @ (Self::OneOf(_) | Self::Fields(_)), other) => match other {
+                Self::OneOf(_) | Self::Fields(_) => {
+                    let both = one.possible().zip(other.possible());
+                    both.map_or(Self::Unknown, |(one, other)| Self::fields([one, other].concat()))
+                }
+                Self::Unknown | Self::Array(_) => Self::Unknown,
+            },
+            (Self::Unknown | Self::Array(_), _) => Self::Unknown,
+        }
+    }
+
+    /// What `$name` may stand for; nothing if that is unknown.
+    pub(super) fn possible(&self) -> Option<Vec<Field>> {
+        match self {
+            Self::Fields(fields) => Some(fields.clone()),
+            Self::Unknown | Self::OneOf(_) | Self::Array(_) => {
+                Some(self.scalars()?.into_iter().map(Field::text).collect())
+            }
         }
     }
 
     /// The texts that `$name` may stand for; nothing if that is unknown.
     pub(super) fn scalars(&self) -> Option<Vec<String>> {
         match self {
-            Self::Unknown => None,
+            Self::Unknown | Self::Fields(_) => None,
             Self::OneOf(texts) => Some(texts.clone()),
             Self::Array(texts) => Some(vec![texts.first().cloned().unwrap_or_default()]),
         }
@@ -94,17 +133,32 @@ pub(super) struct Environment {
     pub(super) exports_functions: bool,
     /// Words may be split at other characters than blanks.
     pub(super) odd_splitting: bool,
+    /// Any variable may have been set by a text that is not here.
+    pub(super) foreign: bool,
+    /// Variables that were set since the shell was told what to do at its end.
+    pub(super) changed: HashSet<String>,
+    /// Where the command is.
+    pub(super) whereabouts: Whereabouts,
+    /// The shell has ended: nothing gets here.
+    pub(super) ended: bool,
 }
 
 impl Environment {
     /// What is known where two ways meet.
     pub(super) fn join(mut self, other: Self) -> Self {
+        let changed = self.changed.union(&other.changed).cloned().collect();
+        if self.ended || other.ended {
+            let goes_on = if self.ended { other } else { self };
+            return Self { changed, ..goes_on };
+        }
         let mut variables = HashMap::new();
+        // A variable that only one way sets may come from outside on the other.
+        for name in other.variables.keys().filter(|name| !self.variables.contains_key(*name)) {
+            variables.insert(name.clone(), Value::Unknown);
+        }
         for (name, value) in self.variables {
-            // A variable that only one way sets may come from outside on the other.
-            if let Some(theirs) = other.variables.get(&name) {
-                variables.insert(name, value.join(theirs.clone()));
-            }
+            let theirs = other.variables.get(&name).cloned().unwrap_or(Value::Unknown);
+            variables.insert(name, value.join(theirs));
         }
         for (name, theirs) in other.functions {
             match self.functions.get_mut(&name) {
@@ -132,6 +186,10 @@ impl Environment {
             all_odd: self.all_odd || other.all_odd,
             exports_functions: self.exports_functions || other.exports_functions,
             odd_splitting: self.odd_splitting || other.odd_splitting,
+            foreign: self.foreign || other.foreign,
+            changed,
+            whereabouts: self.whereabouts.join(other.whereabouts),
+            ended: false,
         }
     }
 
@@ -146,6 +204,35 @@ impl Environment {
             _ => value,
         };
         self.variables.insert(name.to_owned(), value);
+        self.changed.insert(name.to_owned());
+    }
+
+    /// Any variable may have any value now.
+    pub(super) fn forget_all(&mut self) {
+        let paths = self.variables.contains_key("CDPATH");
+        self.variables.clear();
+        if paths {
+            self.forget("CDPATH");
+        }
+        self.odd_splitting = true;
+        self.foreign = true;
+    }
+
+    /// Notes from now on what is set.
+    pub(super) fn watch(&mut self) {
+        self.changed.clear();
+    }
+
+    /// What is known of now at some moment between now and a later one.
+    pub(super) fn until(mut self, later: &Self) -> Self {
+        if self.foreign || later.foreign || later.all_odd {
+            return Self { foreign: true, odd_splitting: true, ..Self::default() };
+        }
+        for name in &later.changed {
+            self.variables.insert(name.clone(), Value::Unknown);
+        }
+        self.odd_splitting |= later.odd_splitting;
+        Self { positional: None, ended: false, ..self }
     }
 
     pub(super) fn forget(&mut self, name: &str) {
@@ -157,11 +244,30 @@ impl Environment {
         known.cloned().unwrap_or(Value::Unknown)
     }
 
+    /// Whether a variable is what it was when the whole command started.
+    pub(super) fn is_untouched(&self, name: &str) -> bool {
+        !self.foreign && !self.all_odd && !self.variables.contains_key(name)
+    }
+
+    /// What a shell that is started here knows: which variables are exported is not followed.
+    pub(super) fn in_new_shell(&self, positional: Option<Vec<String>>) -> Self {
+        let names = self.variables.keys().cloned();
+        Self {
+            positional,
+            variables: names.map(|name| (name, Value::Unknown)).collect(),
+            foreign: self.foreign || self.all_odd,
+            whereabouts: self.whereabouts.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Whether the same is known of variables in both.
     pub(super) fn same_variables(&self, other: &Self) -> bool {
         self.variables == other.variables
             && self.positional == other.positional
             && self.odd_splitting == other.odd_splitting
+            && self.foreign == other.foreign
+            && self.whereabouts == other.whereabouts
             && self.functions.len() == other.functions.len()
     }
 }

@@ -3,11 +3,12 @@
 //! Every expansion gives alternatives: lists of fields, one of which the shell will see.
 
 use brush_parser::word::{
-    Parameter, ParameterExpr, ParameterTransformOp, SpecialParameter, WordPiece,
+    Parameter, ParameterExpr, ParameterTestType, ParameterTransformOp, SpecialParameter, TildeExpr,
+    WordPiece,
 };
 
 use super::environment::Value;
-use super::field::{Field, Growing};
+use super::field::{Field, Growing, Piece};
 use super::walk::Walker;
 use super::{Why, ansi_c, parse};
 
@@ -52,15 +53,16 @@ impl Walker {
 
     fn one(&mut self, pieces: Option<Vec<WordPiece>>, text: &str) -> Value {
         let alternatives = self.pieces(pieces, text, Quoting::Quoted);
-        let known = |fields: &Vec<Field>| match fields.as_slice() {
-            [] => Some(String::new()),
-            [field] => field.known(),
+        let single = |fields: &Vec<Field>| match fields.as_slice() {
+            [] => Some(Field::text("")),
+            [field] => Some(field.clone()),
             _ => None,
         };
-        match alternatives.iter().map(known).collect::<Option<Vec<String>>>() {
-            Some(texts) => Value::one_of(texts),
-            None => Value::Unknown,
-        }
+        alternatives
+            .iter()
+            .map(single)
+            .collect::<Option<Vec<Field>>>()
+            .map_or(Value::Unknown, Value::fields)
     }
 
     fn pieces(
@@ -115,15 +117,26 @@ impl Walker {
                 let text = text.strip_prefix('\\').unwrap_or(text);
                 each(growing, |one| one.quoted(text))
             }
-            WordPiece::TildeExpansion(_) => each(growing, Growing::home),
+            WordPiece::TildeExpansion(tilde) => {
+                let home = match tilde {
+                    TildeExpr::Home => self.home(None),
+                    TildeExpr::UserHome(user) => self.home(Some(user)),
+                    TildeExpr::WorkingDir => self.pwd(),
+                    TildeExpr::OldWorkingDir
+                    | TildeExpr::NthDirFromTopOfDirStack { .. }
+                    | TildeExpr::NthDirFromBottomOfDirStack { .. } => Field::unknown(),
+                };
+                each(growing, |one| one.value(&home))
+            }
             WordPiece::CommandSubstitution(text)
             | WordPiece::BackquotedCommandSubstitution(text) => {
                 self.substitution(text);
-                self.unknown(growing, quoting)
+                let printed = self.printed(text).map(|field| vec![field]);
+                self.values(growing, printed, quoting)
             }
             WordPiece::ArithmeticExpression(expression) => {
                 self.arithmetic(&expression.value);
-                each(growing, Growing::unknown)
+                each(growing, |one| one.value(&Field::of(vec![Piece::Name])))
             }
             WordPiece::ParameterExpansion(expression) => {
                 self.parameter(growing, expression, quoting)
@@ -145,20 +158,31 @@ impl Walker {
         texts: Option<Vec<String>>,
         quoting: Quoting,
     ) -> Vec<Growing> {
-        let Some(texts) = texts else { return self.unknown(growing, quoting) };
+        let values = texts.map(|texts| texts.into_iter().map(Field::text).collect());
+        self.values(growing, values, quoting)
+    }
+
+    /// One of the values, split or not; unknown if they are unknown.
+    fn values(
+        &self,
+        growing: Vec<Growing>,
+        values: Option<Vec<Field>>,
+        quoting: Quoting,
+    ) -> Vec<Growing> {
+        let Some(values) = values else { return self.unknown(growing, quoting) };
         if quoting == Quoting::Unquoted && self.environment.odd_splitting {
             return self.unknown(growing, quoting);
         }
         let with = |one: &Growing| {
-            let grow = |text: &String| {
+            let grow = |value: &Field| {
                 let mut one = one.clone();
                 match quoting {
-                    Quoting::Unquoted => one.split(text),
-                    Quoting::Quoted => one.quoted(text),
+                    Quoting::Unquoted => one.split_value(value),
+                    Quoting::Quoted => one.value(value),
                 }
                 one
             };
-            texts.iter().map(grow).collect::<Vec<_>>()
+            values.iter().map(grow).collect::<Vec<_>>()
         };
         growing.iter().flat_map(with).collect()
     }
@@ -207,22 +231,36 @@ impl Walker {
         } = expression
         {
             let given = self.value(parameter);
+            // `:-` also stands in for what is empty.
+            let or_empty = matches!(
+                expression,
+                ParameterExpr::UseDefaultValues { test_type: ParameterTestType::UnsetOrNull, .. }
+                    | ParameterExpr::AssignDefaultValues {
+                        test_type: ParameterTestType::UnsetOrNull,
+                        ..
+                    }
+            );
             let default = self.scalar(default_value.as_deref().unwrap_or_default());
-            let both = given.scalars().zip(default.scalars());
-            let texts = both.map(|(given, default)| [given, default].concat());
+            let both = given.possible().zip(default.possible());
+            let values = both.map(|(mut given, default)| {
+                given
+                    .retain(|value| !or_empty || value.known().is_none_or(|text| !text.is_empty()));
+                [given, default].concat()
+            });
             let assigns = matches!(expression, ParameterExpr::AssignDefaultValues { .. });
             if let (true, Parameter::Named(name)) = (assigns, parameter) {
-                let value = texts.clone().map_or(Value::Unknown, Value::one_of);
+                let value = values.clone().map_or(Value::Unknown, Value::fields);
                 self.environment.set(name, value);
             }
-            return self.texts(growing, texts, quoting);
+            return self.values(growing, values, quoting);
         }
         if let ParameterExpr::UseAlternativeValue { indirect: false, alternative_value, .. } =
             expression
         {
             let value = self.scalar(alternative_value.as_deref().unwrap_or_default());
-            let texts = value.scalars().map(|texts| [texts, vec![String::new()]].concat());
-            return self.texts(growing, texts, quoting);
+            let none = Field::text("");
+            let values = value.possible().map(|values| [values, vec![none]].concat());
+            return self.values(growing, values, quoting);
         }
         if let ParameterExpr::Transform { op: ParameterTransformOp::PromptExpand, .. } = expression
         {
@@ -231,7 +269,8 @@ impl Walker {
         for text in inner_texts(expression) {
             self.substitutions_in(&text);
         }
-        self.unknown(growing, quoting)
+        let trimmed = self.trimmed(expression);
+        self.values(growing, trimmed, quoting)
     }
 
     fn plain(
@@ -255,7 +294,7 @@ impl Walker {
                 let texts = match self.environment.get(name) {
                     Value::Array(texts) => Some(texts),
                     Value::OneOf(texts) if texts.len() == 1 => Some(texts),
-                    Value::OneOf(_) | Value::Unknown => None,
+                    Value::OneOf(_) | Value::Unknown | Value::Fields(_) => None,
                 };
                 match (concatenate, quoting) {
                     (true, Quoting::Quoted) => {
@@ -269,15 +308,15 @@ impl Walker {
             | Parameter::Special(_)
             | Parameter::Named(_)
             | Parameter::NamedWithIndex { .. } => {
-                let texts = self.value(parameter).scalars();
-                self.texts(growing, texts, quoting)
+                let values = self.value(parameter).possible();
+                self.values(growing, values, quoting)
             }
         }
     }
 
-    fn value(&mut self, parameter: &Parameter) -> Value {
+    pub(super) fn value(&mut self, parameter: &Parameter) -> Value {
         match parameter {
-            Parameter::Named(name) => self.environment.get(name),
+            Parameter::Named(name) => self.named(name),
             Parameter::Positional(number) => {
                 let index = usize::try_from(*number).ok().and_then(|number| number.checked_sub(1));
                 match (&self.environment.positional, index) {
@@ -297,6 +336,12 @@ impl Walker {
                     _ => Value::Unknown,
                 }
             }
+            // Numbers, in every case.
+            Parameter::Special(
+                SpecialParameter::ProcessId
+                | SpecialParameter::LastExitStatus
+                | SpecialParameter::PositionalParameterCount,
+            ) => Value::fields(vec![Field::of(vec![Piece::Name])]),
             Parameter::Special(_) | Parameter::NamedWithAllIndices { .. } => Value::Unknown,
         }
     }
@@ -335,12 +380,25 @@ pub(super) fn product(starts: Vec<Vec<Field>>, ends: Vec<Vec<Field>>) -> Vec<Vec
         return starts;
     }
     if starts.len() * ends.len() > MOST {
-        return vec![vec![Field::unknown_many()]];
+        return product(starts, vec![either(&ends)]);
     }
     let with = |start: &Vec<Field>| {
         ends.iter().map(|end| [start.clone(), end.clone()].concat()).collect::<Vec<_>>()
     };
     starts.iter().flat_map(with).collect()
+}
+
+/// What all of these lists have in common.
+fn either(lists: &[Vec<Field>]) -> Vec<Field> {
+    let Some((first, others)) = lists.split_first() else { return Vec::new() };
+    if others.iter().any(|other| other.len() != first.len()) {
+        return vec![Field::unknown_many()];
+    }
+    let common = |(index, field): (usize, &Field)| {
+        let same = others.iter().all(|other| other.get(index) == Some(field));
+        if same { field.clone() } else { Field::unknown() }
+    };
+    first.iter().enumerate().map(common).collect()
 }
 
 /// The texts inside an expansion that the shell expands as well.

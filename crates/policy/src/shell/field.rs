@@ -8,43 +8,74 @@ pub struct Field {
     pieces: Vec<Piece>,
 }
 
-/// What is known of an argument as a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shape {
-    /// All of it.
-    Known(String),
-    /// It lies in somebody's home directory.
-    UnderHome {
-        /// Whose; nothing for the person who runs it.
-        user: Option<String>,
-        /// What stands behind the home.
-        rest: String,
-    },
-    /// It is a glob; characters that are quoted have a backslash in front.
-    Glob(String),
-    /// Something below this directory.
-    Within(String),
-    /// Nothing.
-    Unknown,
-}
+/// The name of a pipe, or one like it.
+pub(super) const PIPE: &str = "/dev/fd/63";
 
 /// A part of an argument.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Piece {
+pub(super) enum Piece {
     Text(String),
     /// Unquoted text with `*`, `?` or `[` in it.
     Pattern(String),
-    /// The home directory of somebody.
-    Home,
+    /// One file that such a pattern matches.
+    Match(String),
+    /// The home directory of the user, or of this one.
+    Home(Option<String>),
+    /// The absolute name of the directory in which the whole command starts.
+    Start,
+    /// A pipe to or from a command in `>(…)` or `<(…)`.
+    Pipe,
+    /// A fresh file or directory that `mktemp` made.
+    Temporary,
+    /// A text without slashes, and not only dots.
+    Name,
+    /// Any number of such texts.
+    Names,
+    /// Nothing, or a slash and a path without `..`.
+    Below,
     Unknown,
     /// Unknown, and perhaps several arguments, or none.
     UnknownMany,
+}
+
+/// What the text decides of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// Exactly this.
+    Known(String),
+    /// This, behind the home directory of the user, or of the user who is named.
+    UnderHome {
+        /// Whose home directory, if another's.
+        user: Option<String>,
+        /// Empty, or a slash and more.
+        rest: String,
+    },
+    /// Whatever this pattern of the shell matches, or itself if it matches nothing. Special
+    /// characters that are meant as they are have a backslash in front of them.
+    Glob(String),
+    /// This directory, or something below it, by a path without `..`.
+    Within(String),
+    /// What `mktemp` made in the directory for temporary files, or something below it, by a path
+    /// without `..`.
+    Temporary,
+    /// The text does not decide it.
+    Unknown,
 }
 
 impl Field {
     /// A text that is known.
     pub fn text(text: impl Into<String>) -> Self {
         Self { pieces: vec![Piece::Text(text.into())] }
+    }
+
+    /// A path as a tool call names it: a leading `~` is the home directory.
+    pub fn path(text: &str) -> Self {
+        match text.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                Self { pieces: vec![Piece::Home(None), Piece::Text(rest.to_owned())] }
+            }
+            _ => Self::text(text),
+        }
     }
 
     /// A text of which nothing is known.
@@ -63,53 +94,41 @@ impl Field {
             .iter()
             .map(|piece| match piece {
                 Piece::Text(text) => Some(text.as_str()),
-                Piece::Pattern(_) | Piece::Home | Piece::Unknown | Piece::UnknownMany => None,
+                Piece::Pattern(_)
+                | Piece::Match(_)
+                | Piece::Home(_)
+                | Piece::Start
+                | Piece::Pipe
+                | Piece::Temporary
+                | Piece::Name
+                | Piece::Names
+                | Piece::Below
+                | Piece::Unknown
+                | Piece::UnknownMany => None,
             })
             .collect()
     }
 
-    /// A path as a tool call names it: a leading `~` is somebody's home.
-    pub fn path(text: &str) -> Self {
-        match text.strip_prefix('~') {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
-                Self { pieces: vec![Piece::Home, Piece::Text(rest.to_owned())] }
-            }
-            _ => Self::text(text),
-        }
-    }
-
-    /// What is known of it as a path.
-    pub fn shape(&self) -> Shape {
-        if let Some(text) = self.known() {
-            return Shape::Known(text);
-        }
-        if let [Piece::Home] = self.pieces.as_slice() {
-            return Shape::UnderHome { user: None, rest: String::new() };
-        }
-        if let [Piece::Home, Piece::Text(rest)] = self.pieces.as_slice() {
-            return Shape::UnderHome { user: None, rest: rest.clone() };
-        }
-        let mut glob = String::new();
-        for piece in &self.pieces {
-            match piece {
-                Piece::Text(text) => {
-                    for c in text.chars() {
-                        if "*?[]\\".contains(c) {
-                            glob.push('\\');
-                        }
-                        glob.push(c);
-                    }
-                }
-                Piece::Pattern(text) => glob.push_str(text),
-                Piece::Home | Piece::Unknown | Piece::UnknownMany => return Shape::Unknown,
-            }
-        }
-        Shape::Glob(glob)
-    }
-
     /// Whether it may be several arguments, or none.
     pub fn may_be_many(&self) -> bool {
-        self.pieces.iter().any(|piece| matches!(piece, Piece::UnknownMany | Piece::Pattern(_)))
+        let many =
+            |piece: &Piece| matches!(piece, Piece::UnknownMany | Piece::Pattern(_) | Piece::Names);
+        self.pieces.iter().any(many)
+    }
+
+    pub(super) fn of(pieces: Vec<Piece>) -> Self {
+        let mut joined: Vec<Piece> = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            match (joined.last_mut(), piece) {
+                (Some(Piece::Text(before)), Piece::Text(text)) => before.push_str(&text),
+                (_, piece) => joined.push(piece),
+            }
+        }
+        Self { pieces: joined }
+    }
+
+    pub(super) fn pieces(&self) -> &[Piece] {
+        &self.pieces
     }
 }
 
@@ -117,8 +136,14 @@ impl fmt::Display for Field {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) | Piece::Pattern(text) => out.write_str(text)?,
-                Piece::Home => out.write_str("~")?,
+                Piece::Text(text) | Piece::Pattern(text) | Piece::Match(text) => {
+                    out.write_str(text)?;
+                }
+                Piece::Home(user) => write!(out, "~{}", user.as_deref().unwrap_or_default())?,
+                Piece::Start => out.write_str("$PWD")?,
+                Piece::Pipe => out.write_str(PIPE)?,
+                Piece::Temporary => out.write_str("$(mktemp)")?,
+                Piece::Name | Piece::Names | Piece::Below => out.write_str("*")?,
                 Piece::Unknown | Piece::UnknownMany => out.write_str("…")?,
             }
         }
@@ -169,8 +194,32 @@ impl Growing {
         }
     }
 
-    pub(super) fn home(&mut self) {
-        self.push(Piece::Home);
+    /// A value that is known in part, quoted.
+    pub(super) fn value(&mut self, value: &Field) {
+        self.push(Piece::Text(String::new()));
+        for piece in &value.pieces {
+            self.push(piece.clone());
+        }
+    }
+
+    /// A value that is known in part, unquoted: what is unknown of it may be split.
+    pub(super) fn split_value(&mut self, value: &Field) {
+        for piece in &value.pieces {
+            match piece {
+                Piece::Text(text) => self.split(text),
+                Piece::Unknown => self.push(Piece::UnknownMany),
+                Piece::Pattern(_)
+                | Piece::Match(_)
+                | Piece::Home(_)
+                | Piece::Start
+                | Piece::Pipe
+                | Piece::Temporary
+                | Piece::Name
+                | Piece::Names
+                | Piece::Below
+                | Piece::UnknownMany => self.push(piece.clone()),
+            }
+        }
     }
 
     pub(super) fn unknown(&mut self) {
@@ -206,6 +255,12 @@ impl Growing {
         let current = self.current.get_or_insert_default();
         match (current.last_mut(), piece) {
             (Some(Piece::Text(before)), Piece::Text(text)) => before.push_str(&text),
+            // Nothing, quoted, makes an argument but adds nothing to one.
+            (Some(_), Piece::Text(text)) if text.is_empty() => {}
+            (Some(Piece::Text(before)), piece) if before.is_empty() => {
+                current.pop();
+                current.push(piece);
+            }
             (_, piece) => current.push(piece),
         }
     }

@@ -20,9 +20,12 @@ mod field;
 mod guard;
 mod inline;
 mod parse;
+mod printed;
 mod redirect;
+mod shape;
 mod shells;
 mod walk;
+mod whereabouts;
 mod wrappers;
 mod writers;
 

@@ -52,6 +52,10 @@ pub(super) fn braces(text: &str) -> Option<Vec<String>> {
     if !text.contains('{') {
         return Some(vec![text.to_owned()]);
     }
+    // Zeros in front of the numbers of a range would be kept.
+    if ["{0", "{-0", "..0", "..-0"].iter().any(|padded| text.contains(padded)) {
+        return None;
+    }
     let pieces = word::parse_brace_expansions(text, &options()).ok()??;
     combine(&pieces)
 }
@@ -81,12 +85,29 @@ fn combine(pieces: &[word::BraceExpressionOrText]) -> Option<Vec<String>> {
     Some(words)
 }
 
+/// What stands in a range; nothing if it is long.
+fn range(start: i64, end: i64, increment: i64) -> Option<Vec<i64>> {
+    let step = increment.checked_abs()?.max(1);
+    let count = usize::try_from(end.checked_sub(start)?.checked_abs()? / step).ok()? + 1;
+    let step = if end < start { -step } else { step };
+    let at = |index: usize| Some(start + step * i64::try_from(index).ok()?);
+    if count > MOST_WORDS { None } else { (0..count).map(at).collect() }
+}
+
 fn member_words(member: &word::BraceExpressionMember) -> Option<Vec<String>> {
     match member {
         word::BraceExpressionMember::Child(pieces) => combine(pieces),
-        // Ranges pad and count in ways of their own; as arguments they are as good as unknown.
-        word::BraceExpressionMember::NumberSequence { .. }
-        | word::BraceExpressionMember::CharSequence { .. } => None,
+        word::BraceExpressionMember::NumberSequence { start, end, increment } => {
+            range(*start, *end, *increment).map(|all| all.iter().map(i64::to_string).collect())
+        }
+        // Characters between letters of both cases are special.
+        word::BraceExpressionMember::CharSequence { start, end, increment } => {
+            let same = (start.is_ascii_lowercase() && end.is_ascii_lowercase())
+                || (start.is_ascii_uppercase() && end.is_ascii_uppercase());
+            let codes = range(i64::from(u32::from(*start)), i64::from(u32::from(*end)), *increment);
+            let letter = |code: &i64| Some(char::from(u8::try_from(*code).ok()?).to_string());
+            codes.filter(|_| same)?.iter().map(letter).collect()
+        }
     }
 }
 

@@ -30,11 +30,11 @@ impl Walker {
         let mut input = input;
         for redirect in redirects {
             match redirect {
-                IoRedirect::OutputAndError(word, _) => self.written(&word.value),
+                IoRedirect::OutputAndError(word, _) => self.written(&word.value, false),
                 IoRedirect::HereString(_, word) => {
                     input = Input::Text(match self.scalar(&word.value) {
                         Value::OneOf(texts) => Some(texts),
-                        Value::Unknown | Value::Array(_) => None,
+                        Value::Unknown | Value::Array(_) | Value::Fields(_) => None,
                     });
                 }
                 IoRedirect::HereDocument(_, document) => {
@@ -78,18 +78,22 @@ impl Walker {
                     let fields = self.word(&word.value).into_iter().next().unwrap_or_default();
                     return Some(fields.into_iter().next().map_or(Input::Pipe, Input::File));
                 }
-                self.written(&word.value);
+                let duplicates = matches!(target, IoFileRedirectTarget::Duplicate(_));
+                self.written(&word.value, duplicates);
                 reads.then_some(Input::Pipe)
             }
         }
     }
 
-    fn written(&mut self, word: &str) {
+    /// A file that is written; behind `>&` a number is no file.
+    fn written(&mut self, word: &str, duplicates: bool) {
         for fields in self.word(word) {
             let descriptor = |field: &Field| {
-                field.known().is_some_and(|text| {
-                    text == "-" || text.trim_end_matches('-').bytes().all(|b| b.is_ascii_digit())
-                })
+                duplicates
+                    && field.known().is_some_and(|text| {
+                        let number = text.strip_suffix('-').unwrap_or(&text);
+                        number.bytes().all(|byte| byte.is_ascii_digit())
+                    })
             };
             for field in fields.into_iter().filter(|field| !descriptor(field)) {
                 self.wrote(field, How::Change, ">");

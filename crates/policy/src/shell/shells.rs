@@ -1,6 +1,5 @@
 //! Shells that are given a text: `bash -c`, `sh <<EOF`, and those that wait for one.
 
-use super::environment::Environment;
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::Walker;
@@ -77,7 +76,7 @@ impl Walker {
             self.hide(Why::RunsText, "an exported function");
         }
         self.apart(|walker| {
-            walker.environment = Environment { positional, ..Environment::default() };
+            walker.environment = walker.environment.in_new_shell(positional);
             walker.text(text);
         });
     }
@@ -124,10 +123,12 @@ impl Walker {
         if is_shell(&name) {
             self.shell(arguments, input);
         } else if !inline::look_into(self, &name, arguments, input) {
-            wrappers::look_through(self, &name, arguments, input);
+            self.surrounded(&name, arguments, |walker| {
+                wrappers::look_through(walker, &name, arguments, input);
+            });
         }
         self.through.pop();
-        writers::note_writes(self, &name, arguments);
+        writers::note_writes(self, &name, arguments, input);
     }
 
     /// `exec`, `command` and `builtin`: what stands behind them and their options.

@@ -10,14 +10,17 @@ use brush_parser::ast::{
 
 use super::environment::{Environment, Function, Value};
 use super::expand::product;
-use super::field::Field;
+use super::field::{Field, Piece};
 use super::redirect::Input;
+use super::whereabouts::Whereabouts;
+use super::writers::Link;
 use super::{Hidden, Reading, Run, Why, guard, parse};
 
 const DEEPEST: usize = 40;
 const MOST_STEPS: usize = 4_000;
 const MOST_HIDDEN: usize = 64;
 const MOST_ROUNDS: usize = 4;
+const MOST_UNROLLED: usize = 8;
 
 /// Goes through a command and gathers what it runs and writes.
 #[derive(Debug, Default)]
@@ -28,9 +31,19 @@ pub(super) struct Walker {
     /// Whether commands read what a pipe or a document gives to several of them.
     fed: bool,
     /// Texts that run at some later moment.
-    pub(super) traps: Vec<String>,
+    pub(super) traps: Vec<(String, Environment)>,
     /// Such a text may have changed every variable.
     pub(super) forget_later: bool,
+    /// Whether the command may have left the directory in which it started.
+    pub(super) moved: bool,
+    /// Where the last command leads if it works, and if it does not.
+    pub(super) outcome: Option<(Whereabouts, Whereabouts)>,
+    /// Links that the command makes.
+    pub(super) links: Vec<Link>,
+    /// How many subshells stand around the command.
+    pub(super) asides: usize,
+    /// How many loops stand around the command.
+    pub(super) loops: usize,
     /// Every function that is defined anywhere.
     all_functions: HashMap<String, Function>,
     /// The text that is being read, for places in it.
@@ -42,11 +55,16 @@ pub(super) struct Walker {
 impl Walker {
     /// Everything that was gathered, each thing once.
     pub(super) fn finish(mut self) -> Reading {
-        while let Some(text) = self.traps.pop() {
+        let last = std::mem::take(&mut self.environment);
+        while let Some((text, at_first)) = self.traps.pop() {
             let functions = self.all_functions.clone();
-            self.environment = Environment { functions, ..Environment::default() };
+            self.environment = Environment { functions, ..at_first.until(&last) };
+            if self.moved {
+                self.environment.whereabouts = Whereabouts::lost();
+            }
             self.text(&text);
         }
+        self.follow_links();
         let mut reading = self.reading;
         distinct(&mut reading.runs);
         distinct(&mut reading.writes);
@@ -103,7 +121,9 @@ impl Walker {
     /// What a subshell does leaves no trace in the environment.
     pub(super) fn apart(&mut self, work: impl FnOnce(&mut Self)) {
         let kept = self.environment.clone();
+        self.asides += 1;
         work(self);
+        self.asides -= 1;
         self.environment = kept;
     }
 
@@ -152,11 +172,41 @@ impl Walker {
 
     fn and_or(&mut self, and_or: &ast::AndOrList) {
         self.pipeline(&and_or.first);
+        if and_or.additional.is_empty() {
+            return;
+        }
+        let (mut worked, mut failed) = self.outcomes();
         for more in &and_or.additional {
-            let (ast::AndOr::And(pipeline) | ast::AndOr::Or(pipeline)) = more;
-            let without = self.environment.clone();
-            self.pipeline(pipeline);
-            self.meet(without);
+            match more {
+                ast::AndOr::And(pipeline) => {
+                    self.environment = worked;
+                    self.pipeline(pipeline);
+                    let (so, otherwise) = self.outcomes();
+                    (worked, failed) = (so, failed.join(otherwise));
+                }
+                ast::AndOr::Or(pipeline) => {
+                    self.environment = failed;
+                    self.pipeline(pipeline);
+                    let (so, otherwise) = self.outcomes();
+                    (worked, failed) = (worked.join(so), otherwise);
+                }
+            }
+        }
+        self.outcome = (!worked.ended && !failed.ended)
+            .then(|| (worked.whereabouts.clone(), failed.whereabouts.clone()));
+        self.environment = worked.join(failed);
+    }
+
+    /// The environment if the last command worked, and if it did not.
+    fn outcomes(&mut self) -> (Environment, Environment) {
+        let worked = std::mem::take(&mut self.environment);
+        let failed = worked.clone();
+        match self.outcome.take() {
+            Some((there, stayed)) => (
+                Environment { whereabouts: there, ..worked },
+                Environment { whereabouts: stayed, ..failed },
+            ),
+            None => (worked, failed),
         }
     }
 
@@ -177,9 +227,13 @@ impl Walker {
                     self.meet(after);
                 }
             }
+            self.outcome = None;
             return;
         };
         self.command(only, Input::Inherited);
+        if pipeline.bang {
+            self.outcome = self.outcome.take().map(|(there, stayed)| (stayed, there));
+        }
     }
 
     fn command(&mut self, command: &ast::Command, input: Input) {
@@ -189,6 +243,9 @@ impl Walker {
                 let redirects = redirects.iter().flat_map(|list| &list.0);
                 let input = walker.redirects(redirects, input);
                 walker.compound(compound, input);
+                if !matches!(compound, CompoundCommand::BraceGroup(_)) {
+                    walker.outcome = None;
+                }
             }
             ast::Command::Function(function) => {
                 let name = function.fname.value.clone();
@@ -202,6 +259,7 @@ impl Walker {
             ast::Command::ExtendedTest(test, redirects) => {
                 walker.redirects(redirects.iter().flat_map(|list| &list.0), input);
                 walker.test(&test.expr);
+                walker.outcome = None;
             }
         });
     }
@@ -260,18 +318,23 @@ impl Walker {
                 });
             }
             CompoundCommand::ForClause(clause) => {
-                let mut values = Some(Vec::new());
+                let mut fields = Vec::new();
                 for word in clause.values.iter().flatten() {
-                    for fields in self.word(&word.value) {
-                        let texts: Option<Vec<String>> = fields.iter().map(Field::known).collect();
-                        values = values.zip(texts).map(|(all, more)| [all, more].concat());
-                    }
+                    fields.extend(self.word(&word.value).into_iter().flatten());
                 }
-                let values = values.filter(|_| clause.values.is_some());
-                let value = values.map_or(Value::Unknown, Value::one_of);
+                let values = match clause.values {
+                    Some(_) => self.each_value(&fields),
+                    None => vec![Value::Unknown],
+                };
                 self.repeat(|walker| {
-                    walker.environment.set(&clause.variable_name, value.clone());
-                    walker.reading_list(&clause.body.list, inherits);
+                    for value in &values {
+                        let before = walker.environment.clone();
+                        walker.environment.set(&clause.variable_name, value.clone());
+                        walker.reading_list(&clause.body.list, inherits);
+                        if values.len() > 1 {
+                            walker.meet(before);
+                        }
+                    }
                 });
             }
             CompoundCommand::ArithmeticForClause(clause) => {
@@ -298,18 +361,22 @@ impl Walker {
 
     fn branches(&mut self, clause: &ast::IfClauseCommand, inherits: bool) {
         self.reading_list(&clause.condition, inherits);
-        let mut otherwise = self.environment.clone();
+        let (then, mut otherwise) = self.outcomes();
+        self.environment = then;
         self.reading_list(&clause.then, inherits);
         let mut after = std::mem::take(&mut self.environment);
         let mut complete = false;
         for more in clause.elses.iter().flatten() {
             self.environment = otherwise;
+            self.outcome = None;
             if let Some(condition) = &more.condition {
                 self.reading_list(condition, inherits);
             } else {
                 complete = true;
             }
-            otherwise = self.environment.clone();
+            let (then, not) = self.outcomes();
+            self.environment = then;
+            otherwise = not;
             self.reading_list(&more.body, inherits);
             after = after.join(std::mem::take(&mut self.environment));
         }
@@ -335,7 +402,13 @@ impl Walker {
     }
 
     /// A body that runs any number of times: until nothing new is learnt of the variables.
-    fn repeat(&mut self, mut body: impl FnMut(&mut Self)) {
+    fn repeat(&mut self, body: impl FnMut(&mut Self)) {
+        self.loops += 1;
+        self.rounds(body);
+        self.loops -= 1;
+    }
+
+    fn rounds(&mut self, mut body: impl FnMut(&mut Self)) {
         for round in 0..MOST_ROUNDS {
             let before = self.environment.clone();
             body(self);
@@ -348,6 +421,7 @@ impl Walker {
                     *value = Value::Unknown;
                 }
                 self.environment.positional = None;
+                self.environment.whereabouts = Whereabouts::lost();
                 body(self);
                 self.environment.variables.values_mut().for_each(|value| *value = Value::Unknown);
             }
@@ -357,8 +431,10 @@ impl Walker {
     fn simple(&mut self, simple: &ast::SimpleCommand, input: Input) {
         // A trap that was set may run between any two commands.
         if self.forget_later {
-            self.environment.variables.clear();
-            self.environment.odd_splitting = true;
+            self.environment.forget_all();
+            if self.moved {
+                self.environment.whereabouts = Whereabouts::lost();
+            }
         }
         let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
         let suffix = simple.suffix.iter().flat_map(|suffix| &suffix.0);
@@ -381,6 +457,7 @@ impl Walker {
                 self.assign(assignment);
             }
             self.redirects(redirects, input);
+            self.outcome = None;
             return;
         };
         let mut alternatives = self.word(&name.value);
@@ -402,7 +479,8 @@ impl Walker {
                 CommandPrefixOrSuffixItem::IoRedirect(redirect) => redirects.push(redirect),
                 CommandPrefixOrSuffixItem::ProcessSubstitution(_, subshell) => {
                     self.aside(&subshell.list);
-                    alternatives = product(alternatives, vec![vec![Field::unknown()]]);
+                    let pipe = Field::of(vec![Piece::Pipe]);
+                    alternatives = product(alternatives, vec![vec![pipe]]);
                 }
             }
         }
@@ -415,8 +493,10 @@ impl Walker {
         let input = if self.fed && input == Input::Inherited { Input::Pipe } else { input };
         let before = self.environment.clone();
         let mut after: Option<Environment> = None;
+        let alone = alternatives.len() == 1;
         for argv in alternatives {
             self.environment = before.clone();
+            self.outcome = None;
             self.start(&argv, &input, &declared);
             let this = std::mem::take(&mut self.environment);
             after = Some(match after {
@@ -425,6 +505,42 @@ impl Walker {
             });
         }
         self.environment = after.unwrap_or(before);
+        if !alone || !self.is_cd(&name.value) {
+            self.outcome = None;
+        }
+    }
+
+    /// Whether a command of this name is what the shell knows by it.
+    fn is_cd(&self, name: &str) -> bool {
+        matches!(name, "cd" | "pushd" | "popd")
+            && !self.environment.functions.contains_key(name)
+            && !self.environment.aliases.contains_key(name)
+    }
+
+    /// The values that a variable takes in a loop, one after the other if they are few.
+    fn each_value(&self, fields: &[Field]) -> Vec<Value> {
+        if fields
+            .iter()
+            .any(|field| matches!(field.pieces(), [Piece::Unknown | Piece::UnknownMany]))
+        {
+            return vec![Value::Unknown];
+        }
+        let values: Vec<Field> = fields.iter().map(Field::single).collect();
+        if values.is_empty() {
+            return vec![Value::Unknown];
+        }
+        if values.len() <= MOST_UNROLLED && self.loops < 2 {
+            return values.into_iter().map(|field| Value::fields(vec![field])).collect();
+        }
+        let plain = |field: &Field| {
+            field.known().is_some_and(|text| !text.contains('/') && text.contains(|c| c != '.'))
+        };
+        let named = values.iter().all(plain);
+        let value = Value::fields(values);
+        if named && value == Value::Unknown {
+            return vec![Value::fields(vec![Field::of(vec![Piece::Name])])];
+        }
+        vec![value]
     }
 
     /// What stands in front of a command is set for that command alone, yet builtins and functions
@@ -516,7 +632,15 @@ impl Walker {
         }
         // What is local to the function is forgotten, and that is not followed.
         self.environment = match after {
-            Some(after) => after.join(before),
+            Some(after) if after.ended => after,
+            Some(after) => {
+                // A directory is never local.
+                let mut whereabouts = after.whereabouts.clone();
+                if !function.sure {
+                    whereabouts = whereabouts.join(before.whereabouts.clone());
+                }
+                Environment { whereabouts, ..after.join(before) }
+            }
             None => before,
         };
         self.environment.positional = positional;
@@ -556,6 +680,17 @@ fn appended(before: Value, more: Value) -> Value {
             Value::one_of(joined.collect())
         }
         (Value::Array(before), Value::Array(more)) => Value::array([before, more].concat()),
+        (
+            before @ (Value::OneOf(_) | Value::Fields(_)),
+            more @ (Value::OneOf(_) | Value::Fields(_)),
+        ) => {
+            let both = before.possible().zip(more.possible());
+            let joined = |(before, more): (Vec<Field>, Vec<Field>)| {
+                let with = |a: &Field| more.iter().map(|b| a.joined(b)).collect::<Vec<_>>();
+                Value::fields(before.iter().flat_map(with).collect())
+            };
+            both.map_or(Value::Unknown, joined)
+        }
         _ => Value::Unknown,
     }
 }

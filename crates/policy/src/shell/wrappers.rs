@@ -4,6 +4,7 @@ use super::Why;
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::Walker;
+use super::writers;
 
 /// How a program that starts another is called.
 struct Wrapper {
@@ -355,7 +356,7 @@ fn find(walker: &mut Walker, arguments: &[Field], input: &Input) {
         }
         let end = rest.iter().position(ends).unwrap_or(rest.len());
         let placed = |field: &Field| match field.known() {
-            Some(text) if text.contains("{}") => Field::unknown(),
+            Some(text) if text.contains("{}") => writers::found(arguments, &text),
             _ => field.clone(),
         };
         let argv: Vec<Field> = rest.iter().take(end).map(placed).collect();

@@ -12,3 +12,4 @@ mod bash;
 mod differential;
 mod grammar;
 mod readings;
+mod writes;

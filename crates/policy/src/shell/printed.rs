@@ -1,0 +1,190 @@
+//! What is known of values that are not plain text: `$HOME`, `$(mktemp)`, `$(basename "$f")`,
+//! `${f%.rs}`.
+
+use brush_parser::ast;
+use brush_parser::word::ParameterExpr;
+
+use super::environment::Value;
+use super::field::{Field, Piece};
+use super::parse;
+use super::walk::Walker;
+
+impl Walker {
+    /// A variable, also one that the text leaves alone.
+    pub(super) fn named(&self, name: &str) -> Value {
+        if !self.environment.is_untouched(name) {
+            return self.environment.get(name);
+        }
+        let field = match name {
+            "HOME" => self.home(None),
+            "PWD" => self.pwd(),
+            "TMPDIR" => Field::of(vec![Piece::Temporary]),
+            "RANDOM" | "SRANDOM" | "SECONDS" | "EPOCHSECONDS" | "LINENO" | "UID" | "EUID"
+            | "PPID" | "BASHPID" => Field::of(vec![Piece::Name]),
+            _ => return self.environment.get(name),
+        };
+        // Without a directory for temporary files, this would be nothing at all.
+        if name == "TMPDIR" {
+            Value::Fields(vec![field, Field::text("")])
+        } else {
+            Value::fields(vec![field])
+        }
+    }
+
+    /// `$PWD`.
+    pub(super) fn pwd(&self) -> Field {
+        if self.environment.is_untouched("PWD") {
+            self.working_directory()
+        } else {
+            Field::unknown()
+        }
+    }
+
+    /// What is known of the output of a substitution.
+    pub(super) fn printed(&mut self, text: &str) -> Option<Field> {
+        let program = parse::program(text.trim())?;
+        let words = only_words(&program)?;
+        let (name, arguments) = words.split_first()?;
+        let known = ["mktemp", "pwd", "basename", "dirname", "date", "seq", "nproc"];
+        let shadowed = self.environment.functions.contains_key(name.as_str())
+            || self.environment.aliases.contains_key(name.as_str());
+        if !known.contains(&name.as_str()) || shadowed || !self.environment.is_untouched("PATH") {
+            return None;
+        }
+        let mut fields = Vec::new();
+        for argument in arguments {
+            let alternatives = self.word(argument);
+            let [alternative] = alternatives.as_slice() else { return None };
+            fields.extend(alternative.iter().cloned());
+        }
+        if name == "pwd" {
+            return (fields.is_empty()).then(|| self.pwd());
+        }
+        if name == "mktemp" && !self.environment.is_untouched("TMPDIR") {
+            return None;
+        }
+        output(name, &fields)
+    }
+
+    /// `${f%.rs}`, `${f##*/}` and their like.
+    pub(super) fn trimmed(&mut self, expression: &ParameterExpr) -> Option<Vec<Field>> {
+        if let ParameterExpr::RemoveSmallestSuffixPattern {
+            parameter,
+            indirect: false,
+            pattern: Some(pattern),
+        } = expression
+        {
+            let values = self.value(parameter).possible()?;
+            return values.iter().map(|value| short_suffix(value, pattern)).collect();
+        }
+        if let ParameterExpr::RemoveLargestPrefixPattern {
+            parameter,
+            indirect: false,
+            pattern: Some(pattern),
+        } = expression
+        {
+            let values = self.value(parameter).possible()?;
+            return values.iter().map(|value| long_prefix(value, pattern)).collect();
+        }
+        None
+    }
+}
+
+/// What a program prints, as far as its arguments decide it.
+fn output(name: &str, arguments: &[Field]) -> Option<Field> {
+    match (name, arguments) {
+        ("mktemp", arguments) => {
+            let plain = |field: &Field| {
+                field.known().is_some_and(|text| matches!(text.as_str(), "-d" | "--directory"))
+            };
+            arguments.iter().all(plain).then(|| Field::of(vec![Piece::Temporary]))
+        }
+        ("basename", [path]) => path.split_name().map(|(_, name)| name.single()).filter(is_name),
+        ("basename", [path, suffix]) => {
+            let (_, name) = path.split_name()?;
+            let suffix = suffix.known()?;
+            name.single().without_suffix(&suffix).filter(is_name)
+        }
+        ("dirname", [path]) => path.parent().map(|parent| parent.single()),
+        ("date", [format]) => {
+            let format = format.known()?;
+            let plain = |c: char| c.is_ascii_alphanumeric() || "+%-_T".contains(c);
+            let slashes = ["%D", "%x", "%c", "%E", "%O"];
+            let clear = format.starts_with('+') && format.chars().all(plain);
+            (clear && !slashes.iter().any(|slash| format.contains(slash)))
+                .then(|| Field::of(vec![Piece::Name]))
+        }
+        ("nproc", []) => Some(Field::of(vec![Piece::Name])),
+        ("seq", arguments) => {
+            let number = |field: &Field| {
+                field.known().is_none_or(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+            };
+            arguments.iter().all(number).then(|| Field::of(vec![Piece::Names]))
+        }
+        _ => None,
+    }
+}
+
+/// A name in whatever directory: not `..`, not empty.
+fn is_name(field: &Field) -> bool {
+    field.known().is_none_or(|text| !text.is_empty() && text != "..")
+}
+
+fn short_suffix(value: &Field, pattern: &str) -> Option<Field> {
+    if pattern == "/*" {
+        if let Some(text) = value.known() {
+            return Some(Field::text(
+                text.rsplit_once('/').map_or(text.as_str(), |(head, _)| head),
+            ));
+        }
+        return match value.split_name()? {
+            (Some(parent), _) => Some(parent),
+            (None, name) => Some(name),
+        };
+    }
+    // `.*` takes the last ending away, wherever it is.
+    if pattern == ".*" {
+        let text = value.known()?;
+        return Some(Field::text(text.rsplit_once('.').map_or(text.as_str(), |(stem, _)| stem)));
+    }
+    match (value.without_suffix(pattern), value.known()) {
+        (Some(shorter), _) => Some(shorter),
+        (None, Some(_)) if !pattern.contains(['*', '?', '[', '\\', '$', '"', '\'']) => {
+            Some(value.clone())
+        }
+        (None, _) => None,
+    }
+}
+
+fn long_prefix(value: &Field, pattern: &str) -> Option<Field> {
+    if pattern != "*/" {
+        return None;
+    }
+    match value.known() {
+        Some(text) => Some(Field::text(text.rsplit('/').next().unwrap_or_default())),
+        None => value.split_name().map(|(_, name)| name),
+    }
+}
+
+/// The words of a text that is one plain command without anything around it.
+fn only_words(program: &ast::Program) -> Option<Vec<String>> {
+    let [list] = program.complete_commands.as_slice() else { return None };
+    let [ast::CompoundListItem(and_or, ast::SeparatorOperator::Sequence)] = list.0.as_slice()
+    else {
+        return None;
+    };
+    let [ast::Command::Simple(simple)] = and_or.first.seq.as_slice() else { return None };
+    if !and_or.additional.is_empty() || and_or.first.bang || simple.prefix.is_some() {
+        return None;
+    }
+    let mut words = vec![simple.word_or_name.as_ref()?.value.clone()];
+    for item in simple.suffix.iter().flat_map(|suffix| &suffix.0) {
+        match item {
+            ast::CommandPrefixOrSuffixItem::Word(word) => words.push(word.value.clone()),
+            ast::CommandPrefixOrSuffixItem::IoRedirect(_)
+            | ast::CommandPrefixOrSuffixItem::AssignmentWord(..)
+            | ast::CommandPrefixOrSuffixItem::ProcessSubstitution(..) => return None,
+        }
+    }
+    Some(words)
+}

@@ -1,0 +1,155 @@
+//! Programs that put a compressed file in the place of another, and back: `gzip`, `xz`, `zstd` …
+
+use super::super::How;
+use super::super::field::Field;
+use super::super::walk::Walker;
+use super::options::{Given, Grammar};
+
+const PLAIN: Grammar = Grammar {
+    flags: "0123456789acdfhklLnNqrtvVzeMC",
+    values: "SbFToDBm",
+    attached: "",
+    long_flags: &[
+        "best",
+        "bytes",
+        "compress",
+        "decompress",
+        "uncompress",
+        "extreme",
+        "fast",
+        "force",
+        "help",
+        "keep",
+        "list",
+        "long",
+        "name",
+        "no-name",
+        "progress",
+        "quiet",
+        "recursive",
+        "rm",
+        "rsyncable",
+        "small",
+        "sparse",
+        "stdout",
+        "to-stdout",
+        "synchronous",
+        "test",
+        "ultra",
+        "verbose",
+        "version",
+        "ascii",
+        "license",
+        "no-progress",
+        "single-stream",
+    ],
+    long_values: &["suffix", "threads", "format", "output-dir-flat", "memlimit", "check", "bits"],
+};
+
+/// Name, ending, and whether it takes one away.
+const PROGRAMS: [(&str, &str, bool); 18] = [
+    ("gzip", ".gz", false),
+    ("pigz", ".gz", false),
+    ("gunzip", ".gz", true),
+    ("unpigz", ".gz", true),
+    ("bzip2", ".bz2", false),
+    ("bunzip2", ".bz2", true),
+    ("xz", ".xz", false),
+    ("unxz", ".xz", true),
+    ("lzma", ".lzma", false),
+    ("unlzma", ".lzma", true),
+    ("zstd", ".zst", false),
+    ("zstdmt", ".zst", false),
+    ("unzstd", ".zst", true),
+    ("lz4", ".lz4", false),
+    ("unlz4", ".lz4", true),
+    ("compress", ".Z", false),
+    ("uncompress", ".Z", true),
+    ("lzip", ".lz", false),
+];
+
+/// Notes what such a program writes; whether it is one.
+pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) -> bool {
+    let Some((_, ending, takes)) = PROGRAMS.iter().find(|(known, ..)| *known == name) else {
+        return false;
+    };
+    // These leave the file that they read.
+    let keeps = matches!(name, "zstd" | "zstdmt" | "unzstd" | "lz4" | "unlz4");
+    let grammar = match keeps {
+        true => PLAIN,
+        false => Grammar { values: "SbFTm", ..PLAIN },
+    };
+    let given = grammar.read(arguments);
+    let looks = ["c", "stdout", "to-stdout", "t", "test", "l", "list", "h", "help", "V", "version"];
+    if given.has(&looks) && !given.unsure && !given.has(&["o"]) {
+        return true;
+    }
+    let takes = *takes || given.has(&["d", "decompress", "uncompress"]);
+    let removes = given.has(&["rm"]) || (!keeps && !given.has(&["k", "keep"]));
+    let mut operands = given.operands.clone();
+    if name.ends_with("lz4") && operands.len() > 1 {
+        // The second one is written.
+        walker.wrote_all(operands.drain(1..), How::Change, name);
+    }
+    walker.wrote_all(given.all(&["o"]), How::Change, name);
+    walker.wrote_all(given.all(&["output-dir-flat"]), How::Fill, name);
+    if given.has(&["o"]) && !given.unsure {
+        let deleted = operands.into_iter().filter(|_| removes);
+        walker.wrote_all(deleted, How::Delete, name);
+        return true;
+    }
+    for operand in operands.iter().filter(|operand| operand.known().as_deref() != Some("-")) {
+        one(walker, name, operand, &endings(&given, ending), takes, removes);
+        if given.has(&["r", "recursive"]) {
+            walker.wrote(operand.clone(), How::Fill, name);
+        }
+        if given.has(&["N", "name"]) && takes {
+            let parent = operand.parent().unwrap_or_else(Field::unknown);
+            walker.wrote(parent.below(&Field::unknown()), How::Change, name);
+        }
+    }
+    true
+}
+
+fn endings(given: &Given, usual: &str) -> Vec<String> {
+    let own = given.value(&["S", "suffix"]).and_then(|suffix| suffix.known());
+    own.into_iter().chain([usual.to_owned()]).collect()
+}
+
+fn one(
+    walker: &mut Walker,
+    name: &str,
+    operand: &Field,
+    endings: &[String],
+    takes: bool,
+    removes: bool,
+) {
+    if removes {
+        walker.wrote(operand.clone(), How::Delete, name);
+    }
+    if !takes {
+        for ending in endings {
+            walker.wrote(operand.followed_by(ending), How::Change, name);
+        }
+        return;
+    }
+    let others = [".gz", ".bz2", ".xz", ".lzma", ".zst", ".lz4", ".Z", ".z", "-gz", "-z", "_z"];
+    let all = endings.iter().map(String::as_str).chain(others);
+    if let Some(shorter) = all.clone().find_map(|ending| operand.without_suffix(ending)) {
+        return walker.wrote(shorter, How::Change, name);
+    }
+    for (short, long) in [(".tgz", ".tar"), (".taz", ".tar"), (".tbz2", ".tar"), (".txz", ".tar")] {
+        if let Some(stem) = operand.without_suffix(short) {
+            return walker.wrote(stem.followed_by(long), How::Change, name);
+        }
+    }
+    // Without an ending, the file with one is meant.
+    walker.wrote(operand.clone(), How::Change, name);
+    if removes {
+        for ending in endings {
+            walker.wrote(operand.followed_by(ending), How::Delete, name);
+        }
+    }
+    // What bzip2 cannot guess.
+    walker.wrote(operand.followed_by(".out"), How::Change, name);
+}

@@ -1,0 +1,324 @@
+//! Programs with a destination: `cp`, `mv`, `install`, `ln`, `rsync`.
+
+use super::super::How;
+use super::super::field::{Field, Piece};
+use super::super::walk::Walker;
+use super::options::{Given, Grammar};
+
+const COPY: Grammar = Grammar {
+    flags: "abcdefFgHiknlLpPrRsuvxzZTDC",
+    values: "tSmog",
+    attached: "",
+    long_flags: &[
+        "archive",
+        "attributes-only",
+        "backup",
+        "copy-contents",
+        "debug",
+        "dereference",
+        "force",
+        "interactive",
+        "keep-directory-symlink",
+        "link",
+        "no-clobber",
+        "no-copy",
+        "no-dereference",
+        "no-preserve",
+        "no-target-directory",
+        "one-file-system",
+        "parents",
+        "preserve",
+        "recursive",
+        "reflink",
+        "relative",
+        "remove-destination",
+        "sparse",
+        "strip-trailing-slashes",
+        "symbolic",
+        "symbolic-link",
+        "update",
+        "verbose",
+        "compare",
+        "directory",
+        "preserve-timestamps",
+        "strip",
+        "exchange",
+        "physical",
+        "logical",
+        "help",
+        "version",
+    ],
+    long_values: &["target-directory", "suffix", "mode", "owner", "group", "strip-program"],
+};
+
+/// The same letters mean different things to different programs.
+fn grammar(name: &str) -> Grammar {
+    match name {
+        "install" => Grammar { flags: "bcCDdpsTvZ", values: "tSmog", ..COPY },
+        "ln" => Grammar { flags: "bdFfiLnPrsTv", values: "tS", ..COPY },
+        "mv" => Grammar { flags: "bfinTuvZ", values: "tS", ..COPY },
+        _ => Grammar { flags: "abdfiHlLnPpRrsTuvxZ", values: "tS", ..COPY },
+    }
+}
+
+pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
+    if name == "rsync" {
+        return rsync(walker, arguments);
+    }
+    let given = grammar(name).read(arguments);
+    if given.has(&["help", "version"]) {
+        return;
+    }
+    if name == "install" && given.has(&["d", "directory"]) {
+        return walker.wrote_all(given.operands, How::Change, name);
+    }
+    // A directory that is moved brings everything with it.
+    let tree =
+        name == "mv" || (name == "cp" && given.has(&["a", "r", "R", "archive", "recursive"]));
+    let how = if tree { How::Fill } else { How::Change };
+    if given.unsure {
+        walker.wrote_all(given.operands.iter().cloned(), how, name);
+    }
+    let parents = name == "cp" && given.has(&["parents"]);
+    let (sources, targets) = sources_and_targets(name, &given, parents);
+    if name == "mv" {
+        walker.wrote_all(sources.iter().cloned(), How::DeleteTree, name);
+    }
+    for target in &targets {
+        walker.wrote(target.clone(), how, name);
+        if given.has(&["b", "backup", "S", "suffix"]) {
+            let suffix = given.value(&["S", "suffix"]).and_then(|suffix| suffix.known());
+            walker.wrote(target.followed_by(suffix.as_deref().unwrap_or("~")), how, name);
+            let numbered = Field::of(vec![Piece::Text(".~".to_owned()), Piece::Name]);
+            walker.wrote(target.joined(&numbered), how, name);
+        }
+    }
+    let symbolic = given.has(&["s", "symbolic", "symbolic-link"]);
+    match name {
+        "ln" => walker.linked(&sources, &targets, symbolic),
+        "cp" if symbolic || given.has(&["l", "link"]) => {
+            walker.linked(&sources, &targets, symbolic);
+        }
+        "mv" => walker.moved_links(&sources, &targets, true),
+        "cp" if tree || given.has(&["d", "P", "no-dereference"]) => {
+            walker.moved_links(&sources, &targets, false);
+        }
+        _ => {}
+    }
+}
+
+/// What is copied, and every file that may come of it.
+fn sources_and_targets(name: &str, given: &Given, parents: bool) -> (Vec<Field>, Vec<Field>) {
+    let mut sources = given.operands.clone();
+    if let Some(directory) = given.value(&["t", "target-directory"]) {
+        let targets = inside(&directory, &sources, parents);
+        return (sources, targets);
+    }
+    if name == "ln" && sources.len() == 1 && !sources.iter().any(Field::may_be_many) {
+        let targets = inside(&Field::text("."), &sources, false);
+        return (sources, targets);
+    }
+    let Some(destination) = sources.pop() else { return (Vec::new(), Vec::new()) };
+    // `cp a*` copies to whatever comes last.
+    if sources.is_empty() {
+        sources.push(destination.clone());
+    }
+    let plain = given.has(&["T", "no-target-directory"]);
+    let several = sources.len() > 1 || parents;
+    let directory = is_directory(&destination);
+    let mut targets = Vec::new();
+    if !directory && (!several || plain) {
+        targets.push(destination.clone());
+    }
+    if !plain {
+        targets.extend(inside(&destination, &sources, parents));
+    }
+    (sources, targets)
+}
+
+/// Whether a path can only mean a directory.
+fn is_directory(path: &Field) -> bool {
+    path.known().is_some_and(|text| {
+        let last = text.rsplit('/').next().unwrap_or_default();
+        matches!(last, "" | "." | "..")
+    })
+}
+
+/// The names that sources get inside of a directory.
+fn inside(directory: &Field, sources: &[Field], parents: bool) -> Vec<Field> {
+    let mut targets = Vec::new();
+    for source in sources {
+        let name = if parents { source.clone() } else { source.base_name() };
+        let target = match name.known().as_deref() {
+            // The content of a directory.
+            Some("" | "." | "..") => directory.clone(),
+            _ => directory.below(&name),
+        };
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    }
+    targets
+}
+
+const RSYNC: Grammar = Grammar {
+    flags: "0468aAbcCdDEgHhiIJkKlLmnNoOpPqrRsStuUvVWxXyzF",
+    values: "BefTM",
+    attached: "",
+    long_flags: &[
+        "acls",
+        "append",
+        "append-verify",
+        "archive",
+        "backup",
+        "checksum",
+        "compress",
+        "copy-links",
+        "delete",
+        "delete-after",
+        "delete-before",
+        "delete-delay",
+        "delete-during",
+        "delete-excluded",
+        "del",
+        "devices",
+        "dirs",
+        "dry-run",
+        "existing",
+        "force",
+        "group",
+        "hard-links",
+        "human-readable",
+        "ignore-errors",
+        "ignore-existing",
+        "ignore-times",
+        "inplace",
+        "itemize-changes",
+        "links",
+        "list-only",
+        "mkpath",
+        "no-owner",
+        "no-group",
+        "no-perms",
+        "no-times",
+        "numeric-ids",
+        "omit-dir-times",
+        "owner",
+        "partial",
+        "perms",
+        "progress",
+        "protect-args",
+        "prune-empty-dirs",
+        "quiet",
+        "recursive",
+        "relative",
+        "remove-source-files",
+        "safe-links",
+        "size-only",
+        "sparse",
+        "specials",
+        "stats",
+        "times",
+        "update",
+        "verbose",
+        "version",
+        "help",
+        "whole-file",
+        "xattrs",
+        "cvs-exclude",
+        "copy-unsafe-links",
+        "munge-links",
+        "fuzzy",
+        "executability",
+        "no-links",
+    ],
+    long_values: &[
+        "address",
+        "backup-dir",
+        "block-size",
+        "bwlimit",
+        "checksum-choice",
+        "chmod",
+        "chown",
+        "compare-dest",
+        "compress-level",
+        "contimeout",
+        "copy-dest",
+        "exclude",
+        "exclude-from",
+        "files-from",
+        "filter",
+        "group-map",
+        "groupmap",
+        "info",
+        "debug",
+        "include",
+        "include-from",
+        "link-dest",
+        "log-file",
+        "log-file-format",
+        "max-delete",
+        "max-size",
+        "min-size",
+        "modify-window",
+        "only-write-batch",
+        "out-format",
+        "partial-dir",
+        "password-file",
+        "port",
+        "read-batch",
+        "rsh",
+        "rsync-path",
+        "skip-compress",
+        "sockopts",
+        "suffix",
+        "temp-dir",
+        "timeout",
+        "usermap",
+        "write-batch",
+        "remote-option",
+    ],
+};
+
+fn rsync(walker: &mut Walker, arguments: &[Field]) {
+    let given = RSYNC.read(arguments);
+    for option in ["log-file", "write-batch", "only-write-batch"] {
+        walker.wrote_all(given.all(&[option]), How::Change, "rsync");
+    }
+    for option in ["backup-dir", "partial-dir", "temp-dir", "T"] {
+        walker.wrote_all(given.all(&[option]), How::Fill, "rsync");
+    }
+    let mut sources = given.operands.clone();
+    if given.unsure {
+        walker.wrote_all(sources.iter().cloned(), How::DeleteTree, "rsync");
+    }
+    // One operand alone is listed.
+    let Some(destination) = sources.pop().filter(|_| given.operands.len() > 1) else { return };
+    if given.has(&["n", "dry-run", "list-only"]) && !given.unsure {
+        return;
+    }
+    if given.has(&["remove-source-files"]) {
+        walker.wrote_all(sources.iter().cloned(), How::DeleteTree, "rsync");
+    }
+    let remote = |text: &str| {
+        text.split('/').next().is_some_and(|host| host.contains(':')) || text.starts_with("rsync:")
+    };
+    if destination.known().is_some_and(|text| remote(&text)) {
+        return;
+    }
+    let here = destination.known().is_some_and(|text| text.is_empty());
+    let destination = if here { Field::text(".") } else { destination };
+    let deletes = given.has(&[
+        "del",
+        "delete",
+        "delete-after",
+        "delete-before",
+        "delete-delay",
+        "delete-during",
+        "delete-excluded",
+    ]);
+    walker.wrote(destination.clone(), How::Fill, "rsync");
+    if deletes {
+        walker.wrote(destination, How::DeleteTree, "rsync");
+    }
+}

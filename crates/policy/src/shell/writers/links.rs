@@ -1,0 +1,182 @@
+//! Links that a command makes: what is written through them is written elsewhere too.
+
+use super::super::field::{Field, Piece};
+use super::super::walk::Walker;
+use super::super::whereabouts::{from_place, tidy};
+use super::super::{Directory, How, Why, Write};
+
+/// A name for what has another name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) struct Link {
+    /// Where it is, seen from where the whole command starts.
+    at: String,
+    /// What it leads to, seen from there; nothing if that is unknown.
+    to: Option<Field>,
+    /// What the command that made it may have written before it was there.
+    own: Vec<Field>,
+}
+
+/// More names than this are too many to follow.
+const MOST: usize = 64;
+
+impl Walker {
+    /// `ln`: names that the sources get.
+    pub(super) fn linked(&mut self, sources: &[Field], targets: &[Field], symbolic: bool) {
+        for place in self.environment.whereabouts.places.clone() {
+            for target in targets {
+                let Some(at) = from_place(place.path.as_ref(), target).and_then(|at| at.known())
+                else {
+                    continue;
+                };
+                for source in sources {
+                    // A symbolic link is seen from where it is.
+                    let to = if symbolic && !source.is_absolute() {
+                        let parent = Field::text(at.clone()).parent();
+                        parent.and_then(|parent| from_place(Some(&parent), source))
+                    } else {
+                        from_place(place.path.as_ref(), source)
+                    };
+                    self.link(&at, to, targets);
+                }
+            }
+        }
+    }
+
+    /// `mv` and `cp -a`: links are moved and copied with what they stand in.
+    pub(super) fn moved_links(&mut self, sources: &[Field], targets: &[Field], moved: bool) {
+        for place in self.environment.whereabouts.places.clone() {
+            let seen = |field: &Field| from_place(place.path.as_ref(), field);
+            for target in targets {
+                let Some(at) = seen(target).and_then(|at| at.known()) else { continue };
+                for source in sources {
+                    let to = seen(source);
+                    let text = to.as_ref().and_then(Field::known).map(|text| tidy(&text));
+                    let holds = |link: &Link| {
+                        text.as_ref().is_none_or(|text| {
+                            link.at == *text || link.at.starts_with(&format!("{text}/"))
+                        })
+                    };
+                    if moved || self.links.iter().any(holds) {
+                        self.link(&at, to, targets);
+                    }
+                }
+            }
+        }
+    }
+
+    fn link(&mut self, at: &str, to: Option<Field>, targets: &[Field]) {
+        let at = tidy(at);
+        let same = |link: &&mut Link| link.at == at && link.to == to;
+        if let Some(link) = self.links.iter_mut().find(same) {
+            // Made again, when it may be there already.
+            return link.own.clear();
+        }
+        let own = if self.loops > 0 { Vec::new() } else { targets.to_vec() };
+        self.links.push(Link { at, to, own });
+    }
+
+    /// Adds what is written through the links of the command.
+    pub(in super::super) fn follow_links(&mut self) {
+        let links = std::mem::take(&mut self.links);
+        if links.is_empty() {
+            return;
+        }
+        let mut next = 0;
+        while let Some(write) = self.reading.writes.get(next).cloned() {
+            next += 1;
+            for directory in &write.from {
+                for link in &links {
+                    let Some(path) = through(link, directory, &write) else { continue };
+                    let more = Write {
+                        path,
+                        from: vec![Directory::start()],
+                        how: write.how,
+                        by: write.by.clone(),
+                    };
+                    if !self.reading.writes.contains(&more) {
+                        self.reading.writes.push(more);
+                    }
+                }
+            }
+            if self.reading.writes.len() > MOST * 8 {
+                return self.hide(Why::TooComplex, "links");
+            }
+        }
+    }
+}
+
+/// Where a write through a link leads; nothing if it does not go through it.
+fn through(link: &Link, directory: &Directory, write: &Write) -> Option<Field> {
+    let place = directory.path.clone().map(Field::text);
+    let path = from_place(place.as_ref(), &write.path)?;
+    let (first, rest) = path.pieces().split_first()?;
+    let (Piece::Text(text) | Piece::Pattern(text) | Piece::Match(text)) = first else {
+        return None;
+    };
+    let text = if rest.is_empty() { tidy(text) } else { tidy(text) + trailing(text) };
+    let behind = match text.strip_prefix(&link.at) {
+        Some(behind) if behind.is_empty() || behind.starts_with('/') => behind.to_owned(),
+        _ => loosely(link, &text)?,
+    };
+    // Deleting a name deletes nothing else.
+    let itself = behind.is_empty() && rest.is_empty();
+    let away = matches!(write.how, How::Delete | How::DeleteTree);
+    let makes = matches!(write.by.as_str(), "ln" | "mv" | "cp");
+    if itself && (away || write.by == "ln") || (makes && link.own.contains(&write.path)) {
+        return None;
+    }
+    let Some(to) = &link.to else { return Some(Field::unknown()) };
+    let behind = Field::of(
+        std::iter::once(if matches!(first, Piece::Text(_)) {
+            Piece::Text(behind)
+        } else {
+            Piece::Pattern(behind)
+        })
+        .chain(rest.iter().cloned())
+        .collect(),
+    );
+    Some(to.joined(&behind))
+}
+
+fn trailing(text: &str) -> &str {
+    if text.len() > 1 && text.ends_with('/') { "/" } else { "" }
+}
+
+/// A path that is spelt in another way may still go through the link: with `..` in it, absolute
+/// where the link is not, or with a pattern. Then its name alone decides.
+fn loosely(link: &Link, text: &str) -> Option<String> {
+    let dotted = |path: &str| path.split('/').any(|part| part == "..");
+    let differently = text.starts_with('/') != link.at.starts_with('/');
+    let wild = text.contains(['*', '?', '[']);
+    if !(dotted(text) || dotted(&link.at) || differently || wild) {
+        return None;
+    }
+    let name = link.at.rsplit('/').next().filter(|name| !name.is_empty() && *name != "..")?;
+    let parts: Vec<&str> = text.split('/').collect();
+    let at = parts.iter().position(|part| matches(part, name))?;
+    let behind = parts.get(at + 1..).unwrap_or_default();
+    Some(behind.iter().map(|part| format!("/{part}")).collect())
+}
+
+/// Whether a part of a pattern matches a name; brackets match anything.
+fn matches(pattern: &str, name: &str) -> bool {
+    if pattern.contains('[') {
+        return true;
+    }
+    let mut characters = pattern.chars();
+    match characters.next() {
+        None => name.is_empty(),
+        Some('*') => {
+            let rest = characters.as_str();
+            name.char_indices()
+                .map(|(at, _)| at)
+                .chain([name.len()])
+                .any(|at| name.get(at..).is_some_and(|tail| matches(rest, tail)))
+        }
+        Some(first) => {
+            let mut names = name.chars();
+            names.next().is_some_and(|c| first == '?' || first == c)
+                && matches(characters.as_str(), names.as_str())
+        }
+    }
+}

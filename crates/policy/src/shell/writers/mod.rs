@@ -1,0 +1,82 @@
+//! Programs that are known to write the files named behind them: `tee`, `cp`, `rm`, `sed -i` …
+
+mod archives;
+mod compress;
+mod copy;
+mod download;
+mod find;
+mod formatters;
+mod links;
+mod named;
+mod options;
+mod patch;
+mod sed;
+mod surroundings;
+
+pub(super) use find::found;
+pub(super) use links::Link;
+
+use super::field::Field;
+use super::redirect::Input;
+use super::walk::Walker;
+use super::whereabouts::from_place;
+use super::{Directory, How, Write};
+
+/// Notes the files that a program of this name writes.
+pub(super) fn note_writes(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
+    match name {
+        "cp" | "mv" | "install" | "ln" | "rsync" => copy::note(walker, name, arguments),
+        "tar" | "bsdtar" | "unzip" | "zip" => archives::note(walker, name, arguments),
+        "sed" | "gsed" => sed::note(walker, arguments),
+        "patch" => patch::note(walker, arguments, input),
+        "find" => find::note(walker, arguments),
+        "curl" | "wget" => download::note(walker, name, arguments),
+        _ => {
+            let known = compress::note(walker, name, arguments)
+                || formatters::note(walker, name, arguments);
+            if !known {
+                named::note(walker, name, arguments);
+            }
+        }
+    }
+}
+
+impl Walker {
+    /// Notes a file that is written from where the command is now.
+    pub(super) fn wrote(&mut self, path: Field, how: How, by: &str) {
+        // Nothing has no name.
+        if path.known().is_some_and(|text| text.is_empty()) {
+            return;
+        }
+        let by = by.to_owned();
+        if path.is_absolute() {
+            // From anywhere it is the same.
+            let path = from_place(None, &path).unwrap_or_else(Field::unknown);
+            let from = vec![Directory::start()];
+            return self.reading.writes.push(Write { path, from, how, by });
+        }
+        let mut from = Vec::new();
+        for place in self.environment.whereabouts.places.clone() {
+            match place.directory() {
+                Some(directory) => from.push(directory),
+                // A directory that is known in part is told as part of the path.
+                None => {
+                    let path = from_place(place.path.as_ref(), &path);
+                    let path = path.unwrap_or_else(Field::unknown);
+                    let (from, by) = (vec![Directory::start()], by.clone());
+                    self.reading.writes.push(Write { path, from, how, by });
+                }
+            }
+        }
+        if !from.is_empty() {
+            self.reading.writes.push(Write { path, from, how, by });
+        }
+    }
+
+    /// Notes several files.
+    fn wrote_all(&mut self, paths: impl IntoIterator<Item = Field>, how: How, by: &str) {
+        for path in paths {
+            self.wrote(path, how, by);
+        }
+    }
+}

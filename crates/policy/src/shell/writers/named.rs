@@ -1,0 +1,576 @@
+//! Programs of which an operand or the value of an option is written: `tee`, `rm`, `dd of=` …
+
+use super::super::field::{Field, Piece};
+use super::super::walk::Walker;
+use super::super::{How, Why};
+use super::options::{Grammar, named_values};
+
+/// Which operands are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operands {
+    None,
+    All,
+    First,
+    /// The second, or the first if there is no other.
+    Second,
+    Last,
+    /// All but the first, which says how.
+    BehindFirst,
+}
+
+/// How a program that writes is called.
+struct Program {
+    names: &'static [&'static str],
+    grammar: Grammar,
+    operands: Operands,
+    how: How,
+    /// Options whose values are written.
+    outputs: &'static [&'static str],
+    /// Options with which nothing is written.
+    looks: &'static [&'static str],
+}
+
+const G: Grammar = Grammar {
+    flags: "",
+    values: "",
+    attached: "",
+    long_flags: &["help", "version"],
+    long_values: &[],
+};
+const P: Program = Program {
+    names: &[],
+    grammar: G,
+    operands: Operands::All,
+    how: How::Change,
+    outputs: &[],
+    looks: &["help", "version"],
+};
+
+const PROGRAMS: [Program; 26] = [
+    Program {
+        names: &["tee"],
+        grammar: Grammar { flags: "aip", long_flags: &["append", "output-error"], ..G },
+        ..P
+    },
+    Program { names: &["sponge"], grammar: Grammar { flags: "a", ..G }, ..P },
+    Program { names: &["unlink"], how: How::Delete, ..P },
+    Program {
+        names: &["shred"],
+        grammar: Grammar {
+            flags: "fuvxz",
+            values: "ns",
+            long_flags: &["remove", "force", "zero", "exact", "verbose"],
+            long_values: &["iterations", "size", "random-source"],
+            ..G
+        },
+        ..P
+    },
+    Program {
+        names: &["touch"],
+        grammar: Grammar {
+            flags: "acfhm",
+            values: "drt",
+            long_flags: &["no-create", "no-dereference"],
+            long_values: &["date", "reference", "time"],
+            ..G
+        },
+        ..P
+    },
+    Program {
+        names: &["truncate"],
+        grammar: Grammar {
+            flags: "co",
+            values: "rs",
+            long_flags: &["no-create", "io-blocks"],
+            long_values: &["reference", "size"],
+            ..G
+        },
+        ..P
+    },
+    Program {
+        names: &["mkdir"],
+        grammar: Grammar {
+            flags: "pvZ",
+            values: "m",
+            long_flags: &["parents", "verbose", "context"],
+            long_values: &["mode"],
+            ..G
+        },
+        ..P
+    },
+    Program {
+        names: &["mkfifo"],
+        grammar: Grammar { flags: "Z", values: "m", long_values: &["mode"], ..G },
+        ..P
+    },
+    Program {
+        names: &["mknod"],
+        grammar: Grammar { flags: "Z", values: "m", long_values: &["mode"], ..G },
+        operands: Operands::First,
+        ..P
+    },
+    Program {
+        names: &["sort"],
+        grammar: Grammar {
+            flags: "bcCdfghimMnrRsuVz",
+            values: "koStT",
+            long_values: &[
+                "output",
+                "key",
+                "field-separator",
+                "buffer-size",
+                "parallel",
+                "temporary-directory",
+                "compress-program",
+                "files0-from",
+                "batch-size",
+                "random-source",
+            ],
+            ..G
+        },
+        operands: Operands::None,
+        outputs: &["o", "output"],
+        ..P
+    },
+    Program {
+        names: &["shuf"],
+        grammar: Grammar { flags: "erz", values: "ion", long_values: &["output"], ..G },
+        operands: Operands::None,
+        outputs: &["o", "output"],
+        ..P
+    },
+    Program {
+        names: &["iconv"],
+        grammar: Grammar { flags: "cls", values: "fto", long_values: &["output"], ..G },
+        operands: Operands::None,
+        outputs: &["o", "output"],
+        ..P
+    },
+    Program {
+        names: &["xmllint"],
+        grammar: Grammar { values: "o", long_values: &["output"], ..G },
+        operands: Operands::None,
+        outputs: &["o", "output"],
+        ..P
+    },
+    Program {
+        names: &["pandoc"],
+        grammar: Grammar {
+            flags: "spNShv",
+            values: "oftrwVMHBAcTFL",
+            long_values: &["output", "log", "extract-media"],
+            ..G
+        },
+        operands: Operands::None,
+        outputs: &["o", "output", "log", "extract-media"],
+        ..P
+    },
+    Program {
+        names: &["ld"],
+        grammar: Grammar { values: "oLlTem", ..G },
+        operands: Operands::None,
+        outputs: &["o"],
+        ..P
+    },
+    Program {
+        names: &["objcopy"],
+        grammar: Grammar {
+            flags: "SgdxXpDUvw",
+            values: "OIBFjRKNLWGb",
+            long_values: &["output-target", "input-target", "only-section", "remove-section"],
+            ..G
+        },
+        operands: Operands::Second,
+        ..P
+    },
+    Program {
+        names: &["strip"],
+        grammar: Grammar {
+            flags: "sgSdxXpDUvw",
+            values: "oOIFRKN",
+            long_flags: &["strip-all", "strip-debug", "strip-unneeded", "preserve-dates"],
+            ..G
+        },
+        outputs: &["o"],
+        ..P
+    },
+    Program {
+        names: &["uniq"],
+        grammar: Grammar {
+            flags: "cdDiuz",
+            values: "fsw",
+            long_flags: &[
+                "count",
+                "repeated",
+                "all-repeated",
+                "group",
+                "ignore-case",
+                "unique",
+                "zero-terminated",
+            ],
+            long_values: &["skip-fields", "skip-chars", "check-chars"],
+            ..G
+        },
+        operands: Operands::BehindFirst,
+        ..P
+    },
+    Program {
+        names: &["time"],
+        grammar: Grammar { flags: "pvaq", values: "fo", long_values: &["format", "output"], ..G },
+        operands: Operands::None,
+        outputs: &["o", "output"],
+        ..P
+    },
+    Program {
+        names: &["strace", "ltrace"],
+        grammar: Grammar { flags: "fFqtrTyvcCdhiknwxzZ", values: "oesuEPOSabIpX", ..G },
+        operands: Operands::None,
+        outputs: &["o"],
+        ..P
+    },
+    Program {
+        names: &["sqlite3", "sqlite"],
+        operands: Operands::First,
+        looks: &["readonly", "version", "help"],
+        ..P
+    },
+    Program {
+        names: &["convert", "magick", "ffmpeg"],
+        operands: Operands::Last,
+        looks: &["version"],
+        ..P
+    },
+    Program {
+        names: &["chmod"],
+        grammar: Grammar {
+            flags: "cfvRrwxXstugoa,+=01234567-",
+            long_flags: &[
+                "recursive",
+                "verbose",
+                "silent",
+                "quiet",
+                "changes",
+                "preserve-root",
+                "no-preserve-root",
+            ],
+            long_values: &["reference"],
+            ..G
+        },
+        operands: Operands::BehindFirst,
+        ..P
+    },
+    Program {
+        names: &["chown", "chgrp"],
+        grammar: Grammar {
+            flags: "cfvRhHLP",
+            long_flags: &[
+                "recursive",
+                "verbose",
+                "silent",
+                "quiet",
+                "changes",
+                "dereference",
+                "no-dereference",
+                "preserve-root",
+                "no-preserve-root",
+            ],
+            long_values: &["reference", "from"],
+            ..G
+        },
+        operands: Operands::BehindFirst,
+        ..P
+    },
+    Program {
+        names: &["script"],
+        grammar: Grammar {
+            flags: "aefq",
+            values: "cBEImOoT",
+            attached: "t",
+            long_flags: &["append", "return", "flush", "force", "quiet"],
+            long_values: &[
+                "command",
+                "log-in",
+                "log-io",
+                "log-out",
+                "log-timing",
+                "echo",
+                "logging-format",
+                "output-limit",
+            ],
+        },
+        operands: Operands::First,
+        outputs: &["B", "I", "O", "T", "t", "log-in", "log-io", "log-out", "log-timing"],
+        ..P
+    },
+    Program {
+        names: &["csplit"],
+        grammar: Grammar { flags: "kqsz", values: "bfn", long_values: &["prefix"], ..G },
+        operands: Operands::None,
+        ..P
+    },
+];
+
+pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
+    match name {
+        "rm" | "rmdir" => return remove(walker, name, arguments),
+        "dd" => return walker.wrote_all(named_values(arguments, &["of="]), How::Change, name),
+        "openssl" => {
+            let outputs = named_values(arguments, &["-out", "-keyout", "-writerand"]);
+            return walker.wrote_all(outputs, How::Change, name);
+        }
+        "split" => return split(walker, arguments),
+        "mktemp" => return make_temporary(walker, arguments),
+        "yq" => return yq(walker, arguments),
+        "cc" | "gcc" | "g++" | "c++" | "clang" | "clang++" | "rustc" => {
+            return compile(walker, name, arguments);
+        }
+        _ => {}
+    }
+    if let Some(program) = PROGRAMS.iter().find(|program| program.names.contains(&name)) {
+        table(walker, name, program, arguments);
+    }
+}
+
+fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]) {
+    let given = program.grammar.read(arguments);
+    let looked = |option: &&str| {
+        given.has(&[option])
+            || arguments.iter().any(|a| a.known().as_deref() == Some(&format!("-{option}")))
+    };
+    if program.looks.iter().any(looked) {
+        return;
+    }
+    let outputs = given.all(program.outputs);
+    let tree = given.has(&["R", "recursive"]) && matches!(name, "chmod" | "chown" | "chgrp");
+    let how = if tree { How::Fill } else { program.how };
+    // A mode may look like options: `chmod -x file`.
+    let behind = match given.has(&["reference"]) || (name == "chmod" && has_mode(arguments)) {
+        true => Operands::All,
+        false => program.operands,
+    };
+    let operands = &given.operands;
+    let unsure = given.unsure && !matches!(program.operands, Operands::None);
+    let written: Vec<Field> = match behind {
+        _ if unsure && !matches!(program.operands, Operands::Last | Operands::First) => {
+            operands.clone()
+        }
+        Operands::None => Vec::new(),
+        Operands::All => operands.clone(),
+        Operands::First => operands.first().cloned().into_iter().collect(),
+        Operands::Last => operands.last().cloned().into_iter().collect(),
+        Operands::Second => operands.get(1).or(operands.first()).cloned().into_iter().collect(),
+        Operands::BehindFirst => operands.iter().skip(1).cloned().collect(),
+    };
+    let mut written: Vec<Field> =
+        written.into_iter().filter(|f| !matches!(f.known().as_deref(), Some("-"))).collect();
+    if name == "tee" {
+        // To `tee` it is a file like any other.
+        written.clone_from(operands);
+    }
+    if name == "strip" && !outputs.is_empty() {
+        written.clear();
+    }
+    if name == "script" && written.is_empty() {
+        written.push(Field::text("typescript"));
+    }
+    if name == "shred" && given.has(&["u", "remove"]) {
+        walker.wrote_all(written.iter().cloned(), How::Delete, name);
+    }
+    if name == "csplit" {
+        let prefix = given.value(&["f", "prefix"]).unwrap_or_else(|| Field::text("xx"));
+        written.push(any_ending(&prefix));
+    }
+    if name == "sqlite3" {
+        written.retain(|file| file.known().as_deref() != Some(":memory:"));
+        let sides: Vec<Field> = written.iter().map(|file| file.followed_by("-journal")).collect();
+        written.extend(sides);
+    }
+    let outputs = outputs.into_iter().filter(|f| f.known().as_deref() != Some("-"));
+    walker.wrote_all(outputs, How::Change, name);
+    walker.wrote_all(written, how, name);
+}
+
+fn has_mode(arguments: &[Field]) -> bool {
+    arguments.iter().filter_map(Field::known).any(|text| {
+        text.strip_prefix('-').is_some_and(|mode| {
+            !mode.is_empty() && mode.chars().all(|c| "rwxXst,+-=ugoa".contains(c))
+        })
+    })
+}
+
+const REMOVE: Grammar = Grammar {
+    flags: "dfiIrRvp",
+    long_flags: &[
+        "recursive",
+        "force",
+        "dir",
+        "verbose",
+        "interactive",
+        "one-file-system",
+        "preserve-root",
+        "no-preserve-root",
+        "parents",
+        "ignore-fail-on-non-empty",
+        "help",
+        "version",
+    ],
+    ..G
+};
+
+fn remove(walker: &mut Walker, name: &str, arguments: &[Field]) {
+    let given = REMOVE.read(arguments);
+    let tree = name == "rm" && (given.unsure || given.has(&["r", "R", "recursive"]));
+    let how = if tree { How::DeleteTree } else { How::Delete };
+    if name == "rmdir" && given.has(&["p", "parents"]) {
+        for operand in &given.operands {
+            let mut above = operand.parent();
+            while let Some(parent) =
+                above.filter(|p| !matches!(p.known().as_deref(), Some("." | "/")))
+            {
+                above = parent.parent();
+                walker.wrote(parent, How::Delete, name);
+            }
+        }
+    }
+    walker.wrote_all(given.operands, how, name);
+}
+
+/// A name that begins with this.
+fn any_ending(prefix: &Field) -> Field {
+    Field::of(prefix.pieces().iter().cloned().chain([Piece::Pattern("*".to_owned())]).collect())
+}
+
+const SPLIT: Grammar = Grammar {
+    flags: "duxez",
+    values: "abClnt",
+    long_flags: &[
+        "numeric-suffixes",
+        "hex-suffixes",
+        "verbose",
+        "elide-empty-files",
+        "unbuffered",
+        "help",
+        "version",
+    ],
+    long_values: &[
+        "additional-suffix",
+        "bytes",
+        "lines",
+        "line-bytes",
+        "number",
+        "filter",
+        "separator",
+        "suffix-length",
+    ],
+    ..G
+};
+
+fn split(walker: &mut Walker, arguments: &[Field]) {
+    let given = SPLIT.read(arguments);
+    if given.has(&["filter"]) {
+        walker.hide(Why::RunsText, "split --filter");
+    }
+    let prefix = given.operands.get(1).cloned().unwrap_or_else(|| Field::text("x"));
+    walker.wrote(any_ending(&prefix), How::Change, "split");
+    if given.unsure {
+        let all: Vec<Field> = given.operands.iter().map(any_ending).collect();
+        walker.wrote_all(all, How::Change, "split");
+    }
+}
+
+const MKTEMP: Grammar = Grammar {
+    flags: "dqut",
+    values: "p",
+    long_flags: &["directory", "dry-run", "quiet", "tmpdir", "help", "version"],
+    long_values: &["suffix"],
+    ..G
+};
+
+fn make_temporary(walker: &mut Walker, arguments: &[Field]) {
+    let given = MKTEMP.read(arguments);
+    let temporary = match walker.environment.is_untouched("TMPDIR") {
+        true => Field::of(vec![Piece::Temporary]),
+        false => Field::unknown(),
+    };
+    let directory = given.value(&["p", "tmpdir"]);
+    let named = given.operands.first().map(|template| {
+        let parent = template.parent().unwrap_or_else(Field::unknown);
+        parent.below(&Field::of(vec![Piece::Name]))
+    });
+    let path = match (directory, named) {
+        (Some(directory), Some(template)) if !template.is_absolute() => directory.below(&template),
+        (Some(directory), _) => directory.below(&Field::of(vec![Piece::Name])),
+        (None, Some(_)) if given.has(&["t", "tmpdir"]) => temporary,
+        (None, Some(template)) => template,
+        (None, None) => temporary,
+    };
+    walker.wrote(path, How::Change, "mktemp");
+}
+
+fn yq(walker: &mut Walker, arguments: &[Field]) {
+    let edits = |field: &Field| {
+        field.known().is_some_and(|text| {
+            let short = text.starts_with('-') && !text.starts_with("--") && text.contains('i');
+            text == "--inplace" || text == "--in-place" || short
+        })
+    };
+    if !arguments.iter().any(edits) {
+        return;
+    }
+    let verbs = ["eval", "e", "eval-all", "ea"];
+    let operand = |field: &&Field| {
+        field.known().is_none_or(|text| !text.starts_with('-') && !verbs.contains(&text.as_str()))
+    };
+    let operands: Vec<Field> = arguments.iter().filter(operand).cloned().collect();
+    let skip = usize::from(operands.len() > 1);
+    walker.wrote_all(operands.into_iter().skip(skip), How::Change, "yq");
+}
+
+fn compile(walker: &mut Walker, name: &str, arguments: &[Field]) {
+    let words: Vec<String> =
+        arguments.iter().map(|field| field.known().unwrap_or_default()).collect();
+    let has = |options: &[&str]| words.iter().any(|word| options.contains(&word.as_str()));
+    let mut outputs = named_values(arguments, &["-o", "-MF", "--output", "--output="]);
+    outputs.extend(
+        words
+            .iter()
+            .filter_map(|word| word.strip_prefix("-o"))
+            .filter(|o| !o.is_empty())
+            .map(Field::text),
+    );
+    let directories = named_values(arguments, &["--out-dir", "--out-dir="]);
+    let looks = [
+        "-E",
+        "-fsyntax-only",
+        "--version",
+        "-v",
+        "-M",
+        "-MM",
+        "-dumpversion",
+        "--help",
+        "-dumpmachine",
+        "-V",
+        "--print",
+        "-vV",
+    ];
+    if outputs.is_empty() && directories.is_empty() && !has(&looks) && !arguments.is_empty() {
+        // Named after the sources, or `a.out`.
+        let name_of = |source: &Field| source.base_name();
+        if has(&["-c", "-S"]) || name == "rustc" {
+            let sources = arguments.iter().zip(&words).filter(|(_, word)| !word.starts_with('-'));
+            outputs.extend(sources.map(|(field, _)| {
+                let stem = name_of(field).to_string();
+                let stem = stem.rsplit_once('.').map_or(stem.as_str(), |(stem, _)| stem).to_owned();
+                any_ending(&Field::text(stem))
+            }));
+        } else {
+            outputs.push(Field::text("a.out"));
+        }
+    }
+    walker.wrote_all(
+        outputs.into_iter().filter(|o| o.known().as_deref() != Some("-")),
+        How::Change,
+        name,
+    );
+    walker.wrote_all(directories, How::Fill, name);
+}

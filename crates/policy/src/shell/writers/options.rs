@@ -1,0 +1,178 @@
+//! Options and operands of programs that write.
+
+use super::super::field::{Field, Piece};
+
+/// Which options a program has.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Grammar {
+    /// Letters of options without a value.
+    pub(super) flags: &'static str,
+    /// Letters of options with a value, in the same word or the next.
+    pub(super) values: &'static str,
+    /// Letters of options with a value in the same word, or none.
+    pub(super) attached: &'static str,
+    /// Long options without a value, or with one behind `=` that says nothing of files.
+    pub(super) long_flags: &'static [&'static str],
+    /// Long options with a value, behind `=` or in the next word.
+    pub(super) long_values: &'static [&'static str],
+}
+
+/// What a program is given.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    options: Vec<(String, Option<Field>)>,
+    pub(super) operands: Vec<Field>,
+    /// An option is not known, or an operand may be one: any operand may mean anything.
+    pub(super) unsure: bool,
+}
+
+impl Given {
+    /// Whether one of these options is there: `t` for `-t`, `target-directory` for the long one.
+    pub(super) fn has(&self, names: &[&str]) -> bool {
+        self.options.iter().any(|(option, _)| names.contains(&option.as_str()))
+    }
+
+    /// The values of these options.
+    pub(super) fn all(&self, names: &[&str]) -> Vec<Field> {
+        let named = self.options.iter().filter(|(option, _)| names.contains(&option.as_str()));
+        named.filter_map(|(_, value)| value.clone()).collect()
+    }
+
+    /// The last value of these options.
+    pub(super) fn value(&self, names: &[&str]) -> Option<Field> {
+        self.all(names).pop()
+    }
+
+    fn add(&mut self, option: &str, value: Option<Field>) {
+        self.options.push((option.to_owned(), value));
+    }
+}
+
+impl Grammar {
+    /// Sorts what a program is given.
+    pub(super) fn read(&self, arguments: &[Field]) -> Given {
+        let mut given = Given::default();
+        let mut rest = arguments.iter();
+        while let Some(field) = rest.next() {
+            let (head, tail) = beginning(field);
+            if tail.is_none() && head == "--" {
+                given.operands.extend(rest.cloned());
+                break;
+            }
+            match head.strip_prefix('-') {
+                None => {
+                    let opaque =
+                        matches!(field.pieces().first(), Some(Piece::Unknown | Piece::UnknownMany));
+                    given.unsure |= opaque;
+                    given.operands.push(field.clone());
+                }
+                Some("") if tail.is_none() => given.operands.push(field.clone()),
+                Some(letters) => {
+                    let wants = match letters.strip_prefix('-') {
+                        Some(long) => self.long(&mut given, long, tail),
+                        None => self.short(&mut given, letters, tail),
+                    };
+                    if let Some(option) = wants {
+                        given.add(&option, rest.next().cloned());
+                    }
+                }
+            }
+        }
+        given
+    }
+
+    /// Notes a long option; its name if it wants the next word.
+    fn long(&self, given: &mut Given, text: &str, tail: Option<Field>) -> Option<String> {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(with(value, tail.as_ref()))),
+            None => {
+                given.unsure |= tail.is_some();
+                (text, None)
+            }
+        };
+        // A beginning of a long name will do.
+        let exact = |names: &'static [&'static str]| names.iter().find(|known| **known == name);
+        let begun = |names: &'static [&'static str]| {
+            names.iter().find(|known| known.starts_with(name) && !name.is_empty())
+        };
+        let valued = exact(self.long_values);
+        let flag = exact(self.long_flags);
+        let (valued, flag) = match (valued, flag) {
+            (None, None) => (begun(self.long_values), begun(self.long_flags)),
+            both => both,
+        };
+        match (valued, flag, value) {
+            (Some(known), _, Some(value)) => given.add(known, Some(value)),
+            (Some(known), _, None) => return Some((*known).to_owned()),
+            (None, Some(known), value) => given.add(known, value),
+            (None, None, value) => {
+                given.unsure = true;
+                given.operands.extend(value);
+            }
+        }
+        None
+    }
+
+    /// Notes short options in one word; the last if it wants the next word.
+    fn short(&self, given: &mut Given, letters: &str, tail: Option<Field>) -> Option<String> {
+        let mut rest = letters.chars();
+        while let Some(letter) = rest.next() {
+            let option = letter.to_string();
+            let more = rest.as_str();
+            let value = (!more.is_empty() || tail.is_some()).then(|| with(more, tail.as_ref()));
+            if self.values.contains(letter) {
+                match value {
+                    Some(value) => given.add(&option, Some(value)),
+                    None => return Some(option),
+                }
+                return None;
+            }
+            if self.attached.contains(letter) {
+                given.add(&option, value);
+                return None;
+            }
+            given.unsure |= !self.flags.contains(letter);
+            given.add(&option, None);
+        }
+        given.unsure |= tail.is_some();
+        None
+    }
+}
+
+/// The text that a field begins with, and the rest of it.
+pub(super) fn beginning(field: &Field) -> (&str, Option<Field>) {
+    match field.pieces().split_first() {
+        Some((Piece::Text(text), rest)) => {
+            (text, (!rest.is_empty()).then(|| Field::of(rest.to_vec())))
+        }
+        _ => ("", Some(field.clone())),
+    }
+}
+
+fn with(text: &str, tail: Option<&Field>) -> Field {
+    match tail {
+        Some(tail) if text.is_empty() => tail.clone(),
+        Some(tail) => Field::text(text).joined(tail),
+        None => Field::text(text),
+    }
+}
+
+/// The values of options that are written like `-out FILE` or `of=FILE`.
+pub(super) fn named_values(arguments: &[Field], names: &[&str]) -> Vec<Field> {
+    let mut found = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(field) = rest.next() {
+        let (head, tail) = beginning(field);
+        for name in names {
+            match head.strip_prefix(name) {
+                Some("") if tail.is_none() && !name.ends_with('=') => {
+                    found.extend(rest.next().cloned());
+                    break;
+                }
+                Some(value) if name.ends_with('=') => found.push(with(value, tail.as_ref())),
+                _ => {}
+            }
+        }
+    }
+    found
+}
