@@ -131,6 +131,8 @@ pub enum Why {
     UnknownOption,
     /// A construct that can run text from elsewhere.
     RunsText,
+    /// The path of a file that is written is worked out when it runs.
+    ComputedPath,
 }
 
 /// Reads a command as bash would.

@@ -72,7 +72,7 @@ impl Walker {
     }
 
     /// A shell of its own knows only what is exported, which is not followed.
-    fn in_new_shell(&mut self, text: &str, positional: Option<Vec<String>>) {
+    pub(super) fn in_new_shell(&mut self, text: &str, positional: Option<Vec<String>>) {
         if self.environment.exports_functions && !self.environment.functions.is_empty() {
             self.hide(Why::RunsText, "an exported function");
         }
@@ -83,16 +83,10 @@ impl Walker {
     }
 
     fn script(&mut self, script: &Field) {
-        match script.known() {
-            Some(path) if path.starts_with("/dev/") || path.starts_with("/proc/") => {
-                self.hide(Why::PipedIntoShell, &path);
-            }
-            Some(_) => self.reading.unseen.push(script.clone()),
-            None => self.hide(Why::ComputedText, &script.to_string()),
-        }
+        inline::script(self, inline::Reading::Shell, script);
     }
 
-    fn shell_input(&mut self, input: &Input) {
+    pub(super) fn shell_input(&mut self, input: &Input) {
         match input {
             Input::Text(Some(texts)) => {
                 for text in texts.clone() {
@@ -126,6 +120,7 @@ impl Walker {
         } else if !inline::look_into(self, &name, arguments, input) {
             wrappers::look_through(self, &name, arguments, input);
         }
+        inline::by_path(self, &path);
         self.through.pop();
         writers::note_writes(self, &name, arguments);
     }

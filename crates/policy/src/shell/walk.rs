@@ -11,6 +11,7 @@ use brush_parser::ast::{
 use super::environment::{Environment, Function, Value};
 use super::expand::product;
 use super::field::Field;
+use super::inline::Written;
 use super::redirect::Input;
 use super::{Hidden, Reading, Run, Why, guard, parse};
 
@@ -35,6 +36,8 @@ pub(super) struct Walker {
     all_functions: HashMap<String, Function>,
     /// The text that is being read, for places in it.
     pub(super) source: Rc<str>,
+    /// Texts of files that the command writes.
+    pub(super) written: Written,
     depth: usize,
     steps: usize,
 }
@@ -83,7 +86,7 @@ impl Walker {
         });
     }
 
-    fn deeper(&mut self, text: &str, work: impl FnOnce(&mut Self)) {
+    pub(super) fn deeper(&mut self, text: &str, work: impl FnOnce(&mut Self)) {
         self.steps += 1;
         if self.steps > MOST_STEPS {
             // Once it is said, nothing more has to be found.
@@ -406,6 +409,7 @@ impl Walker {
                 }
             }
         }
+        let written = self.reading.writes.len();
         let input = self.redirects(redirects, input);
         let quoted = name.value.contains(['\'', '"', '\\']);
         if parse::is_reserved(&name.value) && !quoted {
@@ -417,6 +421,7 @@ impl Walker {
         let mut after: Option<Environment> = None;
         for argv in alternatives {
             self.environment = before.clone();
+            self.remember_text(&argv, &input, written);
             self.start(&argv, &input, &declared);
             let this = std::mem::take(&mut self.environment);
             after = Some(match after {

@@ -204,7 +204,7 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
 
 impl Walker {
     /// A program that another program starts: no function or builtin of this shell.
-    fn started(&mut self, argv: &[Field], input: &Input) {
+    pub(super) fn started(&mut self, argv: &[Field], input: &Input) {
         match argv.first().map(Field::known) {
             Some(Some(_)) => self.program(argv, input),
             Some(None) => {

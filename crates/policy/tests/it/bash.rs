@@ -26,6 +26,11 @@ pub(crate) struct Bash {
 impl Bash {
     /// A directory with stubs, and nothing else on the path but programs that start others.
     pub(crate) fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same with more programs as they really are.
+    pub(crate) fn with(more: &[&str]) -> Self {
         let place = tempfile::tempdir().unwrap();
         let bin = place.path().join("bin");
         fs::create_dir(&bin).unwrap();
@@ -35,7 +40,7 @@ impl Bash {
             fs::set_permissions(&stub, std::os::unix::fs::PermissionsExt::from_mode(0o755))
                 .unwrap();
         }
-        for name in REAL {
+        for name in REAL.iter().chain(more) {
             let real = find(name).unwrap_or_else(|| panic!("{name} is needed"));
             std::os::unix::fs::symlink(real, bin.join(name)).unwrap();
         }

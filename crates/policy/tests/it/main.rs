@@ -11,4 +11,6 @@
 mod bash;
 mod differential;
 mod grammar;
+mod inline;
+mod inline_examples;
 mod readings;
