@@ -23,6 +23,7 @@ mod parse;
 mod redirect;
 mod shells;
 mod walk;
+mod wrapper_table;
 mod wrappers;
 mod writers;
 

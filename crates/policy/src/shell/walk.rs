@@ -11,9 +11,8 @@ use brush_parser::ast::{
 use super::environment::{Environment, Function, Value};
 use super::expand::product;
 use super::field::Field;
-use super::inline::Written;
 use super::redirect::Input;
-use super::{Hidden, Reading, Run, Why, guard, parse};
+use super::{Hidden, Reading, Run, Why, guard, inline, parse};
 
 const DEEPEST: usize = 40;
 const MOST_STEPS: usize = 4_000;
@@ -37,7 +36,7 @@ pub(super) struct Walker {
     /// The text that is being read, for places in it.
     pub(super) source: Rc<str>,
     /// Texts of files that the command writes.
-    pub(super) written: Written,
+    pub(super) written: inline::Written,
     depth: usize,
     steps: usize,
 }
@@ -457,6 +456,7 @@ impl Walker {
                 return self.environment.forget(name);
             }
         };
+        inline::variable(self, name, value.scalars());
         if runs_its_value(name) {
             self.hide(Why::RunsText, name);
         }

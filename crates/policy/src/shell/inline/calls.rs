@@ -482,7 +482,7 @@ impl Scan<'_> {
                 let at = inner.windows(2).position(
                     |pair| matches!(pair, [Token::Name(this), Token::Sign(":")] if this == name),
                 );
-                let list = at.map(|at| inner.get(at + 2..).unwrap_or_default());
+                let list = at.map(|at| one_expression(inner.get(at + 2..).unwrap_or_default()));
                 let list = list.map(|rest| self.code.split(rest));
                 let value =
                     list.and_then(|list| list.first().map(|one| self.code.value(one.tokens)));
@@ -654,6 +654,22 @@ pub(super) fn note_write(walker: &mut Walker, path: &Value, how: How, by: &str, 
         }
         Value::Text(_) | Value::Unknown | Value::Many => walker.hide(Why::ComputedPath, by),
     }
+}
+
+/// Tokens up to the bracket that closes what they stand in.
+fn one_expression(tokens: &[Token]) -> &[Token] {
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Sign("(" | "[" | "{") => depth += 1,
+            Token::Sign(")" | "]" | "}") if depth == 0 => {
+                return tokens.get(..at).unwrap_or_default();
+            }
+            Token::Sign(")" | "]" | "}") => depth -= 1,
+            _ => {}
+        }
+    }
+    tokens
 }
 
 fn may_write(mode: &Value) -> bool {

@@ -244,6 +244,10 @@ impl Code {
         let mut whole = String::new();
         for part in parts {
             match part {
+                // A hole that the shell fills.
+                Part::Text(text) if self.family == Family::Awk && text.contains('…') => {
+                    return Value::Unknown;
+                }
                 Part::Text(text) => whole.push_str(text),
                 Part::Hole(name) => match self.constants.get(name.trim()) {
                     Some(Value::Text(text)) => whole.push_str(text),
@@ -295,11 +299,8 @@ fn changes_its_object(name: &str) -> bool {
             | "sort"
             | "remove"
             | "splice"
-            | "replace"
-            | "sub"
             | "gsub"
-            | "tr"
-    ) && name != "replace"
+    )
 }
 
 /// The bracket that closes the one at this place.

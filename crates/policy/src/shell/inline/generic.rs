@@ -1,9 +1,8 @@
 //! Languages of which only a few words are known: what may start a program is taken to do so.
 
-use super::calls::{Does, Language, Scan, read};
+use super::calls::{Does, Language, Scan};
 use super::code::Value;
 use super::lex::{Family, Token};
-use crate::shell::walk::Walker;
 use crate::shell::{How, Why};
 
 /// Any language as far as it is known here.
@@ -48,11 +47,6 @@ const STARTERS: [&str; 9] = [
     "exec",
     "shell",
 ];
-
-/// Reads a code of a language that is not known.
-pub(super) fn look(walker: &mut Walker, text: &str) {
-    read(walker, &OTHER, text);
-}
 
 /// A text beside a word that starts programs: `"git push".execute()`, `system "git push"`,
 /// `do shell script "git push"`.

@@ -20,7 +20,7 @@ pub(super) enum Reader {
 }
 
 /// An interpreter.
-pub(super) struct Interpreter {
+pub(in crate::shell) struct Interpreter {
     pub(super) names: &'static [&'static str],
     pub(super) reader: Reader,
     pub(super) options: Options,

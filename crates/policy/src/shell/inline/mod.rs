@@ -73,6 +73,45 @@ pub(super) fn look_into(
     true
 }
 
+/// Variables whose value some program runs: editors, pagers, helpers of git and ssh.
+const RUN_BY_OTHERS: [&str; 19] = [
+    "PAGER",
+    "MANPAGER",
+    "GIT_PAGER",
+    "EDITOR",
+    "VISUAL",
+    "GIT_EDITOR",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_SSH_COMMAND",
+    "GIT_SSH",
+    "GIT_ASKPASS",
+    "SSH_ASKPASS",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_PROXY_COMMAND",
+    "LESSOPEN",
+    "LESSCLOSE",
+    "BROWSER",
+    "FCEDIT",
+    "SUDO_EDITOR",
+    "RSYNC_RSH",
+];
+
+/// A variable that is set: what other programs run of it.
+pub(super) fn variable(walker: &mut Walker, name: &str, values: Option<Vec<String>>) {
+    if !RUN_BY_OTHERS.contains(&name) {
+        return;
+    }
+    match values {
+        Some(values) => {
+            for value in values {
+                let command = value.trim_start_matches('|').to_owned();
+                walker.in_new_shell(&command, None);
+            }
+        }
+        None => walker.hide(Why::ComputedText, name),
+    }
+}
+
 /// A program that is named by its path: a script, if this command wrote it before.
 pub(super) fn by_path(walker: &mut Walker, path: &str) {
     if !path.contains('/') {
@@ -255,7 +294,7 @@ fn texts(
             Some(text) => whole.push(text),
             None => {
                 let shown = text.to_string();
-                if !is_of_lines(interpreter.reader) || !decides(&shown) {
+                if !is_of_lines(interpreter.reader) || !decides(interpreter.reader, &shown) {
                     return walker.hide(Why::ComputedText, &shown);
                 }
                 whole.push(shown);
@@ -265,18 +304,16 @@ fn texts(
     code(walker, interpreter.reader, &whole.join("\n"), given);
 }
 
-/// Whether a script with holes can still be read: a hole must not stand where a command stands.
-fn decides(shown: &str) -> bool {
-    let mut before = ' ';
-    let mut seen = false;
+/// Whether a script with holes can still be read: a hole must not stand where a command stands. In
+/// sed it then stands for the number of a line.
+fn decides(reader: Reader, shown: &str) -> bool {
+    let mut before = ';';
     for c in shown.chars() {
-        if c == '…' && (matches!(before, '{' | ';' | '\n') || (!seen && shown.chars().count() == 1))
-        {
+        if c == '…' && matches!(before, '{' | '}' | ';' | '\n') && matches!(reader, Reader::Awk) {
             return false;
         }
-        if !c.is_whitespace() || c == '\n' {
+        if c == '\n' || !c.is_whitespace() {
             before = c;
-            seen = true;
         }
     }
     shown.chars().any(|c| c != '…' && !c.is_whitespace())

@@ -66,7 +66,8 @@ impl Options {
         while let Some((first, more)) = told.rest.split_first() {
             let Some(word) = first.known() else {
                 let shown = first.to_string();
-                if shown.starts_with('-') || shown.starts_with('…') {
+                let whole = shown == "…" || first.may_be_many();
+                if shown.starts_with('-') || (shown.starts_with('…') && whole) {
                     // The value of an option with a letter of its own is no secret.
                     let letter = shown.chars().nth(1).unwrap_or(' ');
                     if shown.starts_with('-') && self.value.contains(letter) {

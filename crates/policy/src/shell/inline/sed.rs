@@ -7,7 +7,7 @@ use crate::shell::{How, Why};
 /// Reads a script and notes what it runs and writes.
 pub(super) fn look(walker: &mut Walker, script: &str) {
     let mut reader = Reader { text: script.chars().collect(), at: 0 };
-    if reader.script(walker).is_none() && script.contains(['e', 'w', 'W']) {
+    if reader.script(walker).is_none() && script.contains(['e', 'w', 'W', '…']) {
         walker.hide(Why::Unreadable, script);
     }
 }
@@ -85,7 +85,7 @@ impl Reader {
     fn address(&mut self) -> Option<()> {
         loop {
             match self.peek() {
-                Some(c) if c.is_ascii_digit() || "$,!~+ \t".contains(c) => self.at += 1,
+                Some(c) if c.is_ascii_digit() || "$,!~+ \t…".contains(c) => self.at += 1,
                 Some('/') => {
                     self.at += 1;
                     self.delimited('/', true)?;
@@ -153,6 +153,8 @@ impl Reader {
                     if command.trim().is_empty() {
                         // The lines that it reads are run.
                         walker.hide(Why::PipedIntoShell, "sed e");
+                    } else if command.contains('…') {
+                        walker.hide(Why::ComputedText, "sed e");
                     } else {
                         walker.handed_to_shell(&Field::text(command.trim()));
                     }
@@ -188,7 +190,7 @@ impl Reader {
                     self.at += 1;
                     // What is run is the whole line after the change.
                     walker.hide(Why::ComputedText, "sed s///e");
-                    let plain = !replacement.contains(['\\', '&']);
+                    let plain = !replacement.contains(['\\', '&', '…']);
                     if plain {
                         walker.handed_to_shell(&Field::text(replacement.clone()));
                     }
@@ -207,6 +209,9 @@ impl Reader {
 }
 
 fn wrote(walker: &mut Walker, file: &str) {
+    if file.contains('…') {
+        return walker.hide(Why::ComputedPath, "sed");
+    }
     if !file.is_empty() && !matches!(file, "/dev/stdout" | "/dev/stderr") {
         walker.wrote(Field::text(file), How::Change, "sed");
     }
