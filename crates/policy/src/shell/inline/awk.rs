@@ -31,11 +31,9 @@ pub(super) fn look(walker: &mut Walker, text: &str, given: &[(String, String)]) 
             Some(Token::Sign(";" | "}" | "{") | Token::Line) => printing = false,
             Some(Token::Sign("(" | "[")) => depth += 1,
             Some(Token::Sign(")" | "]")) => depth = depth.saturating_sub(1),
-            Some(Token::Sign(sign @ (">" | ">>"))) if printing && depth == 0 => {
+            Some(Token::Sign(">" | ">>")) if printing && depth == 0 => {
                 let target = code.value(target(&code, at + 1));
                 let by = walker.through.last().cloned().unwrap_or_default();
-                // `print a > b` with both sides plain numbers or fields writes a file all the same.
-                let _ = sign;
                 note_write(walker, &target, How::Change, &by, false);
             }
             Some(Token::Sign("|" | "|&")) if code.name(at + 1) == Some("getline") => {
@@ -69,13 +67,12 @@ fn target(code: &Code, from: usize) -> &[Token] {
     let mut end = from;
     let mut depth = 0_usize;
     while let Some(token) = code.token(end) {
-        match token {
-            Token::Sign("(" | "[") => depth += 1,
-            Token::Sign(")" | "]") if depth == 0 => break,
-            Token::Sign(")" | "]") => depth -= 1,
-            Token::Sign(";" | "}" | "&&" | "||" | "|" | ">" | ">>") | Token::Line if depth == 0 => {
-                break;
-            }
+        match token.sign() {
+            "(" | "[" => depth += 1,
+            ")" | "]" if depth == 0 => break,
+            ")" | "]" => depth -= 1,
+            ";" | "}" | "&&" | "||" | "|" | ">" | ">>" if depth == 0 => break,
+            _ if *token == Token::Line && depth == 0 => break,
             _ => {}
         }
         end += 1;

@@ -139,10 +139,10 @@ impl Scan<'_> {
 
     fn holes(&mut self, parts: &[Part]) {
         for part in parts {
-            if let Part::Hole(code) = part {
-                if code.contains(['(', '`', '"', '\'']) {
-                    read(self.walker, self.language, code);
-                }
+            if let Part::Hole(code) = part
+                && code.contains(['(', '`', '"', '\''])
+            {
+                read(self.walker, self.language, code);
             }
         }
     }
@@ -458,10 +458,10 @@ impl Scan<'_> {
             Does::Open | Does::RubyOpen | Does::RubyRead => {
                 let file = values.first().cloned().or_else(|| key("file"));
                 let Some(file) = file else { return };
-                if does != Does::Open {
-                    if let Some(command) = file.text().and_then(|text| text.strip_prefix('|')) {
-                        return self.shell(&Value::Text(command.to_owned()));
-                    }
+                if does != Does::Open
+                    && let Some(command) = file.text().and_then(|text| text.strip_prefix('|'))
+                {
+                    return self.shell(&Value::Text(command.to_owned()));
                 }
                 let mode = values.get(1).cloned().or_else(|| key("mode"));
                 if does != Does::RubyRead && mode.as_ref().is_some_and(may_write) {
@@ -521,11 +521,11 @@ impl Scan<'_> {
             }
             Does::MovesSelf => {
                 let file = self.receiver(start);
-                if let ([target], true) = (values.as_slice(), arguments.len() == 1) {
-                    if file.text().is_some() || target.text().is_some() {
-                        self.writes(&file, How::DeleteTree);
-                        self.writes(target, How::Change);
-                    }
+                if let ([target], true) = (values.as_slice(), arguments.len() == 1)
+                    && (file.text().is_some() || target.text().is_some())
+                {
+                    self.writes(&file, How::DeleteTree);
+                    self.writes(target, How::Change);
                 }
             }
             Does::InPlace => {
@@ -660,12 +660,10 @@ pub(super) fn note_write(walker: &mut Walker, path: &Value, how: How, by: &str, 
 fn one_expression(tokens: &[Token]) -> &[Token] {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {
-        match token {
-            Token::Sign("(" | "[" | "{") => depth += 1,
-            Token::Sign(")" | "]" | "}") if depth == 0 => {
-                return tokens.get(..at).unwrap_or_default();
-            }
-            Token::Sign(")" | "]" | "}") => depth -= 1,
+        match token.sign() {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" if depth == 0 => return tokens.get(..at).unwrap_or_default(),
+            ")" | "]" | "}" => depth -= 1,
             _ => {}
         }
     }

@@ -119,11 +119,7 @@ impl Code {
                         && matches!(self.name(at + 2), Some("append" | "extend" | "push"))))
                     && !bound;
                 match found.get_mut(name) {
-                    Some(Some(Value::List(values))) if grows => {
-                        if values.last() != Some(&Value::Many) {
-                            values.push(Value::Many);
-                        }
-                    }
+                    Some(Some(Value::List(values))) if grows => values.push(Value::Many),
                     _ => {
                         found.insert(name.to_owned(), None);
                     }
@@ -131,10 +127,8 @@ impl Code {
             } else if after.is("=") && !self.is_keyword(at) {
                 let end = self.statement_end(at + 2);
                 let value = self.value(self.tokens.get(at + 2..end).unwrap_or_default());
-                let value = match value {
-                    Value::Unknown | Value::Many => None,
-                    known => Some(known),
-                };
+                let known = !matches!(value, Value::Unknown | Value::Many);
+                let value = known.then_some(value);
                 let fresh = !found.contains_key(name);
                 found.insert(name.to_owned(), value.filter(|_| fresh));
             }
@@ -186,8 +180,8 @@ impl Code {
             if ends {
                 return at;
             }
-            at = match token {
-                Token::Sign("(" | "[" | "{") => match self.closing(at) {
+            at = match token.sign() {
+                "(" | "[" | "{" => match self.closing(at) {
                     Some(close) => close + 1,
                     None => return self.tokens.len(),
                 },
@@ -225,10 +219,10 @@ impl Code {
             all.push(Argument { key, tokens: piece.get(skip..).unwrap_or_default() });
         };
         for (at, token) in tokens.iter().enumerate() {
-            match token {
-                Token::Sign("(" | "[" | "{") => depth += 1,
-                Token::Sign(")" | "]" | "}") => depth = depth.saturating_sub(1),
-                Token::Sign("," | "=>") if depth == 0 => {
+            match token.sign() {
+                "(" | "[" | "{" => depth += 1,
+                ")" | "]" | "}" => depth = depth.saturating_sub(1),
+                "," | "=>" if depth == 0 => {
                     add(tokens.get(start..at).unwrap_or_default());
                     start = at + 1;
                 }
@@ -270,10 +264,11 @@ impl Code {
                 Value::Text(_) | Value::Unknown | Value::Many => Value::Many,
             };
         }
-        if let [Token::Name(name)] = tokens.as_slice() {
-            if name.starts_with('@') && !self.constants.contains_key(name) {
-                return Value::Many;
-            }
+        if let [Token::Name(name)] = tokens.as_slice()
+            && name.starts_with('@')
+            && !self.constants.contains_key(name)
+        {
+            return Value::Many;
         }
         let mut reader = Expression { code: self, tokens: &tokens, at: 0 };
         match reader.sum() {
@@ -307,9 +302,9 @@ fn changes_its_object(name: &str) -> bool {
 pub(super) fn closing(tokens: &[Token], open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
-        match token {
-            Token::Sign("(" | "[" | "{") => depth += 1,
-            Token::Sign(")" | "]" | "}") => {
+        match token.sign() {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => {
                 depth = depth.checked_sub(1)?;
                 if depth == 0 {
                     return Some(at);

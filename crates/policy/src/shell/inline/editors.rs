@@ -282,10 +282,11 @@ fn emacs(walker: &mut Walker, arguments: &[Field]) {
         match option.as_str() {
             "--batch" | "-batch" | "--script" | "-script" | "-x" => {
                 batch = true;
-                if option != "--batch" && option != "-batch" {
-                    if let Some(file) = attached.or_else(|| more.first().cloned()) {
-                        super::script(walker, super::Reading::Lisp, &file);
-                    }
+                if option != "--batch"
+                    && option != "-batch"
+                    && let Some(file) = attached.or_else(|| more.first().cloned())
+                {
+                    super::script(walker, super::Reading::Lisp, &file);
                 }
             }
             "--eval" | "-eval" | "--execute" | "-execute" | "-e" => {

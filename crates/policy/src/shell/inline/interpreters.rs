@@ -150,7 +150,6 @@ const INTERPRETERS: [Interpreter; 20] = [
         },
         first_is_code: true,
         reads_input: false,
-        ..SCRIPTS
     },
     Interpreter {
         names: &["sed", "gsed", "ssed"],
@@ -168,7 +167,6 @@ const INTERPRETERS: [Interpreter; 20] = [
         },
         first_is_code: true,
         reads_input: false,
-        ..SCRIPTS
     },
     Interpreter {
         names: &["tclsh", "wish", "jimsh"],

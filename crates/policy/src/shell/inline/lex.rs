@@ -3,7 +3,7 @@
 //! It must not lose its place: what looks like a string and is code would hide what it runs. Where
 //! it does lose it, there are no tokens at all.
 
-use super::quotes::{Hole, Quoted};
+use super::quotes::Quoted;
 
 /// Languages that are read into tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,17 +50,13 @@ impl Token {
         matches!(self, Self::Sign(this) if *this == sign)
     }
 
+    /// The sign that it is; nothing at all for everything else.
+    pub(super) fn sign(&self) -> &'static str {
+        if let Self::Sign(sign) = self { sign } else { "" }
+    }
+
     pub(super) fn name(&self) -> Option<&str> {
-        match self {
-            Self::Name(name) => Some(name),
-            Self::Text(_)
-            | Self::Command(_)
-            | Self::Words(_)
-            | Self::Code(_)
-            | Self::Other
-            | Self::Sign(_)
-            | Self::Line => None,
-        }
+        if let Self::Name(name) = self { Some(name) } else { None }
     }
 }
 
@@ -70,6 +66,12 @@ const SIGNS: [&str; 58] = [
     "<=", ">=", "=~", "!~", "+=", "-=", "*=", "/=", ".=", "..", "||", "&&", "++", "--", "::", "?.",
     "<<", ">>", ":=", "|&", "&.", "<-", "**", "(", ")", "[", "]", "{", "}", ",", ";", ":", ".",
     "=", "+", "-", "*", "/", "<", ">", "|", "&", "@", "!",
+];
+
+/// Words behind which an operand begins, so that `/` begins a pattern.
+const BEFORE_OPERANDS: [&str; 23] = [
+    "return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "else", "do",
+    "await", "yield", "if", "unless", "and", "or", "not", "when", "while", "until", "then", "puts",
 ];
 
 /// The tokens of a code; nothing if it does not end as it should.
@@ -93,19 +95,19 @@ pub(super) struct Lexer {
     pub(super) family: Family,
     pub(super) text: Vec<char>,
     pub(super) at: usize,
-    tokens: Vec<Token>,
+    pub(super) tokens: Vec<Token>,
     /// Here documents that begin at the next line: where their text belongs.
-    documents: Vec<Document>,
+    pub(super) documents: Vec<Document>,
     /// For each open bracket whether an operand ends with it.
     open: Vec<bool>,
     closed_condition: bool,
-    spaced: bool,
+    pub(super) spaced: bool,
 }
 
-struct Document {
-    index: usize,
-    tag: String,
-    quoted: Quoted,
+pub(super) struct Document {
+    pub(super) index: usize,
+    pub(super) tag: String,
+    pub(super) quoted: Quoted,
 }
 
 impl Lexer {
@@ -113,11 +115,11 @@ impl Lexer {
         self.text.get(self.at + ahead).copied()
     }
 
-    fn looking_at(&self, text: &str) -> bool {
+    pub(super) fn looking_at(&self, text: &str) -> bool {
         text.chars().enumerate().all(|(index, c)| self.peek(index) == Some(c))
     }
 
-    fn push(&mut self, token: Token) {
+    pub(super) fn push(&mut self, token: Token) {
         self.closed_condition = false;
         self.tokens.push(token);
     }
@@ -150,7 +152,7 @@ impl Lexer {
         Some(())
     }
 
-    fn skip_line(&mut self) {
+    pub(super) fn skip_line(&mut self) {
         while self.peek(0).is_some_and(|c| c != '\n') {
             self.at += 1;
         }
@@ -164,34 +166,13 @@ impl Lexer {
                 return;
             };
             if let Some(token) = self.tokens.get_mut(document.index) {
-                *token = match token {
-                    Token::Command(_) => Token::Command(parts),
-                    _ => Token::Text(parts),
-                };
+                let shell = matches!(token, Token::Command(_));
+                *token = if shell { Token::Command(parts) } else { Token::Text(parts) };
             }
         }
         if self.family != Family::Perl && self.family != Family::Php {
             self.push(Token::Line);
         }
-    }
-
-    fn document(&mut self, document: &Document) -> Option<Vec<Part>> {
-        let mut body = String::new();
-        loop {
-            let start = self.at;
-            if start >= self.text.len() {
-                return None;
-            }
-            self.skip_line();
-            let line: String = self.text.get(start..self.at)?.iter().collect();
-            self.at += 1;
-            if line.trim().trim_end_matches(';') == document.tag {
-                break;
-            }
-            body.push_str(&line);
-            body.push('\n');
-        }
-        Quoted::parts(&document.quoted, &body)
     }
 
     fn comment(&mut self) -> Option<bool> {
@@ -232,7 +213,7 @@ impl Lexer {
         Some(false)
     }
 
-    fn skip_to(&mut self, end: &str) -> Option<()> {
+    pub(super) fn skip_to(&mut self, end: &str) -> Option<()> {
         while self.at < self.text.len() {
             if self.looking_at(end) {
                 self.at += end.chars().count();
@@ -243,129 +224,6 @@ impl Lexer {
         None
     }
 
-    fn string(&mut self, quote: char) -> Option<()> {
-        let hole = self.hole(quote);
-        let triple: String = std::iter::repeat_n(quote, 3).collect();
-        if matches!(self.family, Family::Python | Family::Other) && self.looking_at(&triple) {
-            return self.python_string("");
-        }
-        if self.family == Family::Python {
-            return self.python_string("");
-        }
-        self.at += 1;
-        let raw = quote == '\''
-            && matches!(self.family, Family::Perl | Family::Php | Family::Ruby | Family::Awk);
-        let quoted = Quoted { hole, raw };
-        let body = self.until(quote, None)?;
-        let parts = Quoted::parts(&quoted, &body)?;
-        let shell = quote == '`'
-            && (matches!(self.family, Family::Perl | Family::Php | Family::Ruby | Family::Other)
-                || self.tokens.last().and_then(Token::name).is_some_and(|name| name == "$"));
-        self.push(if shell { Token::Command(parts) } else { Token::Text(parts) });
-        Some(())
-    }
-
-    fn hole(&self, quote: char) -> Hole {
-        match (self.family, quote) {
-            (Family::JavaScript, '`') => Hole::Dollar,
-            (Family::Perl, '"' | '`') => Hole::Perl,
-            (Family::Php, '"' | '`') => Hole::Php,
-            (Family::Ruby, '"' | '`') => Hole::Hash,
-            (Family::Other, '"' | '`') => Hole::Any,
-            _ => Hole::None,
-        }
-    }
-
-    /// The text up to a delimiter, with its escapes; nested if there is another to open it.
-    pub(super) fn until(&mut self, close: char, open: Option<char>) -> Option<String> {
-        let mut body = String::new();
-        let mut depth = 0;
-        loop {
-            let c = self.peek(0)?;
-            self.at += 1;
-            if c == '\\' {
-                body.push(c);
-                body.push(self.peek(0)?);
-                self.at += 1;
-                continue;
-            }
-            if Some(c) == open {
-                depth += 1;
-            } else if c == close {
-                if depth == 0 {
-                    return Some(body);
-                }
-                depth -= 1;
-            }
-            body.push(c);
-            // A hole may hold quotes of its own.
-            let hole = match self.family {
-                Family::JavaScript => close == '`' && c == '$' && self.peek(0) == Some('{'),
-                Family::Ruby => c == '#' && self.peek(0) == Some('{'),
-                _ => false,
-            };
-            if hole {
-                self.at += 1;
-                let inner = self.balanced()?;
-                body.push('{');
-                body.push_str(&inner);
-                body.push('}');
-            }
-        }
-    }
-
-    /// Up to the brace that closes, passing over strings.
-    fn balanced(&mut self) -> Option<String> {
-        let mut body = String::new();
-        let mut depth = 0;
-        loop {
-            let c = self.peek(0)?;
-            self.at += 1;
-            match c {
-                '{' => depth += 1,
-                '}' if depth == 0 => return Some(body),
-                '}' => depth -= 1,
-                '"' | '\'' | '`' => {
-                    body.push(c);
-                    body.push_str(&self.until(c, None)?);
-                }
-                _ => {}
-            }
-            body.push(c);
-        }
-    }
-
-    fn python_string(&mut self, prefix: &str) -> Option<()> {
-        let quote = self.peek(0)?;
-        let triple: String = std::iter::repeat_n(quote, 3).collect();
-        let raw = prefix.contains(['r', 'R']);
-        let hole = if prefix.contains(['f', 'F']) { Hole::Braces } else { Hole::None };
-        let body = if self.looking_at(&triple) {
-            self.at += 3;
-            let start = self.at;
-            loop {
-                if self.looking_at(&triple) {
-                    break;
-                }
-                self.peek(0)?;
-                self.at += if self.peek(0) == Some('\\') { 2 } else { 1 };
-            }
-            let body: String = self.text.get(start..self.at)?.iter().collect();
-            self.at += 3;
-            body
-        } else {
-            self.at += 1;
-            self.until(quote, None)?
-        };
-        let parts = if raw && hole == Hole::None {
-            vec![Part::Text(body)]
-        } else {
-            Quoted::parts(&Quoted { hole, raw }, &body)?
-        };
-        self.push(Token::Text(parts));
-        Some(())
-    }
-
     fn number(&mut self) {
         while self.peek(0).is_some_and(|c| c.is_alphanumeric() || c == '_') {
             self.at += 1;
@@ -373,7 +231,7 @@ impl Lexer {
         self.push(Token::Other);
     }
 
-    fn plain_name(&mut self) -> String {
+    pub(super) fn plain_name(&mut self) -> String {
         let dots = self.family == Family::R;
         let dollars = self.family == Family::JavaScript;
         let mut name = String::new();
@@ -391,28 +249,23 @@ impl Lexer {
         let name = self.plain_name();
         let member = self.tokens.last().is_some_and(|token| token.is("."));
         let next = self.peek(0);
-        match self.family {
-            Family::Python if next.is_some_and(|c| c == '"' || c == '\'') => {
-                let prefix = name.len() <= 2 && name.chars().all(|c| "rRbBfFuU".contains(c));
-                if prefix {
-                    return self.python_string(&name);
-                }
-            }
-            Family::R if matches!(name.as_str(), "r" | "R") && next == Some('"') => return None,
-            Family::Perl if !member => {
-                if matches!(name.as_str(), "__END__" | "__DATA__") {
-                    self.at = self.text.len();
-                    return Some(());
-                }
-                if self.perl_quote(&name)? {
-                    return Some(());
-                }
-            }
-            Family::Ruby if name == "__END__" => {
-                self.at = self.text.len();
-                return Some(());
-            }
-            _ => {}
+        let quote = next.is_some_and(|c| c == '"' || c == '\'');
+        let prefix = name.len() <= 2 && name.chars().all(|c| "rRbBfFuU".contains(c));
+        if self.family == Family::Python && quote && prefix {
+            return self.python_string(&name);
+        }
+        if self.family == Family::R && matches!(name.as_str(), "r" | "R") && quote {
+            return None;
+        }
+        let perl = self.family == Family::Perl && !member;
+        let ends = (perl && matches!(name.as_str(), "__END__" | "__DATA__"))
+            || (self.family == Family::Ruby && name == "__END__");
+        if ends {
+            self.at = self.text.len();
+            return Some(());
+        }
+        if perl && self.perl_quote(&name)? {
+            return Some(());
         }
         if matches!(self.family, Family::Ruby) && !member {
             let ends = matches!(self.peek(0), Some('?' | '!')) && self.peek(1) != Some('=');
@@ -424,387 +277,56 @@ impl Lexer {
         Some(())
     }
 
-    /// `q(…)`, `qq{…}`, `qw/…/`, `m/…/`, `s/…/…/e`; whether it is one.
-    fn perl_quote(&mut self, name: &str) -> Option<bool> {
-        if !matches!(name, "q" | "qq" | "qw" | "qx" | "qr" | "m" | "s" | "tr" | "y") {
-            return Some(false);
-        }
-        let start = self.at;
-        while self.peek(0).is_some_and(char::is_whitespace) {
-            self.at += 1;
-        }
-        let spaced = self.at > start;
-        let delimiter = self.peek(0);
-        let plain = |c: char| {
-            c.is_whitespace()
-                || matches!(c, ',' | ';' | ')')
-                || (c == '=' && (spaced || self.peek(1) == Some('>')))
-                || (c == '}' || c == '#' && spaced)
-                || (c.is_alphanumeric() && !spaced)
-        };
-        let Some(open) = delimiter.filter(|c| !plain(*c)) else {
-            self.at = start;
-            return Some(false);
-        };
-        self.at += 1;
-        let body = self.delimited(open)?;
-        let verbatim = open == '\'';
-        let hole = if verbatim { Hole::None } else { Hole::Perl };
-        match name {
-            "q" => {
-                let parts = Quoted::parts(&Quoted { hole: Hole::None, raw: true }, &body)?;
-                self.push(Token::Text(parts));
-            }
-            "qq" => {
-                let parts = Quoted::parts(&Quoted { hole, raw: false }, &body)?;
-                self.push(Token::Text(parts));
-            }
-            "qx" => {
-                let parts = Quoted::parts(&Quoted { hole, raw: verbatim }, &body)?;
-                self.push(Token::Command(parts));
-            }
-            "qw" => {
-                let words = body.split_whitespace().map(str::to_owned).collect();
-                self.push(Token::Words(words));
-            }
-            "s" | "tr" | "y" => {
-                if closing(open) != open {
-                    while self.peek(0).is_some_and(char::is_whitespace) {
-                        self.at += 1;
-                    }
-                    let second = self.peek(0)?;
-                    self.at += 1;
-                    let replacement = self.delimited(second)?;
-                    self.substitution(name, &body, replacement);
-                } else {
-                    let replacement = self.delimited(open)?;
-                    self.substitution(name, &body, replacement);
-                }
-            }
-            _ => {
-                self.flags();
-                self.in_pattern(&body);
-            }
-        }
-        Some(true)
-    }
-
-    fn substitution(&mut self, name: &str, body: &str, replacement: String) {
-        let flags = self.flags();
-        if name == "s" && flags.matches('e').count() > 1 {
-            // It is run twice: the second time what came out of the first.
-            self.push(Token::Name("eval".to_owned()));
-            self.push(Token::Sign("("));
-            self.push(Token::Name("$_".to_owned()));
-            self.push(Token::Sign(")"));
-        }
-        if name == "s" && flags.contains('e') {
-            self.push(Token::Code(replacement));
-        } else if name == "s" {
-            self.in_pattern(&replacement);
-        }
-        self.in_pattern(body);
-    }
-
-    /// Perl runs `(?{…})` and `@{[…]}` in patterns.
-    fn in_pattern(&mut self, body: &str) {
-        if body.contains("(?{") || body.contains("(??{") || body.contains("@{[") {
-            let code = body.replace(['{', '}', '?', '[', ']'], " ");
-            self.push(Token::Code(code));
-        } else {
-            self.push(Token::Other);
-        }
-    }
-
-    fn flags(&mut self) -> String {
-        let mut flags = String::new();
-        while let Some(c) = self.peek(0).filter(char::is_ascii_lowercase) {
-            flags.push(c);
-            self.at += 1;
-        }
-        flags
-    }
-
-    fn delimited(&mut self, open: char) -> Option<String> {
-        let close = closing(open);
-        self.until(close, (close != open).then_some(open))
-    }
-
     /// `$name`, `@name`; `$` alone is a name in JavaScript.
     fn sigil(&mut self, c: char) -> bool {
         let next = self.peek(1);
         let word = next.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        match self.family {
-            Family::Perl | Family::Php if word => {
-                self.at += 1;
-                let mut name = self.plain_name();
-                while self.family == Family::Perl && self.looking_at("::") {
-                    self.at += 2;
-                    name = format!("{name}.{}", self.plain_name());
-                }
-                self.push(Token::Name(format!("{c}{name}")));
-            }
-            Family::Perl if c == '$' && next == Some('{') => {
-                // `${name}` and `${ … }` alike: what is in it is read as code.
-                self.at += 1;
-                self.push(Token::Name("$".to_owned()));
-            }
-            Family::Perl if c == '$' && next == Some('#') => {
+        let (perl, ruby) = (self.family == Family::Perl, self.family == Family::Ruby);
+        if word && (perl || self.family == Family::Php) {
+            self.at += 1;
+            let mut name = self.plain_name();
+            while perl && self.looking_at("::") {
                 self.at += 2;
-                self.push(Token::Name("$#".to_owned()));
+                name = format!("{name}.{}", self.plain_name());
             }
-            Family::Perl if c == '$' => {
-                let special = next.is_some_and(|c| "&`'+!@/\\,;.-_^<>()[]0\"$".contains(c));
-                self.at += if special { 2 } else { 1 };
-                self.push(Token::Name(format!("${}", next.unwrap_or(' '))));
-            }
-            Family::JavaScript if c == '$' => {
-                let name = self.plain_name();
-                self.push(Token::Name(name));
-            }
-            Family::Ruby if word => {
-                self.at += 1;
-                let name = self.plain_name();
-                self.push(Token::Name(format!("{c}{name}")));
-            }
-            Family::Ruby if c == '$' => {
-                self.at += 2;
-                self.push(Token::Other);
-            }
-            _ => return false,
+            self.push(Token::Name(format!("{c}{name}")));
+        } else if perl && c == '$' && next == Some('{') {
+            // `${name}` and `${ … }` alike: what is in it is read as code.
+            self.at += 1;
+            self.push(Token::Name("$".to_owned()));
+        } else if perl && c == '$' && next == Some('#') {
+            self.at += 2;
+            self.push(Token::Name("$#".to_owned()));
+        } else if perl && c == '$' {
+            let special = next.is_some_and(|c| "&`'+!@/\\,;.-_^<>()[]0\"$".contains(c));
+            self.at += if special { 2 } else { 1 };
+            self.push(Token::Name(format!("${}", next.unwrap_or(' '))));
+        } else if self.family == Family::JavaScript && c == '$' {
+            let name = self.plain_name();
+            self.push(Token::Name(name));
+        } else if ruby && word {
+            self.at += 1;
+            let name = self.plain_name();
+            self.push(Token::Name(format!("{c}{name}")));
+        } else if ruby && c == '$' {
+            self.at += 2;
+            self.push(Token::Other);
+        } else {
+            return false;
         }
         true
     }
 
     /// Whether an operand stands before: then `/` divides.
-    fn behind_operand(&self) -> bool {
+    pub(super) fn behind_operand(&self) -> bool {
         match self.tokens.iter().rev().find(|token| **token != Token::Line) {
-            Some(Token::Name(name)) => match self.family {
-                Family::Perl => name.starts_with(['$', '@']) || name == "}",
-                _ => !matches!(
-                    name.as_str(),
-                    "return"
-                        | "typeof"
-                        | "case"
-                        | "in"
-                        | "of"
-                        | "delete"
-                        | "void"
-                        | "throw"
-                        | "new"
-                        | "else"
-                        | "do"
-                        | "await"
-                        | "yield"
-                        | "if"
-                        | "unless"
-                        | "and"
-                        | "or"
-                        | "not"
-                        | "when"
-                        | "while"
-                        | "until"
-                        | "then"
-                        | "puts"
-                        | "print"
-                ),
-            },
-            Some(Token::Sign(sign)) => match *sign {
-                ")" | "]" | "}" => !self.closed_condition,
-                _ => false,
-            },
+            Some(Token::Name(name)) if self.family == Family::Perl => name.starts_with(['$', '@']),
+            Some(Token::Name(name)) => !BEFORE_OPERANDS.contains(&name.as_str()),
+            Some(Token::Sign(sign)) => matches!(*sign, ")" | "]" | "}") && !self.closed_condition,
             Some(Token::Text(_) | Token::Command(_) | Token::Words(_) | Token::Other) => true,
             Some(Token::Code(_) | Token::Line) => true,
             None => false,
         }
-    }
-
-    /// A pattern between slashes; whether it is one.
-    fn pattern(&mut self) -> Option<bool> {
-        let has =
-            matches!(self.family, Family::JavaScript | Family::Perl | Family::Ruby | Family::Awk);
-        if !has || self.peek(0) != Some('/') {
-            return Some(false);
-        }
-        let blank_behind = self.peek(1).is_some_and(char::is_whitespace);
-        let argument = self.family == Family::Ruby
-            && self.spaced
-            && !blank_behind
-            && matches!(self.tokens.last(), Some(Token::Name(_)));
-        if self.behind_operand() && !argument {
-            return Some(false);
-        }
-        self.at += 1;
-        let mut body = String::new();
-        let mut class = false;
-        loop {
-            let c = self.peek(0)?;
-            self.at += 1;
-            match c {
-                '\n' if self.family != Family::Perl && self.family != Family::Ruby => return None,
-                '\\' => {
-                    self.peek(0)?;
-                    self.at += 1;
-                }
-                '[' if self.family == Family::JavaScript => class = true,
-                ']' => class = false,
-                '/' if !class => break,
-                _ => body.push(c),
-            }
-        }
-        self.flags();
-        if self.family == Family::Perl {
-            self.in_pattern(&body)
-        } else {
-            self.push(Token::Other)
-        }
-        Some(true)
-    }
-
-    fn long_bracket(&self, from: usize) -> bool {
-        let mut ahead = from + 1;
-        while self.peek(ahead) == Some('=') {
-            ahead += 1;
-        }
-        self.peek(from) == Some('[') && self.peek(ahead) == Some('[')
-    }
-
-    fn long_string(&mut self) -> Option<()> {
-        let start = self.at;
-        self.at += 1;
-        while self.peek(0) == Some('=') {
-            self.at += 1;
-        }
-        let level = self.at - start - 1;
-        self.at += 1;
-        let begin = self.at;
-        let close = format!("]{}]", "=".repeat(level));
-        self.skip_to(&close)?;
-        let end = self.at - close.len();
-        let body: String = self.text.get(begin..end)?.iter().collect();
-        self.push(Token::Text(vec![Part::Text(body)]));
-        Some(())
-    }
-
-    /// Here documents, `%w[]`, symbols, long strings; whether it is one.
-    fn special(&mut self) -> Option<bool> {
-        let operand = self.behind_operand();
-        match self.family {
-            Family::Lua if self.peek(0) == Some('[') && self.long_bracket(0) => {
-                self.long_string()?;
-                return Some(true);
-            }
-            Family::Ruby if self.peek(0) == Some('%') && (!operand || self.spaced) => {
-                return self.percent();
-            }
-            Family::Ruby if self.peek(0) == Some(':') && self.peek(1) == Some('"') => {
-                self.at += 1;
-                self.string('"')?;
-                return Some(true);
-            }
-            Family::Ruby if self.peek(0) == Some(':') && (self.spaced || !operand) => {
-                if self.peek(1).is_some_and(|c| c.is_alphabetic() || c == '_') {
-                    self.at += 1;
-                    let name = self.plain_name();
-                    self.push(Token::Text(vec![Part::Text(name)]));
-                    return Some(true);
-                }
-            }
-            Family::Ruby if self.peek(0) == Some('?') && !operand => {
-                if self.peek(2).is_none_or(|c| !c.is_alphanumeric()) {
-                    self.at += 2;
-                    self.push(Token::Other);
-                    return Some(true);
-                }
-            }
-            Family::Perl | Family::Ruby | Family::Php if self.looking_at("<<") => {
-                let argument = matches!(self.tokens.last(), Some(Token::Name(_))) && self.spaced;
-                if !operand || argument || self.family == Family::Php {
-                    return Some(self.here_document());
-                }
-            }
-            _ => {}
-        }
-        Some(false)
-    }
-
-    fn percent(&mut self) -> Option<bool> {
-        let kind = self.peek(1)?;
-        let (kind, open, skip) =
-            if kind.is_alphabetic() { (kind, self.peek(2)?, 3) } else { ('Q', kind, 2) };
-        if !"wWiIqQxrs".contains(kind) || !"([{<|!/^-".contains(open) {
-            return Some(false);
-        }
-        self.at += skip;
-        let body = self.delimited(open)?;
-        let hole = if kind.is_uppercase() || kind == 'x' { Hole::Hash } else { Hole::None };
-        match kind {
-            'w' | 'W' | 'i' | 'I' => {
-                let words = body.split_whitespace().map(str::to_owned).collect();
-                self.push(Token::Words(words));
-            }
-            'x' => {
-                let parts = Quoted::parts(&Quoted { hole, raw: false }, &body)?;
-                self.push(Token::Command(parts));
-            }
-            'r' => {
-                self.flags();
-                self.push(Token::Other);
-            }
-            _ => {
-                let raw = kind == 'q' || kind == 's';
-                let parts = Quoted::parts(&Quoted { hole, raw }, &body)?;
-                self.push(Token::Text(parts));
-            }
-        }
-        Some(true)
-    }
-
-    fn here_document(&mut self) -> bool {
-        let mut ahead = 2;
-        if self.family == Family::Php {
-            if self.peek(2) != Some('<') {
-                return false;
-            }
-            ahead = 3;
-            while self.peek(ahead) == Some(' ') {
-                ahead += 1;
-            }
-        } else if matches!(self.peek(2), Some('~' | '-')) {
-            ahead = 3;
-        }
-        let quote = self.peek(ahead).filter(|c| "'\"`".contains(*c));
-        if quote.is_some() {
-            ahead += 1;
-        }
-        let mut tag = String::new();
-        while let Some(c) = self.peek(ahead).filter(|c| c.is_alphanumeric() || *c == '_') {
-            tag.push(c);
-            ahead += 1;
-        }
-        if tag.is_empty() || (quote.is_none() && tag.starts_with(|c: char| c.is_ascii_digit())) {
-            return false;
-        }
-        if quote.is_some() {
-            ahead += 1;
-        }
-        self.at += ahead;
-        let hole = match quote {
-            Some('\'') => Hole::None,
-            _ => self.hole('"'),
-        };
-        let index = self.tokens.len();
-        self.documents.push(Document {
-            index,
-            tag,
-            quoted: Quoted { hole, raw: quote == Some('\'') },
-        });
-        let token = match quote {
-            Some('`') => Token::Command(Vec::new()),
-            _ => Token::Text(Vec::new()),
-        };
-        self.push(token);
-        true
     }
 
     fn sign(&mut self) {
@@ -849,15 +371,5 @@ impl Lexer {
             }
             _ => self.push(Token::Sign(sign)),
         }
-    }
-}
-
-fn closing(open: char) -> char {
-    match open {
-        '(' => ')',
-        '[' => ']',
-        '{' => '}',
-        '<' => '>',
-        other => other,
     }
 }

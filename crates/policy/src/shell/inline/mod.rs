@@ -26,6 +26,7 @@ mod python;
 mod quotes;
 mod scripting;
 mod sed;
+mod strings;
 mod tcl;
 mod tools;
 mod written;
@@ -239,11 +240,13 @@ fn interpret(
     if told.module {
         return;
     }
-    if interpreter.first_is_code && told.texts.is_empty() && told.files.is_empty() {
-        if let Some((first, rest)) = told.rest.split_first() {
-            told.texts.push(first.clone());
-            told.rest = rest;
-        }
+    if interpreter.first_is_code
+        && told.texts.is_empty()
+        && told.files.is_empty()
+        && let Some((first, rest)) = told.rest.split_first()
+    {
+        told.texts.push(first.clone());
+        told.rest = rest;
     }
     for file in told.files.clone() {
         script(walker, Reading::Interpreter(interpreter), &file);

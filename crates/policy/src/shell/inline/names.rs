@@ -230,11 +230,11 @@ fn javascript_import(code: &Code, at: usize, found: &mut HashMap<String, String>
     let mut here = at + 1;
     let mut inside = false;
     while let Some(token) = code.token(here) {
-        match token {
-            Token::Sign("{") => inside = true,
-            Token::Sign("}") => inside = false,
-            Token::Name(name) if name == "from" => return,
-            Token::Name(name) => {
+        match (token.sign(), token.name()) {
+            ("{", _) => inside = true,
+            ("}", _) => inside = false,
+            (_, Some("from")) => return,
+            (_, Some(name)) => {
                 let full = if inside { format!("{module}.{name}") } else { module.clone() };
                 let renamed = code.name(here + 1) == Some("as");
                 let local = if renamed { code.name(here + 2).unwrap_or(name) } else { name };
@@ -243,7 +243,7 @@ fn javascript_import(code: &Code, at: usize, found: &mut HashMap<String, String>
                     here += 2;
                 }
             }
-            Token::Sign("*") if code.name(here + 1) == Some("as") => here += 1,
+            ("*", _) if code.name(here + 1) == Some("as") => here += 1,
             _ => {}
         }
         here += 1;

@@ -42,10 +42,10 @@ fn one(walker: &mut Walker, words: &[Word]) {
             let argv = argv(1);
             let by = by.clone();
             for pair in argv.windows(2) {
-                if let [sign, file] = pair {
-                    if sign.known().is_some_and(|sign| sign.starts_with('>')) {
-                        walker.wrote(file.clone(), How::Change, &by);
-                    }
+                if let [sign, file] = pair
+                    && sign.known().is_some_and(|sign| sign.starts_with('>'))
+                {
+                    walker.wrote(file.clone(), How::Change, &by);
                 }
             }
             for part in argv.split(|field| field.known().is_some_and(|t| t == "|" || t == "|&")) {

@@ -317,10 +317,10 @@ fn benchmarks(walker: &mut Walker, arguments: &[Field]) {
 }
 
 fn m4(walker: &mut Walker, input: &Input) {
-    if let Input::Text(Some(texts)) = input {
-        if texts.iter().any(|text| text.contains("syscmd") || text.contains("esyscmd")) {
-            walker.hide(Why::ComputedText, "m4");
-        }
+    if let Input::Text(Some(texts)) = input
+        && texts.iter().any(|text| text.contains("syscmd") || text.contains("esyscmd"))
+    {
+        walker.hide(Why::ComputedText, "m4");
     }
 }
 
