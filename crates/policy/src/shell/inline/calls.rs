@@ -53,6 +53,10 @@ pub(super) enum Does {
     RubyRead,
     /// Calls the function that its first argument names.
     Named,
+    /// Runs this program, whatever its arguments.
+    Runs(&'static str),
+    /// Runs the program that it is named after.
+    RunsItself,
     /// Nothing that matters: shields a name from a broader one.
     Nothing,
     /// What it does cannot be told.
@@ -100,6 +104,7 @@ pub(super) fn read_with(
         for at in 0..code.tokens.len() {
             scan.token(at);
         }
+        super::imported(walker, text);
     });
 }
 
@@ -149,6 +154,35 @@ impl Scan<'_> {
 
     /// `x[y](…)` on something that matters: which function that is cannot be told.
     fn sign(&mut self, at: usize, sign: &str) {
+        let family = self.language.family;
+        if family == Family::Php && sign == ")" && self.code.is(at + 1, "(") {
+            return self.called_expression(at);
+        }
+        // `&$name(…)`, `&{"name"}(…)`
+        let named = self.code.name(at + 1).is_some_and(|name| name.starts_with('$'));
+        if family == Family::Perl && sign == "&" && (named || self.code.is(at + 1, "{")) {
+            let operand = at.checked_sub(1).and_then(|before| self.code.token(before));
+            let operator = operand.is_some_and(|token| {
+                token.name().is_some_and(|name| name.starts_with('$')) || token.is(")")
+            });
+            if !operator {
+                self.walker.hide(Why::ComputedName, "&");
+            }
+        }
+        // `"name"->(…)`, `$name->(…)`
+        if family == Family::Perl && sign == "." && self.code.is(at + 1, "(") {
+            let before = at.checked_sub(1).map(|before| before..at).unwrap_or_default();
+            let value = self.code.value(self.code.tokens.get(before).unwrap_or_default());
+            if value.text().is_some_and(|name| self.does(name).is_some()) {
+                self.walker.hide(Why::ComputedName, "->");
+            }
+        }
+        if family == Family::Python && sign == "[" && self.called_behind(at) {
+            let inside = at.checked_sub(1).and_then(|before| self.code.name(before));
+            if matches!(inside, Some("__dict__" | "__globals__" | "__builtins__")) {
+                self.walker.hide(Why::ComputedName, "__dict__");
+            }
+        }
         if sign != "[" || !matches!(self.language.family, Family::JavaScript | Family::Lua) {
             return;
         }
@@ -159,6 +193,20 @@ impl Scan<'_> {
         let root = path.split('.').next().unwrap_or_default();
         if called && (is_module(root) || matches!(root, "io" | "_G" | "require")) {
             self.walker.hide(Why::ComputedName, &path);
+        }
+    }
+
+    /// `("sys" . "tem")("git push")`
+    fn called_expression(&mut self, close: usize) {
+        let Some(open) = self.opening(close) else { return };
+        let inner = self.code.tokens.get(open + 1..close).unwrap_or_default();
+        let called = open.checked_sub(1).and_then(|before| self.code.token(before));
+        if called.is_some_and(|token| token.name().is_some() || token.is(")")) {
+            return;
+        }
+        let closure = inner.iter().any(|token| matches!(token.name(), Some("function" | "fn")));
+        if !closure {
+            self.walker.hide(Why::ComputedName, "(…)(…)");
         }
     }
 
@@ -190,7 +238,18 @@ impl Scan<'_> {
             }
             None => pattern == whole || starred.as_deref() == Some(pattern),
         };
+        if self.language.family == Family::Python && whole.starts_with("sh.") {
+            return Some(Does::RunsItself);
+        }
         let found = self.language.calls.iter().find(|(pattern, _)| fits(pattern));
+        if let (None, Some((function, "call" | "apply" | "bind"))) = (found, whole.rsplit_once('.'))
+        {
+            // It is called in a way that moves its arguments.
+            return self
+                .does(function)
+                .filter(|does| starts_programs(*does))
+                .map(|_| Does::Hidden(Why::ComputedName));
+        }
         found.map(|(_, does)| *does)
     }
 
@@ -324,22 +383,15 @@ impl Scan<'_> {
 
     /// A function that starts programs is handed on without being called here.
     fn mentioned(&mut self, does: Does, path: &str, start: usize, at: usize) {
-        let runs = matches!(
-            does,
-            Does::Shell
-                | Does::First
-                | Does::All
-                | Does::Spawn
-                | Does::Vector(_)
-                | Does::Listed(_)
-                | Does::Eval
-        );
+        let runs = starts_programs(does);
         let whole = canonical(path, &self.code.aliases);
         let handed =
             matches!(self.language.family, Family::Python | Family::JavaScript | Family::Lua)
                 && self.language.calls.iter().any(|(pattern, _)| *pattern == whole);
         let before = start.checked_sub(1).and_then(|before| self.code.token(before));
-        let bound = before.is_some_and(|token| token.is("=")) && {
+        let two_before = start.checked_sub(3).and_then(|before| self.code.token(before));
+        let argument = two_before.is_some_and(|token| token.is("(") || token.is(","));
+        let bound = before.is_some_and(|token| token.is("=")) && !argument && {
             self.code.token(at + 1).is_none_or(|t| *t == Token::Line || t.is(";") || t.is(","))
         };
         let declared = before.is_some_and(|token| {
@@ -388,6 +440,13 @@ impl Scan<'_> {
         };
         match does {
             Does::Nothing => {}
+            Does::Runs(name) => self.program(&[Field::text(name), Field::unknown_many()]),
+            Does::RunsItself => {
+                let name = path.rsplit('.').next().unwrap_or(path);
+                let mut argv = vec![Field::text(name)];
+                argv.extend(values.iter().flat_map(Value::fields));
+                self.program(&argv);
+            }
             Does::Hidden(why) => self.walker.hide(why, path),
             Does::Shell => {
                 let value =
@@ -654,6 +713,20 @@ pub(super) fn note_write(walker: &mut Walker, path: &Value, how: How, by: &str, 
         }
         Value::Text(_) | Value::Unknown | Value::Many => walker.hide(Why::ComputedPath, by),
     }
+}
+
+fn starts_programs(does: Does) -> bool {
+    matches!(
+        does,
+        Does::Shell
+            | Does::First
+            | Does::All
+            | Does::Spawn
+            | Does::Vector(_)
+            | Does::Listed(_)
+            | Does::Eval
+            | Does::Runs(_)
+    )
 }
 
 /// Tokens up to the bracket that closes what they stand in.

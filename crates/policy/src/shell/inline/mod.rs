@@ -238,6 +238,9 @@ fn interpret(
         walker.hide(Why::Interactive, &by);
     }
     if told.module {
+        for file in told.rest.iter().chain(told.values.iter().map(|(_, value)| value)) {
+            imported(walker, &file.to_string());
+        }
         return;
     }
     if interpreter.first_is_code
@@ -249,8 +252,12 @@ fn interpret(
         told.rest = rest;
     }
     for file in told.files.clone() {
-        script(walker, Reading::Interpreter(interpreter), &file);
+        match file.known().as_deref() {
+            Some("-" | "/dev/stdin") => from_input(walker, interpreter, input, &by),
+            _ => script(walker, Reading::Interpreter(interpreter), &file),
+        }
     }
+    preloaded(walker, interpreter, &told);
     let given = variables(&told);
     if !told.texts.is_empty() {
         texts(walker, interpreter, &told, &given);
@@ -267,6 +274,60 @@ fn interpret(
         }
         _ if !interpreter.reads_input => {}
         _ => from_input(walker, interpreter, input, &by),
+    }
+}
+
+/// `perl -MModule`, `node -r ./file.js`: code that is run first.
+fn preloaded(walker: &mut Walker, interpreter: &'static Interpreter, told: &Told<'_>) {
+    let Reader::Tokens(language) = interpreter.reader else { return };
+    for (letter, value) in &told.values {
+        match (language.family, letter) {
+            (lex::Family::Perl, 'M' | 'm') => {
+                calls::read(walker, language, &format!("use {value};"));
+            }
+            (lex::Family::JavaScript | lex::Family::Ruby, 'r')
+                if value.to_string().contains(['/', '.']) =>
+            {
+                script(walker, Reading::Interpreter(interpreter), value);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Endings of files that code may load.
+const CODE_FILES: [(&str, &str); 14] = [
+    ("py", "python"),
+    ("js", "node"),
+    ("mjs", "node"),
+    ("cjs", "node"),
+    ("ts", "node"),
+    ("tsx", "node"),
+    ("rb", "ruby"),
+    ("pl", "perl"),
+    ("pm", "perl"),
+    ("php", "php"),
+    ("lua", "lua"),
+    ("R", "R"),
+    ("tcl", "tclsh"),
+    ("awk", "awk"),
+];
+
+/// Files with code that this command wrote and that a text names: it may load them.
+fn imported(walker: &mut Walker, text: &str) {
+    for name in walker.written.names() {
+        let Some((stem, ending)) = name.rsplit_once('.') else { continue };
+        let language = CODE_FILES.iter().find(|(this, _)| *this == ending);
+        let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'));
+        let named = words.into_iter().any(|word| word == stem);
+        let Some(interpreter) = language.and_then(|(_, name)| interpreters::find(name)) else {
+            continue;
+        };
+        if !named || !walker.written.begin(&name) {
+            continue;
+        }
+        script(walker, Reading::Interpreter(interpreter), &Field::text(name.clone()));
+        walker.written.end();
     }
 }
 

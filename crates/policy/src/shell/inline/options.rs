@@ -143,6 +143,7 @@ impl Options {
             }
             if self.rest.contains(*letter) {
                 // Digits may be followed by more letters.
+                told.values.push((*letter, Field::text(behind.clone())));
                 let digits = behind.chars().take_while(char::is_ascii_digit).count();
                 let more: String = behind.chars().skip(digits).collect();
                 if matches!(letter, '0' | 'l') && !more.is_empty() {

@@ -13,8 +13,7 @@ pub(super) const PERL: Language = Language {
         "mkdir", "rmdir",
     ],
     calls: &[
-        (".system", Does::Nothing),
-        ("system", Does::All),
+        ("*system", Does::All),
         ("exec", Does::All),
         ("*open2", Does::Listed(2)),
         ("*open3", Does::Listed(3)),

@@ -116,6 +116,7 @@ pub(super) const PHP: Language = Language {
         ("pcntl_exec", Does::Spawn),
         ("eval", Does::Eval),
         ("assert", Does::Nothing),
+        ("ReflectionFunction", Does::Hidden(Why::ComputedName)),
         ("create_function", Does::Hidden(Why::ComputedText)),
         ("call_user_func", Does::Named),
         ("call_user_func_array", Does::Named),

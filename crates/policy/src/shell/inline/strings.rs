@@ -151,6 +151,13 @@ impl Lexer {
         if !matches!(name, "q" | "qq" | "qw" | "qx" | "qr" | "m" | "s" | "tr" | "y") {
             return Some(false);
         }
+        // `sub s {…}` names it, and `-s $file` asks for a size.
+        let tested = self.text.get(self.at.wrapping_sub(name.len() + 1)) == Some(&'-')
+            && name == "s"
+            && self.peek(0).is_some_and(char::is_whitespace);
+        if tested || self.tokens.last().and_then(Token::name) == Some("sub") {
+            return Some(false);
+        }
         let start = self.at;
         while self.peek(0).is_some_and(char::is_whitespace) {
             self.at += 1;

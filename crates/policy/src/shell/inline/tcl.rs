@@ -90,10 +90,14 @@ fn one(walker: &mut Walker, words: &[Word]) {
             }
             _ => {}
         },
-        Some("eval" | "uplevel" | "subst") => match known(1) {
-            Some(text) => look(walker, &text),
-            None => walker.hide(Why::ComputedText, &by),
-        },
+        Some("eval" | "uplevel" | "subst") => {
+            let texts: Option<Vec<String>> =
+                words.iter().skip(1).map(|(text, _)| text.clone()).collect();
+            match texts {
+                Some(texts) => look(walker, &texts.join(" ")),
+                None => walker.hide(Why::ComputedText, &by),
+            }
+        }
         Some("interact") => walker.hide(Why::Interactive, &by),
         Some(_) => {}
         None => walker.hide(Why::ComputedName, &by),

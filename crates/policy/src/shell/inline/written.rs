@@ -18,6 +18,32 @@ pub(in crate::shell) struct Written {
     texts: Vec<(String, Option<String>)>,
     /// Writes of the reading whose text is among them.
     covered: Vec<usize>,
+    /// Files that are being read now.
+    open: Vec<String>,
+}
+
+impl Written {
+    /// The files that were written.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.texts.iter().map(|(name, _)| name.clone()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Notes that a file is being read, unless it is already.
+    pub(super) fn begin(&mut self, name: &str) -> bool {
+        let fresh = !self.open.iter().any(|open| open == name);
+        if fresh {
+            self.open.push(name.to_owned());
+        }
+        fresh
+    }
+
+    /// The last of them is read.
+    pub(super) fn end(&mut self) {
+        self.open.pop();
+    }
 }
 
 /// What is known of a file that is to be run.
