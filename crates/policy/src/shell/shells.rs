@@ -120,7 +120,7 @@ impl Walker {
         } else if !inline::look_into(self, &name, arguments, input) {
             wrappers::look_through(self, &name, arguments, input);
         }
-        inline::by_path(self, &path);
+        inline::by_path(self, &path, arguments);
         self.through.pop();
         writers::note_writes(self, &name, arguments);
     }

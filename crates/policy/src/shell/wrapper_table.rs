@@ -160,6 +160,9 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "firejail", flags: &["--quiet", "--noprofile"], ..PLAIN },
     Wrapper { name: "setarch", flags: &["-R", "-v"], skip: 1, ..PLAIN },
     Wrapper { name: "linux64", flags: &["-R", "-v"], ..PLAIN },
+    Wrapper { name: "linux32", flags: &["-R", "-v"], ..PLAIN },
+    Wrapper { name: "i386", flags: &["-R", "-v"], ..PLAIN },
+    Wrapper { name: "x86_64", flags: &["-R", "-v"], ..PLAIN },
     Wrapper {
         name: "prlimit",
         quiet: &["-p", "--pid", "--help", "--version"],

@@ -14,6 +14,15 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
         "runuser" if !arguments.iter().any(|field| field.to_string().starts_with("-u")) => {
             return with_command_option(walker, name, arguments);
         }
+        "npx" | "npm"
+            if arguments
+                .iter()
+                .any(|field| field.known().is_some_and(|t| t == "-c" || t == "--call")) =>
+        {
+            return with_command_option(walker, name, arguments);
+        }
+        "start-stop-daemon" => return daemon(walker, arguments),
+        "socat" => return addresses(walker, arguments),
         "nix-shell" | "nix" | "sg" => return nix(walker, arguments, input),
         _ => {}
     }
@@ -194,6 +203,49 @@ fn parallel(walker: &mut Walker, rest: &[Field]) {
     walker.handed_to_shell(&Field::text(format!("{shell} \"$given_by_parallel\"")));
 }
 
+/// `start-stop-daemon --start --exec program -- arguments`
+fn daemon(walker: &mut Walker, arguments: &[Field]) {
+    let named = |option: &[&str]| {
+        let at = arguments
+            .iter()
+            .position(|field| field.known().is_some_and(|text| option.contains(&text.as_str())))?;
+        arguments.get(at + 1).cloned()
+    };
+    let program = named(&["--startas", "-a"]).or_else(|| named(&["--exec", "-x"]));
+    let behind = arguments.iter().position(|field| field.known().as_deref() == Some("--"));
+    let rest = behind.and_then(|at| arguments.get(at + 1..)).unwrap_or_default();
+    match program {
+        Some(program) => {
+            let argv: Vec<Field> = [program].into_iter().chain(rest.iter().cloned()).collect();
+            walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+        }
+        None if arguments.iter().any(|field| field.known().is_none()) => {
+            walker.hide(Why::UnknownOption, "start-stop-daemon");
+        }
+        None => {}
+    }
+}
+
+/// `socat EXEC:'program' -`
+fn addresses(walker: &mut Walker, arguments: &[Field]) {
+    for field in arguments {
+        let shown = field.to_string();
+        let kind = shown.split(':').next().unwrap_or_default().to_ascii_uppercase();
+        if !matches!(kind.as_str(), "EXEC" | "SYSTEM" | "SHELL") {
+            continue;
+        }
+        let command = shown.split_once(':').map(|(_, rest)| rest).unwrap_or_default();
+        match field.known() {
+            // Options of the address stand behind a comma.
+            Some(_) => {
+                let command = command.split(',').next().unwrap_or_default();
+                walker.handed_to_shell(&Field::text(command));
+            }
+            None => walker.hide(Why::ComputedText, "socat"),
+        }
+    }
+}
+
 /// `nix-shell --run text`, `nix develop -c program`, `sg group -c text`.
 fn nix(walker: &mut Walker, arguments: &[Field], input: &Input) {
     let mut rest = arguments;
@@ -241,6 +293,14 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
     let mut rest = arguments;
     while let Some((first, more)) = rest.split_first() {
         let Some(option) = first.known() else {
+            let shown = first.to_string();
+            let set = shown.split_once('=').filter(|(name, _)| {
+                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            });
+            if wrapper.assignments && set.is_some() && !first.may_be_many() {
+                rest = more;
+                continue;
+            }
             // What may vanish or be an option cannot be passed over.
             return Behind::Unknown(first.to_string());
         };
@@ -369,7 +429,7 @@ fn with_command_option(walker: &mut Walker, name: &str, arguments: &[Field]) {
             return;
         };
         let short = !word.starts_with("--") && word.starts_with('-');
-        if word == "--command" || (short && word.ends_with('c')) {
+        if word == "--command" || word == "--call" || (short && word.ends_with('c')) {
             found = true;
             match rest.split_first() {
                 Some((text, after)) => {
@@ -385,7 +445,7 @@ fn with_command_option(walker: &mut Walker, name: &str, arguments: &[Field]) {
             walker.hide(Why::UnknownOption, &word);
         }
     }
-    if !found {
+    if !found && !matches!(name, "npx" | "npm") {
         walker.hide(Why::Interactive, name);
     }
 }

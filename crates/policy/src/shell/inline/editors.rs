@@ -42,6 +42,8 @@ fn vim(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
         match word.as_str() {
             "--" => literal = true,
             "--version" | "--help" | "-h" => return,
+            // Of ex, and behind `-e`, it only says to be silent.
+            "-s" if scripted => {}
             "-c" | "--cmd" | "-S" | "-u" | "-s" | "-i" | "-T" | "-w" | "-W" | "-t" | "-q" => {
                 let Some((value, after)) = rest.split_first() else { break };
                 rest = after;
@@ -120,7 +122,14 @@ pub(super) fn ex(walker: &mut Walker, name: &str, line: &str, files: &[Field]) {
     let behind = command.get(word.len()..).unwrap_or_default();
     let behind_mark = behind.strip_prefix('!').unwrap_or(behind).trim_start();
     match word.as_str() {
-        "r" | "read" | "w" | "write" if behind.trim_start().starts_with('!') => {
+        // `w !program` runs it, `w! file` writes the file.
+        "w" | "write"
+            if behind.starts_with([' ', '\t']) && behind.trim_start().starts_with('!') =>
+        {
+            let text = behind.trim_start().trim_start_matches('!');
+            return walker.handed_to_shell(&Field::text(text));
+        }
+        "r" | "read" if behind.trim_start().starts_with('!') => {
             let text = behind.trim_start().trim_start_matches('!');
             return walker.handed_to_shell(&Field::text(text));
         }

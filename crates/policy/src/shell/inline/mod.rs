@@ -114,7 +114,22 @@ pub(super) fn variable(walker: &mut Walker, name: &str, values: Option<Vec<Strin
 }
 
 /// A program that is named by its path: a script, if this command wrote it before.
-pub(super) fn by_path(walker: &mut Walker, path: &str) {
+pub(super) fn by_path(walker: &mut Walker, path: &str, arguments: &[Field]) {
+    let name = path.rsplit('/').next().unwrap_or(path).to_owned();
+    // zsh looks for `=git` on the path.
+    if let Some(real) = path.strip_prefix('=').filter(|real| !real.is_empty()) {
+        let argv: Vec<Field> =
+            [Field::text(real)].into_iter().chain(arguments.iter().cloned()).collect();
+        walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+    }
+    // A copy of a program, or a link to it, is that program.
+    for source in walker.written.copied_from(&name) {
+        if walker.written.begin(&name) {
+            let argv: Vec<Field> = [source].into_iter().chain(arguments.iter().cloned()).collect();
+            walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+            walker.written.end();
+        }
+    }
     if !path.contains('/') {
         return;
     }
@@ -145,10 +160,21 @@ fn shebang(text: &str) -> Reading {
 pub(super) fn script(walker: &mut Walker, reading: Reading, file: &Field) {
     let Some(path) = file.known() else {
         let shown = file.to_string();
-        if shown.starts_with(['…', '-']) {
+        // A file whose name is known in a directory that is not, as in `"$root/tools/x.py"`.
+        let last = shown.rsplit_once('/').map(|(_, last)| last).unwrap_or_default();
+        let named = !last.is_empty() && !last.contains(['…', '*', '?']) && !file.may_be_many();
+        if shown.starts_with('-') || (shown.starts_with('…') && !named) {
             return walker.hide(Why::ComputedText, &shown);
         }
-        return walker.reading.unseen.push(file.clone());
+        return match walker.content_of(&shown) {
+            Content::Untouched => walker.reading.unseen.push(file.clone()),
+            Content::Unknown => walker.hide(Why::ComputedText, &shown),
+            Content::Texts(texts) => {
+                for text in texts {
+                    read(walker, reading, &text);
+                }
+            }
+        };
     };
     if path.starts_with("/dev/") || path.starts_with("/proc/") {
         return walker.hide(Why::PipedIntoShell, &path);
@@ -312,6 +338,27 @@ const CODE_FILES: [(&str, &str); 14] = [
     ("tcl", "tclsh"),
     ("awk", "awk"),
 ];
+
+/// Sources that this command wrote and a compiler is given: what comes out is likely to be run.
+fn compiled(walker: &mut Walker, arguments: &[Field]) {
+    for path in arguments.iter().filter_map(Field::known) {
+        let source = [".c", ".cc", ".cpp", ".cxx", ".go", ".java", ".m", ".d"]
+            .iter()
+            .any(|ending| path.ends_with(ending));
+        if !source {
+            continue;
+        }
+        match walker.content_of(&path) {
+            Content::Untouched => {}
+            Content::Unknown => walker.hide(Why::ComputedText, &path),
+            Content::Texts(texts) => {
+                for text in texts {
+                    calls::read(walker, &generic::OTHER, &text);
+                }
+            }
+        }
+    }
+}
 
 /// Files with code that this command wrote and that a text names: it may load them.
 fn imported(walker: &mut Walker, text: &str) {

@@ -67,6 +67,11 @@ impl Options {
             let Some(word) = first.known() else {
                 let shown = first.to_string();
                 let whole = shown == "…" || first.may_be_many();
+                // Behind its code, what is not known is a file.
+                let told_already = !told.texts.is_empty() || !told.files.is_empty();
+                if told_already {
+                    return told;
+                }
                 if shown.starts_with('-') || (shown.starts_with('…') && whole) {
                     // The value of an option with a letter of its own is no secret.
                     let letter = shown.chars().nth(1).unwrap_or(' ');

@@ -51,6 +51,26 @@ pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: 
         "m4" => m4(walker, input),
         "bc" | "dc" => calculator(walker, input),
         "tmux" | "screen" => multiplexer(walker, name, arguments),
+        "pee" | "mispipe" => {
+            for text in arguments.iter().filter(|field| !field.to_string().starts_with('-')) {
+                walker.handed_to_shell(text);
+            }
+        }
+        "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" | "tcc" | "go" | "javac" | "java" => {
+            super::compiled(walker, arguments);
+            for value in values(&["-wrapper", "-exec"], arguments) {
+                match value.known() {
+                    Some(text) => {
+                        walker.handed_to_shell(&Field::text(text.replace(',', " ")));
+                    }
+                    None => walker.hide(Why::ComputedName, name),
+                }
+            }
+        }
+        "npm" | "yarn" | "pnpm" | "pip" | "pip3" | "uv" => {
+            packages(walker, name, arguments);
+            return false;
+        }
         _ => return false,
     }
     true
@@ -104,6 +124,27 @@ fn checkpoint_actions(walker: &mut Walker, arguments: &[Field]) {
         unsure.filter(|shown| shown.starts_with("--checkpoint") || shown.starts_with("--to"))
     {
         walker.hide(Why::ComputedText, &shown);
+    }
+}
+
+/// Packages that are fetched by git, and versions that are committed.
+fn packages(walker: &mut Walker, name: &str, arguments: &[Field]) {
+    let words: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    let javascript = matches!(name, "npm" | "yarn" | "pnpm");
+    let fetched = words.iter().any(|word| {
+        word.starts_with("git+")
+            || word.contains("@git+")
+            || (javascript && ["github:", "gitlab:", "git://"].iter().any(|s| word.starts_with(s)))
+    });
+    let operand = words.iter().find(|word| !word.starts_with('-'));
+    let silent = words.iter().any(|word| word == "--no-git-tag-version");
+    let versioned = javascript && words.len() > 1 && operand.is_some_and(|word| word == "version");
+    if fetched || (versioned && !silent) {
+        let argv = [Field::text("git"), Field::unknown_many()];
+        walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+    }
+    for shell in values(&["--script-shell"], arguments) {
+        walker.apart(|walker| walker.started(&[shell, Field::unknown_many()], &Input::Pipe));
     }
 }
 
@@ -376,7 +417,10 @@ fn multiplexer(walker: &mut Walker, name: &str, arguments: &[Field]) {
                 | "if-shell"
         )
     });
-    if sends || makes || name == "screen" {
+    if name == "screen" {
+        return screen(walker, arguments);
+    }
+    if sends || makes {
         for word in arguments.iter().filter(|field| field.to_string().contains(' ')) {
             walker.handed_to_shell(word);
         }
@@ -388,6 +432,26 @@ fn multiplexer(walker: &mut Walker, name: &str, arguments: &[Field]) {
             if !argv.is_empty() {
                 walker.apart(|walker| walker.started(argv, &Input::Pipe));
             }
+        }
+    }
+}
+
+/// `screen -dmS name program …`
+fn screen(walker: &mut Walker, arguments: &[Field]) {
+    let mut rest = arguments;
+    while let Some((first, more)) = rest.split_first() {
+        let shown = first.to_string();
+        if !shown.starts_with('-') {
+            return walker.apart(|walker| walker.started(rest, &Input::Pipe));
+        }
+        let last = shown.chars().last().unwrap_or(' ');
+        rest = if "cehpsStTX".contains(last) { more.get(1..).unwrap_or_default() } else { more };
+        if last == 'X' {
+            // What is typed into a session.
+            for text in more {
+                walker.handed_to_shell(text);
+            }
+            return;
         }
     }
 }

@@ -18,6 +18,8 @@ pub(in crate::shell) struct Written {
     texts: Vec<(String, Option<String>)>,
     /// Writes of the reading whose text is among them.
     covered: Vec<usize>,
+    /// Copies of files and links to them: the last part of the path, and what it is a copy of.
+    copies: Vec<(String, Field)>,
     /// Files that are being read now.
     open: Vec<String>,
 }
@@ -29,6 +31,19 @@ impl Written {
         names.sort();
         names.dedup();
         names
+    }
+
+    /// What a file of this name is a copy of.
+    pub(super) fn copied_from(&self, name: &str) -> Vec<Field> {
+        let mine = self.copies.iter().filter(|(copy, _)| copy == name);
+        mine.map(|(_, source)| source.clone()).collect()
+    }
+
+    fn copy(&mut self, target: &str, source: &Field) {
+        let entry = (target.to_owned(), source.clone());
+        if self.copies.len() < 200 && !self.copies.contains(&entry) {
+            self.copies.push(entry);
+        }
     }
 
     /// Notes that a file is being read, unless it is already.
@@ -90,6 +105,12 @@ impl Walker {
                 }
             }
             ("cp" | "mv" | "ln" | "install" | "rsync", [sources @ .., target]) => {
+                for source in sources {
+                    // Behind `-m` and its like stands no file.
+                    if let Some(copy) = last_part(target).filter(|_| !is_number(source)) {
+                        self.written.copy(&copy, source);
+                    }
+                }
                 for source in sources.iter().filter_map(|source| last_part(source)) {
                     let content = self.content(&source);
                     let target = last_part(target).unwrap_or_default();
@@ -100,6 +121,28 @@ impl Walker {
                             Content::Unknown => self.remember(&name, None),
                         }
                     }
+                }
+            }
+            ("dd", files) => {
+                let value = |start: &str| {
+                    let words = files.iter().map(ToString::to_string);
+                    words.filter_map(|word| word.strip_prefix(start).map(str::to_owned)).next()
+                };
+                if let (Some(source), Some(target)) = (value("if="), value("of=")) {
+                    let target = target.rsplit('/').next().unwrap_or_default().to_owned();
+                    self.written.copy(&target, &Field::text(source));
+                }
+            }
+            ("cat", [source]) => {
+                let names: Vec<String> = self
+                    .reading
+                    .writes
+                    .iter()
+                    .skip(from)
+                    .filter_map(|write| last_part(&write.path))
+                    .collect();
+                for name in names {
+                    self.written.copy(&name, source);
                 }
             }
             _ => {}
@@ -157,6 +200,10 @@ impl Walker {
             _ => Content::Untouched,
         }
     }
+}
+
+fn is_number(field: &Field) -> bool {
+    field.known().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The last part of a path, if it is known and no device.
