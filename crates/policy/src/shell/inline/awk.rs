@@ -1,7 +1,8 @@
 //! awk: `system()`, pipes and redirections of `print` and `getline`.
 
-use super::calls::{Does, Language, note_write};
+use super::calls::{Does, Language};
 use super::code::{Code, Value};
+use super::effects::note_write;
 use super::lex::{Family, Token};
 use crate::shell::walk::Walker;
 use crate::shell::{How, Why};

@@ -1,7 +1,7 @@
 //! Lisp, above all that of Emacs: calls that start programs or write files.
 
-use super::calls::note_write;
 use super::code::Value;
+use super::effects::note_write;
 use crate::shell::field::Field;
 use crate::shell::redirect::Input;
 use crate::shell::walk::Walker;

@@ -1,7 +1,7 @@
 //! Tcl and expect: commands whose words are split much like a shell's.
 
-use super::calls::note_write;
 use super::code::Value;
+use super::effects::note_write;
 use crate::shell::field::Field;
 use crate::shell::redirect::Input;
 use crate::shell::walk::Walker;

@@ -1,5 +1,6 @@
 //! Tools that are no interpreters, but run what some of their arguments say.
 
+use super::later::{benchmarks, crontab, multiplexer, queue};
 use super::{Reading, makefile, script};
 use crate::shell::field::Field;
 use crate::shell::redirect::Input;
@@ -77,7 +78,7 @@ pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: 
 }
 
 /// The values of options, in the same word or the next.
-fn values(options: &[&str], arguments: &[Field]) -> Vec<Field> {
+pub(super) fn values(options: &[&str], arguments: &[Field]) -> Vec<Field> {
     let mut found = Vec::new();
     let mut rest = arguments;
     while let Some((first, more)) = rest.split_first() {
@@ -220,6 +221,16 @@ fn database(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input)
             }
         }
     }
+    let changes =
+        ["create ", "insert ", "update ", "delete ", "drop ", "alter ", "replace ", "vacuum"];
+    let changed = lines.iter().any(|line| {
+        let line = line.to_lowercase();
+        changes.iter().any(|word| line.contains(word)) || line.starts_with(".import")
+    });
+    let base = arguments.iter().find(|field| !field.to_string().starts_with('-'));
+    if let (true, "sqlite3", Some(base)) = (changed, name, base) {
+        walker.wrote(base.clone(), How::Change, name);
+    }
     if name == "sqlite3" && *input == Input::Inherited {
         let operands = arguments.iter().filter(|field| !field.to_string().starts_with('-'));
         let quiet =
@@ -270,93 +281,6 @@ fn make(walker: &mut Walker, arguments: &[Field], input: &Input) {
     }
 }
 
-/// `at now <<E`: what it reads is run by a shell later.
-fn queue(walker: &mut Walker, arguments: &[Field], input: &Input) {
-    let lists = arguments.iter().filter_map(Field::known);
-    if lists.into_iter().any(|word| matches!(word.as_str(), "-l" | "-r" | "-d" | "-c" | "-V")) {
-        return;
-    }
-    match values(&["-f"], arguments).first() {
-        Some(file) => script(walker, Reading::Shell, file),
-        None => walker.shell_input(input),
-    }
-}
-
-fn crontab(walker: &mut Walker, arguments: &[Field], input: &Input) {
-    let words: Vec<String> = arguments.iter().filter_map(Field::known).collect();
-    if words.iter().any(|word| word == "-l" || word == "-r") {
-        return;
-    }
-    if words.iter().any(|word| word == "-e") {
-        return walker.hide(Why::Interactive, "crontab");
-    }
-    match (words.last().map(String::as_str), input) {
-        (Some("-") | None, Input::Text(Some(texts))) => {
-            for line in texts.iter().flat_map(|text| text.lines()) {
-                let skip = if line.trim_start().starts_with('@') { 1 } else { 5 };
-                let command = line.split_whitespace().skip(skip).collect::<Vec<_>>().join(" ");
-                if !line.trim_start().starts_with('#') {
-                    walker.in_new_shell(&command, None);
-                }
-            }
-        }
-        (Some("-") | None, Input::Text(None)) => walker.hide(Why::ComputedText, "crontab"),
-        (Some("-") | None, Input::Pipe | Input::Inherited | Input::File(_)) => {
-            walker.hide(Why::PipedIntoShell, "crontab");
-        }
-        (Some(_), _) => {
-            if let Some(file) = arguments.last() {
-                walker.reading.unseen.push(file.clone());
-            }
-        }
-    }
-}
-
-/// `hyperfine 'git status' 'ls'`: every argument that is no option is a command.
-fn benchmarks(walker: &mut Walker, arguments: &[Field]) {
-    const VALUES: [&str; 22] = [
-        "-w",
-        "--warmup",
-        "-m",
-        "--min-runs",
-        "-M",
-        "--max-runs",
-        "-r",
-        "--runs",
-        "-n",
-        "--command-name",
-        "-S",
-        "--shell",
-        "--export-json",
-        "--export-markdown",
-        "--export-csv",
-        "-u",
-        "--time-unit",
-        "-i",
-        "--style",
-        "-N",
-        "--sort",
-        "--output",
-    ];
-    const NO_VALUES: [&str; 2] = ["-i", "-N"];
-    let mut rest = arguments;
-    while let Some((first, more)) = rest.split_first() {
-        rest = more;
-        let shown = first.to_string();
-        if matches!(
-            shown.as_str(),
-            "-p" | "--prepare" | "-s" | "--setup" | "-c" | "--cleanup" | "--conclude"
-        ) {
-            continue;
-        }
-        if VALUES.contains(&shown.as_str()) && !NO_VALUES.contains(&shown.as_str()) {
-            rest = more.get(1..).unwrap_or_default();
-        } else if !shown.starts_with('-') {
-            walker.handed_to_shell(first);
-        }
-    }
-}
-
 fn m4(walker: &mut Walker, input: &Input) {
     if let Input::Text(Some(texts)) = input
         && texts.iter().any(|text| text.contains("syscmd") || text.contains("esyscmd"))
@@ -373,85 +297,6 @@ fn calculator(walker: &mut Walker, input: &Input) {
             line.trim().strip_prefix('!').filter(|text| !text.starts_with(['=', '<', '>']))
         {
             walker.handed_to_shell(&Field::text(command));
-        }
-    }
-}
-
-/// `tmux new-session -d 'git push'`: a session is a shell that others may type into.
-fn multiplexer(walker: &mut Walker, name: &str, arguments: &[Field]) {
-    let words: Vec<String> = arguments.iter().filter_map(Field::known).collect();
-    let quiet = [
-        "ls",
-        "list-sessions",
-        "kill-session",
-        "kill-server",
-        "has-session",
-        "-ls",
-        "-V",
-        "capture-pane",
-        "capturep",
-        "list-windows",
-        "list-panes",
-        "-v",
-        "kill-pane",
-        "kill-window",
-    ];
-    if words.iter().any(|word| quiet.contains(&word.as_str())) {
-        return;
-    }
-    walker.hide(Why::Interactive, name);
-    let sends = words.iter().any(|word| matches!(word.as_str(), "send-keys" | "send" | "stuff"));
-    let makes = words.iter().any(|word| {
-        matches!(
-            word.as_str(),
-            "new-session"
-                | "new"
-                | "new-window"
-                | "neww"
-                | "split-window"
-                | "splitw"
-                | "run-shell"
-                | "run"
-                | "respawn-pane"
-                | "pipe-pane"
-                | "if-shell"
-        )
-    });
-    if name == "screen" {
-        return screen(walker, arguments);
-    }
-    if sends || makes {
-        for word in arguments.iter().filter(|field| field.to_string().contains(' ')) {
-            walker.handed_to_shell(word);
-        }
-        // A command may also stand there word by word; then it is the end of the arguments.
-        if makes && !arguments.iter().any(|field| field.to_string().contains(' ')) {
-            let tail = arguments.iter().rposition(|field| field.to_string().starts_with('-'));
-            let skip = tail.map_or(1, |at| at + 2);
-            let argv = arguments.get(skip..).unwrap_or_default();
-            if !argv.is_empty() {
-                walker.apart(|walker| walker.started(argv, &Input::Pipe));
-            }
-        }
-    }
-}
-
-/// `screen -dmS name program …`
-fn screen(walker: &mut Walker, arguments: &[Field]) {
-    let mut rest = arguments;
-    while let Some((first, more)) = rest.split_first() {
-        let shown = first.to_string();
-        if !shown.starts_with('-') {
-            return walker.apart(|walker| walker.started(rest, &Input::Pipe));
-        }
-        let last = shown.chars().last().unwrap_or(' ');
-        rest = if "cehpsStTX".contains(last) { more.get(1..).unwrap_or_default() } else { more };
-        if last == 'X' {
-            // What is typed into a session.
-            for text in more {
-                walker.handed_to_shell(text);
-            }
-            return;
         }
     }
 }
