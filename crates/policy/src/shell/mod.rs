@@ -26,6 +26,7 @@ mod shape;
 mod shells;
 mod walk;
 mod whereabouts;
+mod wrapper_table;
 mod wrappers;
 mod writers;
 

@@ -11,5 +11,7 @@
 mod bash;
 mod differential;
 mod grammar;
+mod inline;
+mod inline_examples;
 mod readings;
 mod writes;
