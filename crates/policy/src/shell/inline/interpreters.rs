@@ -159,7 +159,6 @@ const INTERPRETERS: [Interpreter; 20] = [
             file: "f",
             value: "l",
             rest: "i",
-            in_place: "i",
             long_text: &["--expression"],
             long_file: &["--file"],
             long_value: &["--line-length"],

@@ -2,7 +2,7 @@
 
 use super::super::field::{Field, Piece};
 use super::super::walk::Walker;
-use super::super::{How, Why};
+use super::super::How;
 use super::options::{Grammar, named_values};
 
 /// Which operands are written.
@@ -467,9 +467,6 @@ const SPLIT: Grammar = Grammar {
 
 fn split(walker: &mut Walker, arguments: &[Field]) {
     let given = SPLIT.read(arguments);
-    if given.has(&["filter"]) {
-        walker.hide(Why::RunsText, "split --filter");
-    }
     let prefix = given.operands.get(1).cloned().unwrap_or_else(|| Field::text("x"));
     walker.wrote(any_ending(&prefix), How::Change, "split");
     if given.unsure {
