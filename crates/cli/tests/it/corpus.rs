@@ -128,9 +128,9 @@ impl Scene {
         let (root, home) = (self.place.path().join("repo"), self.place.path().join("home"));
         let case = case.moved(&root, &home);
         if let Some(before) = &case.before {
-            let done =
-                Command::new("bash").args(["-c", before]).current_dir(&root).env("HOME", &home);
-            let done = done.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+            let mut bash = Command::new("bash");
+            bash.args(["-c", before]).current_dir(&root).env("HOME", &home);
+            let done = bash.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
             assert!(done.success(), "{}/{}: {before}", case.gate, case.id);
         }
         let (tool, input) = match &case.call {

@@ -1,8 +1,8 @@
 //! Programs of which an operand or the value of an option is written: `tee`, `rm`, `dd of=` …
 
+use super::super::How;
 use super::super::field::{Field, Piece};
 use super::super::walk::Walker;
-use super::super::How;
 use super::options::{Grammar, named_values};
 
 /// Which operands are written.
