@@ -86,3 +86,30 @@ fn code_that_only_mentions_or_reads_does_nothing() {
     }
     none_of(failures);
 }
+
+#[test]
+fn bombs_of_code_end_quickly_and_closed() {
+    for (interpreter, piece) in [
+        ("python3 -c", "x = \"a\" + "),
+        ("python3 -c", "x.unlink()."),
+        ("python3 -c", "a.b.c."),
+        ("python3 -c", "import a, b as c, "),
+        ("python3 -c", "f("),
+        ("node -e", "x = a.b."),
+        ("node -e", "`${"),
+        ("php -r", "$f(\"a\");"),
+        ("perl -e", "s{a}{b}e;"),
+        ("ruby -e", "x = y = system \"a\", "),
+        ("lua -e", "x[\"a\"]"),
+        ("awk", "\"a\" | getline;"),
+        ("sed", "s/a/b/e;"),
+    ] {
+        let bomb = format!("{interpreter} '{}'", piece.repeat(40_000 / piece.len()));
+        let reading = read(&bomb);
+        assert!(!reading.hidden.is_empty() || !reading.runs.is_empty(), "{bomb:.40}");
+        let bomb = format!("{interpreter} '{}'; git push", piece.repeat(40_000 / piece.len()));
+        let reading = read(&bomb);
+        let seen = names(&reading).iter().any(|name| name == "git");
+        assert!(seen || !reading.hidden.is_empty(), "{bomb:.40}");
+    }
+}

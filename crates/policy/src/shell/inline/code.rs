@@ -1,5 +1,6 @@
 //! A code as tokens, and what its text decides of the values in it.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use super::lex::{Family, Part, Token, tokens};
@@ -42,7 +43,12 @@ pub(super) struct Code {
     pub(super) constants: HashMap<String, Value>,
     /// Other names of modules and functions.
     pub(super) aliases: HashMap<String, String>,
+    /// How many tokens were looked at, over and over.
+    work: Cell<usize>,
 }
+
+/// A code that takes more looking than this is too complex.
+const MOST_WORK: usize = 2_000_000;
 
 /// An argument of a call.
 pub(super) struct Argument<'a> {
@@ -55,7 +61,7 @@ impl Code {
     pub(super) fn read(family: Family, text: &str) -> Option<Self> {
         let tokens = tokens(family, text)?;
         let (constants, aliases) = (HashMap::new(), HashMap::new());
-        let mut code = Self { family, tokens, constants, aliases };
+        let mut code = Self { family, tokens, constants, aliases, work: Cell::new(0) };
         // One constant may be made of others.
         for _ in 0..3 {
             code.constants = code.find_constants();
@@ -76,6 +82,12 @@ impl Code {
         }
     }
 
+    /// Counts what was looked at; whether it was too much.
+    pub(super) fn spend(&self, work: usize) -> bool {
+        self.work.set(self.work.get().saturating_add(work));
+        self.work.get() > MOST_WORK
+    }
+
     pub(super) fn token(&self, at: usize) -> Option<&Token> {
         self.tokens.get(at)
     }
@@ -93,6 +105,9 @@ impl Code {
         let mut found: HashMap<String, Option<Value>> = HashMap::new();
         for (at, token) in self.tokens.iter().enumerate() {
             let Some(name) = token.name() else { continue };
+            if self.spend(1) {
+                return HashMap::new();
+            }
             let before = at.checked_sub(1).and_then(|before| self.token(before));
             let member = before.is_some_and(|token| token.is("."));
             let (Some(after), false) = (self.token(at + 1), member) else { continue };
@@ -166,6 +181,9 @@ impl Code {
     pub(super) fn statement_end(&self, from: usize) -> usize {
         let mut at = from;
         while let Some(token) = self.token(at) {
+            if self.spend(1) {
+                return at;
+            }
             let ends = token.is(";")
                 || *token == Token::Line
                 || token.is(")")
@@ -193,7 +211,9 @@ impl Code {
 
     /// The bracket that closes the one at this place.
     pub(super) fn closing(&self, open: usize) -> Option<usize> {
-        closing(&self.tokens, open)
+        let close = closing(&self.tokens, open);
+        self.spend(close.unwrap_or(self.tokens.len()).saturating_sub(open));
+        close
     }
 
     /// The arguments between two brackets.
@@ -256,6 +276,9 @@ impl Code {
 
     /// What an expression gives.
     pub(super) fn value(&self, tokens: &[Token]) -> Value {
+        if self.spend(tokens.len()) {
+            return Value::Unknown;
+        }
         let tokens: Vec<Token> =
             tokens.iter().filter(|token| **token != Token::Line).cloned().collect();
         if let Some((Token::Sign("*" | "**" | "..."), rest)) = tokens.split_first() {
