@@ -64,11 +64,11 @@ impl Code {
         let mut code = Self { family, tokens, constants, aliases, work: Cell::new(0) };
         // One constant may be made of others.
         for _ in 0..3 {
-            code.constants = code.find_constants();
+            code.constants = super::constants::find(&code);
         }
         code.tokens = super::names::spelled_out(&code);
         code.aliases = super::names::aliases(&code);
-        code.constants = code.find_constants();
+        code.constants = super::constants::find(&code);
         Some(code)
     }
 
@@ -98,83 +98,6 @@ impl Code {
 
     pub(super) fn name(&self, at: usize) -> Option<&str> {
         self.token(at).and_then(Token::name)
-    }
-
-    /// Names that are given a value once, and nothing else ever.
-    fn find_constants(&self) -> HashMap<String, Value> {
-        let mut found: HashMap<String, Option<Value>> = HashMap::new();
-        for (at, token) in self.tokens.iter().enumerate() {
-            let Some(name) = token.name() else { continue };
-            if self.spend(1) {
-                return HashMap::new();
-            }
-            let before = at.checked_sub(1).and_then(|before| self.token(before));
-            let member = before.is_some_and(|token| token.is("."));
-            let (Some(after), false) = (self.token(at + 1), member) else { continue };
-            let bound = before.and_then(Token::name).is_some_and(|before| {
-                matches!(
-                    before,
-                    "for" | "foreach" | "as" | "lambda" | "def" | "function" | "global" | "import"
-                )
-            });
-            let listed = before.is_some_and(|token| token.is(",") || token.is("("))
-                && (after.is(",") || after.is(")"))
-                && self.is_target(at);
-            let captured = before.is_some_and(|token| token.is("|"))
-                && self.family == Family::Ruby
-                && (after.is("|") || after.is(","));
-            let changed = ["+=", "-=", "*=", "||=", "&&=", "//=", "++", "--", "=~", "<<", ":="]
-                .iter()
-                .any(|sign| after.is(sign))
-                || (after.is("[") && self.assigned_behind(at + 1))
-                || (after.is(".") && self.name(at + 2).is_some_and(changes_its_object));
-            if bound || listed || captured || changed {
-                let grows = (after.is("+=")
-                    || (after.is(".")
-                        && matches!(self.name(at + 2), Some("append" | "extend" | "push"))))
-                    && !bound;
-                match found.get_mut(name) {
-                    Some(Some(Value::List(values))) if grows => values.push(Value::Many),
-                    _ => {
-                        found.insert(name.to_owned(), None);
-                    }
-                }
-            } else if after.is("=") && !self.is_keyword(at) {
-                let end = self.statement_end(at + 2);
-                let value = self.value(self.tokens.get(at + 2..end).unwrap_or_default());
-                let known = !matches!(value, Value::Unknown | Value::Many);
-                let value = known.then_some(value);
-                let fresh = !found.contains_key(name);
-                found.insert(name.to_owned(), value.filter(|_| fresh));
-            }
-        }
-        found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
-    }
-
-    /// Whether `name = value` at this place is an argument of a call.
-    fn is_keyword(&self, at: usize) -> bool {
-        let before = at.checked_sub(1).and_then(|before| self.token(before));
-        let listed = before.is_some_and(|token| token.is("(") || token.is(","));
-        listed && matches!(self.family, Family::Python | Family::R)
-    }
-
-    /// Whether a list of names that this one stands in is given values.
-    fn is_target(&self, at: usize) -> bool {
-        let mut at = at;
-        loop {
-            match self.token(at) {
-                Some(token) if token.is(",") || token.is(")") || token.name().is_some() => at += 1,
-                Some(token) => {
-                    return token.is("=") || token.is("=>") || token.is("{") || token.is(":");
-                }
-                None => return false,
-            }
-        }
-    }
-
-    fn assigned_behind(&self, open: usize) -> bool {
-        self.closing(open)
-            .is_some_and(|close| ["=", "+="].iter().any(|sign| self.is(close + 1, sign)))
     }
 
     /// Where the statement ends that this place is in.
@@ -295,26 +218,6 @@ impl Code {
         }
         super::expression::value(self, &tokens)
     }
-}
-
-fn changes_its_object(name: &str) -> bool {
-    matches!(
-        name,
-        "append"
-            | "extend"
-            | "insert"
-            | "push"
-            | "unshift"
-            | "prepend"
-            | "concat"
-            | "pop"
-            | "shift"
-            | "reverse"
-            | "sort"
-            | "remove"
-            | "splice"
-            | "gsub"
-    )
 }
 
 /// The bracket that closes the one at this place.
