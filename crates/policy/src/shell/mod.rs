@@ -8,6 +8,7 @@
 //! ```text
 //!  text ─▶ guard ─▶ parse ─▶ walk ◀──▶ expand          words to fields
 //!                             │  ◀───── wrappers        env, timeout, xargs, bash -c …
+//!                             │  ◀───── inline          python -c, awk '…', files written before
 //!                             ▼
 //!                          Reading { runs, writes, unseen, hidden }
 //! ```

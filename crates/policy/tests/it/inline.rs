@@ -3,7 +3,7 @@
 use bailiwick_policy::shell::{Reading, Why, read};
 
 use crate::bash::Bash;
-use crate::inline_examples::{HIDDEN, NOTHING, RUNS, SEEN, WRITES};
+use crate::inline_examples::{EVASIVE, HIDDEN, NOTHING, RUNS, SEEN, WRITES};
 
 fn names(reading: &Reading) -> Vec<String> {
     let base = |name: String| name.rsplit('/').next().unwrap_or_default().to_owned();
@@ -24,6 +24,19 @@ fn code_that_runs_a_program_is_seen_to_run_it() {
         // Writing a makefile or a script is no secret; what else hides would hide the program.
         if !runs || !reading.hidden.is_empty() {
             failures.push(format!("{text}\n  {:?} {:?}", names(&reading), reading.hidden));
+        }
+    }
+    none_of(failures);
+}
+
+#[test]
+fn evasive_code_is_seen_or_said_to_hide_something() {
+    let mut failures = Vec::new();
+    for text in EVASIVE {
+        let reading = read(text);
+        let hides = reading.hidden.iter().any(|hidden| hidden.why != Why::ComputedPath);
+        if !hides && !names(&reading).iter().any(|name| name == "git") {
+            failures.push(format!("{text}\n  {:?}", names(&reading)));
         }
     }
     none_of(failures);
@@ -85,4 +98,31 @@ fn code_that_only_mentions_or_reads_does_nothing() {
         }
     }
     none_of(failures);
+}
+
+#[test]
+fn bombs_of_code_end_quickly_and_closed() {
+    for (interpreter, piece) in [
+        ("python3 -c", "x = \"a\" + "),
+        ("python3 -c", "x.unlink()."),
+        ("python3 -c", "a.b.c."),
+        ("python3 -c", "import a, b as c, "),
+        ("python3 -c", "f("),
+        ("node -e", "x = a.b."),
+        ("node -e", "`${"),
+        ("php -r", "$f(\"a\");"),
+        ("perl -e", "s{a}{b}e;"),
+        ("ruby -e", "x = y = system \"a\", "),
+        ("lua -e", "x[\"a\"]"),
+        ("awk", "\"a\" | getline;"),
+        ("sed", "s/a/b/e;"),
+    ] {
+        let bomb = format!("{interpreter} '{}'", piece.repeat(40_000 / piece.len()));
+        let reading = read(&bomb);
+        assert!(!reading.hidden.is_empty() || !reading.runs.is_empty(), "{bomb:.40}");
+        let bomb = format!("{interpreter} '{}'; git push", piece.repeat(40_000 / piece.len()));
+        let reading = read(&bomb);
+        let seen = names(&reading).iter().any(|name| name == "git");
+        assert!(seen || !reading.hidden.is_empty(), "{bomb:.40}");
+    }
 }

@@ -623,3 +623,215 @@ subprocess.run(["ls", "-la"], check=True)
 print(subprocess.check_output("cargo test 2>&1 | tail -3", shell=True, text=True))
 E"#,
 ];
+
+/// They try to run `git` unseen.
+pub(crate) const EVASIVE: [&str; 150] = [
+    r#"python3 -c 'import os as o; o.__dict__["system"]("git push")'"#,
+    r#"python3 -c 'import os; vars(os)["system"]("git push")'"#,
+    r#"python3 -c 'import os
+def f(c): os.system(c)
+f("git push")'"#,
+    r#"python3 -c 'import os; (lambda c: os.system(c))("git push")'"#,
+    r#"python3 -c 'import os; [os.system][0]("git push")'"#,
+    r#"python3 -c 'import subprocess; subprocess.run(args=["git","push"])'"#,
+    r#"python3 -c 'import subprocess; subprocess.run(*[["git","push"]])'"#,
+    r#"python3 -c 'import subprocess; subprocess.run(**{"args": ["git","push"]})'"#,
+    r#"python3 -c 'import subprocess; r = subprocess; r.run(["git","push"])'"#,
+    r#"python3 -c 'from os import system as s; s("git push")'"#,
+    r#"python3 -c 'import os
+getattr(os, "system")("git push")'"#,
+    r#"python3 -c 'import os.path as p; p.os.system("git push")'"#,
+    r#"python3 -c 'import shutil; shutil.os.system("git push")'"#,
+    r#"python3 -c 'import builtins; getattr(builtins, "ex"+"ec")("import os; os.system(\"git push\")")'"#,
+    r#"python3 -c 'import posix; posix.system("git push")'"#,
+    r#"python3 -c 'import pty; pty.spawn(["git","push"])'"#,
+    r#"python3 -c 'import multiprocessing, os; multiprocessing.Process(target=os.system, args=("git push",)).start()'"#,
+    r#"python3 -c 'import threading, subprocess; threading.Thread(target=subprocess.run, args=(["git","push"],)).start()'"#,
+    r#"python3 -c 'globals()["__builtins__"].__import__("os").system("git push")'"#,
+    r#"python3 -c '().__class__.__bases__[0].__subclasses__()[140].__init__.__globals__["system"]("git push")'"#,
+    r#"python3 -c 'import os; x = os.system
+x("git push")'"#,
+    r#"python3 -c 'import os; os . system ( "git push" )'"#,
+    r#"python3 -c 'import os; (os.system)("git push")'"#,
+    r#"python3 -c 'import os; os.system(*["git push"])'"#,
+    r#"python3 -c 'import os; os.system("git " "push")'"#,
+    r#"python3 -c 'import os; os.system("%s push" % "git")'"#,
+    r#"python3 -c 'import os; os.system("{} push".format("git"))'"#,
+    r#"python3 -c 'import os; c="git"; os.system(f"{c} push")'"#,
+    r#"python3 -c "import os; os.system('''git push''')""#,
+    r#"python3 -c 'from subprocess import *; run(["git","push"])'"#,
+    r#"python3 -c 'from subprocess import (
+ run,
+ Popen as P)
+P(["git","push"])'"#,
+    r#"python3 -c 'import sh; sh.git("push")'"#,
+    r#"python3 -c 'import pexpect; pexpect.spawn("git push")'"#,
+    r#"python3 -c 'import git; git.Repo(".").remote().push()'"#,
+    r#"python3 -c 'import os;os.system("git push");"\
+"'"#,
+    r#"python3 -c 'from importlib import import_module as i; i("os").system("git push")'"#,
+    r#"python3 -c 'import importlib; m = importlib.import_module("sub"+"process"); m.run(["git","push"])'"#,
+    r#"python3 -c 'm = __import__("subprocess"); m.run(["git","push"])'"#,
+    r#"node -e 'const c = require("child_"+"process"); c.execSync("git push")'"#,
+    r#"node -e 'process.mainModule.require("child_process").execSync("git push")'"#,
+    r#"node -e 'globalThis["eval"]("require(\"child_process\").execSync(\"git push\")")'"#,
+    r#"node -e 'const {exec} = require("child_process"); exec("git push", (e,o) => console.log(o))'"#,
+    r#"node -e 'const util = require("util"); const exec = util.promisify(require("child_process").exec); exec("git push")'"#,
+    r#"node -e 'require("child_process").exec.call(null, "git push")'"#,
+    r#"node -e 'const f = require("child_process").execSync; f("git push")'"#,
+    r#"node -e 'let cp; cp = require("child_process"); cp.exec("git push")'"#,
+    r#"node -e 'require("child_process").spawn("sh", ["-c", "git push"])'"#,
+    r#"node -e '(async()=>{const {execSync}=await import("node:child_process");execSync("git push")})()'"#,
+    r#"node -e 'const a = 1 /2; const b = "x"; require("child_process").execSync("git push") /2'"#,
+    r#"node -e 'x = a++ /"/; require("child_process").execSync("git push"); y = "/"'"#,
+    r#"node -e '[].constructor.constructor("return process")().mainModule.require("child_process").execSync("git push")'"#,
+    r#"node -e 'require("module")._load("child_process").execSync("git push")'"#,
+    r#"perl -e 'my $c="system"; &$c("git push")'"#,
+    r#"perl -e '&{"system"}("git push")'"#,
+    r#"perl -e 'CORE::system("git push")'"#,
+    r#"perl -e 'system {"git"} "git", "push"'"#,
+    r#"perl -e 'print `$ARGV[0]`' "git push""#,
+    r#"perl -e 'my ($a,$b)=("git","push"); system($a,$b)'"#,
+    r#"perl -e 'foreach my $c ("git push") { system $c }'"#,
+    r#"perl -e 'system(join(" ", "git", "push"))'"#,
+    r#"perl -e 'use POSIX; POSIX::system("git push")'"#,
+    r#"perl '-Mstrict;system("git push")' -e 1"#,
+    r#"perl -e '%h=(a=>1); print $h{a} / 2; system("git push"); print "/"'"#,
+    r#"perl -e '@x = map { /a/ ? 1 : 0 } @y; system("git push") # /'"#,
+    r##"perl -e 'print "a" =~ m#"#; system("git push"); print "x"'"##,
+    r#"perl -e 'print $x{"a"} ; $y = $x =~ y/a/b/; system("git push")'"#,
+    r#"perl -e 'print <<"A" . <<B; system("git push");
+a
+A
+b
+B
+'"#,
+    r#"perl -e 'sub s { 1 } system("git push")'"#,
+    r#"ruby -e 'Process.spawn("git push")'"#,
+    r#"ruby -e 'method(:system).call("git push")'"#,
+    r#"ruby -e 'Object.const_get(:Kernel).system("git push")'"#,
+    "ruby -e '%w[git push].then { |a| system(*a) }'",
+    "ruby -e 'system(*%w[git push])'",
+    "ruby -e 'a = %w(git push); system(*a)'",
+    r#"ruby -e 'eval "sys" + "tem(\"git push\")"'"#,
+    r#"ruby -e '[1].each do |x| system "git push" if x end'"#,
+    r#"ruby -e 'x = 4 / 2; system("git push"); y = 1 / 1'"#,
+    r#"ruby -e 'Kernel.`("git push")'"#,
+    r#"ruby -e 'fork { exec("git push") }'"#,
+    r#"ruby -e 'IO.popen("git push").read'"#,
+    r#"php -r 'array_map("system", ["git push"]);'"#,
+    r#"php -r '("sys"."tem")("git push");'"#,
+    r#"php -r '\system("git push");'"#,
+    r#"php -r 'exec("git push", $out, $rc); print_r($out);'"#,
+    r#"php -r '$x = "a//b"; system("git push"); // done'"#,
+    r#"php -r '$c = new ReflectionFunction("system"); $c->invoke("git push");'"#,
+    r#"lua -e 'local f = os.execute; f("git push")'"#,
+    r#"lua -e 'local o = os; o.execute("git push")'"#,
+    r#"lua -e '_G["os"]["execute"]("git push")'"#,
+    r#"lua -e 'os.execute"git push"'"#,
+    "lua -e 'os.execute[[git push]]'",
+    r#"lua -e 'x = #t -- comment "
+os.execute("git push")'"#,
+    r#"awk 'BEGIN{c="git";c=c" push";system(c)}'"#,
+    r#"awk 'function f(c){system(c)} BEGIN{f("git push")}'"#,
+    r#"awk 'BEGIN{print "git push" | "sh"}'"#,
+    r#"awk 'BEGIN{f="system"; @f("git push")}'"#,
+    r#"awk '{ a = $1 / 2; print "x" | "git push"; b = 3 / 1 }' x"#,
+    r#"awk '/"/ { system("git push") }' x"#,
+    r#"awk 'BEGIN { close("git push"); while ((c = ENVIRON["X"]) | getline) ; }'"#,
+    r#"awk -f - x <<'E'
+BEGIN { system("git push") }
+E"#,
+    r#"awk 'BEGIN{printf "git push" | "/bin/sh"}'"#,
+    "awk -v x=1 -v 'c=git push' 'BEGIN{c | getline; print}'",
+    "sed --expression='1e git push' f",
+    "sed -e '1{' -e 'e git push' -e '}' f",
+    r#"sed "1e git push
+p" f"#,
+    "sed '/[/]e/d;e git push' f",
+    "sed 's,a,b,;e git push' f",
+    "sed -f /dev/stdin f <<'E'
+1e git push
+E",
+    "vim -c ':silent !git push' -c ':q' x",
+    "vim +'!git push' +q",
+    "vim -es '+g/x/normal! :!git push' +q",
+    r#"tclsh <<'E'
+set c "git push"
+eval exec $c
+E"#,
+    "tclsh <<'E'
+foreach x {1 2} {
+  exec git push
+}
+E",
+    r#"expect -c 'spawn bash; send "git push\r"; interact'"#,
+    "expect <<'E'
+spawn git push
+expect eof
+E",
+    r#"node -e 'const cp = require("child_process"); const c = "ls"; ["git push"].forEach(c => cp.execSync(c))'"#,
+    r#"node -e 'const cp = require("child_process"); var c = "ls"; for (var c of ["git push"]) cp.execSync(c)'"#,
+    r#"node -e 'const cp = require("child_process"); let c = "ls"; [c] = ["git push"]; cp.execSync(c)'"#,
+    r#"node -e 'const cp = require("child_process"); let c = "ls"; ({c} = {c: "git push"}); cp.execSync(c)'"#,
+    r#"node -e 'const cp = require("child_process"); const c = "ls"; (function(c) { cp.execSync(c) })("git push")'"#,
+    r#"perl -e 'my $c = "ls"; foreach my $c ("git push") { system $c }'"#,
+    r#"perl -e 'my @c = ("ls"); unshift @c, "git"; system @c'"#,
+    r#"perl -e 'my @c = ("git"); push @c, "push"; system @c'"#,
+    r#"perl -e '$c = "ls"; ($c) = ("git push"); system $c'"#,
+    r#"lua -e 'c = "ls"; f = function(c) os.execute(c) end; f("git push")'"#,
+    r#"lua -e 'c = "ls"; local function f(a, c) os.execute(c) end; f(1, "git push")'"#,
+    r#"ruby -e 'c = "ls"; ["git push"].each { |c| system c }'"#,
+    r#"ruby -e 'c = "ls"; {1 => "git push"}.each { |a, c| system c }'"#,
+    r#"ruby -e 'c = "ls"; c.replace("git push"); system c'"#,
+    r#"ruby -e 'c = +"git"; c << " push"; system c'"#,
+    r#"ruby -e 'c = "ls"; def f(c) = system(c); f("git push")'"#,
+    r#"php -r '$c = "ls"; foreach ([1 => "git push"] as $k => $c) system($c);'"#,
+    r#"php -r '$c = "ls"; [$c] = ["git push"]; system($c);'"#,
+    r#"php -r '$c = "ls"; $f = function($c) { system($c); }; $f("git push");'"#,
+    r#"python3 -c 'import os
+c = "ls"
+for a, c in [(1, "git push")]:
+    os.system(c)'"#,
+    r#"python3 -c 'import os
+c = "ls"
+a, c = 1, "git push"
+os.system(c)'"#,
+    r#"python3 -c 'import os
+c = "ls"
+[os.system(c) for c in ["git push"]]'"#,
+    r#"python3 -c 'import os
+c = "ls"
+def f(c="x", *a): os.system(c)
+f("git push")'"#,
+    r#"python3 -c 'import os
+c = "ls"
+if (c := "git push"): os.system(c)'"#,
+    r#"python3 -c 'import os
+class A: c = "ls"
+A.c = "git push"
+os.system(A.c)'"#,
+    r#"python3 -c 'import subprocess
+cmd = ["ls"]
+cmd[0] = "git"
+subprocess.run(cmd)'"#,
+    r#"python3 -c 'import subprocess
+cmd = ["ls"]
+cmd[:] = ["git", "push"]
+subprocess.run(cmd)'"#,
+    r#"python3 -c 'import subprocess
+cmd = ["ls"]
+cmd.insert(0, "git")
+subprocess.run(cmd)'"#,
+    r#"python3 -c 'import os
+match "git push":
+    case c: os.system(c)'"#,
+    r#"python3 -c 'import os
+d = {"c": "git push"}
+os.system(d["c"])'"#,
+    r#"Rscript -e 'c <- "ls"; f <- function(c) system(c); f("git push")'"#,
+    r#"awk 'BEGIN { c = "ls"; split("git push", a); c = a[1]; system(c) }'"#,
+    r#"awk 'BEGIN { c = "ls" } { sub(/ls/, "git push", c); system(c) }' f"#,
+    "awk '{ system(c) }' c='git push' f",
+    r#"awk 'BEGIN { c = "ls"; "echo git push" | getline c; system(c) }'"#,
+];

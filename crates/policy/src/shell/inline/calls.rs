@@ -102,6 +102,9 @@ pub(super) fn read_with(
         for at in 0..code.tokens.len() {
             scan.token(at);
         }
+        if code.spend(0) {
+            walker.hide(Why::TooComplex, "code");
+        }
         super::imported(walker, text);
     });
 }
@@ -213,6 +216,9 @@ impl Scan<'_> {
         let mut path = self.code.name(at).unwrap_or("?").to_owned();
         let mut start = at;
         while start >= 2 && self.code.is(start - 1, ".") {
+            if self.code.spend(path.len()) {
+                break;
+            }
             match self.code.name(start - 2) {
                 Some(name) => {
                     path = format!("{name}.{path}");
@@ -257,11 +263,11 @@ impl Scan<'_> {
         if matches!(before, Some("def" | "function" | "sub" | "fn" | "import" | "class" | "func")) {
             return;
         }
-        let (path, start) = self.path_to(at);
         let behind = self.code.token(at + 1);
         if behind.is_some_and(|token| token.is(".") && self.code.name(at + 2).is_some()) {
             return;
         }
+        let (path, start) = self.path_to(at);
         if behind.is_some_and(|token| token.is("(")) {
             if self.variable_function(name, at) {
                 return;
@@ -329,6 +335,7 @@ impl Scan<'_> {
                 }
             }
             Value::List(_) | Value::Unknown | Value::Many => {
+                self.code.spend(self.code.tokens.len());
                 let closure = self.code.tokens.windows(3).any(|three| {
                     matches!(three, [Token::Name(this), Token::Sign("="), Token::Name(next)]
                         if this == name && matches!(next.as_str(), "function" | "fn" | "static"))

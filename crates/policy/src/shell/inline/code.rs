@@ -1,5 +1,6 @@
 //! A code as tokens, and what its text decides of the values in it.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use super::lex::{Family, Part, Token, tokens};
@@ -42,7 +43,12 @@ pub(super) struct Code {
     pub(super) constants: HashMap<String, Value>,
     /// Other names of modules and functions.
     pub(super) aliases: HashMap<String, String>,
+    /// How many tokens were looked at, over and over.
+    work: Cell<usize>,
 }
+
+/// A code that takes more looking than this is too complex.
+const MOST_WORK: usize = 2_000_000;
 
 /// An argument of a call.
 pub(super) struct Argument<'a> {
@@ -55,14 +61,14 @@ impl Code {
     pub(super) fn read(family: Family, text: &str) -> Option<Self> {
         let tokens = tokens(family, text)?;
         let (constants, aliases) = (HashMap::new(), HashMap::new());
-        let mut code = Self { family, tokens, constants, aliases };
+        let mut code = Self { family, tokens, constants, aliases, work: Cell::new(0) };
         // One constant may be made of others.
         for _ in 0..3 {
-            code.constants = code.find_constants();
+            code.constants = super::constants::find(&code);
         }
         code.tokens = super::names::spelled_out(&code);
         code.aliases = super::names::aliases(&code);
-        code.constants = code.find_constants();
+        code.constants = super::constants::find(&code);
         Some(code)
     }
 
@@ -74,6 +80,12 @@ impl Code {
         if !set {
             self.constants.insert(name.to_owned(), value);
         }
+    }
+
+    /// Counts what was looked at; whether it was too much.
+    pub(super) fn spend(&self, work: usize) -> bool {
+        self.work.set(self.work.get().saturating_add(work));
+        self.work.get() > MOST_WORK
     }
 
     pub(super) fn token(&self, at: usize) -> Option<&Token> {
@@ -88,84 +100,13 @@ impl Code {
         self.token(at).and_then(Token::name)
     }
 
-    /// Names that are given a value once, and nothing else ever.
-    fn find_constants(&self) -> HashMap<String, Value> {
-        let mut found: HashMap<String, Option<Value>> = HashMap::new();
-        for (at, token) in self.tokens.iter().enumerate() {
-            let Some(name) = token.name() else { continue };
-            let before = at.checked_sub(1).and_then(|before| self.token(before));
-            let member = before.is_some_and(|token| token.is("."));
-            let (Some(after), false) = (self.token(at + 1), member) else { continue };
-            let bound = before.and_then(Token::name).is_some_and(|before| {
-                matches!(
-                    before,
-                    "for" | "foreach" | "as" | "lambda" | "def" | "function" | "global" | "import"
-                )
-            });
-            let listed = before.is_some_and(|token| token.is(",") || token.is("("))
-                && (after.is(",") || after.is(")"))
-                && self.is_target(at);
-            let captured = before.is_some_and(|token| token.is("|"))
-                && self.family == Family::Ruby
-                && (after.is("|") || after.is(","));
-            let changed = ["+=", "-=", "*=", "||=", "&&=", "//=", "++", "--", "=~", "<<", ":="]
-                .iter()
-                .any(|sign| after.is(sign))
-                || (after.is("[") && self.assigned_behind(at + 1))
-                || (after.is(".") && self.name(at + 2).is_some_and(changes_its_object));
-            if bound || listed || captured || changed {
-                let grows = (after.is("+=")
-                    || (after.is(".")
-                        && matches!(self.name(at + 2), Some("append" | "extend" | "push"))))
-                    && !bound;
-                match found.get_mut(name) {
-                    Some(Some(Value::List(values))) if grows => values.push(Value::Many),
-                    _ => {
-                        found.insert(name.to_owned(), None);
-                    }
-                }
-            } else if after.is("=") && !self.is_keyword(at) {
-                let end = self.statement_end(at + 2);
-                let value = self.value(self.tokens.get(at + 2..end).unwrap_or_default());
-                let known = !matches!(value, Value::Unknown | Value::Many);
-                let value = known.then_some(value);
-                let fresh = !found.contains_key(name);
-                found.insert(name.to_owned(), value.filter(|_| fresh));
-            }
-        }
-        found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
-    }
-
-    /// Whether `name = value` at this place is an argument of a call.
-    fn is_keyword(&self, at: usize) -> bool {
-        let before = at.checked_sub(1).and_then(|before| self.token(before));
-        let listed = before.is_some_and(|token| token.is("(") || token.is(","));
-        listed && matches!(self.family, Family::Python | Family::R)
-    }
-
-    /// Whether a list of names that this one stands in is given values.
-    fn is_target(&self, at: usize) -> bool {
-        let mut at = at;
-        loop {
-            match self.token(at) {
-                Some(token) if token.is(",") || token.is(")") || token.name().is_some() => at += 1,
-                Some(token) => {
-                    return token.is("=") || token.is("=>") || token.is("{") || token.is(":");
-                }
-                None => return false,
-            }
-        }
-    }
-
-    fn assigned_behind(&self, open: usize) -> bool {
-        self.closing(open)
-            .is_some_and(|close| ["=", "+="].iter().any(|sign| self.is(close + 1, sign)))
-    }
-
     /// Where the statement ends that this place is in.
     pub(super) fn statement_end(&self, from: usize) -> usize {
         let mut at = from;
         while let Some(token) = self.token(at) {
+            if self.spend(1) {
+                return at;
+            }
             let ends = token.is(";")
                 || *token == Token::Line
                 || token.is(")")
@@ -193,7 +134,9 @@ impl Code {
 
     /// The bracket that closes the one at this place.
     pub(super) fn closing(&self, open: usize) -> Option<usize> {
-        closing(&self.tokens, open)
+        let close = closing(&self.tokens, open);
+        self.spend(close.unwrap_or(self.tokens.len()).saturating_sub(open));
+        close
     }
 
     /// The arguments between two brackets.
@@ -256,6 +199,9 @@ impl Code {
 
     /// What an expression gives.
     pub(super) fn value(&self, tokens: &[Token]) -> Value {
+        if self.spend(tokens.len()) {
+            return Value::Unknown;
+        }
         let tokens: Vec<Token> =
             tokens.iter().filter(|token| **token != Token::Line).cloned().collect();
         if let Some((Token::Sign("*" | "**" | "..."), rest)) = tokens.split_first() {
@@ -272,26 +218,6 @@ impl Code {
         }
         super::expression::value(self, &tokens)
     }
-}
-
-fn changes_its_object(name: &str) -> bool {
-    matches!(
-        name,
-        "append"
-            | "extend"
-            | "insert"
-            | "push"
-            | "unshift"
-            | "prepend"
-            | "concat"
-            | "pop"
-            | "shift"
-            | "reverse"
-            | "sort"
-            | "remove"
-            | "splice"
-            | "gsub"
-    )
 }
 
 /// The bracket that closes the one at this place.

@@ -254,7 +254,8 @@ impl Scan<'_> {
 
     pub(super) fn opening(&self, close: usize) -> Option<usize> {
         (0..close).rev().find(|open| {
-            matches!(self.code.token(*open), Some(Token::Sign("(" | "[" | "{")))
+            !self.code.spend(1)
+                && matches!(self.code.token(*open), Some(Token::Sign("(" | "[" | "{")))
                 && self.code.closing(*open) == Some(close)
         })
     }

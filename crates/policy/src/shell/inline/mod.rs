@@ -12,6 +12,7 @@
 mod awk;
 mod calls;
 mod code;
+mod constants;
 mod editors;
 mod effects;
 mod expression;

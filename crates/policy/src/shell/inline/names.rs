@@ -144,6 +144,9 @@ pub(super) fn is_module(name: &str) -> bool {
 pub(super) fn aliases(code: &Code) -> HashMap<String, String> {
     let mut found = HashMap::new();
     for at in 0..code.tokens.len() {
+        if code.spend(1) {
+            return found;
+        }
         match code.name(at) {
             Some("import") if code.family == Family::Python => python_import(code, at, &mut found),
             Some("import") if code.family == Family::JavaScript => {
@@ -176,6 +179,7 @@ fn python_import(code: &Code, at: usize, found: &mut HashMap<String, String>) {
         let mut start = at;
         while start > 0 && !code.token(start - 1).is_some_and(|t| *t == Token::Line || t.is(";")) {
             start -= 1;
+            code.spend(1);
         }
         (code.name(start) == Some("from")).then(|| dotted(code, start + 1)).flatten()
     });
