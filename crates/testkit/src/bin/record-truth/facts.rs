@@ -166,6 +166,17 @@ pub(crate) fn identify(trace: &Trace, view: &View, tools: &Tools) -> Result<Vec<
 
 /// The program that the dynamic loader is asked to run.
 fn loaded(name: &str, argv: &[String]) -> Option<String> {
-    let is_loader = name.starts_with("ld-linux") || name.starts_with("ld.so");
-    is_loader.then(|| argv.iter().skip(1).find(|word| !word.starts_with('-')).cloned())?
+    if !(name.starts_with("ld-linux") || name.starts_with("ld.so")) {
+        return None;
+    }
+    let mut words = argv.iter().skip(1);
+    loop {
+        match words.next()?.as_str() {
+            "--argv0" | "--library-path" | "--preload" | "--audit" | "--inhibit-rpath" => {
+                words.next();
+            }
+            option if option.starts_with('-') => {}
+            program => return Some(program.to_owned()),
+        }
+    }
 }

@@ -105,11 +105,12 @@ fn record(gate: &str, mode: Mode) -> usize {
 }
 
 fn write(gate: &str, cases: &[Case], done: &[(usize, Result<Truth, String>)]) -> usize {
-    let (mut text, mut problems, mut forbidden) = (String::new(), 0, 0);
+    let (mut text, mut problems, mut forbidden, mut harmless) = (String::new(), 0, 0, 0);
     for (case, (_, result)) in cases.iter().zip(done) {
         match result {
             Ok(truth) => {
                 forbidden += usize::from(truth.forbidden);
+                harmless += usize::from(!truth.forbidden);
                 if truth.forbidden == case.is_meant_harmless() {
                     problems += 1;
                     eprintln!(
@@ -130,9 +131,8 @@ fn write(gate: &str, cases: &[Case], done: &[(usize, Result<Truth, String>)]) ->
     std::fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
     std::fs::write(&file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     println!(
-        "{gate}: {} cases, {forbidden} forbidden, {} harmless, {problems} problems",
-        cases.len(),
-        cases.len() - forbidden
+        "{gate}: {} cases, {forbidden} forbidden, {harmless} harmless, {problems} problems",
+        cases.len()
     );
     problems
 }

@@ -1,5 +1,8 @@
 //! Reads what strace wrote: who executed what, and who wrote where.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
