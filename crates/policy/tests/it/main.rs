@@ -15,3 +15,5 @@ mod inline;
 mod inline_examples;
 mod readings;
 mod writes;
+mod writes_differential;
+mod writes_grammar;

@@ -3,7 +3,7 @@
 use bailiwick_policy::shell::{Directory, How, Shape, Why, Write, read};
 
 /// `x` changed, `x/**` filled, `-x` deleted, `-x/**` deleted with all below; then from where.
-fn told(write: &Write) -> String {
+pub(crate) fn told(write: &Write) -> String {
     let path = match write.how {
         How::Change => format!("{}", write.path),
         How::Fill => format!("{}/**", write.path),
@@ -268,9 +268,9 @@ fn other_writers_name_their_files() {
         ("chmod u+w,go-w a b", &["a", "b"]),
         ("chown -R u:g a", &["a/**"]),
         ("chown --reference=a b", &["b"]),
-        ("patch f < p", &["f"]),
-        ("patch -p1 <<'E'\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\nE", &["x"]),
-        ("patch -d d -p0 <<'E'\n--- x\n+++ x\nE", &["d/x"]),
+        ("patch f < p", &["f.orig", "f.rej", "f"]),
+        ("patch -p1 <<'E'\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\nE", &["x.orig", "x.rej", "x"]),
+        ("patch -d d -p0 <<'E'\n--- x\n+++ x\nE", &["d/x.orig", "d/x.rej", "d/x"]),
         ("split -l 5 a", &["x*"]),
         ("split a pre-", &["pre-*"]),
         ("csplit a 5", &["xx*"]),

@@ -70,7 +70,7 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
         return;
     }
     if name == "install" && given.has(&["d", "directory"]) {
-        return walker.wrote_all(given.operands, How::Change, name);
+        return walker.made_directories(&given.operands, name);
     }
     // A directory that is moved brings everything with it.
     let tree =
@@ -83,6 +83,9 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
     let (sources, targets) = sources_and_targets(name, &given, parents);
     if name == "mv" {
         walker.wrote_all(sources.iter().cloned(), How::DeleteTree, name);
+    }
+    if name == "install" && given.has(&["D"]) {
+        walker.made_directories(&targets, name);
     }
     for target in &targets {
         walker.wrote(target.clone(), how, name);
@@ -127,7 +130,7 @@ fn sources_and_targets(name: &str, given: &Given, parents: bool) -> (Vec<Field>,
     let several = sources.len() > 1 || parents;
     let directory = is_directory(&destination);
     let mut targets = Vec::new();
-    if !directory && (!several || plain) {
+    if plain || (!directory && !several) {
         targets.push(destination.clone());
     }
     if !plain {

@@ -8,8 +8,8 @@ use super::super::{Directory, How, Why, Write};
 /// A name for what has another name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Link {
-    /// Where it is, seen from where the whole command starts.
-    at: String,
+    /// Where it is, seen from where the whole command starts; nothing if it may be anywhere.
+    at: Option<String>,
     /// What it leads to, seen from there; nothing if that is unknown.
     to: Option<Field>,
     /// What the command that made it may have written before it was there.
@@ -24,19 +24,16 @@ impl Walker {
     pub(super) fn linked(&mut self, sources: &[Field], targets: &[Field], symbolic: bool) {
         for place in self.environment.whereabouts.places.clone() {
             for target in targets {
-                let Some(at) = from_place(place.path.as_ref(), target).and_then(|at| at.known())
-                else {
-                    continue;
-                };
+                let at = from_place(place.path.as_ref(), target);
                 for source in sources {
                     // A symbolic link is seen from where it is.
                     let to = if symbolic && !source.is_absolute() {
-                        let parent = Field::text(at.clone()).parent();
+                        let parent = at.as_ref().and_then(Field::parent);
                         parent.and_then(|parent| from_place(Some(&parent), source))
                     } else {
                         from_place(place.path.as_ref(), source)
                     };
-                    self.link(&at, to, targets);
+                    self.link(at.as_ref(), to, targets);
                 }
             }
         }
@@ -47,25 +44,28 @@ impl Walker {
         for place in self.environment.whereabouts.places.clone() {
             let seen = |field: &Field| from_place(place.path.as_ref(), field);
             for target in targets {
-                let Some(at) = seen(target).and_then(|at| at.known()) else { continue };
+                let at = seen(target);
                 for source in sources {
                     let to = seen(source);
-                    let text = to.as_ref().and_then(Field::known).map(|text| tidy(&text));
-                    let holds = |link: &Link| {
-                        text.as_ref().is_none_or(|text| {
-                            link.at == *text || link.at.starts_with(&format!("{text}/"))
-                        })
+                    let (spelt, _) = to.as_ref().and_then(spelt).unzip();
+                    let holds = |link: &Link| match (&spelt, &link.at) {
+                        (Some(text), Some(at)) => {
+                            at == text || at.starts_with(&format!("{text}/")) || text.contains("..")
+                        }
+                        (None, _) | (_, None) => true,
                     };
-                    if moved || self.links.iter().any(holds) {
-                        self.link(&at, to, targets);
+                    let holds = self.links.iter().any(holds);
+                    let clear = at.as_ref().and_then(spelt_whole).is_some();
+                    if holds || (moved && clear) {
+                        self.link(at.as_ref(), to, targets);
                     }
                 }
             }
         }
     }
 
-    fn link(&mut self, at: &str, to: Option<Field>, targets: &[Field]) {
-        let at = tidy(at);
+    fn link(&mut self, at: Option<&Field>, to: Option<Field>, targets: &[Field]) {
+        let at = at.and_then(spelt_whole);
         let same = |link: &&mut Link| link.at == at && link.to == to;
         if let Some(link) = self.links.iter_mut().find(same) {
             // Made again, when it may be there already.
@@ -105,36 +105,68 @@ impl Walker {
     }
 }
 
+/// How a path is spelt as far as it is text, and the pieces behind.
+fn spelt(path: &Field) -> Option<(String, Vec<Piece>)> {
+    let text = |piece: &Piece| match piece {
+        Piece::Text(text) | Piece::Pattern(text) | Piece::Match(text) => Some(text.clone()),
+        Piece::Home(_)
+        | Piece::Start
+        | Piece::Pipe
+        | Piece::Temporary
+        | Piece::Name
+        | Piece::Names
+        | Piece::Below
+        | Piece::Unknown
+        | Piece::UnknownMany => None,
+    };
+    let (first, rest) = path.pieces().split_first()?;
+    // Roots that have no name here get one that no file has.
+    let root = if let Piece::Home(user) = first {
+        format!("\0home {}", user.as_deref().unwrap_or_default())
+    } else if *first == Piece::Temporary {
+        "\0temporary".to_owned()
+    } else {
+        let text = text(first)?;
+        let end = if rest.is_empty() { "" } else { trailing(&text) };
+        return Some((tidy(&text) + end, rest.to_vec()));
+    };
+    match rest.split_first().and_then(|(next, rest)| text(next).zip(Some(rest))) {
+        Some((next, rest)) => Some((tidy(&format!("{root}{next}")), rest.to_vec())),
+        None => Some((root, rest.to_vec())),
+    }
+}
+
+/// How a path is spelt, if all of it is text.
+fn spelt_whole(path: &Field) -> Option<String> {
+    let wild = |piece: &Piece| matches!(piece, Piece::Pattern(_) | Piece::Match(_));
+    let (text, rest) = spelt(path)?;
+    (rest.is_empty() && !path.pieces().iter().any(wild)).then_some(text)
+}
+
 /// Where a write through a link leads; nothing if it does not go through it.
 fn through(link: &Link, directory: &Directory, write: &Write) -> Option<Field> {
+    let makes = matches!(write.by.as_str(), "ln" | "mv" | "cp");
+    if makes && link.own.contains(&write.path) {
+        return None;
+    }
     let place = directory.path.clone().map(Field::text);
     let path = from_place(place.as_ref(), &write.path)?;
-    let (first, rest) = path.pieces().split_first()?;
-    let (Piece::Text(text) | Piece::Pattern(text) | Piece::Match(text)) = first else {
-        return None;
-    };
-    let text = if rest.is_empty() { tidy(text) } else { tidy(text) + trailing(text) };
-    let behind = match text.strip_prefix(&link.at) {
+    let Some(at) = &link.at else { return Some(Field::unknown()) };
+    let (text, rest) = spelt(&path)?;
+    let behind = match text.strip_prefix(at.as_str()) {
         Some(behind) if behind.is_empty() || behind.starts_with('/') => behind.to_owned(),
-        _ => loosely(link, &text)?,
+        _ => loosely(at, &text)?,
     };
     // Deleting a name deletes nothing else.
     let itself = behind.is_empty() && rest.is_empty();
     let away = matches!(write.how, How::Delete | How::DeleteTree);
-    let makes = matches!(write.by.as_str(), "ln" | "mv" | "cp");
-    if itself && (away || write.by == "ln") || (makes && link.own.contains(&write.path)) {
+    if itself && (away || write.by == "ln") {
         return None;
     }
     let Some(to) = &link.to else { return Some(Field::unknown()) };
-    let behind = Field::of(
-        std::iter::once(if matches!(first, Piece::Text(_)) {
-            Piece::Text(behind)
-        } else {
-            Piece::Pattern(behind)
-        })
-        .chain(rest.iter().cloned())
-        .collect(),
-    );
+    let wild = behind.contains(['*', '?', '[']);
+    let first = if wild { Piece::Pattern(behind) } else { Piece::Text(behind) };
+    let behind = Field::of(std::iter::once(first).chain(rest).collect());
     Some(to.joined(&behind))
 }
 
@@ -144,14 +176,14 @@ fn trailing(text: &str) -> &str {
 
 /// A path that is spelt in another way may still go through the link: with `..` in it, absolute
 /// where the link is not, or with a pattern. Then its name alone decides.
-fn loosely(link: &Link, text: &str) -> Option<String> {
+fn loosely(link: &str, text: &str) -> Option<String> {
     let dotted = |path: &str| path.split('/').any(|part| part == "..");
-    let differently = text.starts_with('/') != link.at.starts_with('/');
+    let differently = text.starts_with('/') != link.starts_with('/');
     let wild = text.contains(['*', '?', '[']);
-    if !(dotted(text) || dotted(&link.at) || differently || wild) {
+    if !(dotted(text) || dotted(link) || differently || wild) {
         return None;
     }
-    let name = link.at.rsplit('/').next().filter(|name| !name.is_empty() && *name != "..")?;
+    let name = link.rsplit('/').next().filter(|name| !name.is_empty() && *name != "..")?;
     let parts: Vec<&str> = text.split('/').collect();
     let at = parts.iter().position(|part| matches(part, name))?;
     let behind = parts.get(at + 1..).unwrap_or_default();

@@ -73,6 +73,22 @@ impl Walker {
         }
     }
 
+    /// Notes directories that are made, with those above them where they are missing. These are on
+    /// the way to what is noted, but for `a/..`.
+    fn made_directories(&mut self, paths: &[Field], by: &str) {
+        for path in paths {
+            let text = path.known().unwrap_or_default();
+            let mut above = text.as_str();
+            while let Some((head, last)) = above.rsplit_once('/') {
+                if last == ".." {
+                    self.wrote(Field::text(head), How::Change, by);
+                }
+                above = head;
+            }
+            self.wrote(path.clone(), How::Change, by);
+        }
+    }
+
     /// Notes several files.
     fn wrote_all(&mut self, paths: impl IntoIterator<Item = Field>, how: How, by: &str) {
         for path in paths {

@@ -367,6 +367,9 @@ fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]
         // To `tee` it is a file like any other.
         written.clone_from(operands);
     }
+    if name == "mkdir" {
+        return walker.made_directories(&written, name);
+    }
     if name == "strip" && !outputs.is_empty() {
         written.clear();
     }

@@ -145,6 +145,12 @@ pub(super) fn beginning(field: &Field) -> (&str, Option<Field>) {
         Some((Piece::Text(text), rest)) => {
             (text, (!rest.is_empty()).then(|| Field::of(rest.to_vec())))
         }
+        Some((Piece::Pattern(text), rest)) => {
+            let at = text.find(['*', '?', '[']).unwrap_or(text.len());
+            let (head, tail) = text.split_at(at);
+            let tail = Piece::Pattern(tail.to_owned());
+            (head, Some(Field::of(std::iter::once(tail).chain(rest.iter().cloned()).collect())))
+        }
         _ => ("", Some(field.clone())),
     }
 }

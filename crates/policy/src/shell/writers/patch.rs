@@ -99,7 +99,11 @@ pub(super) fn note(walker: &mut Walker, arguments: &[Field], input: &Input) {
         if backs_up {
             walker.wrote(backup(&file), How::Change, "patch");
         }
-        walker.wrote(file, How::Change, "patch");
+        // Where it does not fit, both versions are left.
+        for ending in [".orig", ".rej"] {
+            walker.wrote(file.followed_by(ending), How::Change, "patch");
+        }
+        walker.made_directories(&[file], "patch");
     }
 }
 

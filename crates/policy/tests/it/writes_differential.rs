@@ -1,0 +1,280 @@
+//! Every path that bash and the usual writers really change is in what was read, or the reading
+//! says that it does not know.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use bailiwick_policy::shell::{How, Reading, Shape, Write, read};
+use bailiwick_testkit::random::Random;
+use bailiwick_testkit::{Depth, figure};
+
+use crate::writes;
+use crate::writes_grammar::Writers;
+
+/// What a path is: its kind, its permissions and its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Thing {
+    Directory(u32),
+    File(u32, Vec<u8>),
+    Link(PathBuf),
+    Other,
+}
+
+type Tree = BTreeMap<PathBuf, Thing>;
+
+/// A tree in which a command runs, several directories deep so that `..` stays inside.
+struct Place {
+    root: PathBuf,
+    work: PathBuf,
+}
+
+impl Place {
+    fn new(root: PathBuf, archive: &[u8]) -> Self {
+        let above = root.join("zu/zv/zw/zx");
+        let work = above.join("zwork");
+        for path in ["zd1", "zd2/zsub", "zd3/ze"] {
+            fs::create_dir_all(work.join(path)).unwrap();
+        }
+        for path in [above.join("zout"), root.join("zhome"), root.join("ztmp")] {
+            fs::create_dir_all(path).unwrap();
+        }
+        let files = ["zf1", "zf2", "zf3.txt", "zg 4", "zd1/za", "zd1/zb", "zd2/zb", "zd2/zsub/zc"];
+        for path in files {
+            fs::write(work.join(path), "one\n").unwrap();
+        }
+        fs::write(above.join("zout/zo"), "one\n").unwrap();
+        fs::write(work.join("ztar.tar"), archive).unwrap();
+        fs::write(work.join("zpatch"), "@@ -1 +1 @@\n-one\n+two\n").unwrap();
+        for (to, at) in [("zd1", "zl1"), ("zf1", "zl2"), ("../zout", "zl3"), ("../zf2", "zd2/zm")] {
+            symlink(to, work.join(at)).unwrap();
+        }
+        Self { root, work }
+    }
+
+    fn run(&self, command: &str) {
+        let output = Command::new("bash")
+            .args(["-c", command])
+            .current_dir(&self.work)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.root.join("zhome"))
+            .env("TMPDIR", self.root.join("ztmp"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        output.unwrap_or_else(|error| panic!("bash is needed: {error}"));
+    }
+
+    fn seen(&self) -> Tree {
+        let mut tree = Tree::new();
+        observe(&self.root, &mut tree);
+        tree
+    }
+}
+
+fn observe(directory: &Path, tree: &mut Tree) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let about = fs::symlink_metadata(&path).unwrap();
+        let thing = if about.is_symlink() {
+            Thing::Link(fs::read_link(&path).unwrap())
+        } else if about.is_dir() {
+            observe(&path, tree);
+            Thing::Directory(about.mode())
+        } else if about.is_file() {
+            Thing::File(about.mode(), fs::read(&path).unwrap())
+        } else {
+            Thing::Other
+        };
+        tree.insert(path, thing);
+    }
+}
+
+/// Where a path leads in a tree, following its links; the last part too if that is asked.
+fn resolved(tree: &Tree, path: &Path, last: bool) -> PathBuf {
+    let mut waiting: Vec<String> =
+        path.to_str().unwrap().split('/').rev().map(str::to_owned).collect();
+    let mut done = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(part) = waiting.pop() {
+        match part.as_str() {
+            "" | "." => continue,
+            ".." => {
+                done.pop();
+                continue;
+            }
+            _ => done.push(&part),
+        }
+        let end = waiting.iter().all(|part| part.is_empty());
+        if let Some(Thing::Link(to)) = tree.get(&done).filter(|_| last || !end) {
+            links += 1;
+            if links > 40 {
+                return done;
+            }
+            done.pop();
+            if to.is_absolute() {
+                done = PathBuf::from("/");
+            }
+            waiting.extend(to.to_str().unwrap().split('/').rev().map(str::to_owned));
+        }
+    }
+    done
+}
+
+/// What the reading says may change.
+struct Told<'a> {
+    before: &'a Tree,
+    place: &'a Place,
+    /// Exactly these.
+    paths: Vec<PathBuf>,
+    /// These and what is below them.
+    below: Vec<PathBuf>,
+}
+
+impl Told<'_> {
+    fn add(&mut self, path: &Path, below: bool) {
+        for last in [false, true] {
+            let path = resolved(self.before, path, last);
+            if below {
+                // What is written below may be written through a link that is there.
+                let links: Vec<PathBuf> = self
+                    .before
+                    .iter()
+                    .filter(|(at, thing)| at.starts_with(&path) && matches!(thing, Thing::Link(_)))
+                    .map(|(at, _)| resolved(self.before, at, true))
+                    .collect();
+                self.below.extend(links);
+                self.below.push(path);
+            } else {
+                self.paths.push(path);
+            }
+        }
+    }
+
+    fn write(&mut self, write: &Write) {
+        let below = matches!(write.how, How::Fill | How::DeleteTree);
+        for from in &write.from {
+            let from = self.place.work.join(from.path.as_ref().unwrap());
+            match write.path.shape() {
+                Shape::Known(path) => self.add(&from.join(path), below),
+                Shape::UnderHome { rest, .. } => {
+                    let home = self.place.root.join("zhome");
+                    self.add(&home.join(rest.trim_start_matches('/')), below);
+                }
+                Shape::Within(directory) => self.add(&from.join(directory), true),
+                Shape::Temporary => self.add(&self.place.root.join("ztmp"), true),
+                Shape::Glob(pattern) => self.glob(&from.join(pattern), below),
+                Shape::Unknown => unreachable!("asked before"),
+            }
+        }
+    }
+
+    /// What a pattern matches, and itself, and what is made later that it matches.
+    fn glob(&mut self, pattern: &Path, below: bool) {
+        let parts: Vec<&str> = pattern.to_str().unwrap().split('/').collect();
+        let first = parts.iter().position(|part| part.contains(['*', '?', '['])).unwrap();
+        let fixed = resolved(self.before, Path::new(&parts[..first].join("/")), true);
+        self.add(pattern, below);
+        // Simply everything in that directory whose name begins as the pattern does.
+        let begin = parts[first].split(['*', '?', '[']).next().unwrap().replace('\\', "");
+        let rest = parts[first + 1..].join("/");
+        let names = self.place.seen().into_keys().chain(self.before.keys().cloned());
+        let matching: Vec<PathBuf> = names
+            .filter(|path| path.parent() == Some(&fixed))
+            .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&begin))
+            .collect();
+        for path in matching {
+            self.add(&path.join(&rest), below);
+        }
+    }
+
+    fn covers(&self, path: &Path) -> bool {
+        let made_on_the_way = |other: &PathBuf| other.starts_with(path) && other != path;
+        self.paths.iter().any(|told| told == path)
+            || self.below.iter().any(|told| path.starts_with(told))
+            || (!self.before.contains_key(path)
+                && self.paths.iter().chain(&self.below).any(made_on_the_way))
+    }
+}
+
+fn is_unsure(reading: &Reading) -> bool {
+    let unsure = |write: &Write| {
+        write.path.shape() == Shape::Unknown || write.from.iter().any(|from| from.path.is_none())
+    };
+    !reading.hidden.is_empty() || reading.writes.iter().any(unsure)
+}
+
+fn archive() -> Vec<u8> {
+    let place = tempfile::tempdir().unwrap();
+    fs::create_dir_all(place.path().join("zd1")).unwrap();
+    fs::write(place.path().join("zd1/zt"), "t\n").unwrap();
+    fs::write(place.path().join("zt"), "t\n").unwrap();
+    let mut tar = Command::new("tar");
+    tar.args(["cf", "t.tar", "zd1", "zt"]).current_dir(place.path());
+    let made = tar.status().unwrap_or_else(|error| panic!("tar is needed: {error}"));
+    assert!(made.success());
+    fs::read(place.path().join("t.tar")).unwrap()
+}
+
+#[test]
+fn nothing_that_is_written_escapes_the_reading() {
+    let mut random = Random::rotating("writes");
+    let archive = archive();
+    // In memory, where there is such a place, it takes half the time.
+    let places = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let root = fs::canonicalize(places.path()).unwrap();
+    let enough = Depth::from_env().cases(30_000);
+    let (mut total, mut unsure, mut changed, mut paths) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let mut escapes = Vec::new();
+    let mut compared = 0;
+    while compared < enough {
+        total += 1;
+        let depth = 1 + random.below(3);
+        let mut command = Writers::new(&mut random).command(depth);
+        if !random.once_in(4) {
+            command.insert_str(0, "x=zf2; d=zd1; ");
+        }
+        let reading = read(&command);
+        if is_unsure(&reading) {
+            unsure += 1;
+            continue;
+        }
+        compared += 1;
+        let place = Place::new(root.join(format!("zz{compared}")), &archive);
+        let before = place.seen();
+        place.run(&command);
+        let after = place.seen();
+        let differs = |path: &&PathBuf| before.get(*path) != after.get(*path);
+        let mut different: Vec<&PathBuf> =
+            before.keys().chain(after.keys()).filter(differs).collect();
+        different.sort();
+        different.dedup();
+        changed += u64::from(!different.is_empty());
+        paths += different.len() as u64;
+        let mut told = Told { before: &before, place: &place, paths: vec![], below: vec![] };
+        reading.writes.iter().for_each(|write| told.write(write));
+        let escaped: Vec<_> = different.iter().filter(|path| !told.covers(path)).collect();
+        let escaped: Vec<_> =
+            escaped.iter().map(|path| path.strip_prefix(&place.root).unwrap_or(path)).collect();
+        if !escaped.is_empty() {
+            let read: Vec<String> = reading.writes.iter().map(writes::told).collect();
+            escapes.push(format!("{escaped:?} changed unseen, read was {read:?}:\n{command}\n"));
+        }
+        let _ = fs::remove_dir_all(&place.root);
+        assert!(escapes.len() < 4, "escapes:\n{}", escapes.join("\n"));
+    }
+    assert!(escapes.is_empty(), "escapes:\n{}", escapes.join("\n"));
+    figure(&format!(
+        "writes: {total} generated commands, {compared} run by real bash, 0 escapes ({changed} \
+         changed {paths} paths; {unsure} said not to know)"
+    ));
+    assert!(
+        changed * 5 > compared * 2,
+        "too few commands changed anything: {changed} of {compared}"
+    );
+    assert!(unsure * 2 < total, "too many commands were said not to be known: {unsure} of {total}");
+}
