@@ -6,8 +6,10 @@
 pub mod commands;
 pub mod context;
 pub mod failure;
+pub mod hooks;
 pub mod kei;
 pub mod output;
+pub mod policy_file;
 pub mod reference;
 pub mod watch;
 pub mod wire;

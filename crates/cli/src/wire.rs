@@ -1,5 +1,6 @@
 //! The one place that knows every adapter.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -205,6 +206,19 @@ pub fn with_store<T>(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| Failure::general(format!("no runtime: {error}")))?;
     runtime.block_on(async { work(Store::open(context.database.clone()).await?).await })
+}
+
+/// Writes a file so that it is never seen half written.
+pub fn write_whole(file: &Path, text: &str) -> Result<(), Failure> {
+    let write = || -> std::io::Result<()> {
+        let directory = file.parent().unwrap_or(Path::new("."));
+        let mut fresh = tempfile::Builder::new().prefix(".fresh-").tempfile_in(directory)?;
+        fresh.write_all(text.as_bytes())?;
+        fresh.as_file().sync_all()?;
+        fresh.persist(file).map(drop).map_err(|error| error.error)
+    };
+    write()
+        .map_err(|error| Failure::general(format!("{} cannot be written: {error}", file.display())))
 }
 
 /// Milliseconds since 1970.

@@ -98,6 +98,8 @@ fn limits(bound: &Bound) -> Option<String> {
     let spend: Vec<String> = spend.into_iter().flatten().collect();
     let entries = [
         Some(format!("**tools**: {tools}; anything else is denied")),
+        (!role.ask.is_empty())
+            .then(|| format!("**a person must approve** each use of {}", code(&role.ask))),
         bullets("**a shell command MUST match** one of", &role.bash_patterns),
         (!spend.is_empty())
             .then(|| format!("**budget**, with all that you start: {}", spend.join(", "))),

@@ -5,6 +5,7 @@
 
 pub mod brief;
 pub mod executor;
+pub mod policy;
 pub mod ports;
 pub mod prepare;
 pub mod spawn;

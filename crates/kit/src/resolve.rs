@@ -27,6 +27,8 @@ pub struct ResolvedRole {
     pub capabilities: Vec<CapabilityName>,
     /// The tools that it may use.
     pub tools: Vec<String>,
+    /// The tools that a person has to approve each time.
+    pub ask: Vec<String>,
     /// What a shell command must match; anything goes if there are none.
     pub bash_patterns: Vec<String>,
     /// What the agent does when a limit stops it.
@@ -192,6 +194,7 @@ pub fn resolve(
             .unwrap_or(Isolation::None),
         capabilities,
         tools: tools.map(|tools| texts(&tools.allowed)).unwrap_or_default(),
+        ask: tools.map(|tools| texts(&tools.ask)).unwrap_or_default(),
         bash_patterns: tools.map(|tools| texts(&tools.bash_patterns_allowed)).unwrap_or_default(),
         escalation: found
             .iter()

@@ -20,7 +20,7 @@ pub(crate) fn read(name: &RoleName, source: &Source) -> Result<Role, Vec<Problem
     for pattern in role.tools.iter().flat_map(|tools| &tools.bash_patterns_allowed) {
         problems.extend(bad_pattern(pattern.get_ref(), source.at(pattern.span())));
     }
-    for tool in role.tools.iter().flat_map(|tools| &tools.allowed) {
+    for tool in role.tools.iter().flat_map(|tools| tools.allowed.iter().chain(&tools.ask)) {
         if tool.get_ref().trim().is_empty() {
             let place = source.at(tool.span());
             problems.push(Problem::error("bad-tool", place, "an empty text names no tool"));

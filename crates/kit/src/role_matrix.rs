@@ -58,6 +58,9 @@ fn section(page: &mut String, role: &ResolvedRole) {
     }
     let tools = if role.tools.is_empty() { "none".to_owned() } else { code(&role.tools) };
     let _ = writeln!(page, "- tools: {tools}");
+    if !role.ask.is_empty() {
+        let _ = writeln!(page, "- a person must approve: {}", code(&role.ask));
+    }
     if role.bash_patterns.is_empty() {
         let shell = role.tools.iter().any(|tool| tool == "Bash");
         page.push_str(if shell { "- shell: any command that no limit forbids\n" } else { "" });

@@ -21,6 +21,7 @@ pub mod nearest;
 pub mod problem;
 pub mod role;
 pub mod run;
+pub mod secret;
 pub mod task;
 pub mod toml_file;
 

@@ -82,6 +82,9 @@ pub struct Tools {
     /// Tools by name, `*` and `?` match; anything else is denied.
     #[schemars(with = "Vec<String>")]
     pub allowed: Vec<Spanned<String>>,
+    /// Tools that a person has to approve each time, by name; `*` and `?` match.
+    #[schemars(with = "Vec<String>")]
+    pub ask: Vec<Spanned<String>>,
     /// Regular expressions; when there are any, a shell command must match one.
     #[schemars(with = "Vec<String>")]
     pub bash_patterns_allowed: Vec<Spanned<String>>,

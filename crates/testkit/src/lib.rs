@@ -1,8 +1,11 @@
 //! For tests only: how deep the slow suites go, trees in memory, scratch repositories.
 
+pub mod clis;
+pub mod corpus;
 pub mod depth;
 pub mod random;
 pub mod scratch;
+pub mod scripted_model;
 
 pub use depth::Depth;
 pub use scratch::Scratch;

@@ -1,7 +1,6 @@
 //! `bailiwick compose`: the prompt of a task, into prompt.md.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bailiwick_control::brief;
 use bailiwick_kit::bind;
@@ -38,7 +37,7 @@ impl Compose {
             return Ok(());
         }
         let shown = self.task.with_file_name("prompt.md");
-        write_whole(&context.directory.join(&shown), &prompt)?;
+        wire::write_whole(&context.directory.join(&shown), &prompt)?;
         output::line(format_args!("wrote {}", shown.display()));
         wire::note(watch)?;
         output::next_step(format_args!(
@@ -48,17 +47,4 @@ impl Compose {
         ));
         Ok(())
     }
-}
-
-/// Writes a file so that it is never seen half written.
-fn write_whole(file: &Path, text: &str) -> Result<(), Failure> {
-    let write = || -> std::io::Result<()> {
-        let directory = file.parent().unwrap_or(Path::new("."));
-        let mut fresh = tempfile::Builder::new().prefix(".prompt-").tempfile_in(directory)?;
-        fresh.write_all(text.as_bytes())?;
-        fresh.as_file().sync_all()?;
-        fresh.persist(file).map(drop).map_err(|error| error.error)
-    };
-    write()
-        .map_err(|error| Failure::general(format!("{} cannot be written: {error}", file.display())))
 }

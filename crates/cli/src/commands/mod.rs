@@ -5,10 +5,14 @@ pub mod completions;
 pub mod compose;
 pub mod demo;
 pub mod doctor;
+pub mod explain;
+pub mod gate;
+pub mod hooks;
 pub mod init;
 pub mod ledger;
 pub mod lint;
 pub mod prepare;
+pub mod replay;
 pub mod roles;
 pub mod spawn;
 
@@ -68,6 +72,10 @@ enum Command {
     Prepare(prepare::Prepare),
     Compose(compose::Compose),
     Spawn(spawn::Spawn),
+    Explain(explain::Explain),
+    Replay(replay::Replay),
+    Gate(gate::Gate),
+    Hooks(hooks::Hooks),
     Roles(roles::Roles),
     Capabilities(capabilities::Capabilities),
     Ledger(ledger::Ledger),
@@ -88,6 +96,10 @@ impl Bailiwick {
             Command::Prepare(command) => command.run(&context()?),
             Command::Compose(command) => command.run(&context()?),
             Command::Spawn(command) => command.run(&context()?),
+            Command::Explain(command) => command.run(&context()?),
+            Command::Replay(command) => command.run(&context()?),
+            Command::Gate(command) => command.run(),
+            Command::Hooks(command) => command.run(&context()?),
             Command::Roles(command) => command.run(&context()?),
             Command::Capabilities(command) => command.run(&context()?),
             Command::Ledger(command) => command.run(&context()?),

@@ -113,6 +113,9 @@ fn show(kit: &Kit, name: &str, format: Format) -> Result<(), Failure> {
     }
     output::line(format_args!("  spawnable    {}", if role.spawnable { "yes" } else { "no" }));
     output::line(format_args!("  tools        {}", none(&role.tools)));
+    if !role.ask.is_empty() {
+        output::line(format_args!("  must ask for {}", none(&role.ask)));
+    }
     let shell = if role.bash_patterns.is_empty() && role.tools.iter().any(|tool| tool == "Bash") {
         "any command that no limit forbids".to_owned()
     } else {
@@ -140,6 +143,7 @@ fn object(role: &ResolvedRole) -> Value {
         "extends": role.chain.get(1),
         "capabilities": role.capabilities,
         "tools": role.tools,
+        "ask": role.ask,
         "bash_patterns": role.bash_patterns,
         "escalation": role.escalation,
         "claude_subagent_type": role.claude_subagent_type,

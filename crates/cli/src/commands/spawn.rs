@@ -15,7 +15,7 @@ use super::prepare::agent_id;
 use crate::context::{Context, variable};
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::wire;
+use crate::{policy_file, wire};
 
 /// Make an agent's worktree on its own branch, and record it in the ledger
 ///
@@ -47,6 +47,8 @@ pub(crate) struct Spawned {
     pub(crate) worktree: PathBuf,
     pub(crate) task: PathBuf,
     pub(crate) prompt: PathBuf,
+    pub(crate) policy: PathBuf,
+    pub(crate) policy_digest: String,
     pub(crate) spec_sha: String,
     pub(crate) dna: Option<String>,
 }
@@ -64,6 +66,7 @@ impl Spawn {
         output::line(format_args!("branch    {} on {:.12}", spawned.branch, spawned.base));
         output::line(format_args!("worktree  {}", spawned.worktree.display()));
         output::line(format_args!("prompt    {}", spawned.prompt.display()));
+        output::line(format_args!("policy    {}", spawned.policy.display()));
         output::next_step(format_args!(
             "bailiwick ledger tree {}{}",
             spawned.agent_id, context.repeated
@@ -91,7 +94,10 @@ impl Spawn {
             wire::random()?,
         )?;
         wire::warn(&bound.warnings);
+        let compiled = policy_file::of_bound(context, &bound, Some(&id), Some(&worktree))?;
         let lock = workspaces.lock(&id)?;
+        let policy = context.state.join("runs").join(id.as_str()).join("policy.json");
+        wire::write_whole(&policy, &compiled.json)?;
         let dna = wire::with_store(context, async |store| {
             let done = executor::spawn(&request, &store, &workspaces, tell).await;
             done.map_err(|error| explain(error, &id, &self.task))?;
@@ -107,6 +113,8 @@ impl Spawn {
             worktree,
             task: directory.join("task.toml"),
             prompt: directory.join("prompt.md"),
+            policy,
+            policy_digest: compiled.digest,
             spec_sha: request.run.spec_sha.clone(),
             dna,
         })

@@ -1,6 +1,7 @@
 //! `kei-capability check | verify | fork`.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use bailiwick_kit::Layout;
 use clap::{Parser, Subcommand};
@@ -24,7 +25,9 @@ pub struct CapabilityTool {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Judge a tool call; this version has no gates yet, so every call is denied
+    /// Judge the tool call on standard input by this capability: exit 0 or 2
+    ///
+    /// TASK_TOML names the task. Everything that goes wrong is a denial.
     Check {
         /// The capability
         name: String,
@@ -48,9 +51,10 @@ impl CapabilityTool {
     /// Does what was asked.
     pub fn run(self) -> Result<(), Failure> {
         match self.verb {
-            Verb::Check { name } => {
-                Err(Failure::usage(format!("denied: this version has no gate for `{name}` yet")))
-            }
+            Verb::Check { name } => match super::check::run(&name) {
+                code if code == ExitCode::SUCCESS => Ok(()),
+                _ => Err(Failure::Said(2)),
+            },
             Verb::Verify { name } => {
                 Err(Failure::usage(format!("FAIL {name}: this version has no check for it yet")))
             }

@@ -2,6 +2,7 @@
 
 pub mod agent_runtime;
 pub mod capability;
+pub mod check;
 pub mod ledger;
 
 use std::path::PathBuf;

@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::workspace;
 
 /// What each crate may import of the others; nothing else, not even for tests, but the test kit.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("model", &[]),
     ("kit", &["model"]),
     ("policy", &["model"]),
-    ("control", &["kit", "model"]),
+    ("control", &["kit", "model", "policy"]),
+    ("gate", &["policy"]),
     ("store", &["control", "kit", "model"]),
     ("source-control", &["control", "kit", "model"]),
     ("runner", &["control", "kit", "model"]),
-    ("cli", &["control", "kit", "model", "runner", "source-control", "store"]),
+    ("cli", &["control", "gate", "kit", "model", "policy", "runner", "source-control", "store"]),
     ("testkit", &[]),
 ];
 

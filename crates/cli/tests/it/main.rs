@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
+mod corpus;
 mod faults;
 mod generated;
 mod help;
+mod hooks;
 mod layering;
 mod ledger_processes;
 mod new_user;

@@ -6,7 +6,7 @@ use super::environment::{Environment, Value};
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::{Walker, assignment_name};
-use super::{Why, parse};
+use super::{Why, inline, parse};
 
 /// What bash does itself.
 const BUILTINS: [&str; 61] = [
@@ -187,7 +187,7 @@ impl Walker {
             Some(path) if path.starts_with("/dev/") || path.starts_with("/proc/") => {
                 self.hide(Why::ComputedText, &path);
             }
-            Some(_) => self.reading.unseen.push(file.clone()),
+            Some(_) => inline::sourced(self, file),
             None => self.hide(Why::ComputedText, "source"),
         }
         self.forget_everything();

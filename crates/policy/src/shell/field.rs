@@ -68,6 +68,16 @@ impl Field {
         Self { pieces: vec![Piece::Text(text.into())] }
     }
 
+    /// A path as a tool call names it: a leading `~` is the home directory.
+    pub fn path(text: &str) -> Self {
+        match text.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                Self { pieces: vec![Piece::Home(None), Piece::Text(rest.to_owned())] }
+            }
+            _ => Self::text(text),
+        }
+    }
+
     /// A text of which nothing is known.
     pub fn unknown() -> Self {
         Self { pieces: vec![Piece::Unknown] }

@@ -8,6 +8,7 @@
 //! ```text
 //!  text ─▶ guard ─▶ parse ─▶ walk ◀──▶ expand          words to fields
 //!                             │  ◀───── wrappers        env, timeout, xargs, bash -c …
+//!                             │  ◀───── inline          python -c, awk '…', files written before
 //!                             ▼
 //!                          Reading { runs, writes, unseen, hidden }
 //! ```
@@ -26,6 +27,7 @@ mod shape;
 mod shells;
 mod walk;
 mod whereabouts;
+mod wrapper_table;
 mod wrappers;
 mod writers;
 
@@ -40,6 +42,8 @@ pub struct Reading {
     pub writes: Vec<Write>,
     /// Scripts that it runs and whose text is not here.
     pub unseen: Vec<Field>,
+    /// Variables that it sets, for itself or for a program.
+    pub sets: Vec<String>,
     /// What cannot be read off the text.
     pub hidden: Vec<Hidden>,
 }
@@ -126,6 +130,8 @@ pub enum Why {
     ComputedName,
     /// The text of a script is worked out when it runs.
     ComputedText,
+    /// The path of a file that is written is worked out when it runs.
+    ComputedPath,
     /// A shell reads what another program prints.
     PipedIntoShell,
     /// A shell or interpreter that waits for somebody to type.
@@ -134,8 +140,6 @@ pub enum Why {
     UnknownOption,
     /// A construct that can run text from elsewhere.
     RunsText,
-    /// The path of a file that is written is worked out when it runs.
-    ComputedPath,
 }
 
 /// Reads a command as bash would.

@@ -71,7 +71,7 @@ impl Walker {
     }
 
     /// A shell of its own knows only what is exported, which is not followed.
-    fn in_new_shell(&mut self, text: &str, positional: Option<Vec<String>>) {
+    pub(super) fn in_new_shell(&mut self, text: &str, positional: Option<Vec<String>>) {
         if self.environment.exports_functions && !self.environment.functions.is_empty() {
             self.hide(Why::RunsText, "an exported function");
         }
@@ -82,16 +82,10 @@ impl Walker {
     }
 
     fn script(&mut self, script: &Field) {
-        match script.known() {
-            Some(path) if path.starts_with("/dev/") || path.starts_with("/proc/") => {
-                self.hide(Why::PipedIntoShell, &path);
-            }
-            Some(_) => self.reading.unseen.push(script.clone()),
-            None => self.hide(Why::ComputedText, &script.to_string()),
-        }
+        inline::script(self, inline::Reading::Shell, script);
     }
 
-    fn shell_input(&mut self, input: &Input) {
+    pub(super) fn shell_input(&mut self, input: &Input) {
         match input {
             Input::Text(Some(texts)) => {
                 for text in texts.clone() {
@@ -127,6 +121,7 @@ impl Walker {
                 wrappers::look_through(walker, &name, arguments, input);
             });
         }
+        inline::by_path(self, &path, arguments);
         self.through.pop();
         writers::note_writes(self, &name, arguments, input);
     }

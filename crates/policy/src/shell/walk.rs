@@ -14,7 +14,7 @@ use super::field::{Field, Piece};
 use super::redirect::Input;
 use super::whereabouts::Whereabouts;
 use super::writers::Link;
-use super::{Hidden, Reading, Run, Why, guard, parse};
+use super::{Hidden, Reading, Run, Why, guard, inline, parse};
 
 const DEEPEST: usize = 40;
 const MOST_STEPS: usize = 4_000;
@@ -48,6 +48,8 @@ pub(super) struct Walker {
     all_functions: HashMap<String, Function>,
     /// The text that is being read, for places in it.
     pub(super) source: Rc<str>,
+    /// Texts of files that the command writes.
+    pub(super) written: inline::Written,
     depth: usize,
     steps: usize,
 }
@@ -101,7 +103,7 @@ impl Walker {
         });
     }
 
-    fn deeper(&mut self, text: &str, work: impl FnOnce(&mut Self)) {
+    pub(super) fn deeper(&mut self, text: &str, work: impl FnOnce(&mut Self)) {
         self.steps += 1;
         if self.steps > MOST_STEPS {
             // Once it is said, nothing more has to be found.
@@ -488,6 +490,7 @@ impl Walker {
                 }
             }
         }
+        let written = self.reading.writes.len();
         let input = self.redirects(redirects, input);
         let quoted = name.value.contains(['\'', '"', '\\']);
         if parse::is_reserved(&name.value) && !quoted {
@@ -501,6 +504,7 @@ impl Walker {
         for argv in alternatives {
             self.environment = before.clone();
             self.outcome = None;
+            self.remember_text(&argv, &input, written);
             self.start(&argv, &input, &declared);
             let this = std::mem::take(&mut self.environment);
             after = Some(match after {
@@ -572,6 +576,8 @@ impl Walker {
                 return self.environment.forget(name);
             }
         };
+        self.sets(name);
+        inline::variable(self, name, value.scalars());
         if runs_its_value(name) {
             self.hide(Why::RunsText, name);
         }
@@ -580,6 +586,13 @@ impl Walker {
             true => appended(self.environment.get(name), value),
         };
         self.environment.set(name, value);
+    }
+
+    /// Notes a variable that is set, for the shell or for a program.
+    pub(super) fn sets(&mut self, name: &str) {
+        if !self.reading.sets.iter().any(|set| set == name) {
+            self.reading.sets.push(name.to_owned());
+        }
     }
 
     fn array(&mut self, elements: &[(Option<ast::Word>, ast::Word)]) -> Value {

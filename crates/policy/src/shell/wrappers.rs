@@ -1,164 +1,46 @@
 //! Programs that start the program named behind them.
 
-use super::Why;
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::Walker;
-use super::writers;
-
-/// How a program that starts another is called.
-struct Wrapper {
-    name: &'static str,
-    /// Options without a value; a word of several short ones is fine.
-    flags: &'static [&'static str],
-    /// Options with a value, in the same word or the next.
-    values: &'static [&'static str],
-    /// How many words stand between the options and the program.
-    skip: usize,
-    /// Options with which no program is started at all.
-    quiet: &'static [&'static str],
-    /// `NAME=value` may stand in front of the program.
-    assignments: bool,
-    /// More arguments, which are not in the text, are put behind those that are.
-    more: bool,
-}
-
-const PLAIN: Wrapper = Wrapper {
-    name: "",
-    flags: &[],
-    values: &[],
-    skip: 0,
-    quiet: &["--help", "--version"],
-    assignments: false,
-    more: false,
-};
-
-const WRAPPERS: [Wrapper; 19] = [
-    Wrapper { name: "command", flags: &["-p"], quiet: &["-v", "-V"], ..PLAIN },
-    Wrapper { name: "builtin", ..PLAIN },
-    Wrapper { name: "exec", flags: &["-c", "-l"], values: &["-a"], ..PLAIN },
-    Wrapper { name: "nohup", ..PLAIN },
-    Wrapper {
-        name: "env",
-        flags: &["-i", "-", "-0", "-v", "--ignore-environment", "--null", "--debug"],
-        values: &["-u", "--unset", "-C", "--chdir"],
-        assignments: true,
-        ..PLAIN
-    },
-    Wrapper {
-        name: "timeout",
-        flags: &["--foreground", "--preserve-status", "-v", "--verbose", "-f", "-p"],
-        values: &["-k", "--kill-after", "-s", "--signal"],
-        skip: 1,
-        ..PLAIN
-    },
-    Wrapper { name: "nice", values: &["-n", "--adjustment"], ..PLAIN },
-    Wrapper {
-        name: "ionice",
-        flags: &["-t", "--ignore"],
-        values: &["-c", "--class", "-n", "--classdata"],
-        quiet: &["-p", "-P", "-u", "--help", "--version"],
-        ..PLAIN
-    },
-    Wrapper { name: "setsid", flags: &["-c", "-f", "-w", "--ctty", "--fork", "--wait"], ..PLAIN },
-    Wrapper {
-        name: "stdbuf",
-        values: &["-i", "-o", "-e", "--input", "--output", "--error"],
-        ..PLAIN
-    },
-    Wrapper {
-        name: "time",
-        flags: &["-p", "-v", "-a", "-q", "--portability", "--verbose", "--append", "--quiet"],
-        values: &["-f", "--format", "-o", "--output"],
-        ..PLAIN
-    },
-    Wrapper {
-        name: "sudo",
-        flags: &["-n", "-E", "-H", "-S", "-b", "-A", "-B", "-k", "-P"],
-        values: &["-u", "-g", "-h", "-p", "-C", "-r", "-t", "-T", "-D", "-R", "--user", "--group"],
-        quiet: &["-v", "-l", "-K", "-V", "--help", "--version", "--list", "--validate"],
-        assignments: true,
-        ..PLAIN
-    },
-    Wrapper { name: "doas", flags: &["-n"], values: &["-u", "-C"], ..PLAIN },
-    Wrapper {
-        name: "xargs",
-        flags: &[
-            "-0",
-            "-r",
-            "-t",
-            "-p",
-            "-x",
-            "--null",
-            "--no-run-if-empty",
-            "--verbose",
-            "--exit",
-        ],
-        values: &[
-            "-I",
-            "-n",
-            "-P",
-            "-L",
-            "-d",
-            "-E",
-            "-s",
-            "-a",
-            "--max-args",
-            "--max-procs",
-            "--delimiter",
-            "--max-chars",
-            "--arg-file",
-        ],
-        more: true,
-        ..PLAIN
-    },
-    Wrapper {
-        name: "flock",
-        flags: &[
-            "-s",
-            "-x",
-            "-e",
-            "-n",
-            "-u",
-            "-o",
-            "-F",
-            "--shared",
-            "--exclusive",
-            "--nonblock",
-            "--nb",
-            "--unlock",
-            "--close",
-            "--no-fork",
-            "--verbose",
-        ],
-        values: &["-w", "--timeout", "-E", "--conflict-exit-code"],
-        skip: 1,
-        ..PLAIN
-    },
-    Wrapper {
-        name: "strace",
-        flags: &["-f", "-ff", "-q", "-qq", "-t", "-tt", "-r", "-T", "-y", "-v", "-c", "-C"],
-        values: &["-o", "-e", "-s", "-u", "-E", "-P", "-O", "-S"],
-        ..PLAIN
-    },
-    Wrapper {
-        name: "watch",
-        flags: &["-d", "-t", "-b", "-e", "-g", "-c", "-x", "-p", "-w", "--exec", "--no-title"],
-        values: &["-n", "--interval", "-q", "--equexit"],
-        ..PLAIN
-    },
-    Wrapper { name: "busybox", ..PLAIN },
-    Wrapper { name: "toybox", ..PLAIN },
-];
+use super::wrapper_table::{WRAPPERS, Wrapper};
+use super::{Why, inline, writers};
 
 /// Follows what a program starts, if it is known to start something.
 pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
     match name {
         "find" => return find(walker, arguments, input),
-        "script" | "su" | "runuser" => return with_command_option(walker, name, arguments),
+        "script" | "su" => return with_command_option(walker, name, arguments),
+        "runuser" if !arguments.iter().any(|field| field.to_string().starts_with("-u")) => {
+            return with_command_option(walker, name, arguments);
+        }
+        "npx" | "npm"
+            if arguments
+                .iter()
+                .any(|field| field.known().is_some_and(|t| t == "-c" || t == "--call")) =>
+        {
+            return with_command_option(walker, name, arguments);
+        }
+        "start-stop-daemon" => return daemon(walker, arguments),
+        "socat" => return addresses(walker, arguments),
+        "nix-shell" | "nix" | "sg" => return nix(walker, arguments, input),
         _ => {}
     }
+    let loader = name.starts_with("ld-linux") || name.starts_with("ld-musl");
+    let name = if loader { "ld.so" } else { name };
+    let name = match name {
+        "gtimeout" | "genv" | "gxargs" | "gnice" | "gstdbuf" => name.get(1..).unwrap_or(name),
+        other => other,
+    };
     let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) else { return };
+    if wrapper.assignments {
+        variables(walker, arguments);
+    }
+    let arguments = match behind_word(wrapper, arguments) {
+        Behind::Program(rest) => rest,
+        Behind::Nothing | Behind::Split(_) => return,
+        Behind::Unknown(option) => return walker.hide(Why::UnknownOption, &option),
+    };
     let rest = match behind_options(wrapper, arguments) {
         Behind::Program(rest) => rest,
         Behind::Nothing => return,
@@ -176,6 +58,13 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
             Some(text) => walker.handed_to_shell(&Field::text(text)),
             None => walker.hide(Why::ComputedText, name),
         },
+        ("entr", [text, ..]) if arguments.iter().any(is_short_s) => walker.handed_to_shell(text),
+        ("parallel", rest) => parallel(walker, rest),
+        ("uv", [first, ..]) if is_python(first) => {
+            let argv: Vec<Field> =
+                [Field::text("python3")].into_iter().chain(rest.iter().cloned()).collect();
+            walker.apart(|walker| walker.started(&argv, inner_input));
+        }
         (_, []) => {}
         (_, rest) => {
             let mut argv = rest.to_vec();
@@ -205,7 +94,7 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
 
 impl Walker {
     /// A program that another program starts: no function or builtin of this shell.
-    fn started(&mut self, argv: &[Field], input: &Input) {
+    pub(super) fn started(&mut self, argv: &[Field], input: &Input) {
         match argv.first().map(Field::known) {
             Some(Some(_)) => self.program(argv, input),
             Some(None) => {
@@ -221,6 +110,159 @@ impl Walker {
 fn is_exec(field: &Field) -> bool {
     let short = |text: &str| text.starts_with('-') && !text.starts_with("--") && text.contains('x');
     field.known().is_some_and(|text| short(&text) || text == "--exec")
+}
+
+fn is_short_s(field: &Field) -> bool {
+    field
+        .known()
+        .is_some_and(|text| text.starts_with('-') && !text.starts_with("--") && text.contains('s'))
+}
+
+/// `uv run x.py` and `uv run -` start python.
+fn is_python(field: &Field) -> bool {
+    field.known().is_some_and(|text| text.ends_with(".py") || text == "-")
+}
+
+/// Variables in front of a program that other programs run: `env PAGER=… man ls`.
+fn variables(walker: &mut Walker, arguments: &[Field]) {
+    for field in arguments {
+        let shown = field.to_string();
+        if let Some((name, value)) = shown.split_once('=').filter(|(n, _)| !n.starts_with('-')) {
+            let known = field.known().map(|_| value.to_owned());
+            inline::variable(walker, name, known.map(|value| vec![value]));
+        }
+    }
+}
+
+/// What stands behind `run` in `uv run …`; nothing if it is another command.
+fn behind_word<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
+    if wrapper.words.is_empty() {
+        return Behind::Program(arguments);
+    }
+    let mut rest = arguments;
+    let mut odd = None;
+    while let Some((first, more)) = rest.split_first() {
+        rest = more;
+        let Some(word) = first.known() else { return Behind::Unknown(first.to_string()) };
+        if wrapper.words.contains(&word.as_str()) {
+            return match odd {
+                Some(option) => Behind::Unknown(option),
+                None => Behind::Program(rest),
+            };
+        }
+        if !word.starts_with('-') && odd.is_none() {
+            return Behind::Nothing;
+        }
+        if wrapper.values.contains(&word.as_str()) {
+            rest = more.get(1..).unwrap_or_default();
+        } else if word.starts_with('-')
+            && !wrapper.flags.contains(&word.as_str())
+            && !is_value_in_word(wrapper, &word)
+        {
+            odd = Some(word);
+        }
+    }
+    Behind::Nothing
+}
+
+/// `parallel git {} ::: push pull`: a text for a shell, with arguments put in or behind it.
+fn parallel(walker: &mut Walker, rest: &[Field]) {
+    let ends = |field: &Field| field.known().is_some_and(|text| text.starts_with(":::"));
+    let end = rest.iter().position(ends).unwrap_or(rest.len());
+    let command = rest.get(..end).unwrap_or_default();
+    let given = rest.get(end + 1..).unwrap_or_default();
+    if command.is_empty() {
+        if given.is_empty() {
+            return walker.hide(Why::PipedIntoShell, "parallel");
+        }
+        for text in given {
+            walker.handed_to_shell(text);
+        }
+        return;
+    }
+    let Some(text) = joined(command) else {
+        return walker.hide(Why::ComputedText, "parallel");
+    };
+    let place = |piece: &str| piece.chars().all(|c| c.is_ascii_digit() || "./#%+-".contains(c));
+    let mut shell = String::new();
+    let mut left = text.as_str();
+    while let Some((before, behind)) = left.split_once('{') {
+        shell.push_str(before);
+        match behind.split_once('}').filter(|(inner, _)| place(inner)) {
+            Some((_, after)) => {
+                shell.push_str("\"$given_by_parallel\"");
+                left = after;
+            }
+            None => {
+                shell.push('{');
+                left = behind;
+            }
+        }
+    }
+    shell.push_str(left);
+    walker.handed_to_shell(&Field::text(format!("{shell} \"$given_by_parallel\"")));
+}
+
+/// `start-stop-daemon --start --exec program -- arguments`
+fn daemon(walker: &mut Walker, arguments: &[Field]) {
+    let named = |option: &[&str]| {
+        let at = arguments
+            .iter()
+            .position(|field| field.known().is_some_and(|text| option.contains(&text.as_str())))?;
+        arguments.get(at + 1).cloned()
+    };
+    let program = named(&["--startas", "-a"]).or_else(|| named(&["--exec", "-x"]));
+    let behind = arguments.iter().position(|field| field.known().as_deref() == Some("--"));
+    let rest = behind.and_then(|at| arguments.get(at + 1..)).unwrap_or_default();
+    match program {
+        Some(program) => {
+            let argv: Vec<Field> = [program].into_iter().chain(rest.iter().cloned()).collect();
+            walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+        }
+        None if arguments.iter().any(|field| field.known().is_none()) => {
+            walker.hide(Why::UnknownOption, "start-stop-daemon");
+        }
+        None => {}
+    }
+}
+
+/// `socat EXEC:'program' -`
+fn addresses(walker: &mut Walker, arguments: &[Field]) {
+    for field in arguments {
+        let shown = field.to_string();
+        let kind = shown.split(':').next().unwrap_or_default().to_ascii_uppercase();
+        if !matches!(kind.as_str(), "EXEC" | "SYSTEM" | "SHELL") {
+            continue;
+        }
+        let command = shown.split_once(':').map(|(_, rest)| rest).unwrap_or_default();
+        match field.known() {
+            // Options of the address stand behind a comma.
+            Some(_) => {
+                let command = command.split(',').next().unwrap_or_default();
+                walker.handed_to_shell(&Field::text(command));
+            }
+            None => walker.hide(Why::ComputedText, "socat"),
+        }
+    }
+}
+
+/// `nix-shell --run text`, `nix develop -c program`, `sg group -c text`.
+fn nix(walker: &mut Walker, arguments: &[Field], input: &Input) {
+    let mut rest = arguments;
+    while let Some((first, more)) = rest.split_first() {
+        rest = more;
+        match first.known().as_deref() {
+            Some("--run" | "--command" | "-c") => {
+                return match more {
+                    [] => {}
+                    [text] => walker.handed_to_shell(text),
+                    argv => walker.apart(|walker| walker.started(argv, input)),
+                };
+            }
+            Some(_) => {}
+            None => walker.hide(Why::UnknownOption, &first.to_string()),
+        }
+    }
 }
 
 /// The text that `xargs -I` puts its input in the place of.
@@ -251,6 +293,14 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
     let mut rest = arguments;
     while let Some((first, more)) = rest.split_first() {
         let Some(option) = first.known() else {
+            let shown = first.to_string();
+            let set = shown.split_once('=').filter(|(name, _)| {
+                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            });
+            if wrapper.assignments && set.is_some() && !first.may_be_many() {
+                rest = more;
+                continue;
+            }
             // What may vanish or be an option cannot be passed over.
             return Behind::Unknown(first.to_string());
         };
@@ -263,7 +313,7 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
             rest = more;
             break;
         }
-        if !option.starts_with('-') {
+        if !option.starts_with('-') || (option == "-" && wrapper.name == "uv") {
             let assigns =
                 wrapper.assignments && option.split_once('=').is_some_and(|(n, _)| !n.is_empty());
             if !assigns {
@@ -278,7 +328,10 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
             rest = more;
         } else if wrapper.values.contains(&option.as_str()) {
             rest = more.get(1..).unwrap_or_default();
-        } else if is_value_in_word(wrapper, &option) || is_flags_in_word(wrapper, &option) {
+        } else if is_value_in_word(wrapper, &option)
+            || is_flags_in_word(wrapper, &option)
+            || wrapper.lenient
+        {
             rest = more;
         } else {
             return Behind::Unknown(option);
@@ -376,7 +429,7 @@ fn with_command_option(walker: &mut Walker, name: &str, arguments: &[Field]) {
             return;
         };
         let short = !word.starts_with("--") && word.starts_with('-');
-        if word == "--command" || (short && word.ends_with('c')) {
+        if word == "--command" || word == "--call" || (short && word.ends_with('c')) {
             found = true;
             match rest.split_first() {
                 Some((text, after)) => {
@@ -392,7 +445,7 @@ fn with_command_option(walker: &mut Walker, name: &str, arguments: &[Field]) {
             walker.hide(Why::UnknownOption, &word);
         }
     }
-    if !found {
+    if !found && !matches!(name, "npx" | "npm") {
         walker.hide(Why::Interactive, name);
     }
 }

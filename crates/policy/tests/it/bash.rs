@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -26,17 +26,23 @@ pub(crate) struct Bash {
 impl Bash {
     /// A directory with stubs, and nothing else on the path but programs that start others.
     pub(crate) fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same with more programs as they really are.
+    pub(crate) fn with(more: &[&str]) -> Self {
         let place = tempfile::tempdir().unwrap();
         let bin = place.path().join("bin");
         fs::create_dir(&bin).unwrap();
         for name in STUBS {
-            let stub = bin.join(name);
-            fs::write(&stub, "#!/bin/sh\necho \"${0##*/}\" >>\"$RECORD\"\n").unwrap();
-            fs::set_permissions(&stub, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-                .unwrap();
+            executable(&bin.join(name), "echo \"${0##*/}\" >>\"$RECORD\"");
         }
-        for name in REAL {
+        for name in REAL.iter().chain(more) {
             let real = find(name).unwrap_or_else(|| panic!("{name} is needed"));
+            if *name == "python3" {
+                executable(&bin.join(name), &format!("exec '{}' \"$@\"", python(&real)));
+                continue;
+            }
             std::os::unix::fs::symlink(real, bin.join(name)).unwrap();
         }
         Self { place }
@@ -75,6 +81,17 @@ impl Bash {
         let text = fs::read_to_string(&record).unwrap();
         Some(text.lines().map(str::to_owned).collect())
     }
+}
+
+fn executable(path: &Path, line: &str) {
+    fs::write(path, format!("#!/bin/sh\n{line}\n")).unwrap();
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// What is found may be a script that looks for python on the path.
+fn python(found: &Path) -> String {
+    let asked = Command::new(found).args(["-c", "import sys; print(sys.executable)"]).output();
+    String::from_utf8(asked.unwrap().stdout).unwrap().trim().to_owned()
 }
 
 fn find(name: &str) -> Option<PathBuf> {

@@ -11,6 +11,8 @@
 mod bash;
 mod differential;
 mod grammar;
+mod inline;
+mod inline_examples;
 mod readings;
 mod writes;
 mod writes_differential;

@@ -386,11 +386,9 @@ fn what_is_worked_out_later_is_said_to_be_hidden() {
         ("patch -p1 < fix.patch", Why::ComputedPath),
         ("git diff | patch -p1", Why::ComputedPath),
         ("patch -p1 -i fix.patch", Why::ComputedPath),
-        ("sed 1e f", Why::RunsText),
-        ("sed 's/x/y/e' f", Why::RunsText),
-        ("sed 's/x' f", Why::ComputedPath),
-        ("tar xf a --to-command=sh", Why::RunsText),
-        ("split --filter='sh' a", Why::RunsText),
+        ("sed 1e f", Why::PipedIntoShell),
+        ("sed 's/x/y/e' f", Why::ComputedText),
+        ("tar xIf sh a", Why::RunsText),
     ] {
         let reading = read(text);
         assert!(reading.hidden.iter().any(|hidden| hidden.why == why), "{text}: {reading:?}");

@@ -141,28 +141,13 @@ const TAR: Grammar = Grammar {
 };
 
 fn tar(walker: &mut Walker, arguments: &[Field]) {
+    let dashes = arguments.first().is_some_and(|first| first.to_string().starts_with('-'));
     let arguments = dashed(arguments);
     let given = TAR.read(&arguments);
-    let runs = [
-        "to-command",
-        "checkpoint-action",
-        "new-volume-script",
-        "info-script",
-        "rsh-command",
-        "rmt-command",
-        "F",
-    ];
-    if given.has(&runs) {
+    // Options in words of their own are looked into elsewhere; the letters of `tar xIf` are not.
+    let bundled = given.has(&["I", "F"]) && !dashes;
+    if bundled || given.has(&["new-volume-script", "rmt-command"]) {
         walker.hide(Why::RunsText, "tar");
-    }
-    let compressor = given.value(&["I", "use-compress-program"]);
-    let usual = ["gzip", "pigz", "bzip2", "pbzip2", "xz", "zstd", "zstdmt", "lz4", "lzma"];
-    let plain = |field: Field| {
-        let text = field.known().unwrap_or_default();
-        text.split(' ').next().is_some_and(|first| usual.contains(&first))
-    };
-    if compressor.is_some_and(|field| !plain(field)) {
-        walker.hide(Why::RunsText, "tar -I");
     }
     let archive = given.value(&["f", "file"]);
     if given.has(&["x", "extract", "get"]) || given.unsure {
@@ -281,9 +266,6 @@ const ZIP: Grammar = Grammar {
 
 fn zip(walker: &mut Walker, arguments: &[Field]) {
     let given = ZIP.read(arguments);
-    if given.has(&["unzip-command"]) {
-        walker.hide(Why::RunsText, "zip");
-    }
     let outputs = given.all(&["O", "out", "output-file"]);
     let (archive, files) = match given.operands.split_first() {
         Some((archive, files)) => (Some(archive.clone()), files.to_vec()),

@@ -1,8 +1,8 @@
 //! Programs of which an operand or the value of an option is written: `tee`, `rm`, `dd of=` …
 
+use super::super::How;
 use super::super::field::{Field, Piece};
 use super::super::walk::Walker;
-use super::super::{How, Why};
 use super::options::{Grammar, named_values};
 use super::table::{G, Operands, PROGRAMS, Program};
 
@@ -166,9 +166,6 @@ const SPLIT: Grammar = Grammar {
 
 fn split(walker: &mut Walker, arguments: &[Field]) {
     let given = SPLIT.read(arguments);
-    if given.has(&["filter"]) {
-        walker.hide(Why::RunsText, "split --filter");
-    }
     let prefix = given.operands.get(1).cloned().unwrap_or_else(|| Field::text("x"));
     walker.wrote(any_ending(&prefix), How::Change, "split");
     if given.unsure {

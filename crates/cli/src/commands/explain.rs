@@ -1,0 +1,317 @@
+//! `bailiwick explain`: what a call would do, and what every limit says to it.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use bailiwick_gate::{Surroundings, look_up};
+use bailiwick_model::RoleName;
+use bailiwick_policy::call::{Action, Call};
+use bailiwick_policy::decide::{Verdict, decide_effects, verdicts, wanted};
+use bailiwick_policy::decision::Outcome;
+use bailiwick_policy::dialects::Dialect;
+use bailiwick_policy::paths::{Place, Spot, spots};
+use bailiwick_policy::tool::{Tool, ToolName};
+use bailiwick_policy::{Decision, Effects, Facts};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
+use crate::policy_file::{What, compile_working};
+use crate::wire;
+
+/// Say what a command would run and write, and what every limit says to it
+///
+/// Nothing is run. The paths are looked up where this is called, the kit is read from the working
+/// copy. Without a role or task the role `developer` is asked, and it may write anywhere.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick explain -- 'cargo test && git push'\n  bailiwick \
+                        explain --role edit-local --files 'src/**' -- 'sed -i s/a/b/ Cargo.toml'\n  \
+                        bailiwick explain --task task.toml -o json -- 'rm -rf build'\n  bailiwick \
+                        explain --payload payload.json --dialect codex")]
+pub struct Explain {
+    #[command(flatten)]
+    limits: Limits,
+    /// The shell command
+    #[arg(value_name = "COMMAND", required_unless_present = "payload", conflicts_with = "payload")]
+    command: Vec<String>,
+    /// A hook's payload instead of a command; `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    payload: Option<PathBuf>,
+    /// Whose payload it is: claude, codex, gemini or opencode
+    #[arg(long, value_name = "CLI", default_value = "claude", value_parser = dialect)]
+    dialect: Dialect,
+    /// Exit 2 if it is denied, or needs approval
+    #[arg(long)]
+    exit_code: bool,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+/// Whose limits are asked.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Limits {
+    /// The role that is asked
+    #[arg(long, value_name = "ROLE", value_parser = role, conflicts_with = "task")]
+    pub(crate) role: Option<RoleName>,
+    /// The task that is asked
+    #[arg(long, value_name = "FILE")]
+    pub(crate) task: Option<PathBuf>,
+    /// Where the role may write (repeatable)
+    #[arg(long, value_name = "GLOB", conflicts_with = "task")]
+    pub(crate) files: Vec<String>,
+    /// Where it may not (repeatable)
+    #[arg(long, value_name = "GLOB", conflicts_with = "task")]
+    pub(crate) deny: Vec<String>,
+}
+
+fn role(text: &str) -> Result<RoleName, String> {
+    RoleName::parse(text).map_err(|error| error.to_string())
+}
+
+fn dialect(text: &str) -> Result<Dialect, String> {
+    let names = Dialect::ALL.map(Dialect::as_str).join(", ");
+    Dialect::parse(text).ok_or_else(|| format!("it is one of {names}"))
+}
+
+impl Limits {
+    /// What to compile; nothing if nobody was named.
+    pub(crate) fn what(&self) -> Option<What> {
+        match (&self.task, &self.role) {
+            (Some(task), _) => Some(What::Task(task.clone())),
+            (None, Some(role)) => Some(What::Role {
+                role: role.clone(),
+                files: self.files.clone(),
+                deny: self.deny.clone(),
+            }),
+            (None, None) => None,
+        }
+    }
+}
+
+impl Explain {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let what = match self.limits.what() {
+            Some(What::Role { role, files, deny }) if files.is_empty() => {
+                What::Role { role, files: vec!["**".to_owned()], deny }
+            }
+            Some(what) => what,
+            None => {
+                let role = role("developer").map_err(Failure::general)?;
+                let files = match self.limits.files.as_slice() {
+                    [] => vec!["**".to_owned()],
+                    files => files.to_vec(),
+                };
+                What::Role { role, files, deny: self.limits.deny.clone() }
+            }
+        };
+        let call = self.call(context)?;
+        let compiled = match compile_working(context, &what) {
+            Err(Failure::Problems(problems))
+                if problems.iter().all(|problem| problem.code == "unaccepted-parameter") =>
+            {
+                let What::Role { role, .. } = what else { return Err(problems.into()) };
+                compile_working(context, &What::Role { role, files: Vec::new(), deny: Vec::new() })?
+            }
+            other => other?,
+        };
+        wire::warn(&compiled.warnings);
+        let root = context
+            .repository()
+            .map_or_else(|| context.directory.clone(), |found| found.root().to_path_buf());
+        let around = Surroundings::at(&root, &context.directory).map_err(Failure::general)?;
+        let mut facts = around.facts();
+        let effects = Effects::of(&call);
+        look_up(&wanted(&call, &effects, &facts), &call, &mut facts);
+        let explained = Explained {
+            decision: decide_effects(&compiled.policy, &call, &effects, &facts),
+            verdicts: verdicts(&compiled.policy, &call, &effects, &facts),
+            spots: spots(&effects, &facts),
+            role: compiled.policy.role.clone(),
+            call,
+            effects,
+            facts,
+        };
+        match self.format.format {
+            Format::Json => output::json(&explained.value())?,
+            Format::Human => explained.show(),
+        }
+        match explained.decision.outcome {
+            Outcome::Deny | Outcome::Ask if self.exit_code => Err(Failure::Said(2)),
+            Outcome::Allow | Outcome::Deny | Outcome::Ask => Ok(()),
+        }
+    }
+
+    fn call(&self, context: &Context) -> Result<Call, Failure> {
+        if let Some(file) = &self.payload {
+            let mut bytes = Vec::new();
+            if file.as_os_str() == "-" {
+                std::io::stdin().lock().read_to_end(&mut bytes)
+            } else {
+                std::fs::File::open(file).and_then(|mut open| open.read_to_end(&mut bytes))
+            }
+            .map_err(|error| {
+                Failure::general(format!("{} cannot be read: {error}", file.display()))
+            })?;
+            return self.dialect.read(&bytes, &[]).map_err(|error| {
+                Failure::usage(error.to_string()).help("the gate denies such a payload")
+            });
+        }
+        let bash = Tool::named("Bash").map(ToolName::of);
+        Ok(Call {
+            native: "Bash".to_owned(),
+            tools: bash.into_iter().collect(),
+            action: Action::Shell(self.command.join(" ")),
+            directory: context.directory.to_str().map(str::to_owned),
+            types_unseen: self.dialect == Dialect::Codex,
+            id: None,
+            agent: None,
+        })
+    }
+}
+
+struct Explained {
+    role: String,
+    call: Call,
+    effects: Effects,
+    facts: Facts,
+    spots: Vec<Spot>,
+    verdicts: Vec<Verdict>,
+    decision: Decision,
+}
+
+impl Explained {
+    fn value(&self) -> Value {
+        let runs = self.effects.runs.iter().map(|run| {
+            json!({
+                "argv": run.argv.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "builtin": run.builtin,
+                "through": run.through,
+            })
+        });
+        let writes = self.spots.iter().map(|spot| {
+            let (place, path) = placed(&spot.place);
+            json!({"named": spot.shown, "place": place, "path": path, "how": how(spot), "by": spot.by})
+        });
+        let hidden = self
+            .effects
+            .hidden
+            .iter()
+            .map(|hidden| json!({"why": format!("{:?}", hidden.why), "text": hidden.text}));
+        let verdicts = self.verdicts.iter().map(|verdict| {
+            json!({
+                "rule": verdict.rule,
+                "verdict": word(verdict),
+                "severity": verdict.severity,
+                "reason": verdict.objection.as_ref().map(|objection| &objection.reason),
+                "instead": verdict.objection.as_ref().map(|objection| &objection.instead),
+            })
+        });
+        json!({
+            "call": self.call.native,
+            "role": self.role,
+            "root": self.facts.root,
+            "runs": runs.collect::<Vec<_>>(),
+            "writes": writes.collect::<Vec<_>>(),
+            "unseen_scripts": self.effects.unseen.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "hidden": hidden.collect::<Vec<_>>(),
+            "left_to_sandbox": self.decision.left_to_sandbox,
+            "verdicts": verdicts.collect::<Vec<_>>(),
+            "decision": self.decision,
+        })
+    }
+
+    fn show(&self) {
+        let title = match &self.call.action {
+            Action::Shell(command) => command.lines().collect::<Vec<_>>().join(" ⏎ "),
+            Action::Type | Action::Files(_) | Action::Plain => self.call.native.clone(),
+        };
+        let mut branches = Vec::new();
+        let runs = self.effects.runs.iter().map(|run| {
+            let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
+            let through = match run.through.as_slice() {
+                [] => String::new(),
+                through => format!("  through {}", through.join(", ")),
+            };
+            let builtin = if run.builtin { "  the shell itself" } else { "" };
+            let words = words.join(" ").replace('\n', " ⏎ ");
+            format!("{words}{}", styled(DIM, format_args!("{through}{builtin}")))
+        });
+        branches.push(("runs", runs.collect::<Vec<_>>()));
+        let writes = self.spots.iter().map(|spot| {
+            let (place, path) = placed(&spot.place);
+            let path = path.filter(|path| *path != spot.shown).unwrap_or_default();
+            let detail = format!("{} by {}, {place} {path}", how(spot), spot.by);
+            format!("{}  {}", spot.shown, styled(DIM, detail.trim_end()))
+        });
+        branches.push(("writes", writes.collect()));
+        let scripts = self.effects.unseen.iter().map(ToString::to_string);
+        branches.push(("scripts that are not read", scripts.collect()));
+        let hidden = self.effects.hidden.iter();
+        let hidden = hidden.map(|hidden| format!("{}  {:?}", hidden.text, hidden.why));
+        branches.push(("cannot be told", hidden.map(|text| styled(YELLOW, text)).collect()));
+        branches.push(("left to the sandbox", self.decision.left_to_sandbox.clone()));
+        branches.retain(|(_, lines)| !lines.is_empty());
+        output::line(styled(BOLD, title));
+        for (title, lines) in &branches {
+            output::line(format_args!("├─ {title}"));
+            for (index, line) in lines.iter().enumerate() {
+                let corner = if index + 1 == lines.len() { "└─" } else { "├─" };
+                output::line(format_args!("│  {corner} {line}"));
+            }
+        }
+        let outcome = match self.decision.outcome {
+            Outcome::Allow => styled(GREEN.bold(), "allowed"),
+            Outcome::Ask => styled(YELLOW.bold(), "a person has to approve it"),
+            Outcome::Deny => styled(RED.bold(), "denied"),
+        };
+        output::line(format_args!("└─ role {}: {outcome}", self.role));
+        let shown: Vec<&Verdict> = self.verdicts.iter().filter(|verdict| verdict.applies).collect();
+        for (index, verdict) in shown.iter().enumerate() {
+            let last = index + 1 == shown.len();
+            let corner = if last { "└─" } else { "├─" };
+            let mark = match word(verdict) {
+                "deny" => styled(RED, "✗"),
+                "allow" => styled(GREEN, "✓"),
+                _ => styled(YELLOW, "!"),
+            };
+            output::line(format_args!("   {corner} {mark} {}", verdict.rule));
+            if let Some(objection) = &verdict.objection {
+                let bar = if last { "        " } else { "   │    " };
+                output::wrapped(bar, &objection.reason);
+                output::wrapped(&format!("{bar}instead: "), &objection.instead);
+            }
+        }
+    }
+}
+
+fn placed(place: &Place) -> (&'static str, Option<String>) {
+    match place {
+        Place::Inside { path, .. } => ("inside", Some(path.clone())),
+        Place::Outside(path) => ("outside", Some(path.clone())),
+        Place::Unknown => ("unknown", None),
+    }
+}
+
+fn how(spot: &Spot) -> &'static str {
+    use bailiwick_policy::shell::How;
+    match spot.how {
+        How::Change => "changed",
+        How::Fill => "filled",
+        How::Delete => "deleted",
+        How::DeleteTree => "deleted with all below",
+    }
+}
+
+fn word(verdict: &Verdict) -> &'static str {
+    use bailiwick_model::capability::GateSeverity;
+    match (&verdict.objection, verdict.severity, verdict.applies) {
+        (None, _, true) => "allow",
+        (None, _, false) => "not applicable",
+        (Some(_), GateSeverity::Block, _) => "deny",
+        (Some(_), GateSeverity::Warn, _) => "warn",
+        (Some(_), GateSeverity::Advisory, _) => "advisory",
+    }
+}

@@ -1,0 +1,372 @@
+//! `bailiwick hooks`: the gate in the settings of agents that people start themselves.
+
+use std::path::PathBuf;
+
+use bailiwick_model::RoleName;
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::hooks::agent::{Agent, Scope};
+use crate::hooks::draft::{Change, Draft};
+use crate::hooks::install::{Planned, Request, WhenDisarmed};
+use crate::hooks::limits::{self, Limit};
+use crate::hooks::places::Places;
+use crate::hooks::record::Bound;
+use crate::hooks::status::{self, Report, Standing};
+use crate::hooks::{gate_command, install, remove};
+use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
+use crate::policy_file::{self, What};
+use crate::wire;
+
+/// Put the gate into the settings of agents that you start yourself
+///
+/// For Claude Code, Codex, Gemini CLI and OpenCode. What else is in their settings is kept.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick hooks install claude --role read-only\n  bailiwick \
+                        hooks status\n  bailiwick hooks remove all"
+)]
+pub struct Hooks {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Install(Install),
+    Status(Status),
+    Remove(Remove),
+}
+
+/// Which agent programs are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Which {
+    /// Claude Code
+    Claude,
+    /// Codex
+    Codex,
+    /// Gemini CLI
+    Gemini,
+    /// OpenCode
+    #[value(name = "opencode")]
+    OpenCode,
+    /// All of them
+    All,
+}
+
+impl Which {
+    fn agents(self) -> Vec<Agent> {
+        match self {
+            Self::Claude => vec![Agent::Claude],
+            Self::Codex => vec![Agent::Codex],
+            Self::Gemini => vec![Agent::Gemini],
+            Self::OpenCode => vec![Agent::OpenCode],
+            Self::All => Agent::ALL.to_vec(),
+        }
+    }
+}
+
+/// Put the gate into an agent's settings, bound to a role or a task
+///
+/// From then on the agent asks the gate before every tool call, in this repository or, with --user,
+/// wherever you start it. A second install with another role takes the place of the first. The
+/// policy and the log of decisions are kept with Bailiwick's state, not in the repository.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick hooks install claude --role developer --files \
+                        'src/**' --deny 'src/generated/**'\n  bailiwick hooks install all --task \
+                        .bailiwick/tasks/example.toml\n  bailiwick hooks install codex --role \
+                        read-only --user --dry-run")]
+struct Install {
+    /// The agent
+    agent: Which,
+    /// Bind it to this role
+    #[arg(long, value_name = "ROLE", required_unless_present = "task", conflicts_with = "task")]
+    role: Option<RoleName>,
+    /// Bind it to this task's role, scope and parameters
+    #[arg(long, value_name = "FILE")]
+    task: Option<PathBuf>,
+    /// Where the role may write; may be given again
+    #[arg(long, value_name = "GLOB", conflicts_with = "task")]
+    files: Vec<String>,
+    /// Where it may not; may be given again
+    #[arg(long, value_name = "GLOB", conflicts_with = "task")]
+    deny: Vec<String>,
+    /// For all that you start, in any directory, instead of in this repository
+    #[arg(long)]
+    user: bool,
+    /// Change settings that keep hooks from running, instead of refusing
+    #[arg(long)]
+    fix: bool,
+    /// Show what would be written, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+/// Say whether the gates are there and still as they were put in
+///
+/// Looks at this repository and at your own settings. Exit code 1 if a gate that was installed is
+/// not intact, or nothing shows that its agent reads it.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick hooks status\n  bailiwick hooks status codex -o json"
+)]
+struct Status {
+    /// The agent; all if none is named
+    #[arg(default_value = "all", hide_default_value = true)]
+    agent: Which,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+/// Take the gate out of an agent's settings, and nothing else
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick hooks remove claude\n  bailiwick hooks remove all \
+                        --user")]
+struct Remove {
+    /// The agent
+    agent: Which,
+    /// The gate in your own settings, instead of in this repository's
+    #[arg(long)]
+    user: bool,
+    /// Show what would be changed, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+impl Hooks {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        match self.verb {
+            Verb::Install(install) => install.run(context),
+            Verb::Status(status) => status.run(context),
+            Verb::Remove(remove) => remove.run(context),
+        }
+    }
+}
+
+fn scope(context: &Context, user: bool) -> Result<Scope, Failure> {
+    if user {
+        return Ok(Scope::User);
+    }
+    match context.repository() {
+        Some(repository) => Ok(Scope::Repository(repository.root().to_owned())),
+        None => Err(Failure::general(format!(
+            "{} is not in a git repository",
+            context.directory.display()
+        ))
+        .help("go to one, or add --user for all that you start")),
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct FileChange {
+    path: PathBuf,
+    change: Change,
+}
+
+fn file_changes(draft: &Draft) -> Vec<FileChange> {
+    let changes = draft.changes().into_iter();
+    changes.map(|(path, change)| FileChange { path, change }).collect()
+}
+
+fn show_changes(files: &[FileChange], dry_run: bool) {
+    for FileChange { path, change } in files {
+        let word = match (change, dry_run) {
+            (Change::Created, false) => "created",
+            (Change::Changed, false) => "changed",
+            (Change::Deleted, false) => "deleted",
+            (Change::Created, true) => "would create",
+            (Change::Changed, true) => "would change",
+            (Change::Deleted, true) => "would delete",
+        };
+        output::line(format_args!("  {}  {}", styled(GREEN, word), path.display()));
+    }
+}
+
+impl Install {
+    fn run(self, context: &Context) -> Result<(), Failure> {
+        let scope = scope(context, self.user)?;
+        let places = Places::observe(context)?;
+        let kit_root = context.kit_root.as_ref().map(|root| context.directory.join(root));
+        let what = match (&self.role, &self.task) {
+            (Some(role), _) => What::Role {
+                role: role.clone(),
+                files: self.files.clone(),
+                deny: self.deny.clone(),
+            },
+            (None, Some(task)) => What::Task(context.directory.join(task)),
+            (None, None) => return Err(Failure::usage("neither --role nor --task is given")),
+        };
+        let binding = status::binding_context(context, &scope, kit_root);
+        let policy = policy_file::compile(&binding, &what)?;
+        wire::warn(&policy.warnings);
+        let disarmed = if self.fix { WhenDisarmed::Mend } else { WhenDisarmed::Refuse };
+        let gate = gate_command::program()?;
+        let request = Request { what: &what, policy: &policy, gate, disarmed };
+        // All are planned before the first is written: what cannot be done stops everything.
+        let plan = |agent| {
+            let mut draft = Draft::default();
+            let planned = install::plan(&mut draft, context, &places, agent, &scope, &request)?;
+            Ok((planned, draft))
+        };
+        let plans: Vec<_> =
+            self.agent.agents().into_iter().map(plan).collect::<Result<_, Failure>>()?;
+        if !self.dry_run {
+            for (_, draft) in &plans {
+                draft.apply()?;
+            }
+        }
+        if self.format.format == Format::Json {
+            let dry_run = self.dry_run;
+            let objects: Result<Vec<_>, Failure> =
+                plans.iter().map(|(planned, draft)| installed(planned, draft, dry_run)).collect();
+            return output::json(&objects?);
+        }
+        for (planned, draft) in &plans {
+            show_installed(planned, &file_changes(draft), self.dry_run);
+        }
+        if !self.dry_run {
+            output::next_step("start the agent anew; then: bailiwick hooks status");
+        }
+        Ok(())
+    }
+}
+
+fn installed(
+    planned: &Planned,
+    draft: &Draft,
+    dry_run: bool,
+) -> Result<serde_json::Value, Failure> {
+    let Planned { record, kept, mended, notes } = planned;
+    let scope = record.scope();
+    let notes: Vec<_> =
+        notes.iter().map(|(text, advice)| json!({"text": text, "advice": advice})).collect();
+    Ok(json!({
+        "agent": record.agent,
+        "scope": scope.word(),
+        "root": record.root,
+        "dry_run": dry_run,
+        "bound": record.what,
+        "digest": record.digest,
+        "gate": record.arguments(kept)?,
+        "settings": record.settings,
+        "policy": kept.policy(),
+        "log": kept.log(),
+        "files": file_changes(draft),
+        "mended": mended,
+        "notes": notes,
+        "holds": limits::holds(record.agent),
+        "limits": limits::limits(record.agent, &scope),
+    }))
+}
+
+fn show_installed(planned: &Planned, files: &[FileChange], dry_run: bool) {
+    let Planned { record, kept, mended, notes } = planned;
+    let scope = record.scope();
+    let head = format!("{}: {} for {scope}", record.agent.name(), record.what.shown());
+    output::line(styled(BOLD, head));
+    show_changes(files, dry_run);
+    if files.is_empty() {
+        output::line(format_args!("  {}  nothing changed", styled(DIM, "is installed already")));
+    }
+    for what in mended {
+        output::line(format_args!("  {}  {what}", styled(YELLOW, "taken back")));
+    }
+    output::wrapped("  holds   ", limits::holds(record.agent));
+    output::line(format_args!("  log     {}", kept.log().display()));
+    for Limit { cannot, instead } in limits::limits(record.agent, &scope) {
+        output::wrapped("  beware  ", cannot);
+        output::wrapped("          → ", instead);
+    }
+    for (text, advice) in notes {
+        output::note(format_args!("{text}; {advice}"));
+    }
+}
+
+impl Status {
+    fn run(self, context: &Context) -> Result<(), Failure> {
+        let places = Places::observe(context)?;
+        let here = context.repository().map(|found| Scope::Repository(found.root().to_owned()));
+        let mut reports = Vec::new();
+        for agent in self.agent.agents() {
+            for scope in here.iter().chain([&Scope::User]) {
+                reports.push(status::report(context, &places, agent, scope)?);
+            }
+        }
+        let good = reports.iter().all(|report| report.standing <= Standing::Intact);
+        match self.format.format {
+            Format::Json => output::json(&json!({"intact": good, "hooks": reports}))?,
+            Format::Human => reports.iter().for_each(show_report),
+        }
+        if good { Ok(()) } else { Err(Failure::Said(1)) }
+    }
+}
+
+fn show_report(report: &Report) {
+    let standing = match report.standing {
+        Standing::Absent => styled(DIM, "not installed"),
+        Standing::Intact => styled(GREEN, "intact       "),
+        Standing::Unproven => styled(YELLOW, "unproven     "),
+        Standing::Drifted => styled(RED, "drifted      "),
+    };
+    let bound = report.bound.as_ref().map(Bound::shown).unwrap_or_default();
+    let name = report.agent.word();
+    let line = format!("{standing}  {name:8}  {:10}  {bound}", report.scope);
+    output::line(line.trim_end());
+    for finding in &report.findings {
+        output::wrapped("    ", &finding.text);
+        output::wrapped("      → ", &finding.advice);
+    }
+}
+
+impl Remove {
+    fn run(self, context: &Context) -> Result<(), Failure> {
+        let scope = scope(context, self.user)?;
+        let places = Places::observe(context)?;
+        let plan = |agent| {
+            let mut draft = Draft::default();
+            let left = remove::plan(&mut draft, &places, agent, &scope)?;
+            Ok((agent, draft, left))
+        };
+        let plans: Vec<_> =
+            self.agent.agents().into_iter().map(plan).collect::<Result<_, Failure>>()?;
+        if !self.dry_run {
+            for (_, draft, left) in &plans {
+                draft.apply()?;
+                left.tidy();
+            }
+        }
+        if self.format.format == Format::Json {
+            let objects = plans.iter().map(|(agent, draft, left)| {
+                json!({
+                    "agent": agent,
+                    "scope": scope.word(),
+                    "root": scope.root(),
+                    "dry_run": self.dry_run,
+                    "files": file_changes(draft),
+                    "log": left.log,
+                })
+            });
+            return output::json(&objects.collect::<Vec<_>>());
+        }
+        for (agent, draft, left) in &plans {
+            output::line(styled(BOLD, format_args!("{} for {scope}", agent.name())));
+            let files = file_changes(draft);
+            show_changes(&files, self.dry_run);
+            if files.is_empty() {
+                output::line(format_args!("  {}  nothing changed", styled(DIM, "not installed")));
+            }
+            if let Some(log) = &left.log {
+                output::line(format_args!("  {}  {}", styled(DIM, "kept"), log.display()));
+            }
+        }
+        Ok(())
+    }
+}

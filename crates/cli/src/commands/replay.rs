@@ -1,0 +1,189 @@
+//! `bailiwick replay`: recorded decisions, decided again under other limits.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_policy::decision::Outcome;
+use bailiwick_policy::record::Record;
+use bailiwick_policy::{Decision, Policy, decide};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::explain::Limits;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
+use crate::policy_file::compile_working;
+
+/// Decide recorded calls again under another kit, role or task, and show what would change
+///
+/// A log is what the gate has appended to (decisions.jsonl). Nothing is looked up anew: a record
+/// holds what was known. Without a role or task each call is decided again by the policy beside its
+/// log, which must give the same answers.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick replay --role edit-local --files 'src/**'\n  \
+                        bailiwick replay decisions.jsonl --task task.toml\n  bailiwick replay \
+                        --kit-root ../new-kit --role developer --files '**' -o json")]
+pub struct Replay {
+    /// Logs of decisions; those that installed hooks have kept if none are named
+    logs: Vec<PathBuf>,
+    #[command(flatten)]
+    limits: Limits,
+    /// Show calls that would be decided as before, too
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+struct Replayed {
+    record: Record,
+    now: Decision,
+}
+
+impl Replayed {
+    fn changed(&self) -> bool {
+        let rule =
+            |decision: &Decision| decision.because.as_ref().map(|because| because.rule.clone());
+        self.record.decision.outcome != self.now.outcome
+            || rule(&self.record.decision) != rule(&self.now)
+    }
+
+    fn flips(&self) -> bool {
+        self.record.decision.outcome != self.now.outcome
+    }
+}
+
+impl Replay {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let given = self.limits.what().map(|what| compile_working(context, &what)).transpose()?;
+        let logs = if self.logs.is_empty() { kept_logs(context)? } else { self.logs.clone() };
+        let (mut replayed, mut unreadable) = (Vec::new(), Vec::new());
+        for log in &logs {
+            let own;
+            let policy = match &given {
+                Some(compiled) => &compiled.policy,
+                None => {
+                    own = beside(log)?;
+                    &own
+                }
+            };
+            read(log, |line, record| match record {
+                Ok(record) => {
+                    let now = decide(policy, &record.call.call(), &record.facts);
+                    replayed.push(Replayed { record, now });
+                }
+                Err(error) => unreadable.push(format!("{}:{line}: {error}", log.display())),
+            })?;
+        }
+        match self.format.format {
+            Format::Json => output::json(&self.value(&replayed, &unreadable))?,
+            Format::Human => self.show(&replayed),
+        }
+        for problem in &unreadable {
+            output::note(problem);
+        }
+        if unreadable.is_empty() { Ok(()) } else { Err(Failure::Said(1)) }
+    }
+
+    fn value(&self, replayed: &[Replayed], unreadable: &[String]) -> Value {
+        let shown = replayed.iter().filter(|one| self.all || one.changed()).map(|one| {
+            json!({
+                "at": one.record.at,
+                "call": one.record.call,
+                "was": one.record.decision,
+                "now": one.now,
+                "changed": one.changed(),
+            })
+        });
+        json!({
+            "decisions": replayed.len(),
+            "changed": replayed.iter().filter(|one| one.changed()).count(),
+            "flipped": replayed.iter().filter(|one| one.flips()).count(),
+            "unreadable": unreadable,
+            "calls": shown.collect::<Vec<_>>(),
+        })
+    }
+
+    fn show(&self, replayed: &[Replayed]) {
+        for one in replayed.iter().filter(|one| self.all || one.changed()) {
+            let call = &one.record.call;
+            let files = || call.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>();
+            let what = match &call.command {
+                Some(command) => command.lines().collect::<Vec<_>>().join(" ⏎ "),
+                None => format!("{} {}", call.native, files().join(" ")),
+            };
+            let room = output::width().saturating_sub(2);
+            output::line(styled(BOLD, output::shortened(what.trim_end(), room)));
+            let (was, now) = (&one.record.decision, &one.now);
+            output::line(format_args!("  {} → {}", outcome(was), outcome(now)));
+            if let Some(because) = &now.because {
+                output::wrapped("  ", &format!("{}: {}", because.rule, because.reason));
+            }
+        }
+        let changed = replayed.iter().filter(|one| one.changed()).count();
+        let flipped = replayed.iter().filter(|one| one.flips()).count();
+        let total = replayed.len();
+        output::line(format_args!(
+            "{total} decisions: {flipped} would be answered otherwise, {} by another rule",
+            changed - flipped
+        ));
+    }
+}
+
+fn outcome(decision: &Decision) -> String {
+    let rule = decision.because.as_ref().map(|because| format!(" ({})", because.rule));
+    let rule = styled(DIM, rule.unwrap_or_default());
+    match decision.outcome {
+        Outcome::Allow => format!("{}{rule}", styled(GREEN, "allowed")),
+        Outcome::Ask => format!("{}{rule}", styled(YELLOW, "asked")),
+        Outcome::Deny => format!("{}{rule}", styled(RED, "denied")),
+    }
+}
+
+/// The logs of installed hooks.
+fn kept_logs(context: &Context) -> Result<Vec<PathBuf>, Failure> {
+    let hooks = context.state.join("hooks");
+    let mut logs = Vec::new();
+    for entry in std::fs::read_dir(&hooks).into_iter().flatten().flatten() {
+        let log = entry.path().join("decisions.jsonl");
+        if log.is_file() {
+            logs.push(log);
+        }
+    }
+    logs.sort();
+    if logs.is_empty() {
+        return Err(Failure::general("no decisions are recorded yet").help(
+            "name a log, or install hooks: bailiwick hooks install claude --role developer",
+        ));
+    }
+    Ok(logs)
+}
+
+/// The policy that lies beside a log.
+fn beside(log: &Path) -> Result<Policy, Failure> {
+    let file = log.with_file_name("policy.json");
+    let bytes = std::fs::read(&file).map_err(|error| {
+        Failure::general(format!("{} cannot be read: {error}", file.display()))
+            .help("say under which limits to decide: --role or --task")
+    })?;
+    let digest = Sha256Hex::of(&bytes);
+    Policy::read(&bytes, digest.as_str()).map_err(|error| Failure::general(error.to_string()))
+}
+
+fn read(log: &Path, mut each: impl FnMut(usize, Result<Record, String>)) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::general(format!("the log {} cannot be read: {error}", log.display()))
+    };
+    let file = std::fs::File::open(log).map_err(failed)?;
+    for (index, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(failed)?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        each(index + 1, serde_json::from_str(&line).map_err(|error| error.to_string()));
+    }
+    Ok(())
+}

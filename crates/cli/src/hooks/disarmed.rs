@@ -1,0 +1,146 @@
+//! Settings that keep hooks from running, and the same settings mended.
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_model::Source;
+use serde_json::{Value, json};
+use toml_edit::{DocumentMut, Item};
+
+use super::agent::Agent;
+use super::codex_trust;
+use super::draft::Draft;
+use super::json_edit::{remove, spliced};
+use super::json_text::{self, Node};
+use super::places::Places;
+use super::settings_entry::{NAME, Shape};
+use crate::failure::Failure;
+
+/// A setting that keeps our hook from running.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disarmed {
+    /// Where it is set.
+    pub file: PathBuf,
+    /// What is set.
+    pub what: String,
+    /// The file without it; nothing where it is not this user's to change.
+    pub mended: Option<String>,
+}
+
+/// Every setting that would keep the gate of `agent` from being asked, here.
+pub fn find(
+    draft: &mut Draft,
+    places: &Places,
+    agent: Agent,
+    repository: Option<&Path>,
+) -> Result<Vec<Disarmed>, Failure> {
+    let mut sources = Vec::new();
+    for path in places.deciding(agent, repository) {
+        if let Some(source) = draft.source(&path)? {
+            sources.push((path, source));
+        }
+    }
+    match agent {
+        Agent::Claude => claude(&json_files(agent, sources)?),
+        Agent::Codex => codex(sources),
+        Agent::Gemini => gemini(&json_files(agent, sources)?),
+        Agent::OpenCode => Ok(Vec::new()),
+    }
+}
+
+/// A settings file that was read.
+struct Settings {
+    path: PathBuf,
+    source: Source,
+    root: Node,
+}
+
+fn json_files(agent: Agent, files: Vec<(PathBuf, Source)>) -> Result<Vec<Settings>, Failure> {
+    let Some(shape) = Shape::of(agent) else { return Ok(Vec::new()) };
+    let read = |(path, source): (PathBuf, Source)| {
+        let root = json_text::parse(&source, shape.comments())?;
+        Ok(Settings { path, source, root })
+    };
+    files.into_iter().map(read).collect()
+}
+
+impl Settings {
+    fn disarmed(&self, what: String, mended: String) -> Disarmed {
+        let ours = !self.path.starts_with("/etc");
+        Disarmed { file: self.path.clone(), what, mended: ours.then_some(mended) }
+    }
+
+    /// The setting at some keys, if it is this; mended to the opposite.
+    fn set_to(&self, keys: &[&str], value: bool) -> Option<Disarmed> {
+        let node = self.root.at(keys).filter(|node| node.is(&json!(value)))?;
+        let mended = spliced(&self.source.text, node.span.clone(), &json!(!value).to_string());
+        Some(self.disarmed(format!("{} is {value}", keys.join(".")), mended))
+    }
+}
+
+/// The first file that says anything at these keys decides.
+fn decided<'a>(files: &'a [Settings], keys: &[&str]) -> Option<&'a Settings> {
+    files.iter().find(|file| file.root.at(keys).is_some())
+}
+
+/// Variables that make Claude Code start without hooks.
+const BARE: [&str; 2] = ["CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE"];
+
+fn claude(files: &[Settings]) -> Result<Vec<Disarmed>, Failure> {
+    let mut found = Vec::new();
+    let keys = ["disableAllHooks"];
+    found.extend(decided(files, &keys).and_then(|file| file.set_to(&keys, true)));
+    for file in files {
+        found.extend(file.set_to(&["allowManagedHooksOnly"], true));
+        let Some(variables) = file.root.get("env") else { continue };
+        for (index, member) in variables.members().iter().enumerate() {
+            if BARE.contains(&member.key.as_str()) {
+                let mended = remove(&file.source.text, variables, index);
+                found.push(file.disarmed(format!("env.{} is set", member.key), mended));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn gemini(files: &[Settings]) -> Result<Vec<Disarmed>, Failure> {
+    let mut found = Vec::new();
+    let keys = ["hooksConfig", "enabled"];
+    found.extend(decided(files, &keys).and_then(|file| file.set_to(&keys, false)));
+    for file in files {
+        let Some(list) = file.root.at(&["hooksConfig", "disabled"]) else { continue };
+        let ours = Value::from(NAME);
+        if let Some(index) = list.items().iter().position(|item| item.is(&ours)) {
+            let mended = remove(&file.source.text, list, index);
+            found.push(file.disarmed(format!("hooksConfig.disabled names {NAME}"), mended));
+        }
+    }
+    Ok(found)
+}
+
+fn codex(files: Vec<(PathBuf, Source)>) -> Result<Vec<Disarmed>, Failure> {
+    let mut found = Vec::new();
+    for (file, source) in files {
+        let config = codex_trust::parse(&source)?;
+        for name in ["hooks", "codex_hooks"] {
+            let mut mended = config.clone();
+            if switch_on(&mut mended, name).is_some() {
+                let what = format!("features.{name} is false");
+                found.push(Disarmed { file: file.clone(), what, mended: Some(mended.to_string()) });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Sets a feature that is off to on.
+fn switch_on(config: &mut DocumentMut, feature: &str) -> Option<()> {
+    let features = config.get_mut("features").and_then(Item::as_table_like_mut)?;
+    let value = features.get_mut(feature)?.as_value_mut()?;
+    if value.as_bool() != Some(false) {
+        return None;
+    }
+    let decor = value.decor().clone();
+    *value = true.into();
+    *value.decor_mut() = decor;
+    Some(())
+}

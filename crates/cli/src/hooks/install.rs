@@ -1,0 +1,259 @@
+//! Putting the gate into a program's settings.
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_model::Source;
+
+use super::agent::{Agent, Scope};
+use super::codex_trust::{self, Trust};
+use super::draft::{Draft, Readers, missing_directories};
+use super::places::{Kept, Places};
+use super::record::{Bound, Record, VERSION};
+use super::settings_entry::{Made, Position, Shape};
+use super::{disarmed, folder_trust, plugin, remove};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::policy_file::{CompiledPolicy, What};
+
+/// What is to be installed.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// What the policy was compiled from.
+    pub what: &'a What,
+    /// The policy.
+    pub policy: &'a CompiledPolicy,
+    /// The gate's program, with the words in front of its options.
+    pub gate: Vec<String>,
+    /// Whether settings that keep hooks from running are mended.
+    pub disarmed: WhenDisarmed,
+}
+
+/// What is done about settings that keep hooks from running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenDisarmed {
+    /// Nothing is installed.
+    Refuse,
+    /// They are mended.
+    Mend,
+}
+
+/// What would be, or was, installed.
+#[derive(Debug)]
+pub struct Planned {
+    /// What was recorded.
+    pub record: Record,
+    /// Our own files.
+    pub kept: Kept,
+    /// Settings that were mended.
+    pub mended: Vec<String>,
+    /// What has to be known or done, each with advice.
+    pub notes: Vec<(String, String)>,
+}
+
+/// Drafts everything; writes nothing.
+pub fn plan(
+    draft: &mut Draft,
+    context: &Context,
+    places: &Places,
+    agent: Agent,
+    scope: &Scope,
+    request: &Request<'_>,
+) -> Result<Planned, Failure> {
+    if let Some(root) = scope.root().filter(|root| agent == Agent::Codex && is_linked(root)) {
+        let text = "Codex reads the hooks of a linked worktree in the main repository, if at all";
+        return Err(Failure::usage(format!("{text}, so {} can have none", root.display()))
+            .help("install with --user"));
+    }
+    let kept = places.kept(agent, scope);
+    let settings = places.settings(agent, scope);
+    let previous = Record::read(draft, &kept)?.and_then(Result::ok);
+    let mut mended = mend(draft, context, places, agent, scope, request.disarmed)?;
+    if let Some(elsewhere) = previous.as_ref().filter(|record| record.settings != settings) {
+        remove::settings(draft, places, elsewhere)?;
+    }
+    let earlier = previous.filter(|record| record.settings == settings);
+    let mut record = Record {
+        version: VERSION,
+        agent,
+        root: scope.root().cloned(),
+        what: Bound::from(request.what),
+        kit_root: context.kit_root.as_ref().map(|root| context.directory.join(root)),
+        digest: request.policy.digest.clone(),
+        gate: request.gate.clone(),
+        made: Made::default(),
+        made_directories: missing_directories(&settings),
+        trust: None,
+        settings,
+    };
+    if let Some(earlier) = &earlier {
+        // What an earlier install made goes with the last one.
+        let mut directories = earlier.made_directories.clone();
+        directories.append(&mut record.made_directories);
+        record.made_directories = directories;
+        record.made = earlier.made;
+    }
+    let earlier_trust = earlier.and_then(|earlier| earlier.trust);
+    let text = match Shape::of(agent) {
+        None => plugin_text(draft, &record, &kept)?,
+        Some(shape) => {
+            let (text, position) = entry(draft, shape, &mut record, &kept, scope)?;
+            if agent == Agent::Codex {
+                let config = places.codex_config();
+                let step = TrustStep { config: &config, shape, position, earlier_trust };
+                mended.extend(step.draft(draft, &mut record, &kept, request.disarmed)?);
+            }
+            text
+        }
+    };
+    // The settings come last: they never name a policy that is not there yet.
+    draft.set(&kept.policy(), Some(request.policy.json.clone()), Readers::Owner)?;
+    draft.set(&kept.record(), Some(record.text()?), Readers::Owner)?;
+    draft.set(&record.settings, Some(text), Readers::Usual)?;
+    let mut notes = Vec::new();
+    notes.extend(folder_trust::unread(draft, places, agent, scope)?);
+    notes.extend(seen_by_git(context, scope, &record.settings));
+    Ok(Planned { record, kept, mended, notes })
+}
+
+/// Whether this is the top of a worktree that belongs to a repository elsewhere.
+fn is_linked(root: &Path) -> bool {
+    let pointer = std::fs::read_to_string(root.join(".git")).unwrap_or_default();
+    let directory = pointer.strip_prefix("gitdir: ").map(|path| Path::new(path.trim_end()));
+    directory.and_then(Path::parent).is_some_and(|parent| parent.ends_with("worktrees"))
+}
+
+/// Mends what keeps hooks from running, or refuses.
+fn mend(
+    draft: &mut Draft,
+    context: &Context,
+    places: &Places,
+    agent: Agent,
+    scope: &Scope,
+    when: WhenDisarmed,
+) -> Result<Vec<String>, Failure> {
+    let around = context.repository().map(|repository| repository.root().to_owned());
+    let repository = scope.root().cloned().or(around);
+    let mut mended = Vec::new();
+    loop {
+        let found = disarmed::find(draft, places, agent, repository.as_deref())?;
+        let Some(found) = found.into_iter().next() else { return Ok(mended) };
+        let what = format!("{} in {}", found.what, found.file.display());
+        match (when, found.mended) {
+            (WhenDisarmed::Mend, Some(text)) => {
+                draft.set(&found.file, Some(text), Readers::Usual)?;
+                mended.push(what);
+            }
+            (WhenDisarmed::Mend, None) => {
+                return Err(refused(agent, &what).help("ask whoever looks after this machine"));
+            }
+            (WhenDisarmed::Refuse, _) => {
+                return Err(refused(agent, &what).help("add --fix to have that setting changed"));
+            }
+        }
+    }
+}
+
+fn refused(agent: Agent, what: &str) -> Failure {
+    Failure::usage(format!("{} would never ask the gate: {what}", agent.name()))
+}
+
+fn entry(
+    draft: &mut Draft,
+    shape: Shape,
+    record: &mut Record,
+    kept: &Kept,
+    scope: &Scope,
+) -> Result<(String, Position), Failure> {
+    let found = draft.source(&record.settings)?;
+    let fresh = found.is_none();
+    let source =
+        found.unwrap_or_else(|| Source::new(record.settings.display().to_string(), "{}\n"));
+    let id = scope.id(record.agent);
+    let (text, position, made) = shape.put(&source, &id, &record.command(kept)?)?;
+    record.made = Made {
+        file: record.made.file || fresh,
+        hooks: record.made.hooks || made.hooks,
+        event: record.made.event || made.event,
+    };
+    Ok((text, position))
+}
+
+fn plugin_text(draft: &mut Draft, record: &Record, kept: &Kept) -> Result<String, Failure> {
+    if let Some(found) = draft.text(&record.settings)?
+        && !found.starts_with(plugin::HEAD)
+    {
+        let text = format!("{} is not ours, so it is kept", record.settings.display());
+        return Err(Failure::usage(text).help("give that plugin another name"));
+    }
+    plugin::text(record, kept)
+}
+
+/// Making Codex trust the hook.
+struct TrustStep<'a> {
+    config: &'a PathBuf,
+    shape: Shape,
+    position: Position,
+    earlier_trust: Option<Trust>,
+}
+
+impl TrustStep<'_> {
+    fn draft(
+        &self,
+        draft: &mut Draft,
+        record: &mut Record,
+        kept: &Kept,
+        when: WhenDisarmed,
+    ) -> Result<Option<String>, Failure> {
+        let command = record.command(kept)?;
+        let trust = codex_trust::trust(
+            self.config.clone(),
+            &record.settings,
+            self.shape,
+            self.position,
+            &command,
+        );
+        let moved = |earlier: &&Trust| (&earlier.config, &earlier.key) != (self.config, &trust.key);
+        if let Some(earlier) = self.earlier_trust.as_ref().filter(moved) {
+            remove::distrust(draft, earlier)?;
+        }
+        let found = draft.source(self.config)?;
+        let source = found.unwrap_or_else(|| Source::new(self.config.display().to_string(), ""));
+        record.made_directories.extend(missing_directories(self.config));
+        let mut config = codex_trust::parse(&source)?;
+        let mut mended = None;
+        if codex_trust::is_switched_off(&config, &trust.key) {
+            let what = format!("hooks.state.\"{}\".enabled is false", trust.key);
+            match when {
+                WhenDisarmed::Mend => codex_trust::switch_on(&mut config, &trust.key),
+                WhenDisarmed::Refuse => {
+                    return Err(
+                        refused(record.agent, &what).help("add --fix to have that setting changed")
+                    );
+                }
+            }
+            mended = Some(what);
+        }
+        codex_trust::put(&mut config, &source, &trust)?;
+        record.trust = Some(trust);
+        draft.set(self.config, Some(config.to_string()), Readers::Usual)?;
+        Ok(mended)
+    }
+}
+
+/// The entry names places of this machine, and is nothing to commit.
+fn seen_by_git(context: &Context, scope: &Scope, settings: &Path) -> Option<(String, String)> {
+    let root = scope.root()?;
+    let inside = settings.strip_prefix(root).ok()?.to_str()?;
+    let git = context.repository()?.git();
+    if git.run(["check-ignore", "--quiet", "--", inside]).is_ok() {
+        return None;
+    }
+    let text = format!("git sees {inside}, whose entry names places of this machine");
+    let tracked = git.run(["ls-files", "--error-unmatch", "--", inside]).is_ok();
+    let advice = if tracked {
+        format!("keep it out of commits: git update-index --skip-worktree {inside}")
+    } else {
+        format!("keep it out of commits: echo /{inside} >> .git/info/exclude")
+    };
+    Some((text, advice))
+}

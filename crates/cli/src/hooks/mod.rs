@@ -1,0 +1,28 @@
+//! The gate in the settings of agents that people start themselves.
+//!
+//! ```text
+//!  observe ─▶ Draft (what each file would hold) ─▶ shown (--dry-run) or applied
+//!     ▲            ▲
+//!  places     settings_entry · codex_trust · plugin · disarmed · record
+//! ```
+//!
+//! Every change is first drafted for all files, then written: what cannot be read or parsed stops
+//! everything before anything is touched. [`json_text`] edits JSON in place, so that all that is
+//! not ours keeps its bytes.
+
+pub mod agent;
+pub mod codex_trust;
+pub mod disarmed;
+pub mod draft;
+pub mod folder_trust;
+pub mod gate_command;
+pub mod install;
+pub mod json_edit;
+pub mod json_text;
+pub mod limits;
+pub mod places;
+pub mod plugin;
+pub mod record;
+pub mod remove;
+pub mod settings_entry;
+pub mod status;

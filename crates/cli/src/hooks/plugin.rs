@@ -1,0 +1,68 @@
+//! The plugin that asks the gate for OpenCode, which has no hooks of its own.
+
+use super::gate_command::COULD_NOT_RUN;
+use super::places::Kept;
+use super::record::Record;
+use crate::failure::Failure;
+
+/// How our file begins; one that begins otherwise is somebody else's.
+pub const HEAD: &str = "// Written by `bailiwick hooks install opencode`;";
+
+const BODY: &str = r#"
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+
+// A plugin that fails while it is loaded is left out in silence: so say that this one was loaded,
+// and let no failure to say it leave the gate out.
+const announce = (directory) => {
+  try {
+    const said = { digest, pid: process.pid, directory, loaded: new Date().toISOString() };
+    writeFileSync(announcement, JSON.stringify(said) + "\n", { mode: 0o600 });
+  } catch {}
+};
+
+const ask = (payload, cwd) => {
+  try {
+    const [program, ...words] = gate;
+    const input = JSON.stringify(payload);
+    const limits = { timeout: 60000, killSignal: "SIGKILL", maxBuffer: 16777216 };
+    return spawnSync(program, words, { input, cwd, encoding: "utf8", ...limits });
+  } catch (error) {
+    return { error };
+  }
+};
+
+export const BailiwickGate = async ({ directory }) => {
+  announce(directory);
+  return {
+    "tool.execute.before": async ({ tool, sessionID, callID }, output) => {
+      const payload = { tool, sessionID, callID, args: output.args, cwd: directory };
+      const ran = ask(payload, directory);
+      if (!ran.error && !ran.signal && ran.status === 0) return;
+      const denied = !ran.error && ran.status === 2 ? String(ran.stderr ?? "").trim() : "";
+      throw new Error(denied || couldNotRun);
+    },
+  };
+};
+"#;
+
+/// The plugin's file.
+pub fn text(record: &Record, kept: &Kept) -> Result<String, Failure> {
+    let unwritten = |error| Failure::general(format!("the plugin cannot be written: {error}"));
+    let announcement = super::gate_command::text(&kept.announcement())?;
+    let gate = serde_json::to_string(&record.arguments(kept)?).map_err(unwritten)?;
+    let words = [("announcement", announcement.as_str()), ("digest", record.digest.as_str())];
+    let mut text = format!("{HEAD}\n// `bailiwick hooks remove opencode` takes it away.\n");
+    text += &format!("const gate = {gate};\n");
+    for (name, value) in words.into_iter().chain([("couldNotRun", COULD_NOT_RUN)]) {
+        let value = serde_json::to_string(value).map_err(unwritten)?;
+        text += &format!("const {name} = {value};\n");
+    }
+    Ok(text + BODY)
+}
+
+/// Whether the plugin has said that it was loaded with this policy.
+pub fn has_announced(said: Option<&str>, record: &Record) -> bool {
+    let said = said.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+    said.is_some_and(|said| said.get("digest").and_then(|d| d.as_str()) == Some(&record.digest))
+}

@@ -1,0 +1,132 @@
+//! What was installed where, so that it can be looked after and taken out again.
+
+use std::path::PathBuf;
+
+use bailiwick_model::RoleName;
+use serde::{Deserialize, Serialize};
+
+use super::agent::{Agent, Scope};
+use super::codex_trust::Trust;
+use super::draft::Draft;
+use super::gate_command::{arguments, hook_command};
+use super::places::Kept;
+use super::settings_entry::Made;
+use crate::failure::Failure;
+use crate::policy_file::What;
+
+/// The version of the file's form.
+pub const VERSION: u32 = 1;
+
+/// One gate in the settings of one program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The version of the file's form.
+    pub version: u32,
+    /// The program.
+    pub agent: Agent,
+    /// The repository; none if it is for the user.
+    pub root: Option<PathBuf>,
+    /// What the policy was compiled from.
+    pub what: Bound,
+    /// The kit that was named on the command line.
+    pub kit_root: Option<PathBuf>,
+    /// The policy's digest.
+    pub digest: String,
+    /// The gate, without the arguments that are the same for every gate.
+    pub gate: Vec<String>,
+    /// The file that it was put into.
+    pub settings: PathBuf,
+    /// What was made in that file for it.
+    pub made: Made,
+    /// The directories that were made for it, the outermost first.
+    pub made_directories: Vec<PathBuf>,
+    /// What Codex trusts.
+    pub trust: Option<Trust>,
+}
+
+/// What a policy is compiled from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Bound {
+    /// A role.
+    Role {
+        /// Its name.
+        role: String,
+        /// Where it may write.
+        files: Vec<String>,
+        /// Where it may not.
+        deny: Vec<String>,
+    },
+    /// A task.
+    Task {
+        /// Its file.
+        task: PathBuf,
+    },
+}
+
+impl Bound {
+    /// The same, to be compiled.
+    pub fn what(&self) -> Result<What, Failure> {
+        match self {
+            Self::Task { task } => Ok(What::Task(task.clone())),
+            Self::Role { role, files, deny } => Ok(What::Role {
+                role: RoleName::parse(role).map_err(|error| Failure::general(error.to_string()))?,
+                files: files.clone(),
+                deny: deny.clone(),
+            }),
+        }
+    }
+
+    /// For people: `role developer`, `task x.toml`.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Role { role, .. } => format!("role {role}"),
+            Self::Task { task } => format!("task {}", task.display()),
+        }
+    }
+}
+
+impl From<&What> for Bound {
+    fn from(what: &What) -> Self {
+        match what {
+            What::Task(task) => Self::Task { task: task.clone() },
+            What::Role { role, files, deny } => {
+                Self::Role { role: role.to_string(), files: files.clone(), deny: deny.clone() }
+            }
+        }
+    }
+}
+
+impl Record {
+    /// What was kept, if it can be read.
+    pub fn read(draft: &mut Draft, kept: &Kept) -> Result<Option<Result<Self, String>>, Failure> {
+        let Some(text) = draft.text(&kept.record())? else { return Ok(None) };
+        let read = serde_json::from_str::<Self>(&text).map_err(|error| error.to_string());
+        Ok(Some(read.and_then(|record| match record.version {
+            VERSION => Ok(record),
+            other => Err(format!("it has version {other}, and {VERSION} is known here")),
+        })))
+    }
+
+    /// For whom it is.
+    pub fn scope(&self) -> Scope {
+        self.root.clone().map_or(Scope::User, Scope::Repository)
+    }
+
+    /// The gate with its arguments.
+    pub fn arguments(&self, kept: &Kept) -> Result<Vec<String>, Failure> {
+        arguments(&self.gate, self.agent, &self.scope(), kept, &self.digest)
+    }
+
+    /// The command of its hook.
+    pub fn command(&self, kept: &Kept) -> Result<String, Failure> {
+        Ok(hook_command(self.agent, &self.arguments(kept)?))
+    }
+
+    /// The file's text.
+    pub fn text(&self) -> Result<String, Failure> {
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|error| Failure::general(format!("the record cannot be written: {error}")))?;
+        Ok(text + "\n")
+    }
+}

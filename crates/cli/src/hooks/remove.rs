@@ -1,0 +1,151 @@
+//! Taking the gate out of a program's settings: all that is ours, and nothing else.
+
+use std::path::{Path, PathBuf};
+
+use toml_edit::DocumentMut;
+
+use super::agent::{Agent, Scope};
+use super::codex_trust::{self, Trust};
+use super::draft::{Draft, Readers};
+use super::json_text::{self, Node};
+use super::places::Places;
+use super::plugin;
+use super::record::Record;
+use super::settings_entry::{Made, Shape};
+use crate::failure::Failure;
+
+/// What is left to do once the files are gone.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// Directories that go if they are empty, the outermost first.
+    directories: Vec<PathBuf>,
+    /// The log of decisions, which is kept.
+    pub log: Option<PathBuf>,
+}
+
+impl Left {
+    /// Removes the directories that are ours and empty.
+    pub fn tidy(&self) {
+        for directory in self.directories.iter().rev() {
+            // One that still holds something stays.
+            let _ = std::fs::remove_dir(directory);
+        }
+    }
+}
+
+/// Drafts the removal; writes nothing.
+pub fn plan(
+    draft: &mut Draft,
+    places: &Places,
+    agent: Agent,
+    scope: &Scope,
+) -> Result<Left, Failure> {
+    let kept = places.kept(agent, scope);
+    let mut left = Left::default();
+    match Record::read(draft, &kept)? {
+        Some(Ok(record)) => {
+            settings(draft, places, &record)?;
+            left.directories.clone_from(&record.made_directories);
+        }
+        // Whatever is ours goes, also when nobody wrote down what was made for it.
+        Some(Err(_)) | None => entry(
+            draft,
+            places,
+            &Ours {
+                agent,
+                scope,
+                settings: &places.settings(agent, scope),
+                made: Made { file: false, hooks: true, event: true },
+                trust: None,
+            },
+        )?,
+    }
+    for file in [kept.announcement(), kept.policy(), kept.record()] {
+        draft.set(&file, None, Readers::Owner)?;
+    }
+    let log = kept.log();
+    left.log = std::fs::metadata(&log).is_ok_and(|log| log.len() > 0).then_some(log);
+    left.directories.push(kept.directory);
+    Ok(left)
+}
+
+/// Takes out what a record says was put in.
+pub fn settings(draft: &mut Draft, places: &Places, record: &Record) -> Result<(), Failure> {
+    let ours = Ours {
+        agent: record.agent,
+        scope: &record.scope(),
+        settings: &record.settings,
+        made: record.made,
+        trust: record.trust.as_ref(),
+    };
+    entry(draft, places, &ours)
+}
+
+struct Ours<'a> {
+    agent: Agent,
+    scope: &'a Scope,
+    settings: &'a Path,
+    made: Made,
+    trust: Option<&'a Trust>,
+}
+
+fn entry(draft: &mut Draft, places: &Places, ours: &Ours<'_>) -> Result<(), Failure> {
+    if let Some(trust) = ours.trust {
+        distrust(draft, trust)?;
+    }
+    let Some(source) = draft.source(ours.settings)? else { return Ok(()) };
+    let Some(shape) = Shape::of(ours.agent) else {
+        if source.text.starts_with(plugin::HEAD) {
+            draft.set(ours.settings, None, Readers::Usual)?;
+        }
+        return Ok(());
+    };
+    if ours.agent == Agent::Codex {
+        let root = json_text::parse(&source, shape.comments())?;
+        forget_positions(draft, &places.codex_config(), ours, shape, &root)?;
+    }
+    let text = shape.take(&source, &ours.scope.id(ours.agent), ours.made)?;
+    let empty = text.trim() == "{}";
+    let after = if empty && ours.made.file { None } else { Some(text) };
+    draft.set(ours.settings, after, Readers::Usual)
+}
+
+/// Takes back that Codex trusts a hook of ours.
+pub fn distrust(draft: &mut Draft, trust: &Trust) -> Result<(), Failure> {
+    change_config(draft, &trust.config, |config| codex_trust::take(config, trust))
+}
+
+/// Takes out all that Codex keeps of our hooks where they stand now.
+fn forget_positions(
+    draft: &mut Draft,
+    config: &Path,
+    ours: &Ours<'_>,
+    shape: Shape,
+    root: &Node,
+) -> Result<(), Failure> {
+    change_config(draft, config, |config| {
+        let mut groups = shape.groups(root);
+        // From behind, so that each gap is closed before the next one is made.
+        for position in shape.find(root, &ours.scope.id(ours.agent)).into_iter().rev() {
+            codex_trust::forget(config, ours.settings, position);
+            if shape.stands_alone(root, position) {
+                codex_trust::close_gap(config, ours.settings, position.group, groups);
+                groups -= 1;
+            }
+        }
+    })
+}
+
+fn change_config(
+    draft: &mut Draft,
+    file: &Path,
+    change: impl FnOnce(&mut DocumentMut),
+) -> Result<(), Failure> {
+    let Some(source) = draft.source(file)? else { return Ok(()) };
+    let mut config = codex_trust::parse(&source)?;
+    change(&mut config);
+    let text = config.to_string();
+    // A file that held nothing but our trust was made for it.
+    let emptied = text.trim().is_empty() && text != *source.text;
+    draft.set(file, if emptied { None } else { Some(text) }, Readers::Usual)
+}

@@ -1,0 +1,257 @@
+//! Our entry among the hooks of Claude Code, Codex and Gemini CLI, which are laid out alike.
+
+use bailiwick_model::{Problem, Source};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::agent::Agent;
+use super::gate_command::COULD_NOT_RUN;
+use super::json_edit;
+use super::json_text::{self, Comments, Kind, Node};
+use crate::failure::Failure;
+
+/// What Gemini CLI calls our hook.
+pub const NAME: &str = "bailiwick-gate";
+
+/// A day: a gate that hangs holds the call instead of letting it through.
+pub const SECONDS: u64 = 86_400;
+
+/// How one program wants the entry.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    event: &'static str,
+    matcher: &'static str,
+    timeout: u64,
+    name: Option<&'static str>,
+    comments: Comments,
+}
+
+/// The entry: one matcher with one hook.
+#[derive(Debug, Clone, Serialize)]
+struct Group<'a> {
+    matcher: &'a str,
+    hooks: [Hook<'a>; 1],
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Hook<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    command: &'a str,
+    timeout: u64,
+}
+
+/// Where our hook stands: in which group, and as which of its hooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The group.
+    pub group: usize,
+    /// The hook in it.
+    pub hook: usize,
+}
+
+/// What had to be made for our entry, and goes again with it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    /// The whole file.
+    pub file: bool,
+    /// The object `hooks`.
+    pub hooks: bool,
+    /// The list of the event.
+    pub event: bool,
+}
+
+impl Shape {
+    /// The shape of a program that has such settings.
+    pub fn of(agent: Agent) -> Option<Self> {
+        let shape = |event, matcher| Self {
+            event,
+            matcher,
+            timeout: SECONDS,
+            name: None,
+            comments: Comments::Refused,
+        };
+        match agent {
+            Agent::Claude => Some(shape("PreToolUse", "*")),
+            Agent::Codex => Some(shape("PreToolUse", ".*")),
+            Agent::Gemini => Some(Self {
+                timeout: SECONDS * 1000,
+                name: Some(NAME),
+                comments: Comments::Allowed,
+                ..shape("BeforeTool", ".*")
+            }),
+            Agent::OpenCode => None,
+        }
+    }
+
+    /// Whether its files may hold comments.
+    pub fn comments(&self) -> Comments {
+        self.comments
+    }
+
+    /// What matches every tool.
+    pub fn matcher(&self) -> &'static str {
+        self.matcher
+    }
+
+    fn group<'a>(&'a self, command: &'a str) -> Group<'a> {
+        let hook = Hook { name: self.name, kind: "command", command, timeout: self.timeout };
+        Group { matcher: self.matcher, hooks: [hook] }
+    }
+
+    /// Every hook of ours in the settings. `id` is in the path of our policy.
+    pub fn find(&self, root: &Node, id: &str) -> Vec<Position> {
+        let path = format!("/hooks/{id}/policy.json");
+        let ours = |hook: &Node| {
+            let command = hook.get("command").and_then(Node::text);
+            command.is_some_and(|text| text.contains(COULD_NOT_RUN) || text.contains(&path))
+        };
+        let groups = root.at(&["hooks", self.event]).map(Node::items).unwrap_or_default();
+        let hooks = groups.iter().enumerate().flat_map(|(group, node)| {
+            let hooks = node.get("hooks").map(Node::items).unwrap_or_default();
+            hooks.iter().enumerate().map(move |(hook, node)| (Position { group, hook }, node))
+        });
+        hooks.filter(|(_, hook)| ours(hook)).map(|(position, _)| position).collect()
+    }
+
+    /// Whether the group at a position is exactly what would be written.
+    pub fn is_exact(&self, root: &Node, position: Position, command: &str) -> bool {
+        let wanted = serde_json::to_value(self.group(command));
+        let group = self.group_at(root, position);
+        group.map(Node::value).is_some_and(|found| wanted.is_ok_and(|wanted| wanted == found))
+    }
+
+    /// The settings with our entry, where it stands, and what was made for it.
+    pub fn put(
+        &self,
+        source: &Source,
+        id: &str,
+        command: &str,
+    ) -> Result<(String, Position, Made), Failure> {
+        let mut made = Made::default();
+        let mut text = source.text.to_string();
+        let mut root = self.parse(source, &text)?;
+        let found = self.find(&root, id);
+        if let [position] = found.as_slice()
+            && self.stands_alone(&root, *position)
+            && let Some(group) = self.group_at(&root, *position)
+        {
+            if !self.is_exact(&root, *position, command) {
+                text = json_edit::replace(&text, group, &self.group(command)).map_err(unwritten)?;
+            }
+            return Ok((text, *position, made));
+        }
+        if !found.is_empty() {
+            text = self.without(source, text, id, Made::default())?;
+            root = self.parse(source, &text)?;
+        }
+        if root.get("hooks").is_none() {
+            made.hooks = true;
+            text = json_edit::append(&text, &root, Some("hooks"), &json!({})).map_err(unwritten)?;
+            root = self.parse(source, &text)?;
+        }
+        let hooks = self.expect(source, root.get("hooks"), "hooks", "an object")?;
+        if hooks.get(self.event).is_none() {
+            made.event = true;
+            let none: [Value; 0] = [];
+            text = json_edit::append(&text, hooks, Some(self.event), &none).map_err(unwritten)?;
+            root = self.parse(source, &text)?;
+        }
+        let list = self.expect(source, root.at(&["hooks", self.event]), self.event, "a list")?;
+        let position = Position { group: list.items().len(), hook: 0 };
+        text = json_edit::append(&text, list, None, &self.group(command)).map_err(unwritten)?;
+        Ok((text, position, made))
+    }
+
+    /// The settings without our entry; nothing is left of what was made for it.
+    pub fn take(&self, source: &Source, id: &str, made: Made) -> Result<String, Failure> {
+        self.without(source, source.text.to_string(), id, made)
+    }
+
+    fn without(
+        &self,
+        source: &Source,
+        mut text: String,
+        id: &str,
+        made: Made,
+    ) -> Result<String, Failure> {
+        let mut found_any = false;
+        loop {
+            let root = self.parse(source, &text)?;
+            let list = root.at(&["hooks", self.event]);
+            let (Some(position), Some(list)) = (self.find(&root, id).pop(), list) else { break };
+            found_any = true;
+            let group = list.items().get(position.group);
+            let hooks = group.and_then(|group| group.get("hooks"));
+            text = match hooks {
+                Some(hooks) if hooks.items().len() > 1 => {
+                    json_edit::remove(&text, hooks, position.hook)
+                }
+                Some(_) | None => json_edit::remove(&text, list, position.group),
+            };
+        }
+        if !found_any {
+            return Ok(text);
+        }
+        for (path, key, ours) in
+            [(&["hooks"][..], self.event, made.event), (&[][..], "hooks", made.hooks)]
+        {
+            let root = self.parse(source, &text)?;
+            let Some(parent) = root.at(path) else { continue };
+            let index = parent.members().iter().position(|member| member.key == key);
+            let empty = parent.get(key).is_some_and(|node| match &node.kind {
+                Kind::Object(members) => members.is_empty(),
+                Kind::Array(items) => items.is_empty(),
+                Kind::Scalar(_) => false,
+            });
+            if let Some(index) = index.filter(|_| ours && empty) {
+                text = json_edit::remove(&text, parent, index);
+            }
+        }
+        Ok(text)
+    }
+
+    /// Whether the group at a position holds nothing but the hook there.
+    pub fn stands_alone(&self, root: &Node, position: Position) -> bool {
+        let group = self.group_at(root, position);
+        group.and_then(|group| group.get("hooks")).is_some_and(|hooks| hooks.items().len() == 1)
+    }
+
+    fn group_at<'a>(&self, root: &'a Node, position: Position) -> Option<&'a Node> {
+        root.at(&["hooks", self.event])?.items().get(position.group)
+    }
+
+    /// How many groups the event has.
+    pub fn groups(&self, root: &Node) -> usize {
+        root.at(&["hooks", self.event]).map_or(0, |list| list.items().len())
+    }
+
+    fn parse(&self, source: &Source, text: &str) -> Result<Node, Problem> {
+        json_text::parse(&Source::new(source.file.clone(), text), self.comments)
+    }
+
+    fn expect<'a>(
+        &self,
+        source: &Source,
+        node: Option<&'a Node>,
+        key: &str,
+        kind: &str,
+    ) -> Result<&'a Node, Problem> {
+        let fits = |node: &&Node| match &node.kind {
+            Kind::Object(_) => kind == "an object",
+            Kind::Array(_) => kind == "a list",
+            Kind::Scalar(_) => false,
+        };
+        node.filter(fits).ok_or_else(|| {
+            let place = node.map_or_else(|| source.whole(), |node| source.at(node.span.clone()));
+            Problem::error("bad-settings", place, format!("`{key}` should be {kind}"))
+                .help("mend the file by hand; nothing was changed")
+        })
+    }
+}
+
+fn unwritten(error: serde_json::Error) -> Failure {
+    Failure::general(format!("the settings cannot be written as JSON: {error}"))
+}

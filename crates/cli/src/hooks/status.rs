@@ -1,0 +1,305 @@
+//! Whether a gate is there, and still as it was put in.
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_model::Sha256Hex;
+use serde::Serialize;
+
+use super::agent::{Agent, Scope};
+use super::draft::Draft;
+use super::gate_command::{can_run, head};
+use super::places::{Kept, Places};
+use super::record::{Bound, Record};
+use super::settings_entry::Shape;
+use super::{codex_trust, disarmed, folder_trust, json_text, plugin};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::policy_file;
+
+/// How a gate stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    /// There is none.
+    Absent,
+    /// It is as it was put in.
+    Intact,
+    /// It is as it was put in, but nothing shows that the program reads it.
+    Unproven,
+    /// It is no longer as it was put in.
+    Drifted,
+}
+
+/// One thing that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// A stable name for its kind.
+    pub code: &'static str,
+    /// What is wrong.
+    pub text: String,
+    /// What to do.
+    pub advice: String,
+    #[serde(skip)]
+    standing: Standing,
+}
+
+/// How one gate stands.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The program.
+    pub agent: Agent,
+    /// `repository` or `user`.
+    pub scope: &'static str,
+    /// The repository.
+    pub root: Option<PathBuf>,
+    /// How it stands.
+    pub standing: Standing,
+    /// What binds the agent.
+    pub bound: Option<Bound>,
+    /// The policy's digest.
+    pub digest: Option<String>,
+    /// The file that the gate is put into.
+    pub settings: PathBuf,
+    /// What the gate decided.
+    pub log: PathBuf,
+    /// When the gate was asked last, in milliseconds since 1970.
+    pub last_asked_ms: Option<u64>,
+    /// What is not as it should be.
+    pub findings: Vec<Finding>,
+}
+
+/// Looks at one program and scope.
+pub fn report(
+    context: &Context,
+    places: &Places,
+    agent: Agent,
+    scope: &Scope,
+) -> Result<Report, Failure> {
+    let kept = places.kept(agent, scope);
+    let mut draft = Draft::default();
+    let record = Record::read(&mut draft, &kept)?;
+    let mut settings = places.settings(agent, scope);
+    let mut look = Look { context, places, agent, scope, kept: &kept, findings: Vec::new() };
+    let (mut bound, mut digest) = (None, None);
+    let present = match record {
+        None => {
+            let found = look.forgotten(&mut draft, &settings);
+            if found {
+                look.drift("no-record", "our entry is there, but no record of it".to_owned());
+            }
+            found
+        }
+        Some(Err(why)) => {
+            look.drift("bad-record", format!("the record of it cannot be read: {why}"));
+            true
+        }
+        Some(Ok(record)) => {
+            look.all(&mut draft, &record, &settings);
+            settings.clone_from(&record.settings);
+            (bound, digest) = (Some(record.what), Some(record.digest));
+            true
+        }
+    };
+    let worst = look.findings.iter().map(|finding| finding.standing).max();
+    let standing = if present { worst.unwrap_or(Standing::Intact) } else { Standing::Absent };
+    let findings = if present { look.findings } else { Vec::new() };
+    Ok(Report {
+        agent,
+        scope: scope.word(),
+        root: scope.root().cloned(),
+        standing,
+        bound,
+        digest,
+        settings,
+        log: kept.log(),
+        last_asked_ms: modified(&kept.log()),
+        findings,
+    })
+}
+
+fn modified(file: &Path) -> Option<u64> {
+    let time = std::fs::metadata(file).ok()?.modified().ok()?;
+    let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_millis()).ok()
+}
+
+struct Look<'a> {
+    context: &'a Context,
+    places: &'a Places,
+    agent: Agent,
+    scope: &'a Scope,
+    kept: &'a Kept,
+    findings: Vec<Finding>,
+}
+
+impl Look<'_> {
+    fn find(&mut self, standing: Standing, code: &'static str, text: String, advice: String) {
+        self.findings.push(Finding { code, text, advice, standing });
+    }
+
+    fn drift(&mut self, code: &'static str, text: String) {
+        self.find(Standing::Drifted, code, text, "install it again".to_owned());
+    }
+
+    /// What could not be looked at counts as wrong.
+    fn failed(&mut self, code: &'static str, failure: Failure) {
+        let (text, advice) = match failure {
+            Failure::Problems(problems) => {
+                let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                (texts.join("; "), None)
+            }
+            Failure::Message { text, help, .. } => (text, help),
+            Failure::Said(_) => ("it could not be looked at".to_owned(), None),
+        };
+        let advice = advice.unwrap_or_else(|| "mend it, then install again".to_owned());
+        self.find(Standing::Drifted, code, text, advice);
+    }
+
+    fn forgotten(&mut self, draft: &mut Draft, settings: &Path) -> bool {
+        let Ok(Some(source)) = draft.source(settings) else { return false };
+        let Some(shape) = Shape::of(self.agent) else {
+            return source.text.starts_with(plugin::HEAD);
+        };
+        let root = json_text::parse(&source, shape.comments());
+        root.is_ok_and(|root| !shape.find(&root, &self.scope.id(self.agent)).is_empty())
+    }
+
+    fn all(&mut self, draft: &mut Draft, record: &Record, settings: &Path) {
+        if record.settings != settings {
+            let text = format!("it was put into {}", record.settings.display());
+            self.drift("moved-settings", format!("{text}, and now {} is read", settings.display()));
+        }
+        if let Err(failure) = self.settings(draft, record) {
+            self.failed("bad-settings", failure);
+        }
+        self.policy(draft, record);
+        let program = head(&record.gate);
+        if !can_run(&program) {
+            let text =
+                format!("the gate {} is not there, so every call is denied", program.display());
+            self.drift("no-gate", text);
+        }
+        if let Err(failure) = self.surroundings(draft) {
+            self.failed("bad-settings", failure);
+        }
+    }
+
+    fn settings(&mut self, draft: &mut Draft, record: &Record) -> Result<(), Failure> {
+        let file = record.settings.display();
+        let Some(source) = draft.source(&record.settings)? else {
+            self.drift("no-entry", format!("{file} is not there"));
+            return Ok(());
+        };
+        let Some(shape) = Shape::of(self.agent) else {
+            if *source.text != *plugin::text(record, self.kept)? {
+                self.drift("changed-entry", format!("{file} is changed"));
+            }
+            let said = draft.text(&self.kept.announcement())?;
+            if !plugin::has_announced(said.as_deref(), record) {
+                let text = "the plugin has not said that it was loaded since it was installed";
+                let advice = "start opencode once, then look again";
+                self.find(Standing::Unproven, "not-announced", text.to_owned(), advice.to_owned());
+            }
+            return Ok(());
+        };
+        let root = json_text::parse(&source, shape.comments())?;
+        let command = record.command(self.kept)?;
+        match shape.find(&root, &self.scope.id(self.agent)).as_slice() {
+            [] => self.drift("no-entry", format!("our entry is not in {file}")),
+            [position] if shape.is_exact(&root, *position, &command) => {
+                if self.agent == Agent::Codex {
+                    let trust = codex_trust::trust(
+                        self.places.codex_config(),
+                        &record.settings,
+                        shape,
+                        *position,
+                        &command,
+                    );
+                    self.trust(draft, &trust)?;
+                }
+            }
+            [_] => self.drift("changed-entry", format!("our entry in {file} is changed")),
+            [_, _, ..] => self.drift("changed-entry", format!("{file} holds our entry twice")),
+        }
+        Ok(())
+    }
+
+    fn trust(&mut self, draft: &mut Draft, trust: &codex_trust::Trust) -> Result<(), Failure> {
+        let file = self.places.codex_config();
+        let source = draft.source(&file)?;
+        let config = source.as_ref().map(codex_trust::parse).transpose()?.unwrap_or_default();
+        if !codex_trust::is_trusted(&config, trust) {
+            let text = format!(
+                "{} does not trust the hook as it is, and Codex skips it in silence",
+                file.display()
+            );
+            self.drift("no-trust", text);
+        }
+        if codex_trust::is_switched_off(&config, &trust.key) {
+            let text =
+                format!("hooks.state.\"{}\".enabled is false in {}", trust.key, file.display());
+            self.find(
+                Standing::Drifted,
+                "disarmed",
+                text,
+                "install it again with --fix".to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    fn policy(&mut self, draft: &mut Draft, record: &Record) {
+        let file = self.kept.policy();
+        match draft.text(&file) {
+            Err(failure) => self.failed("bad-policy", failure),
+            Ok(None) => {
+                let text = format!("{} is not there, so every call is denied", file.display());
+                self.drift("no-policy", text);
+            }
+            Ok(Some(text)) if Sha256Hex::of(&text).as_str() != record.digest => {
+                let text = format!("{} is changed, so every call is denied", file.display());
+                self.drift("changed-policy", text);
+            }
+            Ok(Some(_)) => {}
+        }
+        let context = binding_context(self.context, self.scope, record.kit_root.clone());
+        let now = record.what.what().and_then(|what| policy_file::compile(&context, &what));
+        match now {
+            Ok(now) if now.digest == record.digest => {}
+            Ok(_) => {
+                let text =
+                    format!("{} says something else now than was installed", record.what.shown());
+                self.drift("stale-policy", text);
+            }
+            Err(failure) => self.failed("stale-policy", failure),
+        }
+    }
+
+    fn surroundings(&mut self, draft: &mut Draft) -> Result<(), Failure> {
+        let around = self.context.repository().map(|repository| repository.root().to_owned());
+        let repository = self.scope.root().cloned().or(around);
+        for found in disarmed::find(draft, self.places, self.agent, repository.as_deref())? {
+            let text = format!("{} in {}", found.what, found.file.display());
+            let advice = match found.mended {
+                Some(_) => "take that setting out, or install again with --fix",
+                None => "ask whoever looks after this machine",
+            };
+            self.find(Standing::Drifted, "disarmed", text, advice.to_owned());
+        }
+        if let Some((text, advice)) =
+            folder_trust::unread(draft, self.places, self.agent, self.scope)?
+        {
+            self.find(Standing::Unproven, "not-trusted", text, advice);
+        }
+        Ok(())
+    }
+}
+
+/// Where a policy is compiled: what binds a user everywhere does not come from one repository.
+pub fn binding_context(context: &Context, scope: &Scope, kit_root: Option<PathBuf>) -> Context {
+    let directory = match scope {
+        Scope::Repository(root) => root.clone(),
+        Scope::User => PathBuf::from("/"),
+    };
+    Context { directory, kit_root, ..context.clone() }
+}

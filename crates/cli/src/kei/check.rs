@@ -1,0 +1,136 @@
+//! `kei-capability check NAME`: one capability judges one tool call, whatever the role lists.
+//!
+//! Keeps no log. Everything that goes wrong is a denial: exit 2 with a reason on standard error.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use bailiwick_gate::{Surroundings, look_up, repository_around};
+use bailiwick_kit::{Kit, Layer, Layout, Origin, resolve};
+use bailiwick_model::capability::Capability;
+use bailiwick_model::module::GateModule;
+use bailiwick_model::{CapabilityName, Problem, Source, Task};
+use bailiwick_policy::compile::{Sources, bypass_variables};
+use bailiwick_policy::decide::{decide_effects, wanted};
+use bailiwick_policy::dialects::{Allowing, Answer, Dialect};
+use bailiwick_policy::{Call, Decision, Effects, Policy, compile};
+use bailiwick_source_control::DirectoryTree;
+
+/// Judges the call on standard input.
+pub fn run(name: &str) -> ExitCode {
+    bailiwick_gate::deny_what_goes_wrong();
+    let decision = decide(name).unwrap_or_else(Decision::unreadable);
+    let answer: Answer = Dialect::Claude.answer(&decision, Allowing::Silent);
+    bailiwick_gate::print(&answer)
+}
+
+fn decide(name: &str) -> Result<Decision, String> {
+    let task_file = variable("TASK_TOML").ok_or("TASK_TOML is not set, so there is no task")?;
+    let payload = bailiwick_gate::read(&mut std::io::stdin().lock())?;
+    let call = Dialect::Claude.read(&payload, &[]).map_err(|error| error.to_string())?;
+    let policy = policy(name, Path::new(&task_file))?;
+    let mut facts = surroundings(&call)?.facts();
+    let effects = Effects::of(&call);
+    look_up(&wanted(&call, &effects, &facts), &call, &mut facts);
+    Ok(decide_effects(&policy, &call, &effects, &facts))
+}
+
+/// The policy of this capability alone, with what the task and its role say for it.
+fn policy(name: &str, task_file: &Path) -> Result<Policy, String> {
+    let text = std::fs::read_to_string(task_file)
+        .map_err(|error| format!("TASK_TOML {} cannot be read: {error}", task_file.display()))?;
+    let source = Source::new(task_file.display().to_string(), text);
+    let task = Task::parse(&source).map_err(|problem| first(&[problem]))?;
+    let kit = kit(task_file);
+    let asked = CapabilityName::parse(name).map_err(|error| error.to_string())?;
+    let asked = match asked.renamed_to() {
+        Some(new) => {
+            bailiwick_gate::say(&format!("warning: `{asked}` is called `{new}` now"));
+            new
+        }
+        None => asked,
+    };
+    let found = kit.capability(&asked).map_err(|problems| first(&problems))?;
+    let found = found.ok_or_else(|| format!("there is no capability `{asked}`"))?;
+    let capability = &found.declared;
+    if !capability.has_gate() {
+        return Err(format!("`{asked}` has no gate: it is checked when the agent returns"));
+    }
+    let role = resolve(&kit, task.task.role.get_ref(), source.at(task.task.role.span()))
+        .map_err(|problems| first(&problems))?;
+    let patterns = if lists_commands(capability) { role.bash_patterns.as_slice() } else { &[] };
+    let agent = task.task.agent_id.as_ref().map(ToString::to_string);
+    let set = |name: &String| variable(name).as_deref() == Some("1");
+    let switched_on: Vec<String> =
+        bypass_variables(&[capability]).into_iter().filter(set).collect();
+    compile(&Sources {
+        role: role.name.as_str(),
+        agent: agent.as_deref(),
+        tools: None,
+        ask: &[],
+        bash_patterns: patterns,
+        escalation: role.escalation,
+        capabilities: &[capability],
+        task: Some(&task),
+        switched_on: &switched_on,
+        temporary: &[],
+        protected: &[],
+    })
+    .map_err(|error| error.to_string())
+}
+
+fn lists_commands(capability: &Capability) -> bool {
+    let module = capability.gate.as_ref().map(|gate| gate.get_ref().rust_module.get_ref());
+    module.and_then(|path| GateModule::parse(path).ok()) == Some(GateModule::ToolsBashAllowlist)
+}
+
+/// The embedded kit, the user's, and that of the repository in which the task lies. The agent's own
+/// worktree is not asked: it could write its limits there.
+fn kit(task_file: &Path) -> Kit {
+    let mut layers = Vec::new();
+    let main = variable("MAIN_REPO").map(PathBuf::from);
+    let around = || {
+        let file = std::fs::canonicalize(task_file).ok()?;
+        repository_around(file.parent()?)
+    };
+    if let Some(root) = main.or_else(around) {
+        if root.join("_capabilities").is_dir() || root.join("_roles").is_dir() {
+            layers.push(layer(Origin::Repository, Layout::Underscore, &root));
+        }
+        layers.push(layer(Origin::Repository, Layout::Plain, &root.join(".bailiwick")));
+    }
+    let config = variable("XDG_CONFIG_HOME").map(PathBuf::from);
+    let config =
+        config.or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".config")));
+    if let Some(config) = config {
+        layers.push(layer(Origin::User, Layout::Plain, &config.join("bailiwick")));
+    }
+    Kit::over_embedded(layers)
+}
+
+fn layer(origin: Origin, layout: Layout, root: &Path) -> Layer {
+    let shown = format!("{}/", root.display());
+    Layer::new(origin, layout, &shown, Box::new(DirectoryTree::new(root)))
+}
+
+/// The workspace: what the hook is told by its surroundings, else the repository of the call.
+fn surroundings(call: &Call) -> Result<Surroundings, String> {
+    let here = std::env::current_dir().map_err(|error| error.to_string())?;
+    let directory = call.directory.as_deref().map_or_else(|| here.clone(), |own| here.join(own));
+    let named = variable("WORKTREE_PATH").or_else(|| variable("CLAUDE_PROJECT_DIR"));
+    let root = match named {
+        Some(root) => PathBuf::from(root),
+        None => repository_around(&directory).unwrap_or_else(|| directory.clone()),
+    };
+    Surroundings::at(&root, &directory)
+}
+
+fn first(problems: &[Problem]) -> String {
+    problems
+        .first()
+        .map_or_else(String::new, |problem| format!("{}: {}", problem.place, problem.message))
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

@@ -1,0 +1,140 @@
+//! Compiling a policy from the kit: for a task, or for a role with globs of its own.
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_control::policy::{self, Surroundings};
+use bailiwick_kit::{Bound, bind};
+use bailiwick_model::{AgentId, Problem, RoleName, Sha256Hex, Source};
+use bailiwick_policy::Policy;
+use bailiwick_source_control::Repository;
+
+use crate::context::{Context, variable};
+use crate::failure::Failure;
+use crate::wire;
+
+/// What a policy is compiled from.
+#[derive(Debug, Clone)]
+pub enum What {
+    /// A role, and where it may write.
+    Role {
+        /// The role.
+        role: RoleName,
+        /// Where files may be written; globs.
+        files: Vec<String>,
+        /// Where they may not; globs.
+        deny: Vec<String>,
+    },
+    /// A task.
+    Task(PathBuf),
+}
+
+/// A policy with its text and digest.
+#[derive(Debug, Clone)]
+pub struct CompiledPolicy {
+    /// The policy.
+    pub policy: Policy,
+    /// Its file.
+    pub json: String,
+    /// The SHA-256 of the file, in lower-case hexadecimal.
+    pub digest: String,
+    /// What is odd but does not stop the work.
+    pub warnings: Vec<Problem>,
+}
+
+/// Compiles a policy that binds an agent: with the kit of the commit that is checked out.
+pub fn compile(context: &Context, what: &What) -> Result<CompiledPolicy, Failure> {
+    let repository = context.repository();
+    let commit = match &repository {
+        Some(repository) => repository.commit("HEAD")?,
+        None => None,
+    };
+    let kit = match (&repository, commit) {
+        (Some(repository), Some(commit)) => wire::committed_kit(context, repository, &commit)?,
+        _ => wire::working_kit(context)?,
+    };
+    let bound = bind(&kit, &source(context, what)?)?;
+    of_bound(context, &bound, None, repository.as_ref().map(Repository::root))
+}
+
+/// Compiles a policy to look at: from the working copy, and says where that differs from the commit.
+pub fn compile_working(context: &Context, what: &What) -> Result<CompiledPolicy, Failure> {
+    let (kit, watch) = wire::watched_kit(context)?;
+    let bound = bind(&kit, &source(context, what)?)?;
+    let repository = context.repository();
+    let root = repository.as_ref().map(Repository::root);
+    let compiled = of_bound(context, &bound, None, root)?;
+    wire::note(watch)?;
+    Ok(compiled)
+}
+
+/// Compiles the policy of a task that is bound already.
+pub fn of_bound(
+    context: &Context,
+    bound: &Bound,
+    agent: Option<&AgentId>,
+    root: Option<&Path>,
+) -> Result<CompiledPolicy, Failure> {
+    let policy = policy::of_task(bound, agent, &surroundings(context, bound, root)?)?;
+    let json = policy.to_json();
+    let digest = Sha256Hex::of(json.as_bytes()).to_string();
+    Ok(CompiledPolicy { policy, json, digest, warnings: bound.warnings.clone() })
+}
+
+fn source(context: &Context, what: &What) -> Result<Source, Failure> {
+    match what {
+        What::Task(path) => wire::read_task(context, path),
+        What::Role { role, files, deny } => {
+            let list = |globs: &[String]| {
+                let globs = globs.iter().map(|glob| toml::Value::String(glob.clone()));
+                toml::Value::Array(globs.collect())
+            };
+            let mut text = format!("[task]\nrole = \"{role}\"\n");
+            if !files.is_empty() || !deny.is_empty() {
+                text += "[scope]\n";
+            }
+            if !files.is_empty() {
+                text += &format!("files-whitelist = {}\n", list(files));
+            }
+            if !deny.is_empty() {
+                text += &format!("files-denylist = {}\n", list(deny));
+            }
+            Ok(Source::new(format!("role {role}"), text))
+        }
+    }
+}
+
+/// What the person's surroundings add: bypasses that are set here, temporary directories, and the
+/// places that hold our records and the settings of the CLIs.
+fn surroundings(
+    context: &Context,
+    bound: &Bound,
+    root: Option<&Path>,
+) -> Result<Surroundings, Failure> {
+    let mut switched_on = Vec::new();
+    for name in policy::bypass_variables(&bound.capabilities) {
+        if variable(&name)?.as_deref() == Some("1") {
+            switched_on.push(name);
+        }
+    }
+    let root = root.map(|root| std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf()));
+    let mut temporary = Vec::new();
+    for place in ["/tmp", "/var/tmp"] {
+        let place = std::fs::canonicalize(place).unwrap_or_else(|_| PathBuf::from(place));
+        // A workspace inside of it makes it no place for whatever one likes.
+        let free = root.as_ref().is_none_or(|root| !root.starts_with(&place));
+        if let Some(place) = place.to_str().filter(|_| free) {
+            temporary.push(place.to_owned());
+        }
+    }
+    temporary.dedup();
+    let home = variable("HOME")?.map(PathBuf::from);
+    let of_clis =
+        [".claude", ".claude.json", ".codex", ".gemini", ".config/opencode", ".gitconfig"];
+    let of_clis = home.iter().flat_map(|home| of_clis.iter().map(|name| home.join(name)));
+    let mut protected = Vec::new();
+    for place in [context.state.clone(), context.user_kit.clone()].into_iter().chain(of_clis) {
+        let place = std::fs::canonicalize(&place).unwrap_or(place);
+        protected.extend(place.to_str().map(str::to_owned));
+    }
+    Ok(Surroundings { switched_on, temporary, protected })
+}

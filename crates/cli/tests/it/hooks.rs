@@ -1,0 +1,165 @@
+//! `bailiwick hooks`: what it writes, keeps, notices and takes out again.
+
+mod command;
+mod drift;
+mod plugin;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use bailiwick_testkit::Scratch;
+use bailiwick_testkit::scratch::Ran;
+use serde_json::Value;
+
+use crate::BAILIWICK;
+
+/// A scratch with `bailiwick` and a gate beside it that does as the test says.
+struct Bench {
+    scratch: Scratch,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let bench = Self { scratch: Scratch::repository() };
+        bench.scratch.commit("start");
+        bench.fill();
+        bench
+    }
+
+    fn fill(&self) {
+        std::fs::create_dir(self.bin()).unwrap();
+        if std::fs::hard_link(BAILIWICK, self.bailiwick()).is_err() {
+            std::fs::copy(BAILIWICK, self.bailiwick()).unwrap();
+        }
+        // Keeps its arguments and its input, then ends as the file `end` says.
+        self.gate(
+            "#!/bin/sh\nhere=$(dirname \"$0\")\nprintf '%s\\n' \"$@\" > \"$here/arguments\"\n\
+             cat > \"$here/input\"\n. \"$here/end\"\n",
+        );
+        self.end("exit 0");
+    }
+
+    fn gate(&self, text: &str) {
+        let gate = self.bin().join("bailiwick-gate");
+        std::fs::write(&gate, text).unwrap();
+        std::fs::set_permissions(&gate, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn end(&self, script: &str) {
+        std::fs::write(self.bin().join("end"), script).unwrap();
+    }
+
+    fn bin(&self) -> PathBuf {
+        self.scratch.place().join("bin")
+    }
+
+    fn home(&self) -> PathBuf {
+        self.scratch.place().join("home")
+    }
+
+    fn bailiwick(&self) -> PathBuf {
+        self.bin().join("bailiwick")
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        let mut words = vec!["hooks"];
+        words.extend(arguments);
+        self.scratch.run(self.bailiwick(), &words)
+    }
+
+    fn install(&self, agent: &str, more: &[&str]) -> Ran {
+        let mut words = vec!["install", agent, "--role", "read-only"];
+        words.extend(more);
+        self.run(&words)
+    }
+
+    /// The codes of all findings for an agent in the repository, and how it stands.
+    fn status(&self, agent: &str) -> (String, Vec<String>) {
+        let ran = self.run(&["status", agent, "-o", "json"]);
+        let value: Value = serde_json::from_str(&ran.out).unwrap();
+        let report = value.pointer("/hooks/0").unwrap();
+        let standing = text_at(report, "/standing");
+        let good = matches!(standing.as_str(), "intact" | "absent");
+        let told = value.pointer("/intact").and_then(Value::as_bool);
+        assert_eq!((ran.code == 0, told), (good, Some(good)), "{value:#}");
+        let findings = report.pointer("/findings").and_then(Value::as_array).unwrap();
+        (standing, findings.iter().map(|finding| text_at(finding, "/code")).collect())
+    }
+
+    /// Codex and Gemini CLI read a repository's settings only where they trust it.
+    fn trust_folder(&self) {
+        let root = self.scratch.root();
+        let codex = format!("[projects.\"{}\"]\ntrust_level = \"trusted\"\n", root.display());
+        self.write_home(".codex/config.toml", &codex);
+        let gemini = format!("{{\"{}\": \"TRUST_FOLDER\"}}\n", root.display());
+        self.write_home(".gemini/trustedFolders.json", &gemini);
+    }
+
+    fn write_home(&self, path: &str, text: &str) {
+        let file = self.home().join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+
+    fn read_home(&self, path: &str) -> String {
+        std::fs::read_to_string(self.home().join(path)).unwrap()
+    }
+
+    /// Every file, link and directory, but those of git and of the bench itself.
+    fn snapshot(&self) -> BTreeMap<PathBuf, String> {
+        let mut seen = BTreeMap::new();
+        for name in ["repo", "home", "config", "state"] {
+            walk(&self.scratch.place().join(name), &mut seen);
+        }
+        seen
+    }
+
+    /// The one directory of ours in the state whose name begins so.
+    fn kept(&self, agent: &str) -> PathBuf {
+        let all = std::fs::read_dir(self.scratch.state().join("hooks")).unwrap();
+        let mut found = all.map(|entry| entry.unwrap().path()).filter(|path| {
+            path.file_name().unwrap().to_str().unwrap().starts_with(&format!("{agent}-"))
+        });
+        found.next().unwrap()
+    }
+}
+
+fn walk(place: &Path, seen: &mut BTreeMap<PathBuf, String>) {
+    let found = std::fs::symlink_metadata(place).unwrap();
+    if found.is_symlink() {
+        let target = std::fs::read_link(place).unwrap();
+        seen.insert(place.to_owned(), format!("-> {}", target.display()));
+    } else if found.is_dir() {
+        seen.insert(place.to_owned(), String::new());
+        for entry in std::fs::read_dir(place).unwrap() {
+            let path = entry.unwrap().path();
+            if !path.ends_with(".git") {
+                walk(&path, seen);
+            }
+        }
+    } else {
+        seen.insert(place.to_owned(), std::fs::read_to_string(place).unwrap());
+    }
+}
+
+/// Where the gate of each agent goes in a repository.
+const SETTINGS: [(&str, &str); 4] = [
+    ("claude", ".claude/settings.local.json"),
+    ("codex", ".codex/hooks.json"),
+    ("gemini", ".gemini/settings.json"),
+    ("opencode", ".opencode/plugin/bailiwick-gate.js"),
+];
+
+/// The command of the last hook in a settings file.
+fn last_command(text: &str) -> String {
+    let value: Value = serde_json::from_str(text).unwrap();
+    let mut groups = ["/hooks/PreToolUse", "/hooks/BeforeTool"].into_iter();
+    let groups = groups.find_map(|event| value.pointer(event)?.as_array()).unwrap();
+    text_at(groups.last().unwrap(), "/hooks/0/command")
+}
+
+fn text_at(value: &Value, pointer: &str) -> String {
+    value.pointer(pointer).and_then(Value::as_str).unwrap().to_owned()
+}

@@ -1,0 +1,61 @@
+//! The policy of a bound task or a role: what the gate will read.
+
+use bailiwick_kit::{Bound, FoundCapability};
+use bailiwick_model::{AgentId, Capability, Problem, Source};
+use bailiwick_policy::Policy;
+use bailiwick_policy::compile::{self, CompileError, Sources};
+
+/// What is known where a policy is compiled.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// Variables that are set to `1`: those that the capabilities name as a bypass count.
+    pub switched_on: Vec<String>,
+    /// Temporary directories in which anything may be written.
+    pub temporary: Vec<String>,
+    /// Directories that an agent never writes.
+    pub protected: Vec<String>,
+}
+
+/// The policy of a task, for the agent that does it.
+pub fn of_task(
+    bound: &Bound,
+    agent: Option<&AgentId>,
+    around: &Surroundings,
+) -> Result<Policy, Problem> {
+    let agent = agent.or(bound.task.task.agent_id.as_ref()).map(AgentId::as_str);
+    compiled(bound, agent, around).map_err(|error| problem(&error, &bound.source))
+}
+
+fn compiled(
+    bound: &Bound,
+    agent: Option<&str>,
+    around: &Surroundings,
+) -> Result<Policy, CompileError> {
+    let Bound { role, capabilities, task, .. } = bound;
+    let declared: Vec<&Capability> = capabilities.iter().map(|found| &found.declared).collect();
+    compile::compile(&Sources {
+        role: role.name.as_str(),
+        agent,
+        tools: Some(&role.tools),
+        ask: &role.ask,
+        bash_patterns: &role.bash_patterns,
+        escalation: role.escalation,
+        capabilities: &declared,
+        task: Some(task),
+        switched_on: &around.switched_on,
+        temporary: &around.temporary,
+        protected: &around.protected,
+    })
+}
+
+/// The variables that could switch off a limit of these capabilities.
+pub fn bypass_variables(capabilities: &[FoundCapability]) -> Vec<String> {
+    let declared: Vec<&Capability> = capabilities.iter().map(|found| &found.declared).collect();
+    compile::bypass_variables(&declared)
+}
+
+fn problem(error: &CompileError, source: &Source) -> Problem {
+    Problem::error("policy", source.whole(), error.to_string()).help(
+        "a limit that cannot be made a table cannot be enforced; write the pattern more simply",
+    )
+}

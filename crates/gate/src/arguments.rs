@@ -1,0 +1,126 @@
+//! What the gate is told: everything by its arguments, nothing by the environment.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bailiwick_policy::dialects::{Allowing, Dialect};
+
+/// The deadline when none is given: well before any CLI gives up on a hook.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
+
+/// How the gate is called.
+pub const USAGE: &str = "\
+Judge one tool call of a coding agent: the hook's payload on standard input.
+
+Usage:
+  bailiwick-gate --dialect NAME --policy FILE --digest SHA256 --root DIR [--log FILE]
+  bailiwick-gate --dialect NAME --socket PATH
+
+Exit 0 lets the call go on, exit 2 stops it with the reason on standard error.
+Whatever goes wrong stops it too.
+
+Options:
+  --dialect NAME       claude, codex, gemini or opencode
+  --policy FILE        the compiled policy to decide by
+  --digest SHA256      the policy's digest; another policy is refused
+  --root DIR           the workspace; `auto` is the repository around the gate's directory
+  --log FILE           append every decision to this file
+  --socket PATH        hand the call to the supervisor that listens there
+  --explicit-allow     answer an allowed call in words (for Claude Code in dontAsk mode)
+  --mcp-server NAME    an MCP server of OpenCode, whose tools are called NAME_tool (repeatable)
+  --deadline-ms N      deny when not done by then [default: 5000]
+  -h, --help           print this
+
+Example:
+  echo '{\"tool_name\":\"Bash\",\"tool_input\":{\"command\":\"git push\"},\"cwd\":\"/repo\"}' |
+    bailiwick-gate --dialect claude --policy p.json --digest 6ab1… --root /repo
+";
+
+/// What is asked of the program.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Help,
+    Decide(Told),
+}
+
+/// What the gate is told.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) dialect: Dialect,
+    pub(crate) allowing: Allowing,
+    pub(crate) servers: Vec<String>,
+    pub(crate) deadline: Duration,
+    pub(crate) way: Way,
+}
+
+/// How it works.
+#[derive(Debug)]
+pub(crate) enum Way {
+    Alone(Alone),
+    Forward(PathBuf),
+}
+
+/// What it needs to decide alone.
+#[derive(Debug)]
+pub(crate) struct Alone {
+    pub(crate) policy: PathBuf,
+    pub(crate) digest: String,
+    /// Nothing means the repository around the gate's directory.
+    pub(crate) root: Option<PathBuf>,
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// Reads the arguments; anything that is not understood is an error.
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, String> {
+    let mut arguments = arguments;
+    let (mut dialect, mut policy, mut digest, mut root, mut log, mut socket) =
+        (None, None, None, None, None, None);
+    let mut allowing = Allowing::Silent;
+    let mut servers = Vec::new();
+    let mut deadline = DEADLINE;
+    while let Some(argument) = arguments.next() {
+        let name = argument.to_str().ok_or("an argument is not UTF-8")?;
+        let mut value = || arguments.next().ok_or_else(|| format!("{name} needs a value"));
+        match name {
+            "-h" | "--help" => return Ok(Asked::Help),
+            "--dialect" => {
+                let name = text(value()?)?;
+                let known = Dialect::parse(&name);
+                dialect = Some(known.ok_or_else(|| format!("there is no dialect {name}"))?);
+            }
+            "--policy" => policy = Some(PathBuf::from(value()?)),
+            "--digest" => digest = Some(text(value()?)?),
+            "--root" => root = Some(PathBuf::from(value()?)),
+            "--log" => log = Some(PathBuf::from(value()?)),
+            "--socket" => socket = Some(PathBuf::from(value()?)),
+            "--mcp-server" => servers.push(text(value()?)?),
+            "--explicit-allow" => allowing = Allowing::Explicit,
+            "--deadline-ms" => {
+                let number = text(value()?)?.parse().ok().filter(|number| *number > 0);
+                deadline = Duration::from_millis(number.ok_or("--deadline-ms needs a number")?);
+            }
+            other => return Err(format!("the argument {other} is not known")),
+        }
+    }
+    let dialect = dialect.ok_or("--dialect is missing")?;
+    let way = match (socket, policy) {
+        (Some(socket), None) => Way::Forward(socket),
+        (Some(_), Some(_)) => return Err("--socket and --policy exclude each other".to_owned()),
+        (None, None) => return Err("--policy is missing".to_owned()),
+        (None, Some(policy)) => {
+            let root = root.ok_or("--root is missing")?;
+            Way::Alone(Alone {
+                policy,
+                digest: digest.ok_or("--digest is missing")?,
+                root: (root.as_os_str() != "auto").then_some(root),
+                log,
+            })
+        }
+    };
+    Ok(Asked::Decide(Told { dialect, allowing, servers, deadline, way }))
+}
+
+fn text(value: OsString) -> Result<String, String> {
+    value.into_string().map_err(|_| "an argument is not UTF-8".to_owned())
+}

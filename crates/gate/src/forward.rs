@@ -1,0 +1,53 @@
+//! Handing the call to the supervisor: it decides, records and answers. No answer is a denial.
+
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use bailiwick_policy::Decision;
+use bailiwick_policy::dialects::LARGEST_PAYLOAD;
+use bailiwick_policy::protocol::{Question, Reply, VERSION};
+
+use crate::arguments::Told;
+
+/// Asks the supervisor.
+pub(crate) fn ask(told: &Told, socket: &Path, payload: &[u8]) -> Decision {
+    match asked(told, socket, payload) {
+        Ok(decision) => decision,
+        Err(problem) => Decision::unreadable(problem),
+    }
+}
+
+fn asked(told: &Told, socket: &Path, payload: &[u8]) -> Result<Decision, String> {
+    if payload.is_empty() {
+        return Err("the call is empty".to_owned());
+    }
+    if payload.len() > LARGEST_PAYLOAD {
+        return Err("the call is larger than 16 MiB".to_owned());
+    }
+    let payload = std::str::from_utf8(payload).map_err(|_| "the call is not UTF-8".to_owned())?;
+    let directory = std::env::current_dir()
+        .ok()
+        .and_then(|path| path.into_os_string().into_string().ok())
+        .unwrap_or_default();
+    let question = Question {
+        version: VERSION,
+        dialect: told.dialect,
+        directory,
+        payload: payload.to_owned(),
+    };
+    let failed = |error: std::io::Error| format!("the supervisor did not answer: {error}");
+    let mut stream = UnixStream::connect(socket).map_err(failed)?;
+    stream.write_all(question.line().as_bytes()).map_err(failed)?;
+    stream.shutdown(Shutdown::Write).map_err(failed)?;
+    let mut reply = Vec::new();
+    let most = u64::try_from(LARGEST_PAYLOAD).unwrap_or(u64::MAX);
+    stream.take(most).read_to_end(&mut reply).map_err(failed)?;
+    if reply.is_empty() {
+        return Err("the supervisor hung up without an answer".to_owned());
+    }
+    let reply = Reply::read(&reply)
+        .map_err(|error| format!("the supervisor's answer cannot be read: {error}"))?;
+    Ok(reply.decision)
+}

@@ -1,0 +1,87 @@
+//! The hook program: asks the supervisor, or decides alone from a policy file.
+//!
+//! Small, synchronous, fast. Everything that it cannot do ends as a denial: exit 2 with a reason on
+//! standard error, which every CLI honours. It is told everything by its arguments; nothing that an
+//! agent can set changes what it enforces.
+
+mod alone;
+mod arguments;
+mod forward;
+mod log;
+mod observe;
+mod watchdog;
+
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::process::ExitCode;
+
+use bailiwick_policy::dialects::{Answer, LARGEST_PAYLOAD};
+
+pub use arguments::USAGE;
+pub use observe::{Surroundings, look_up, repository_around};
+
+/// Runs the gate with these arguments.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    watchdog::deny_on_panic();
+    let answer = match arguments::parse(arguments) {
+        Ok(arguments::Asked::Help) => {
+            Answer { exit: 0, stdout: USAGE.to_owned(), stderr: String::new() }
+        }
+        Ok(arguments::Asked::Decide(told)) => {
+            watchdog::deny_after(told.deadline);
+            answer(&told)
+        }
+        Err(problem) => refused(&problem),
+    };
+    print(&answer)
+}
+
+fn answer(told: &arguments::Told) -> Answer {
+    let payload = match read(&mut io::stdin().lock()) {
+        Ok(payload) => payload,
+        Err(problem) => return refused(&problem),
+    };
+    let decision = match &told.way {
+        arguments::Way::Alone(alone) => alone::decide(told, alone, &payload),
+        arguments::Way::Forward(socket) => forward::ask(told, socket, &payload),
+    };
+    told.dialect.answer(&decision, told.allowing)
+}
+
+/// A panic and a missed deadline end this process with a denial from now on.
+pub fn deny_what_goes_wrong() {
+    watchdog::deny_on_panic();
+    watchdog::deny_after(arguments::DEADLINE);
+}
+
+/// Tells the person something that changes no answer.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Reads the payload to its end; one that is too large is not read further.
+pub fn read(input: &mut impl io::Read) -> Result<Vec<u8>, String> {
+    let most = u64::try_from(LARGEST_PAYLOAD).unwrap_or(u64::MAX).saturating_add(1);
+    let mut payload = Vec::with_capacity(16 * 1024);
+    input
+        .take(most)
+        .read_to_end(&mut payload)
+        .map_err(|error| format!("the call cannot be read: {error}"))?;
+    Ok(payload)
+}
+
+fn refused(problem: &str) -> Answer {
+    let decision = bailiwick_policy::Decision::unreadable(problem);
+    Answer { exit: 2, stdout: String::new(), stderr: format!("{}\n", decision.told()) }
+}
+
+/// Prints an answer; one that cannot be printed is a denial.
+pub fn print(answer: &Answer) -> ExitCode {
+    let told = io::stderr().write_all(answer.stderr.as_bytes());
+    let answered =
+        io::stdout().write_all(answer.stdout.as_bytes()).and_then(|()| io::stdout().flush());
+    if answered.is_err() || (told.is_err() && answer.exit != 0) {
+        return ExitCode::from(2);
+    }
+    ExitCode::from(answer.exit)
+}

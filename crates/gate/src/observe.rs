@@ -1,0 +1,90 @@
+//! Looking up what a decision has to know: where paths lead, what globs match, what programs are.
+
+mod listing;
+mod programs;
+mod walk;
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_policy::call::Call;
+use bailiwick_policy::facts::{Facts, Wanted};
+
+/// Where the gate stands.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    root: String,
+    home: Option<String>,
+    directory: Option<String>,
+}
+
+impl Surroundings {
+    /// With this root; the repository around the gate's own directory if none is given.
+    pub fn here(root: Option<&Path>) -> Result<Self, String> {
+        let directory = std::env::current_dir()
+            .map_err(|error| format!("the gate's own directory cannot be told: {error}"))?;
+        let root = match root {
+            Some(root) => root.to_path_buf(),
+            None => repository_around(&directory).unwrap_or_else(|| directory.clone()),
+        };
+        Self::at(&root, &directory)
+    }
+
+    /// With this root, as if started in this directory.
+    pub fn at(root: &Path, directory: &Path) -> Result<Self, String> {
+        let root = std::fs::canonicalize(root)
+            .map_err(|error| format!("the root {} cannot be used: {error}", root.display()))?;
+        let text = |path: PathBuf| path.into_os_string().into_string().ok();
+        Ok(Self {
+            root: text(root).ok_or("the root is not UTF-8")?,
+            home: std::env::var_os("HOME").and_then(|home| home.into_string().ok()),
+            directory: text(directory.to_path_buf()),
+        })
+    }
+
+    /// The facts that are known before anything is asked.
+    pub fn facts(&self) -> Facts {
+        Facts {
+            root: self.root.clone(),
+            home: self.home.clone().filter(|home| home.starts_with('/')),
+            directory: self.directory.clone(),
+            ..Facts::default()
+        }
+    }
+}
+
+/// The nearest directory upwards that has a `.git`.
+pub fn repository_around(directory: &Path) -> Option<PathBuf> {
+    directory
+        .ancestors()
+        .find(|place| place.join(".git").symlink_metadata().is_ok())
+        .map(Path::to_path_buf)
+}
+
+/// Looks up what is wanted. What cannot be told is left out, and then denied.
+pub fn look_up(wanted: &Wanted, call: &Call, facts: &mut Facts) {
+    for path in &wanted.paths {
+        if let Some(led) = walk::led(path) {
+            facts.paths.insert(path.clone(), led);
+        }
+    }
+    for (glob, trees) in &wanted.globs {
+        let matches = listing::expand(glob);
+        for led in matches.iter().flatten().filter(|_| *trees) {
+            facts.trees.insert(led.entry.clone(), listing::tree(&led.entry));
+        }
+        facts.globs.insert(glob.clone(), matches);
+    }
+    for tree in &wanted.trees {
+        let entry = walk::led(tree).map_or_else(|| tree.clone(), |led| led.entry);
+        facts.trees.insert(tree.clone(), listing::tree(&entry));
+    }
+    let directory = match (&call.directory, &facts.directory) {
+        (Some(own), Some(started)) => Some(bailiwick_policy::paths::join(started, own)),
+        (own, started) => own.clone().or_else(|| started.clone()),
+    };
+    for name in &wanted.programs {
+        if let Some(really) = programs::really(name, directory.as_deref(), &facts.root) {
+            facts.programs.insert(name.clone(), really);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What globs match and what lies below directories, up to a limit.
+
+use std::fs;
+
+use bailiwick_policy::facts::Led;
+use gix_glob::wildmatch::Mode;
+
+use super::walk::led;
+
+/// More than this is not listed: a decision then takes it for too much.
+const MOST: usize = 2_000;
+
+/// What a glob matches, as the shell would expand it; nothing if that is too much.
+pub(crate) fn expand(glob: &str) -> Option<Vec<Led>> {
+    let mut found = vec![String::new()];
+    let mut looked = 0;
+    for part in glob.split('/').filter(|part| !part.is_empty()) {
+        let mut next = Vec::new();
+        for place in &found {
+            if !part.contains(['*', '?', '[']) {
+                let path = format!("{place}/{}", unescaped(part));
+                if fs::symlink_metadata(&path).is_ok() {
+                    next.push(path);
+                }
+                continue;
+            }
+            let directory = if place.is_empty() { "/" } else { place };
+            for entry in fs::read_dir(directory).into_iter().flatten() {
+                looked += 1;
+                if looked > 10 * MOST {
+                    return None;
+                }
+                let name = entry.ok()?.file_name();
+                // A name that is not UTF-8 cannot be judged.
+                let name = name.to_str()?;
+                let hidden = name.starts_with('.') && !part.starts_with('.');
+                let fits =
+                    gix_glob::wildmatch(part.into(), name.into(), Mode::NO_MATCH_SLASH_LITERAL);
+                if fits && !hidden {
+                    next.push(format!("{place}/{name}"));
+                }
+            }
+        }
+        found = next;
+        if found.len() > MOST {
+            return None;
+        }
+    }
+    found.iter().map(|path| led(path)).collect()
+}
+
+fn unescaped(part: &str) -> String {
+    let mut plain = String::new();
+    let mut characters = part.chars();
+    while let Some(c) = characters.next() {
+        match c {
+            '\\' => plain.extend(characters.next()),
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// The files below a directory, relative to it; a file itself has none. Links are not followed.
+pub(crate) fn tree(path: &str) -> Option<Vec<String>> {
+    let is_directory = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    let mut files = Vec::new();
+    let mut places = if is_directory { vec![String::new()] } else { Vec::new() };
+    let mut looked = 0;
+    while let Some(place) = places.pop() {
+        let directory = if place.is_empty() { path.to_owned() } else { format!("{path}/{place}") };
+        for entry in fs::read_dir(directory).ok()? {
+            looked += 1;
+            if looked > 4 * MOST || files.len() > MOST {
+                return None;
+            }
+            let entry = entry.ok()?;
+            let name = entry.file_name();
+            let name = name.to_str()?;
+            let name = if place.is_empty() { name.to_owned() } else { format!("{place}/{name}") };
+            if entry.file_type().ok()?.is_dir() {
+                places.push(name);
+            } else {
+                files.push(name);
+            }
+        }
+    }
+    files.sort();
+    Some(files)
+}

@@ -1,0 +1,82 @@
+//! Where a path leads: every link followed as the kernel would, also for files not yet made.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::Path;
+
+use bailiwick_policy::facts::{Kind, Led};
+
+/// As many links as the kernel follows.
+const MOST_LINKS: usize = 40;
+
+/// Where an absolute path leads; nothing if it is not UTF-8, or goes round in circles.
+pub(crate) fn led(path: &str) -> Option<Led> {
+    let (entry, _) = resolve(path, Last::Kept)?;
+    let (real, kind) = resolve(path, Last::Followed)?;
+    Some(Led { entry, real, kind })
+}
+
+/// Whether a link at the end of the path is followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Kept,
+    Followed,
+}
+
+fn resolve(path: &str, last: Last) -> Option<(String, Kind)> {
+    if path.contains('\0') || !path.starts_with('/') {
+        return None;
+    }
+    let mut rest: VecDeque<String> = parts(path);
+    let mut real = String::new();
+    let mut kind = Kind::Directory;
+    let mut links = 0;
+    while let Some(part) = rest.pop_front() {
+        if part == ".." {
+            real.truncate(real.rfind('/').unwrap_or(0));
+            kind = Kind::Directory;
+            continue;
+        }
+        if kind == Kind::File {
+            kind = Kind::Impossible;
+        }
+        let next = format!("{real}/{part}");
+        if matches!(kind, Kind::Missing | Kind::Impossible) {
+            real = next;
+            continue;
+        }
+        match fs::symlink_metadata(&next) {
+            Err(_) => {
+                real = next;
+                kind = Kind::Missing;
+            }
+            Ok(found) if found.is_symlink() && (!rest.is_empty() || last == Last::Followed) => {
+                links += 1;
+                if links > MOST_LINKS {
+                    return None;
+                }
+                let target = fs::read_link(&next).ok()?;
+                let target = target.to_str()?;
+                if Path::new(target).is_absolute() {
+                    real.clear();
+                }
+                for part in parts(target).into_iter().rev() {
+                    rest.push_front(part);
+                }
+            }
+            Ok(found) => {
+                real = next;
+                kind = if found.is_dir() { Kind::Directory } else { Kind::File };
+            }
+        }
+    }
+    if real.is_empty() {
+        real.push('/');
+    }
+    Some((real, kind))
+}
+
+fn parts(path: &str) -> VecDeque<String> {
+    let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
+    parts.map(str::to_owned).collect()
+}

@@ -1,0 +1,179 @@
+//! Whatever goes wrong is exit 2 with a reason.
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::{Desk, allowed, ask, denied, examples, policy, program};
+
+#[test]
+fn a_good_call_passes_in_silence_and_a_bad_one_names_its_rule() {
+    let desk = Desk::new();
+    allowed(&ask(&mut desk.gate("claude"), desk.shell("ls -la | head").as_bytes()));
+    denied(&ask(&mut desk.gate("claude"), desk.shell("git push").as_bytes()), "policy::no-git-ops");
+    denied(
+        &ask(&mut desk.gate("claude"), desk.shell("echo x > README.md").as_bytes()),
+        "scope::files-whitelist",
+    );
+}
+
+#[test]
+fn input_that_is_no_call_is_denied() {
+    let desk = Desk::new();
+    let call = |value: Value| value.to_string().into_bytes();
+    let good = desk.shell("ls");
+    let cut = good.as_bytes()[..good.len() - 7].to_vec();
+    let huge = {
+        let long = "x".repeat(17 * 1024 * 1024);
+        desk.shell(&format!("echo {long}")).into_bytes()
+    };
+    let mut not_text = good.clone().into_bytes();
+    let at = good.find("ls").unwrap();
+    not_text[at] = 0xff;
+    for (input, because) in [
+        (Vec::new(), "empty"),
+        (b"{".to_vec(), "not JSON"),
+        (cut, "not JSON"),
+        (huge, "larger than 16 MiB"),
+        (not_text, "not UTF-8"),
+        (b"[]".to_vec(), "no object"),
+        (b"null".to_vec(), "no object"),
+        (call(json!({"tool_name": "Bash"})), "tool_input"),
+        (call(json!({"tool_input": {}})), "tool_name"),
+        (call(json!({"tool_name": 5, "tool_input": {}})), "tool_name"),
+        (call(json!({"tool_name": "Bash", "tool_input": "ls"})), "tool_input"),
+        (call(json!({"tool_name": "Bash", "tool_input": {}})), "command"),
+        (call(json!({"tool_name": "Bash", "tool_input": {"command": 5}})), "command"),
+        (call(json!({"tool_name": "Bash", "tool_input": {"command": ["ls", 5]}})), "command"),
+        (call(json!({"tool_name": "Write", "tool_input": {"content": "x"}})), "names none"),
+        (call(json!({"tool_name": "Write", "tool_input": {"file_path": 5}})), "file_path"),
+        (call(json!({"tool_name": "Frobnicate", "tool_input": {}})), "not known"),
+        (call(json!({"tool_name": "bash ", "tool_input": {"command": "ls"}})), "not known"),
+        (call(json!({"tool_name": "mcp__x", "tool_input": {}})), "no tool"),
+        (
+            call(json!({"hook_event_name": "PostToolUse", "tool_name": "Read", "tool_input": {}})),
+            "no tool call",
+        ),
+        (call(json!({"tool_name": "Read", "tool_input": {}, "cwd": "src"})), "cwd"),
+    ] {
+        let output = ask(&mut desk.gate("claude"), &input);
+        let start = String::from_utf8_lossy(&input[..input.len().min(80)]).into_owned();
+        println!("{start}: {}", String::from_utf8_lossy(&output.stderr));
+        denied(&output, because);
+    }
+}
+
+#[test]
+fn a_policy_that_is_missing_altered_or_not_understood_denies() {
+    let desk = Desk::new();
+    let call = desk.shell("ls");
+    allowed(&ask(&mut desk.gate("claude"), call.as_bytes()));
+    // One byte more, and every later answer is a denial.
+    let file = desk.path("policy.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text} ")).unwrap();
+    denied(&ask(&mut desk.gate("claude"), call.as_bytes()), "altered");
+    std::fs::remove_file(&file).unwrap();
+    denied(&ask(&mut desk.gate("claude"), call.as_bytes()), "cannot be read");
+
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut policy = policy();
+        change(&mut policy);
+        Desk::with(&policy)
+    };
+    for (desk, because) in [
+        (changed(&|p| p["format"] = json!(2)), "format 2"),
+        (changed(&|p| p["extra"] = json!(1)), "unknown field"),
+        (changed(&|p| p["rules"][0]["gate"] = json!("gates::nothing")), "there is no module"),
+        (changed(&|p| p["rules"][0]["severity"] = json!("mild")), "unknown variant"),
+        (changed(&|p| p["escalation"] = json!("shrug")), "unknown variant"),
+        (changed(&|p| *p = json!([])), "cannot be read"),
+    ] {
+        denied(&ask(&mut desk.gate("claude"), desk.shell("ls").as_bytes()), because);
+    }
+}
+
+#[test]
+fn arguments_that_are_not_understood_deny() {
+    let desk = Desk::new();
+    let call = desk.shell("ls");
+    let own = |change: &dyn Fn(&mut Command)| {
+        let mut gate = desk.gate("claude");
+        change(&mut gate);
+        gate
+    };
+    for (mut gate, because) in [
+        (program(), "--dialect is missing"),
+        (own(&|gate| drop(gate.arg("--frobnicate"))), "not known"),
+        (own(&|gate| drop(gate.args(["--dialect", "emacs"]))), "no dialect"),
+        (own(&|gate| drop(gate.args(["--deadline-ms", "0"]))), "--deadline-ms"),
+        (own(&|gate| drop(gate.args(["--socket", "/s"]))), "exclude"),
+        (own(&|gate| drop(gate.args(["--root", "/nonexistent/place"]))), "cannot be used"),
+        (own(&|gate| drop(gate.args(["--log", "/nonexistent/log"]))), "cannot be kept"),
+        (own(&|gate| drop(gate.arg("--log"))), "needs a value"),
+    ] {
+        denied(&ask(&mut gate, call.as_bytes()), because);
+    }
+}
+
+#[test]
+fn a_gate_that_is_kept_waiting_denies_by_itself() {
+    let desk = Desk::new();
+    let mut gate = desk.gate("claude");
+    gate.args(["--deadline-ms", "300"]);
+    // Standard input stays open: the payload never ends.
+    let mut child =
+        gate.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let held = child.stdin.take();
+    let output = child.wait_with_output().unwrap();
+    drop(held);
+    denied(&output, "not done within 300 ms");
+}
+
+#[test]
+fn a_panic_denies() {
+    let example = examples().join("panics");
+    assert!(example.is_file(), "{} is built with the tests", example.display());
+    denied(&ask(&mut Command::new(example), b""), "the gate failed");
+}
+
+#[test]
+fn an_explicit_allow_is_said_in_claude_codes_words() {
+    let desk = Desk::new();
+    let mut gate = desk.gate("claude");
+    let output = ask(gate.arg("--explicit-allow"), desk.shell("ls").as_bytes());
+    assert_eq!(output.status.code(), Some(0));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["hookSpecificOutput"]["permissionDecision"], "allow");
+    let mut gate = desk.gate("claude");
+    denied(&ask(gate.arg("--explicit-allow"), desk.shell("git push").as_bytes()), "git");
+}
+
+#[test]
+fn the_environment_changes_no_answer() {
+    let desk = Desk::new();
+    let mut gate = desk.gate("claude");
+    for (name, value) in [
+        ("ORCHESTRATOR_META", "1"),
+        ("KEI_CAPABILITY_NAME", ""),
+        ("BAILIWICK_STATE", "/nonexistent"),
+        ("RUST_BACKTRACE", "1"),
+    ] {
+        gate.env(name, value);
+    }
+    denied(&ask(&mut gate, desk.shell("git push").as_bytes()), "policy::no-git-ops");
+}
+
+#[test]
+fn tools_of_servers_are_held_by_the_roles_globs_and_their_paths_by_the_whitelist() {
+    let desk = Desk::new();
+    let call = |tool: &str, input: Value| {
+        json!({"tool_name": tool, "tool_input": input, "cwd": desk.root()}).to_string()
+    };
+    let asked =
+        |tool: &str, input: Value| ask(&mut desk.gate("claude"), call(tool, input).as_bytes());
+    allowed(&asked("mcp__files__write", json!({"path": "src/a.rs"})));
+    denied(&asked("mcp__files__write", json!({"path": "README.md"})), "scope::files-whitelist");
+    allowed(&asked("mcp__files__read_text", json!({"path": "README.md"})));
+    denied(&asked("mcp__other__write", json!({"path": "src/a.rs"})), "role::tools");
+}

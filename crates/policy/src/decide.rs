@@ -1,0 +1,155 @@
+//! The decision: pure and total. The same policy, call and facts give the same answer for ever.
+
+use crate::call::Call;
+use crate::decision::{Decision, Objection, Outcome, Warning};
+use crate::effects::Effects;
+use crate::facts::{Facts, Wanted};
+use crate::gates;
+use crate::paths::{self, Spot};
+use crate::policy::{Policy, Rule};
+use crate::tool::{Class, ToolName, matches};
+use bailiwick_model::capability::GateSeverity;
+
+/// Everything that a gate may look at.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// What binds the agent.
+    pub policy: &'a Policy,
+    /// What it asks for.
+    pub call: &'a Call,
+    /// What that would do.
+    pub effects: &'a Effects,
+    /// Where that would write.
+    pub spots: &'a [Spot],
+    /// What is known of the world.
+    pub facts: &'a Facts,
+}
+
+/// What one rule says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The capability, or the part of the role.
+    pub rule: String,
+    /// How much its objection counts.
+    pub severity: GateSeverity,
+    /// Whether it looks at calls like this one.
+    pub applies: bool,
+    /// Its objection, if it has one.
+    pub objection: Option<Objection>,
+}
+
+/// Decides a call.
+pub fn decide(policy: &Policy, call: &Call, facts: &Facts) -> Decision {
+    decide_effects(policy, call, &Effects::of(call), facts)
+}
+
+/// Decides a call whose effects are worked out already.
+pub fn decide_effects(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Decision {
+    let verdicts = verdicts(policy, call, effects, facts);
+    conclude(policy, call, effects, &verdicts)
+}
+
+/// What has to be looked up before a call with these effects can be decided. `facts` already has
+/// the root, the home and the directory.
+pub fn wanted(call: &Call, effects: &Effects, facts: &Facts) -> Wanted {
+    let mut wanted = Wanted::default();
+    paths::want(effects, &within(call, facts), &mut wanted);
+    let programs = effects.runs.iter().filter(|run| !run.builtin).filter_map(|run| run.program());
+    wanted.programs.extend(programs);
+    wanted.programs.extend(gates::copied_programs(effects));
+    wanted
+}
+
+/// The facts with the directory of this call.
+fn within(call: &Call, facts: &Facts) -> Facts {
+    let directory = match (&call.directory, &facts.directory) {
+        (Some(own), Some(started)) => Some(paths::join(started, own)),
+        (Some(own), None) => own.starts_with('/').then(|| own.clone()),
+        (None, started) => started.clone(),
+    };
+    Facts { directory, ..facts.clone() }
+}
+
+/// What every rule says, in order: the role's tools, what is always protected, the capabilities, the
+/// role's patterns.
+pub fn verdicts(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Vec<Verdict> {
+    let facts = within(call, facts);
+    let spots = paths::spots(effects, &facts);
+    let context = Context { policy, call, effects, spots: &spots, facts: &facts };
+    let mut verdicts = vec![
+        always("role::tools", policy.tools.is_some(), gates::role_tools::judge(&context)),
+        always("bailiwick::protected", true, gates::protected::judge(&context)),
+    ];
+    for rule in &policy.rules {
+        let applies = applies(rule, call, effects);
+        let objection = applies.then(|| judge(&context, rule)).flatten();
+        verdicts.push(Verdict {
+            rule: rule.capability.clone(),
+            severity: rule.severity,
+            applies,
+            objection,
+        });
+    }
+    let patterns = policy.shell.as_ref().filter(|_| policy.tools.is_some());
+    let shell = is_shell(call) && patterns.is_some();
+    let objection = patterns.and_then(|patterns| {
+        gates::tools_bash_allowlist::objection(&context, patterns, "role::bash-patterns-allowed")
+    });
+    verdicts.push(always("role::bash-patterns-allowed", shell, objection.filter(|_| shell)));
+    verdicts
+}
+
+fn always(rule: &str, applies: bool, objection: Option<Objection>) -> Verdict {
+    Verdict { rule: rule.to_owned(), severity: GateSeverity::Block, applies, objection }
+}
+
+fn is_shell(call: &Call) -> bool {
+    call.tools.iter().any(|tool| matches!(tool.class(), Class::Shell | Class::Typing))
+}
+
+/// A rule looks at the tools that its event names; one that looks at writing tools looks at
+/// everything else that writes files, too.
+fn applies(rule: &Rule, call: &Call, effects: &Effects) -> bool {
+    let looks_at = |tool: &ToolName| rule.tools.iter().any(|glob| matches(glob, tool.as_str()));
+    let at_writing = rule.tools.iter().any(|glob| matches(glob, "Write") || matches(glob, "Edit"));
+    let denied = |tool: &ToolName| rule.tools_denied.iter().any(|g| matches(g, tool.as_str()));
+    call.tools.iter().any(|tool| looks_at(tool) || denied(tool))
+        || (at_writing && !effects.writes.is_empty() && !is_shell(call))
+        || (rule.tools.iter().any(|glob| matches(glob, "Bash")) && is_shell(call))
+}
+
+fn judge(context: &Context<'_>, rule: &Rule) -> Option<Objection> {
+    rule.gate
+        .and_then(|module| gates::judge(module, context, rule))
+        .or_else(|| gates::restricted(context, rule))
+}
+
+fn conclude(policy: &Policy, call: &Call, effects: &Effects, verdicts: &[Verdict]) -> Decision {
+    let objecting = |severity: GateSeverity| {
+        verdicts
+            .iter()
+            .filter(move |verdict| verdict.severity == severity)
+            .filter_map(|verdict| verdict.objection.clone())
+    };
+    let warnings = [GateSeverity::Warn, GateSeverity::Advisory].into_iter().flat_map(|severity| {
+        objecting(severity).map(move |objection| Warning { severity, objection })
+    });
+    let warnings = warnings.collect();
+    let left_to_sandbox = gates::left_to_sandbox(effects);
+    if let Some(because) = objecting(GateSeverity::Block).next() {
+        let escalation = Some(policy.escalation);
+        return Decision { warnings, left_to_sandbox, escalation, ..Decision::deny(because) };
+    }
+    let asks = |tool: &&ToolName| policy.approval.iter().any(|glob| matches(glob, tool.as_str()));
+    if let Some(tool) = call.tools.iter().find(asks) {
+        let because = Objection::new(
+            "role::ask",
+            format!("a person has to approve each use of {tool}"),
+            "wait for the answer, or go on with what needs no approval",
+        );
+        let because = Some(because);
+        let outcome = Outcome::Ask;
+        return Decision { outcome, because, warnings, left_to_sandbox, escalation: None };
+    }
+    Decision { warnings, left_to_sandbox, ..Decision::allow() }
+}

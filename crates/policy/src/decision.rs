@@ -1,0 +1,118 @@
+//! What is answered to a call: never a bare yes or no.
+
+use bailiwick_model::capability::GateSeverity;
+use bailiwick_model::role::EscalationPolicy;
+use serde::{Deserialize, Serialize};
+
+/// The answer to a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decision {
+    /// Whether it may run.
+    pub outcome: Outcome,
+    /// What decided it; nothing when nothing objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<Objection>,
+    /// Objections that do not stop it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+    /// What cannot be seen from the call, and is left to the sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_to_sandbox: Vec<String>,
+    /// What follows from a denial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalation: Option<EscalationPolicy>,
+}
+
+/// Whether a call may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It runs.
+    Allow,
+    /// A person has to say so first.
+    Ask,
+    /// It does not run.
+    Deny,
+}
+
+/// Why a call should not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Objection {
+    /// The capability, or the part of the role, that objects.
+    pub rule: String,
+    /// Why, in one sentence.
+    pub reason: String,
+    /// What the agent may do instead.
+    pub instead: String,
+}
+
+/// An objection that does not stop the call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Warning {
+    /// Whether the agent is told, or only the log.
+    pub severity: GateSeverity,
+    /// What it says.
+    pub objection: Objection,
+}
+
+impl Objection {
+    /// An objection of this rule.
+    pub fn new(
+        rule: impl Into<String>,
+        reason: impl Into<String>,
+        instead: impl Into<String>,
+    ) -> Self {
+        Self { rule: rule.into(), reason: reason.into(), instead: instead.into() }
+    }
+
+    /// As the agent is told.
+    pub fn sentence(&self) -> String {
+        format!("{}: {} Instead: {}", self.rule, full_stop(&self.reason), full_stop(&self.instead))
+    }
+}
+
+fn full_stop(text: &str) -> String {
+    let text = text.trim_end();
+    if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
+}
+
+impl Decision {
+    /// Nothing objects.
+    pub fn allow() -> Self {
+        Self {
+            outcome: Outcome::Allow,
+            because: None,
+            warnings: Vec::new(),
+            left_to_sandbox: Vec::new(),
+            escalation: None,
+        }
+    }
+
+    /// It does not run.
+    pub fn deny(because: Objection) -> Self {
+        Self { outcome: Outcome::Deny, because: Some(because), ..Self::allow() }
+    }
+
+    /// What cannot be read is not allowed: the answer to input that is no call.
+    pub fn unreadable(reason: impl Into<String>) -> Self {
+        Self::deny(Objection::new(
+            "bailiwick::input",
+            reason,
+            "nothing can run until this is mended; tell the person who started you",
+        ))
+    }
+
+    /// What the agent is told when it may not go on, escalation included.
+    pub fn told(&self) -> String {
+        let because = self.because.as_ref().map(Objection::sentence).unwrap_or_default();
+        let escalation = match self.escalation {
+            None | Some(EscalationPolicy::AskViaReturn) => "",
+            Some(EscalationPolicy::OrchestratorNotify) => " The orchestrator has been notified.",
+            Some(EscalationPolicy::FailFast) => " This role ends its run at the first denial.",
+        };
+        format!("{because}{escalation}")
+    }
+}

@@ -1,0 +1,45 @@
+//! Gemini CLI: `BeforeTool` on standard input.
+
+use serde_json::Value;
+
+use super::{Unreadable, claude, fields};
+use crate::call::{Action, Call};
+use crate::paths::join;
+use crate::tool::ToolName;
+
+pub(super) fn read(payload: &Value) -> Result<Call, Unreadable> {
+    let payload = fields::object(payload, "the call")?;
+    claude::event(payload, "BeforeTool")?;
+    let native = fields::text(payload, "tool_name")?;
+    let input = fields::input(payload, "tool_input")?;
+    let started = fields::optional_text(payload, "cwd")?.map(str::to_owned);
+    let (tools, action) = match payload.get("mcp_context") {
+        Some(context) => {
+            let context = fields::object(context, "mcp_context")?;
+            let server = fields::text(context, "server_name")?;
+            let tool = fields::text(context, "tool_name")?;
+            (vec![ToolName::mcp(server, tool)], fields::touched_by_mcp(tool, input))
+        }
+        None => claude::known(native, input)?,
+    };
+    let own = match action {
+        Action::Shell(_) => fields::optional_text(input, "dir_path")?
+            .or(fields::optional_text(input, "directory")?)
+            .filter(|path| !path.is_empty()),
+        Action::Type | Action::Files(_) | Action::Plain => None,
+    };
+    let directory = match (own, started) {
+        (Some(own), Some(started)) => Some(join(&started, own)),
+        (Some(own), None) => Some(own.to_owned()),
+        (None, started) => started,
+    };
+    Ok(Call {
+        native: native.to_owned(),
+        tools,
+        action,
+        directory,
+        types_unseen: false,
+        id: None,
+        agent: None,
+    })
+}

@@ -1,0 +1,49 @@
+//! OpenCode: what our plugin passes on from `tool.execute.before`.
+
+use serde_json::Value;
+
+use super::{Unreadable, claude, fields};
+use crate::call::{Action, Call};
+use crate::paths::join;
+use crate::tool::ToolName;
+
+pub(super) fn read(payload: &Value, servers: &[String]) -> Result<Call, Unreadable> {
+    let payload = fields::object(payload, "the call")?;
+    let native = fields::text(payload, "tool")?;
+    let input = fields::input(payload, "args")?;
+    let of_server = |server: &&String| {
+        native.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('_'))
+    };
+    let server = servers.iter().filter(of_server).max_by_key(|server| server.len());
+    let (tools, action) = match server {
+        Some(server) => {
+            let tool = native.get(server.len() + 1..).unwrap_or_default();
+            (vec![ToolName::mcp(server, tool)], fields::touched_by_mcp(tool, input))
+        }
+        None => claude::known(native, input)?,
+    };
+    let started = match fields::optional_text(payload, "cwd")? {
+        Some(started) => Some(started.to_owned()),
+        None => fields::optional_text(payload, "directory")?.map(str::to_owned),
+    };
+    let own = match action {
+        Action::Shell(_) => {
+            fields::optional_text(input, "workdir")?.filter(|path| !path.is_empty())
+        }
+        Action::Type | Action::Files(_) | Action::Plain => None,
+    };
+    let directory = match (own, started) {
+        (Some(own), Some(started)) => Some(join(&started, own)),
+        (Some(own), None) => Some(own.to_owned()),
+        (None, started) => started,
+    };
+    Ok(Call {
+        native: native.to_owned(),
+        tools,
+        action,
+        directory,
+        types_unseen: false,
+        id: fields::optional_text(payload, "callID")?.map(str::to_owned),
+        agent: None,
+    })
+}

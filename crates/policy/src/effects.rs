@@ -1,0 +1,88 @@
+//! What a call would do, as far as the call itself tells.
+
+use crate::call::{Action, Call, Touch};
+use crate::shell::{self, Directory, Field, Hidden, How, Run, Why, Write};
+
+/// What a call would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Programs and builtins that it starts, or may start.
+    pub runs: Vec<Run>,
+    /// Files that it writes, or may write.
+    pub writes: Vec<Write>,
+    /// Scripts that it runs and whose text is not here.
+    pub unseen: Vec<Field>,
+    /// Variables that it sets and that change what a name or a program means.
+    pub sets: Vec<String>,
+    /// What cannot be read off it.
+    pub hidden: Vec<Hidden>,
+}
+
+impl Effects {
+    /// What this call would do.
+    pub fn of(call: &Call) -> Self {
+        match &call.action {
+            Action::Shell(command) => Self::of_command(command, call.types_unseen),
+            Action::Type => {
+                let text = "text that is typed into a running program".to_owned();
+                let hidden = vec![Hidden { why: Why::Interactive, text }];
+                Self { hidden, ..Self::default() }
+            }
+            Action::Files(targets) => {
+                let writes = targets.iter().filter_map(|target| {
+                    let how = match target.touch {
+                        Touch::Read => return None,
+                        Touch::Change => How::Change,
+                        Touch::Delete => How::Delete,
+                    };
+                    let path = Field::path(&target.path);
+                    let from = vec![Directory::start()];
+                    Some(Write { path, from, how, by: call.native.clone() })
+                });
+                Self { writes: writes.collect(), ..Self::default() }
+            }
+            Action::Plain => Self::default(),
+        }
+    }
+
+    fn of_command(command: &str, types_unseen: bool) -> Self {
+        let reading = shell::read(command);
+        let mut hidden = reading.hidden;
+        // A shell that waits for input gets none, where nobody can type into it.
+        hidden.retain(|hidden| types_unseen || hidden.why != Why::Interactive);
+        hidden.extend(run_after_written(&reading.runs, &reading.writes));
+        Self {
+            runs: reading.runs,
+            writes: reading.writes,
+            unseen: reading.unseen,
+            sets: reading.sets,
+            hidden,
+        }
+    }
+
+    /// Whether something is deleted or moved, so that what was looked up may no longer hold.
+    pub fn removes(&self) -> bool {
+        self.writes.iter().any(|write| matches!(write.how, How::Delete | How::DeleteTree))
+    }
+}
+
+/// A program that the command itself has put where it runs it from: a copy, a link, an archive.
+fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
+    let bare = |path: &str| path.trim_start_matches("./").to_owned();
+    let put = |program: &str| {
+        writes.iter().filter(|write| !matches!(write.by.as_str(), ">" | "tee")).any(|write| {
+            write.path.known().is_some_and(|path| {
+                bare(&path) == bare(program)
+                    || (write.how == How::Fill && bare(program).starts_with(&bare(&path)))
+            })
+        })
+    };
+    let programs = runs.iter().filter(|run| !run.builtin).filter_map(Run::program);
+    let programs = programs.filter(|program| program.contains('/') && put(program));
+    programs
+        .map(|program| Hidden {
+            why: Why::ComputedName,
+            text: format!("{program}, which the command itself puts there"),
+        })
+        .collect()
+}

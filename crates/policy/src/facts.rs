@@ -1,0 +1,70 @@
+//! What a decision has to know of the world: looked up before, passed in, kept with the decision.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+/// What has to be looked up. All paths are absolute; `..` in them is not resolved.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Where these paths lead.
+    pub paths: BTreeSet<String>,
+    /// What these globs match, and whether what lies below the matches counts too.
+    pub globs: BTreeMap<String, bool>,
+    /// What lies below these directories.
+    pub trees: BTreeSet<String>,
+    /// What these programs really are; as they are named, or absolute.
+    pub programs: BTreeSet<String>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Facts {
+    /// The root of the workspace, without links in it.
+    pub root: String,
+    /// The home directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub home: Option<String>,
+    /// Where the gate itself was started; the directory of a call that names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+    /// Where paths lead.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub paths: BTreeMap<String, Led>,
+    /// What globs match; nothing for one that matches too much.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub globs: BTreeMap<String, Option<Vec<Led>>>,
+    /// The files below directories, relative to them; nothing if there are too many.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub trees: BTreeMap<String, Option<Vec<String>>>,
+    /// The names of programs that are really another, by a link or as a copy.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub programs: BTreeMap<String, String>,
+}
+
+/// Where a path leads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Led {
+    /// The entry itself: links in its directories followed, the last one not.
+    pub entry: String,
+    /// What it leads to: all links followed.
+    pub real: String,
+    /// What is there.
+    pub kind: Kind,
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Nothing, yet it could be made.
+    Missing,
+    /// A file, or what is written like one.
+    File,
+    /// A directory.
+    Directory,
+    /// Nothing, and nothing can be made there: a file stands where a directory should.
+    Impossible,
+}

@@ -1,0 +1,214 @@
+//! One file a gate: what a capability says to a call.
+
+pub(crate) mod policy_git_read_only;
+pub(crate) mod policy_no_git_ops;
+pub(crate) mod protected;
+pub(crate) mod role_tools;
+pub(crate) mod safety_no_dep_bump;
+pub(crate) mod safety_no_mass_delete;
+pub(crate) mod scope_files_denylist;
+pub(crate) mod scope_files_whitelist;
+pub(crate) mod scope_no_rule_edits;
+pub(crate) mod tools_bash_allowlist;
+
+use bailiwick_model::module::GateModule;
+
+use crate::decide::Context;
+use crate::decision::Objection;
+use crate::effects::Effects;
+use crate::policy::Rule;
+use crate::shell::{Hidden, Run, Why};
+use crate::tool::matches;
+
+/// What a compiled gate says.
+pub(crate) fn judge(module: GateModule, context: &Context<'_>, rule: &Rule) -> Option<Objection> {
+    let name = rule.capability.as_str();
+    match module {
+        GateModule::PolicyNoGitOps => policy_no_git_ops::judge(context, name),
+        GateModule::PolicyGitReadOnly => policy_git_read_only::judge(context, name),
+        GateModule::ScopeFilesWhitelist => scope_files_whitelist::judge(context, name),
+        GateModule::ScopeFilesDenylist => scope_files_denylist::judge(context, name),
+        GateModule::ScopeNoRuleEdits => scope_no_rule_edits::judge(context, name),
+        GateModule::SafetyNoDepBump => safety_no_dep_bump::judge(context, name),
+        GateModule::SafetyNoMassDelete => safety_no_mass_delete::judge(context, name),
+        GateModule::ToolsBashAllowlist => tools_bash_allowlist::judge(context, name),
+        // Its list of tools is all that it has.
+        GateModule::ToolsDenyTools => None,
+    }
+}
+
+/// What a capability forbids by name or pattern.
+pub(crate) fn restricted(context: &Context<'_>, rule: &Rule) -> Option<Objection> {
+    let denied = |tool: &str| rule.tools_denied.iter().any(|glob| matches(glob, tool));
+    if let Some(tool) = context.call.tools.iter().find(|tool| denied(tool.as_str())) {
+        return Some(Objection::new(
+            &rule.capability,
+            format!("the tool {tool} is closed"),
+            "use the tools that only read, and put what should change into your report",
+        ));
+    }
+    if rule.patterns.is_empty() {
+        return None;
+    }
+    for run in &context.effects.runs {
+        for text in texts(run, context) {
+            match rule.patterns.matches(&text) {
+                Ok(false) => {}
+                Ok(true) => {
+                    return Some(Objection::new(
+                        &rule.capability,
+                        format!("`{}` is a command that it forbids", shown(&text)),
+                        "leave that command out, and say in your report what it should have done",
+                    ));
+                }
+                Err(damaged) => {
+                    return Some(Objection::new(
+                        &rule.capability,
+                        damaged.to_string(),
+                        "nothing can run until the policy is compiled anew",
+                    ));
+                }
+            }
+        }
+    }
+    hidden(context, &rule.capability, Care::Programs)
+}
+
+/// A command as a pattern sees it: as it is named, by its last name, and as what it really is.
+pub(crate) fn texts(run: &Run, context: &Context<'_>) -> Vec<String> {
+    let Some(program) = run.program() else { return Vec::new() };
+    let rest: Vec<String> = run.argv.iter().skip(1).map(ToString::to_string).collect();
+    let mut texts = Vec::new();
+    for name in names(&program, context) {
+        let mut words = vec![name];
+        words.extend(rest.iter().cloned());
+        let text = words.join(" ");
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts
+}
+
+/// The names of a program: as written, without its directory, and what it really is.
+pub(crate) fn names(program: &str, context: &Context<'_>) -> Vec<String> {
+    let base = base_name(program).to_owned();
+    let mut names = vec![program.to_owned()];
+    if base != program {
+        names.push(base);
+    }
+    names.extend(context.facts.programs.get(program).cloned());
+    names
+}
+
+pub(crate) fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// A text of at most one line and a few words, for a reason.
+pub(crate) fn shown(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None if line.len() < text.trim_end().len() => format!("{line}…"),
+        None => line.to_owned(),
+    }
+}
+
+/// What a gate cares about that may be hidden.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Care {
+    /// Which programs run.
+    Programs,
+    /// Which files are written, by whatever program.
+    Files,
+}
+
+/// An objection to what hides what a gate would have to see.
+pub(crate) fn hidden(context: &Context<'_>, rule: &str, care: Care) -> Option<Objection> {
+    let matters = |hidden: &&Hidden| care == Care::Files || hidden.why != Why::ComputedPath;
+    let hidden = context.effects.hidden.iter().find(matters)?;
+    let text = shown(&hidden.text);
+    let (reason, instead) = match hidden.why {
+        Why::OddCharacter => (
+            format!("the command has a character that shells read differently ({text})"),
+            "write it with plain spaces and line breaks",
+        ),
+        Why::Unreadable => (
+            format!("the command cannot be read for certain (`{text}`)"),
+            "write it more plainly, or as several commands",
+        ),
+        Why::TooComplex => {
+            (format!("the command is too long or too deep (`{text}`)"), "split it into several")
+        }
+        Why::ComputedName => (
+            format!("the program is only known when it runs (`{text}`)"),
+            "name the program in the command itself",
+        ),
+        Why::ComputedText => (
+            format!("what would run is only known when it runs (`{text}`)"),
+            "write the command out instead of computing it",
+        ),
+        Why::ComputedPath => (
+            format!("the file that is written is only known when it runs (`{text}`)"),
+            "name the file in the command itself, or use the editing tools",
+        ),
+        Why::PipedIntoShell => (
+            format!("a shell or interpreter would run what another program prints ({text})"),
+            "save it to a file, read it, and run the commands themselves",
+        ),
+        Why::Interactive => (
+            format!("it would wait for text that nobody sees ({text})"),
+            "give the program its whole input in the command",
+        ),
+        Why::UnknownOption => (
+            format!("an option is not known here, so it may hide a program (`{text}`)"),
+            "leave the option out, or start the program directly",
+        ),
+        Why::RunsText => {
+            (format!("it can run text from elsewhere (`{text}`)"), "write the command out plainly")
+        }
+    };
+    Some(Objection::new(rule, reason, instead))
+}
+
+/// Programs that a command copies or links, which it may then run under another name.
+pub(crate) fn copied_programs(effects: &Effects) -> Vec<String> {
+    let copies = effects.runs.iter().filter(|run| {
+        let program = run.program().unwrap_or_default();
+        matches!(base_name(&program), "cp" | "ln" | "install" | "mv" | "cat" | "dd" | "rsync")
+    });
+    copies
+        .flat_map(|run| run.argv.iter().skip(1))
+        .filter_map(crate::shell::Field::known)
+        .map(|word| word.strip_prefix("if=").map_or(word.clone(), str::to_owned))
+        .filter(|word| word.contains('/') && !word.starts_with('-'))
+        .collect()
+}
+
+/// Programs and scripts whose own doings no text shows.
+pub(crate) fn left_to_sandbox(effects: &Effects) -> Vec<String> {
+    const PLAIN: &str = " awk basename cat chmod chown cmp comm cp curl cut date dd df diff dirname du \
+        egrep env expr false fgrep file find fmt fold gawk grep gunzip gzip head hostname id install \
+        join jq less ln ls md5sum mkdir mktemp more mv nice nl nohup od paste patch pr printenv \
+        printf ps pwd readlink realpath rev rg rm rmdir rsync sed seq sha256sum sleep sort split \
+        stat stdbuf strings sum tac tail tar tee test time timeout touch tr tree true truncate tsort \
+        tty uname uniq unlink unzip wc wget which who whoami xargs xxd yes zcat zip git gh sudo \
+        setsid flock bash sh dash zsh ";
+    let plain = |name: &str| PLAIN.contains(&format!(" {name} "));
+    let mut left: Vec<String> = Vec::new();
+    let programs = effects.runs.iter().filter(|run| !run.builtin).filter_map(Run::program);
+    let programs = programs.filter(|program| !plain(base_name(program)) || program.contains('/'));
+    for name in programs.chain(effects.unseen.iter().map(ToString::to_string)) {
+        if !left.contains(&name) {
+            left.push(name);
+        }
+    }
+    left
+}
+
+/// The agent's own report may be written, wherever the lists end.
+pub(crate) fn is_own_report(context: &Context<'_>, path: &str) -> bool {
+    let agent = context.policy.agent.as_deref();
+    agent.is_some_and(|agent| path == format!(".claude/agents/{agent}/review.md"))
+}

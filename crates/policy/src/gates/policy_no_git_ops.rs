@@ -1,0 +1,180 @@
+//! `policy::no-git-ops`: the orchestrator owns git.
+
+use crate::decide::Context;
+use crate::decision::Objection;
+use crate::gates::{Care, base_name, names, protected, shown};
+use crate::paths::Place;
+use crate::shell::{Field, Run};
+
+const INSTEAD: &str =
+    "change files only, and name in your report what should be committed; the orchestrator does it";
+
+/// Programs that are git, or another way to write a repository.
+const GIT: [&str; 16] = [
+    "git",
+    "git-lfs",
+    "git-gui",
+    "gitk",
+    "hub",
+    "glab",
+    "tea",
+    "lazygit",
+    "gitui",
+    "tig",
+    "jj",
+    "gix",
+    "ein",
+    "stg",
+    "git-shell",
+    "git.exe",
+];
+
+pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
+    for run in context.effects.runs.iter().filter(|run| !run.builtin) {
+        if let Some(reason) = objection(context, run) {
+            return Some(Objection::new(rule, reason, INSTEAD));
+        }
+    }
+    if let Some(path) = written_git(context) {
+        let reason = format!("{} belongs to git", shown(&path));
+        return Some(Objection::new(rule, reason, INSTEAD));
+    }
+    super::hidden(context, rule, Care::Programs)
+}
+
+/// A file of git's own that would be written.
+pub(crate) fn written_git(context: &Context<'_>) -> Option<String> {
+    let spot = context.spots.iter().find(|spot| match &spot.place {
+        Place::Inside { path, .. } | Place::Outside(path) => {
+            let below = spot.below.iter().flatten();
+            protected::in_git(path) || below.into_iter().any(|file| protected::in_git(file))
+        }
+        Place::Unknown => protected::in_git(&spot.shown),
+    })?;
+    Some(spot.shown.clone())
+}
+
+fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
+    let program = run.program()?;
+    let named = names(&program, context);
+    if named.iter().any(|name| is_git(name)) {
+        return Some(format!("`{}` runs git", line(run)));
+    }
+    if named.iter().any(|name| base_name(name) == "gh") {
+        return gh_changes(run).then(|| format!("`{}` changes a repository", line(run)));
+    }
+    copies_git(context, run).then(|| format!("`{}` makes git runnable by another name", line(run)))
+}
+
+/// Whether a program of this name is git in one form or another.
+pub(crate) fn is_git(name: &str) -> bool {
+    let base = base_name(name);
+    GIT.contains(&base) || helper_verb(name).is_some()
+}
+
+/// `git-push` and its like, from git's own directory.
+pub(crate) fn helper_verb(name: &str) -> Option<&str> {
+    let verb = base_name(name).strip_prefix("git-")?;
+    let verb = verb.strip_suffix(".sh").unwrap_or(verb);
+    let own = name.contains("/git-core/")
+        || super::policy_git_read_only::is_verb(verb)
+        || verb.starts_with("remote-")
+        || matches!(verb, "receive-pack" | "upload-pack" | "http-fetch" | "http-push");
+    own.then_some(verb)
+}
+
+/// Whether a copy or a link is made of git itself.
+pub(crate) fn copies_git(context: &Context<'_>, run: &Run) -> bool {
+    let program = run.program().unwrap_or_default();
+    let copies =
+        matches!(base_name(&program), "cp" | "ln" | "install" | "mv" | "cat" | "dd" | "rsync");
+    let source = |field: &Field| {
+        field.known().is_some_and(|word| {
+            let word = word.strip_prefix("if=").unwrap_or(&word);
+            let really = context.facts.programs.get(word);
+            word.contains('/')
+                && (really.is_some_and(|name| is_git(name))
+                    || (base_name(word) == "git" && is_program_place(word)))
+        })
+    };
+    copies && run.argv.iter().skip(1).any(source)
+}
+
+fn is_program_place(path: &str) -> bool {
+    ["/bin/", "/sbin/", "/libexec/", "/git-core/"].iter().any(|place| path.contains(place))
+}
+
+/// Whether a `gh` command changes a repository, or hands out its keys.
+pub(crate) fn gh_changes(run: &Run) -> bool {
+    let words: Vec<Option<String>> = run.argv.iter().skip(1).map(Field::known).collect();
+    if words.iter().any(Option::is_none) && words.iter().take(2).any(Option::is_none) {
+        return true;
+    }
+    let mut plain: Vec<String> = Vec::new();
+    let mut rest = words.iter().flatten();
+    while let Some(word) = rest.next() {
+        if matches!(word.as_str(), "-R" | "--repo" | "--hostname") {
+            rest.next();
+        } else if !word.starts_with('-') {
+            plain.push(word.clone());
+        }
+    }
+    let options: Vec<&String> =
+        words.iter().flatten().filter(|word| word.starts_with('-')).collect();
+    let helps = options.iter().any(|word| matches!(word.as_str(), "--help" | "--version" | "-h"));
+    let (topic, verb) = (plain.first().map(String::as_str), plain.get(1).map(String::as_str));
+    if helps && verb.is_none() {
+        return false;
+    }
+    match (topic, verb) {
+        (None | Some("help" | "version" | "completion" | "search" | "status"), _) => false,
+        (Some("browse"), _) => false,
+        (Some("repo"), _) => true,
+        (Some("api"), path) => {
+            let path = path.unwrap_or_default().trim_start_matches('/');
+            let repositories = path.starts_with("repos") || path.contains("/repos");
+            let writes = options.iter().any(|option| {
+                option.starts_with("-X")
+                    || option.starts_with("--method")
+                    || option.starts_with("-f")
+                    || option.starts_with("-F")
+                    || option.starts_with("--field")
+                    || option.starts_with("--raw-field")
+                    || option.starts_with("--input")
+            });
+            repositories || writes || path == "graphql" || path.is_empty() || path.contains('{')
+        }
+        (Some("auth"), verb) => !matches!(verb, None | Some("status")),
+        (Some("config"), verb) => !matches!(verb, None | Some("get" | "list")),
+        (
+            Some(
+                "pr" | "issue" | "release" | "run" | "workflow" | "label" | "secret" | "variable"
+                | "cache" | "gist" | "ruleset" | "org" | "project" | "ssh-key" | "gpg-key",
+            ),
+            verb,
+        ) => !matches!(
+            verb,
+            None | Some(
+                "view"
+                    | "list"
+                    | "ls"
+                    | "status"
+                    | "diff"
+                    | "checks"
+                    | "watch"
+                    | "download"
+                    | "get"
+                    | "check"
+                    | "field-list"
+                    | "item-list"
+            )
+        ),
+        // Extensions, aliases and what is not known here.
+        (Some(_), _) => true,
+    }
+}
+
+fn line(run: &Run) -> String {
+    let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
+    shown(&words.join(" "))
+}

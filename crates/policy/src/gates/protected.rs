@@ -1,0 +1,77 @@
+//! What no agent ever writes, whatever its role: `.git`, the files that hold hooks, our records.
+
+use crate::decide::Context;
+use crate::decision::Objection;
+use crate::paths::{Place, Spot};
+use crate::shell::How;
+
+const RULE: &str = "bailiwick::protected";
+
+/// Files of the CLIs in which hooks are wired, at the root of any directory.
+const WIRING: [&str; 11] = [
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".codex/hooks.json",
+    ".codex/config.toml",
+    ".codex/rules",
+    ".gemini/settings.json",
+    ".gemini/policies",
+    ".opencode/plugin",
+    ".opencode/plugins",
+    ".opencode/opencode.json",
+    "opencode.json",
+];
+
+pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
+    let spot = context.spots.iter().find(|spot| is_protected(context, spot))?;
+    Some(Objection::new(
+        RULE,
+        format!("{} is never written by an agent", super::shown(&spot.shown)),
+        "leave it as it is; git, hooks and settings belong to the person who started you",
+    ))
+}
+
+fn is_protected(context: &Context<'_>, spot: &Spot) -> bool {
+    let whole = matches!(spot.how, How::DeleteTree);
+    match &spot.place {
+        Place::Unknown => false,
+        Place::Inside { path, .. } => {
+            in_git(path) || wires(path) || (path.is_empty() && whole) || tree_has(spot, whole)
+        }
+        Place::Outside(path) => {
+            let mine = &context.policy.protected;
+            in_git(path)
+                || wires(path)
+                || mine.iter().any(|place| is_below(path, place))
+                || (whole && mine.iter().any(|place| is_below(place, path)))
+                || (whole && is_below(&context.facts.root, path))
+                || tree_has(spot, whole)
+        }
+    }
+}
+
+/// Whether a path is `.git` of some directory, or below it.
+pub(crate) fn in_git(path: &str) -> bool {
+    path.split('/').any(|part| part == ".git")
+}
+
+fn wires(path: &str) -> bool {
+    let path = format!("/{}/", path.trim_matches('/'));
+    WIRING.iter().any(|wiring| path.contains(&format!("/{wiring}/")))
+}
+
+/// Whether a tree that is deleted has something in it that is protected.
+fn tree_has(spot: &Spot, whole: bool) -> bool {
+    let files = spot.below.iter().flatten();
+    whole && files.into_iter().any(|file| in_git(file))
+}
+
+pub(crate) fn is_below(path: &str, directory: &str) -> bool {
+    let directory = directory.trim_end_matches('/');
+    path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether a path lies in a directory for temporary files.
+pub(crate) fn is_temporary(context: &Context<'_>, path: &str) -> bool {
+    context.policy.temporary.iter().any(|place| path != place.as_str() && is_below(path, place))
+}

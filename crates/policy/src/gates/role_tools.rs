@@ -1,0 +1,45 @@
+//! The role's tools: anything that it does not allow is denied.
+
+use crate::decide::Context;
+use crate::decision::Objection;
+use crate::gates::Care;
+use crate::paths::Place;
+use crate::tool::{Class, matches};
+
+const RULE: &str = "role::tools";
+
+pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
+    let allowed = context.policy.tools.as_ref()?;
+    let has = |name: &str| allowed.iter().any(|glob| matches(glob, name));
+    let list = if allowed.is_empty() { "no tools".to_owned() } else { allowed.join(", ") };
+    let instead = format!("use {list}");
+    let denied = context.call.tools.iter().find(|tool| match tool.class() {
+        Class::Speaks => false,
+        // Typing is part of the shell.
+        Class::Typing => !has("Bash"),
+        Class::Shell | Class::Reads | Class::Writes | Class::Other => !has(tool.as_str()),
+    });
+    if let Some(tool) = denied {
+        let reason = format!("the role {} has no tool {tool}", context.policy.role);
+        return Some(Objection::new(RULE, reason, instead));
+    }
+    let writes = has("Write") || has("Edit");
+    (!writes).then(|| shell_writes(context, &instead)).flatten()
+}
+
+/// A shell command that writes files does what the closed tools would do.
+fn shell_writes(context: &Context<'_>, instead: &str) -> Option<Objection> {
+    let spot = context.spots.iter().find(|spot| match &spot.place {
+        Place::Inside { .. } | Place::Unknown => true,
+        Place::Outside(path) => !super::protected::is_temporary(context, path),
+    });
+    if let Some(spot) = spot {
+        let reason = format!(
+            "the role {} may change no file, and the command would write {}",
+            context.policy.role,
+            super::shown(&spot.shown)
+        );
+        return Some(Objection::new(RULE, reason, instead));
+    }
+    super::hidden(context, RULE, Care::Files)
+}

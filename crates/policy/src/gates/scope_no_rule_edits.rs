@@ -1,0 +1,49 @@
+//! `scope::no-rule-edits`: the files that instruct or limit agents are not written by one.
+
+use crate::decide::Context;
+use crate::decision::Objection;
+use crate::gates::{Care, shown};
+use crate::paths::Place;
+use crate::shell::How;
+
+const DIRECTORIES: [&str; 6] =
+    [".bailiwick", ".claude", ".codex", ".gemini", ".opencode", ".agents"];
+const FILES: [&str; 5] =
+    ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "AGENTS.override.md", "CLAUDE.local.md"];
+
+pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
+    for spot in context.spots {
+        let hit = match &spot.place {
+            Place::Unknown => true,
+            Place::Outside(path) => is_rule(path),
+            Place::Inside { path, .. } => {
+                let below = |file: &String| is_rule(file);
+                let whole = spot.how == How::DeleteTree;
+                let inside =
+                    whole && spot.below.as_ref().is_none_or(|files| files.iter().any(below));
+                !super::is_own_report(context, path) && (is_rule(path) || inside)
+            }
+        };
+        if hit {
+            let reason = match spot.place {
+                Place::Unknown => {
+                    format!("it cannot be told where {} is written", shown(&spot.shown))
+                }
+                Place::Inside { .. } | Place::Outside(_) => {
+                    format!("{} instructs or limits agents", shown(&spot.shown))
+                }
+            };
+            let instead = "leave the rules as they are, and propose the change in your report";
+            return Some(Objection::new(rule, reason, instead));
+        }
+    }
+    super::hidden(context, rule, Care::Files)
+}
+
+fn is_rule(path: &str) -> bool {
+    let parts = || path.split('/').filter(|part| !part.is_empty());
+    parts().any(|part| DIRECTORIES.contains(&part))
+        || parts().next_back().is_some_and(|name| FILES.contains(&name))
+        || path.contains(".config/bailiwick")
+        || path.contains(".config/opencode")
+}

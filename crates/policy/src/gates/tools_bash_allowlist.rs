@@ -1,0 +1,191 @@
+//! `tools::bash-allowlist`: only commands that match the role's patterns run.
+
+use crate::decide::Context;
+use crate::decision::Objection;
+use crate::gates::{Care, base_name, protected, shown};
+use crate::paths::Place;
+use crate::pattern::{DamagedTable, Patterns};
+use crate::shell::{Field, Run};
+use crate::tool::matches;
+
+/// Builtins that start nothing and change nothing but the shell itself.
+const HARMLESS: &str = " : [ alias break builtin caller cd command compgen continue declare dirs echo \
+    eval exec exit export false getopts hash help jobs let local mapfile popd printf pushd pwd read \
+    readarray readonly return set shift shopt test times trap true type typeset ulimit umask unalias \
+    unset wait ";
+
+/// Programs whose every operand counts, since each is a file that they change.
+const BY_OPERAND: [&str; 12] = [
+    "rm", "rmdir", "unlink", "shred", "mv", "cp", "tee", "touch", "chmod", "chown", "ln",
+    "truncate",
+];
+
+pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
+    match &context.policy.shell {
+        Some(patterns) => objection(context, patterns, rule),
+        None => Some(Objection::new(
+            rule,
+            "the role names no command that may run",
+            "use the tools that need no shell",
+        )),
+    }
+}
+
+/// What an allowlist says to a command.
+pub(crate) fn objection(
+    context: &Context<'_>,
+    patterns: &Patterns,
+    rule: &str,
+) -> Option<Objection> {
+    let instead = format!("run only commands that match {}", patterns.written.join(", "));
+    let refuse = |reason: String| Some(Objection::new(rule, reason, instead.clone()));
+    if let Some(hidden) = super::hidden(context, rule, Care::Programs) {
+        return Some(Objection { instead, ..hidden });
+    }
+    for run in &context.effects.runs {
+        match allowed(run, patterns) {
+            Ok(true) => {}
+            Ok(false) => return refuse(format!("`{}` is not on the list", line(run))),
+            Err(DamagedTable) => return refuse(DamagedTable.to_string()),
+        }
+    }
+    if let Some(script) = context.effects.unseen.first() {
+        return refuse(format!("the script {} is not on the list", shown(&script.to_string())));
+    }
+    if let Some(name) = context.effects.sets.iter().find(|name| changes_programs(name)) {
+        return refuse(format!("{name} changes which programs run"));
+    }
+    written(context).and_then(|path| {
+        refuse(format!("{} is written by a redirection, which no pattern allows", shown(&path)))
+    })
+}
+
+/// A redirection into a file, where no other gate looks after files.
+fn written(context: &Context<'_>) -> Option<String> {
+    let looks = |glob: &String| matches(glob, "Write") || matches(glob, "Edit");
+    let scoped = context.policy.tools.is_some()
+        && context.policy.rules.iter().any(|rule| {
+            rule.gate == Some(bailiwick_model::module::GateModule::ScopeFilesWhitelist)
+                && rule.tools.iter().any(looks)
+        });
+    if scoped {
+        return None;
+    }
+    let spot =
+        context.spots.iter().filter(|spot| spot.by == ">").find(|spot| match &spot.place {
+            Place::Inside { .. } | Place::Unknown => true,
+            Place::Outside(path) => {
+                let temporary = path.starts_with("/tmp/") || path.starts_with("/var/tmp/");
+                !temporary && !protected::is_temporary(context, path)
+            }
+        })?;
+    Some(spot.shown.clone())
+}
+
+fn allowed(run: &Run, patterns: &Patterns) -> Result<bool, DamagedTable> {
+    let Some(program) = run.program() else { return Ok(false) };
+    if run.builtin && HARMLESS.contains(&format!(" {program} ")) {
+        return Ok(true);
+    }
+    let words: Vec<String> = run.argv.iter().map(plainly).collect();
+    if !patterns.matches(&words.join(" "))? {
+        return Ok(false);
+    }
+    if !BY_OPERAND.contains(&base_name(&program)) {
+        return Ok(true);
+    }
+    let (options, operands): (Vec<&String>, Vec<&String>) =
+        words.iter().skip(1).partition(|word| word.starts_with('-'));
+    for operand in operands {
+        let mut one = vec![program.clone()];
+        one.extend(options.iter().map(|option| (*option).clone()));
+        one.push(operand.clone());
+        if !patterns.matches(&one.join(" "))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A word as a pattern has to see it: `..` followed, and what is unknown taken at its worst.
+fn plainly(field: &Field) -> String {
+    let text = match field.known() {
+        Some(text) => text,
+        None => field.to_string().replace('…', "../…"),
+    };
+    if !text.split('/').any(|part| part == "..") {
+        return text;
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in text.split('/') {
+        match part {
+            ".." if parts.last().is_some_and(|last| !last.is_empty() && *last != "..") => {
+                parts.pop();
+            }
+            ".." if parts.first() == Some(&"") => {}
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Variables that make a program another, or make it start one.
+fn changes_programs(name: &str) -> bool {
+    let prefixes = [
+        "LD_",
+        "DYLD_",
+        "GIT_",
+        "BASH",
+        "PERL5",
+        "PYTHON",
+        "NODE_",
+        "RUBY",
+        "JAVA",
+        "MAKE",
+        "GLIBC_",
+        "CARGO_BUILD_",
+        "CARGO_TARGET_",
+        "CARGO_HOST",
+        "CARGO_ALIAS_",
+        "CARGO_UNSTABLE",
+        "RUSTC",
+        "npm_config_",
+        "NPM_CONFIG_",
+        "RUSTUP_TOOLCHAIN",
+    ];
+    let names = [
+        "PATH",
+        "SHELL",
+        "ENV",
+        "IFS",
+        "CDPATH",
+        "CC",
+        "CXX",
+        "LD",
+        "AR",
+        "CARGO",
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+        "RUSTFLAGS",
+        "RUSTDOC",
+        "RUSTDOCFLAGS",
+        "EDITOR",
+        "VISUAL",
+        "PAGER",
+        "BROWSER",
+        "HOME",
+        "LESSOPEN",
+        "LESSCLOSE",
+        "PS4",
+        "PROMPT_COMMAND",
+    ];
+    names.contains(&name)
+        || name.ends_with("_WRAPPER")
+        || name.ends_with("_RUNNER")
+        || prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn line(run: &Run) -> String {
+    let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
+    shown(&words.join(" "))
+}

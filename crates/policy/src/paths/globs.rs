@@ -1,0 +1,132 @@
+//! Lists of globs with the meaning they have in .gitignore.
+
+use gix_glob::Pattern;
+use gix_glob::pattern::Case;
+use gix_glob::wildmatch::Mode;
+
+/// A list of globs, ready to be asked.
+#[derive(Debug, Clone, Default)]
+pub struct Globs {
+    patterns: Vec<Pattern>,
+}
+
+impl Globs {
+    /// Reads globs as people write them; one that says nothing is left out.
+    pub fn parse(written: &[String]) -> Self {
+        let parsed = written.iter().filter_map(|glob| {
+            // A list has no negation: a leading `!` or `#` is a character of the name.
+            let glob = match glob.strip_prefix(['!', '#']) {
+                Some(_) => format!("\\{glob}"),
+                None => glob.clone(),
+            };
+            Pattern::from_bytes_without_negation(glob.as_bytes())
+        });
+        Self { patterns: parsed.collect() }
+    }
+
+    /// Whether the list has this path, given relative to the root, or a directory that it lies in.
+    pub fn matches(&self, path: &str, is_directory: bool) -> bool {
+        let mut end = path.len();
+        let mut directory = is_directory;
+        loop {
+            let Some(part) = path.get(..end).filter(|part| !part.is_empty()) else { return false };
+            if self.patterns.iter().any(|pattern| one(pattern, part, directory)) {
+                return true;
+            }
+            let Some(slash) = part.rfind('/') else { return false };
+            end = slash;
+            directory = true;
+        }
+    }
+
+    /// Whether the list has everything that could lie below this directory.
+    pub fn covers_below(&self, directory: &str) -> bool {
+        if !directory.is_empty() && self.matches(directory, true) {
+            return true;
+        }
+        // Names that no pattern means, with and without an extension, at two depths.
+        let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+        ["\u{1}", "\u{1}.\u{2}", ".\u{1}", "\u{1}/\u{2}", ".\u{1}/\u{1}.\u{2}"]
+            .iter()
+            .all(|name| self.matches(&format!("{prefix}{name}"), false))
+    }
+
+    /// Whether a pattern names, as far as its fixed beginning goes, something below a directory.
+    pub fn reaches_below(&self, directory: &str) -> bool {
+        self.patterns.iter().any(|pattern| {
+            let text = pattern.text.to_string();
+            let fixed = text.split(['*', '?', '[', '\\']).next().unwrap_or_default();
+            let rooted = text.trim_end_matches('/').contains('/');
+            let below = fixed.strip_prefix(directory);
+            rooted && (directory.is_empty() || below.is_some_and(|rest| rest.starts_with('/')))
+        })
+    }
+
+    /// Whether a directory leads to something that a pattern names.
+    pub fn leads_to(&self, directory: &str) -> bool {
+        self.reaches_below(directory)
+    }
+}
+
+fn one(pattern: &Pattern, path: &str, is_directory: bool) -> bool {
+    let basename = path.rfind('/').map(|slash| slash + 1);
+    pattern.matches_repo_relative_path(
+        path.into(),
+        basename,
+        Some(is_directory),
+        Case::Sensitive,
+        Mode::NO_MATCH_SLASH_LITERAL,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(globs: &[&str]) -> Globs {
+        Globs::parse(&globs.iter().map(|glob| (*glob).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn globs_mean_what_they_mean_in_gitignore() {
+        for (glob, path, expected) in [
+            ("src/**", "src/a.rs", true),
+            ("src/**", "src", false),
+            ("src", "src/deep/a.rs", true),
+            ("/src", "x/src", false),
+            ("src", "x/src", true),
+            ("*.md", "docs/a.md", true),
+            ("docs/*.md", "docs/a.md", true),
+            ("docs/*.md", "docs/deep/a.md", false),
+            ("**/Cargo.lock", "Cargo.lock", true),
+            ("**/Cargo.lock", "a/b/Cargo.lock", true),
+            ("a/**/b", "a/b", true),
+            ("build/", "build", false),
+            ("build/", "build/x", true),
+            ("[ab].txt", "a.txt", true),
+            ("!x", "!x", true),
+            ("{a,b}.txt", "a.txt", false),
+        ] {
+            assert_eq!(list(&[glob]).matches(path, false), expected, "{glob} {path}");
+        }
+    }
+
+    #[test]
+    fn a_whole_directory_is_covered_or_not() {
+        assert!(list(&["src/**"]).covers_below("src"));
+        assert!(list(&["src"]).covers_below("src/deep"));
+        assert!(list(&["**"]).covers_below(""));
+        assert!(!list(&["src/*.rs"]).covers_below("src"));
+        assert!(!list(&["src/**"]).covers_below(""));
+        assert!(!list(&["docs/*.md"]).covers_below("docs"));
+    }
+
+    #[test]
+    fn a_pattern_reaches_below_what_leads_to_it() {
+        let denied = list(&["src/generated/**", ".github/**", "Cargo.lock"]);
+        assert!(denied.reaches_below("src"));
+        assert!(denied.reaches_below(""));
+        assert!(!denied.reaches_below("docs"));
+        assert!(!denied.reaches_below("sr"));
+    }
+}

@@ -1,0 +1,328 @@
+//! From written paths to places: inside the workspace, outside of it, or unknown.
+
+use crate::effects::Effects;
+use crate::facts::{Facts, Kind, Led, Wanted};
+use crate::shell::{Directory, How, Shape, Write};
+
+/// A file that would be written, where it really is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spot {
+    /// As the call names it.
+    pub shown: String,
+    /// Where it is.
+    pub place: Place,
+    /// What happens to it.
+    pub how: How,
+    /// What does it.
+    pub by: String,
+    /// The files below it, relative to it, if it is deleted with them and they were listed.
+    pub below: Option<Vec<String>>,
+    /// Whether it may be any number of files.
+    pub many: bool,
+}
+
+/// Where a path leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Below the workspace's root, relative to it.
+    Inside {
+        /// The path.
+        path: String,
+        /// Whether a directory is there.
+        directory: bool,
+    },
+    /// Elsewhere.
+    Outside(String),
+    /// It cannot be told.
+    Unknown,
+}
+
+/// Devices and descriptors: writing to them changes no file.
+pub fn harmless_device(path: &str) -> bool {
+    matches!(
+        path,
+        "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty" | "/dev/full" | "/dev/zero" | "-"
+    ) || path.starts_with("/dev/fd/")
+        || path.starts_with("/proc/self/fd/")
+}
+
+/// A path joined to the directory it is relative to; `..` stays, since links decide what it means.
+pub fn join(directory: &str, path: &str) -> String {
+    if path.starts_with('/') {
+        return path.to_owned();
+    }
+    let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
+    let mut joined = directory.trim_end_matches('/').to_owned();
+    for part in parts {
+        joined.push('/');
+        joined.push_str(part);
+    }
+    if joined.is_empty() { "/".to_owned() } else { joined }
+}
+
+/// One way in which a write may be meant.
+struct Lead<'a> {
+    write: &'a Write,
+    asked: Asked,
+    unless: Option<String>,
+}
+
+enum Asked {
+    Path(String),
+    Glob { glob: String, directory: String },
+    Below(String),
+    Temporary,
+    Unknown,
+}
+
+fn leads<'a>(effects: &'a Effects, facts: &Facts) -> Vec<Lead<'a>> {
+    let mut all = Vec::new();
+    for write in &effects.writes {
+        let shape = write.path.shape();
+        // A path that does not depend on the directory is asked once.
+        let fixed = match &shape {
+            Shape::Known(path) | Shape::Glob(path) | Shape::Within(path) => path.starts_with('/'),
+            Shape::UnderHome { .. } | Shape::Temporary | Shape::Unknown => true,
+        };
+        let start = [Directory::start()];
+        let from = if fixed { start.as_slice() } else { write.from.as_slice() };
+        for directory in from {
+            let base = absolute(directory.path.as_deref(), facts);
+            let unless = directory
+                .unless
+                .as_deref()
+                .and_then(|unless| absolute(Some(unless), facts))
+                .filter(|_| !fixed);
+            let asked = match (&shape, base) {
+                (Shape::Known(path), Some(base)) => Asked::Path(join(&base, path)),
+                (Shape::Known(path), None) if fixed => Asked::Path(path.clone()),
+                (Shape::UnderHome { user: None, rest }, _) => match &facts.home {
+                    Some(home) => Asked::Path(join(home, rest.trim_start_matches('/'))),
+                    None => Asked::Unknown,
+                },
+                (Shape::Glob(glob), Some(base)) => {
+                    let glob = join(&glob_safe(&base), glob);
+                    Asked::Glob { directory: fixed_directory(&glob), glob }
+                }
+                (Shape::Glob(glob), None) if fixed => {
+                    Asked::Glob { directory: fixed_directory(glob), glob: glob.clone() }
+                }
+                (Shape::Temporary, _) => Asked::Temporary,
+                (Shape::Within(path), Some(base)) => Asked::Below(join(&base, path)),
+                (Shape::Within(path), None) if fixed => Asked::Below(path.clone()),
+                (
+                    Shape::Known(_)
+                    | Shape::Glob(_)
+                    | Shape::Within(_)
+                    | Shape::UnderHome { .. }
+                    | Shape::Unknown,
+                    _,
+                ) => Asked::Unknown,
+            };
+            all.push(Lead { write, asked, unless });
+        }
+    }
+    all
+}
+
+/// The directory as an absolute path, if that is known.
+fn absolute(directory: Option<&str>, facts: &Facts) -> Option<String> {
+    let directory = directory?;
+    if directory.starts_with('/') {
+        return Some(directory.to_owned());
+    }
+    facts.directory.as_deref().map(|base| join(base, directory))
+}
+
+fn glob_safe(path: &str) -> String {
+    let mut safe = String::with_capacity(path.len());
+    for c in path.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+            safe.push('\\');
+        }
+        safe.push(c);
+    }
+    safe
+}
+
+/// The directories of a glob that have nothing special in them.
+fn fixed_directory(glob: &str) -> String {
+    let special = glob.find(['*', '?', '[', '\\']).unwrap_or(glob.len());
+    let fixed = glob.get(..special).unwrap_or_default();
+    match fixed.rfind('/') {
+        Some(0) | None => "/".to_owned(),
+        Some(slash) => fixed.get(..slash).unwrap_or_default().to_owned(),
+    }
+}
+
+/// Notes what has to be looked up to place these writes.
+pub(crate) fn want(effects: &Effects, facts: &Facts, wanted: &mut Wanted) {
+    for lead in leads(effects, facts) {
+        let tree = matches!(lead.write.how, How::DeleteTree);
+        wanted.paths.extend(lead.unless);
+        match lead.asked {
+            Asked::Path(path) => {
+                if tree {
+                    wanted.trees.insert(path.clone());
+                }
+                wanted.paths.insert(path);
+            }
+            Asked::Glob { glob, directory } => {
+                let trees = wanted.globs.entry(glob).or_insert(false);
+                *trees |= tree;
+                wanted.paths.insert(directory);
+            }
+            Asked::Below(directory) => {
+                if tree {
+                    wanted.trees.insert(directory.clone());
+                }
+                wanted.paths.insert(directory);
+            }
+            Asked::Temporary | Asked::Unknown => {}
+        }
+    }
+}
+
+/// Every place that a call would write, or may write.
+pub fn spots(effects: &Effects, facts: &Facts) -> Vec<Spot> {
+    let removes = effects.removes();
+    let mut found: Vec<Spot> = Vec::new();
+    for lead in leads(effects, facts) {
+        let entered = lead.unless.as_ref().and_then(|path| facts.paths.get(path));
+        if entered.is_some_and(|led| led.kind == Kind::Directory) && !removes {
+            continue;
+        }
+        for spot in placed(&lead, facts, removes) {
+            if !found.contains(&spot) {
+                found.push(spot);
+            }
+        }
+    }
+    found
+}
+
+fn placed(lead: &Lead<'_>, facts: &Facts, removes: bool) -> Vec<Spot> {
+    let write = lead.write;
+    let spot = |place: Place, how: How, below: Option<Vec<String>>| Spot {
+        shown: write.path.to_string(),
+        place,
+        how,
+        by: write.by.clone(),
+        below,
+        many: matches!(lead.asked, Asked::Unknown | Asked::Below(_)) && write.path.may_be_many(),
+    };
+    match &lead.asked {
+        Asked::Unknown => vec![spot(Place::Unknown, write.how, None)],
+        // Where exactly does not matter: it is fresh, and outside of every workspace.
+        Asked::Temporary => vec![spot(Place::Outside("/tmp/fresh".to_owned()), write.how, None)],
+        Asked::Path(path) if harmless_device(path) => Vec::new(),
+        Asked::Path(path) => match facts.paths.get(path) {
+            None => vec![spot(Place::Unknown, write.how, None)],
+            Some(led) if without_effect(write, led, removes) => Vec::new(),
+            Some(led) => {
+                let below = facts.trees.get(path).cloned().flatten();
+                let places = both_places(write, led, facts).into_iter();
+                places.map(|place| spot(place, write.how, below.clone())).collect()
+            }
+        },
+        Asked::Below(path) => match facts.paths.get(path) {
+            None => vec![spot(Place::Unknown, write.how, None)],
+            Some(led) => {
+                let how = match write.how {
+                    How::Change | How::Fill => How::Fill,
+                    How::Delete | How::DeleteTree => How::DeleteTree,
+                };
+                let below = facts.trees.get(path).cloned().flatten();
+                vec![spot(inside(&led.real, true, facts), how, below)]
+            }
+        },
+        Asked::Glob { glob, directory } => {
+            let Some(base) = facts.paths.get(directory) else {
+                return vec![spot(Place::Unknown, write.how, None)];
+            };
+            let mut found = Vec::new();
+            match facts.globs.get(glob) {
+                Some(Some(matches)) => {
+                    for led in matches.iter().filter(|led| !without_effect(write, led, removes)) {
+                        let below = facts.trees.get(&led.entry).cloned().flatten();
+                        let places = both_places(write, led, facts).into_iter();
+                        found.extend(places.map(|place| spot(place, write.how, below.clone())));
+                    }
+                }
+                Some(None) | None => found.push(spot(Place::Unknown, write.how, None)),
+            }
+            // What the command itself makes, or what is named so by the letter.
+            let deletes = matches!(write.how, How::Delete | How::DeleteTree);
+            if !deletes || removes {
+                let rest = glob.get(directory.len()..).unwrap_or_default();
+                let probe = format!("{}{}", base.real.trim_end_matches('/'), probe(rest));
+                found.push(spot(inside(&probe, false, facts), write.how, Some(Vec::new())));
+            }
+            found
+        }
+    }
+}
+
+/// A name that a glob would match.
+fn probe(glob: &str) -> String {
+    let mut name = String::new();
+    let mut rest = glob.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => name.extend(rest.next()),
+            '*' | '?' => name.push('x'),
+            '[' => {
+                name.push('x');
+                for inner in rest.by_ref() {
+                    if inner == ']' {
+                        break;
+                    }
+                }
+            }
+            other => name.push(other),
+        }
+    }
+    name
+}
+
+/// Whether the write cannot do anything: its place cannot exist, or is a directory that a copy goes
+/// into and not over.
+fn without_effect(write: &Write, led: &Led, removes: bool) -> bool {
+    let into = matches!(
+        write.by.as_str(),
+        "cp" | "mv" | "ln" | "install" | "mkdir" | "rsync" | "tee" | ">" | "touch"
+    );
+    match led.kind {
+        Kind::Impossible => !removes,
+        Kind::Directory => into && write.how == How::Change && !removes,
+        Kind::Missing | Kind::File => false,
+    }
+}
+
+/// A link is deleted itself, and written through; programs that replace it do either.
+fn both_places(write: &Write, led: &Led, facts: &Facts) -> Vec<Place> {
+    let directory = led.kind == Kind::Directory;
+    let entry = inside(&led.entry, directory, facts);
+    let real = inside(&led.real, directory, facts);
+    let replaces =
+        matches!(write.by.as_str(), "ln" | "mv" | "install" | "tar" | "unzip" | "rsync" | "sed");
+    match write.how {
+        How::Delete | How::DeleteTree => vec![entry],
+        How::Change | How::Fill if replaces && entry != real => vec![real, entry],
+        How::Change | How::Fill => vec![real],
+    }
+}
+
+fn inside(path: &str, directory: bool, facts: &Facts) -> Place {
+    if facts.root.is_empty() {
+        return Place::Unknown;
+    }
+    let root = facts.root.trim_end_matches('/');
+    match path.strip_prefix(root) {
+        Some("") => Place::Inside { path: String::new(), directory: true },
+        Some(rest) if rest.starts_with('/') => {
+            Place::Inside { path: rest.trim_start_matches('/').to_owned(), directory }
+        }
+        _ => Place::Outside(path.to_owned()),
+    }
+}

@@ -1,0 +1,74 @@
+//! What a gate inside a sandbox and the supervisor outside of it say to each other.
+//!
+//! One question and one answer a connection: a line of JSON each, closed by a line break. The gate
+//! hands over the payload as it came; no answer, or one that cannot be read, is a denial.
+
+use serde::{Deserialize, Serialize};
+
+use crate::decision::Decision;
+use crate::dialects::Dialect;
+
+/// The version of this protocol; any other is refused by both sides.
+pub const VERSION: u32 = 1;
+
+/// What a gate asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Whose payload it is.
+    pub dialect: Dialect,
+    /// Where the gate was started.
+    pub directory: String,
+    /// The payload, as it came.
+    pub payload: String,
+}
+
+/// What the supervisor answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reply {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The answer.
+    pub decision: Decision,
+}
+
+impl Question {
+    /// As it is sent.
+    pub fn line(&self) -> String {
+        format!("{}\n", serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// Reads what was sent.
+    pub fn read(line: &[u8]) -> Result<Self, String> {
+        let question: Self = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        checked(question.version).map(|()| question)
+    }
+}
+
+impl Reply {
+    /// An answer of this version.
+    pub fn new(decision: Decision) -> Self {
+        Self { version: VERSION, decision }
+    }
+
+    /// As it is sent.
+    pub fn line(&self) -> String {
+        format!("{}\n", serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// Reads what was sent.
+    pub fn read(line: &[u8]) -> Result<Self, String> {
+        let reply: Self = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        checked(reply.version).map(|()| reply)
+    }
+}
+
+fn checked(version: u32) -> Result<(), String> {
+    match version {
+        VERSION => Ok(()),
+        other => Err(format!("version {other} of the protocol is not spoken here")),
+    }
+}

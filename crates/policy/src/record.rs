@@ -1,0 +1,131 @@
+//! One line a decision: what was asked, what was known, what was answered. Replay reads it again.
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::{Action, Call, Target, Touch};
+use crate::decision::Decision;
+use crate::dialects::Dialect;
+use crate::facts::Facts;
+use crate::tool::{Tool, ToolName};
+
+/// The version of the record's format.
+pub const FORMAT: u32 = 1;
+
+/// A decision as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+    /// The digest of the policy.
+    pub policy: String,
+    /// Whose call it was.
+    pub dialect: Dialect,
+    /// What was asked.
+    pub call: KeptCall,
+    /// What was known.
+    pub facts: Facts,
+    /// What was answered.
+    pub decision: Decision,
+}
+
+/// A call as it is kept: without the contents of files, without secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptCall {
+    /// What the CLI calls the tool.
+    pub native: String,
+    /// The tools of the vocabulary.
+    pub tools: Vec<String>,
+    /// The shell command, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Whether it types into a running program.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub types: bool,
+    /// The files that it names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<KeptTarget>,
+    /// The directory that it starts in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+    /// Whether the CLI can type into programs unseen.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub types_unseen: bool,
+    /// The CLI's own id of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The sub-agent that makes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+}
+
+/// A file that a call names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptTarget {
+    /// Its path.
+    pub path: String,
+    /// What happens to it.
+    pub touch: Touch,
+}
+
+impl KeptCall {
+    /// What is kept of a call.
+    pub fn of(call: &Call) -> Self {
+        let (command, files, types) = match &call.action {
+            Action::Shell(command) => {
+                (Some(bailiwick_model::secret::redacted(command)), Vec::new(), false)
+            }
+            Action::Type => (None, Vec::new(), true),
+            Action::Files(targets) => {
+                let kept = targets
+                    .iter()
+                    .map(|target| KeptTarget { path: target.path.clone(), touch: target.touch });
+                (None, kept.collect(), false)
+            }
+            Action::Plain => (None, Vec::new(), false),
+        };
+        Self {
+            native: call.native.clone(),
+            tools: call.tools.iter().map(ToString::to_string).collect(),
+            command,
+            types,
+            files,
+            directory: call.directory.clone(),
+            types_unseen: call.types_unseen,
+            id: call.id.clone(),
+            agent: call.agent.clone(),
+        }
+    }
+
+    /// The call again.
+    pub fn call(&self) -> Call {
+        let action = match (&self.command, self.types) {
+            (Some(command), _) => Action::Shell(command.clone()),
+            (None, true) => Action::Type,
+            (None, false) if self.files.is_empty() => Action::Plain,
+            (None, false) => Action::Files(
+                self.files
+                    .iter()
+                    .map(|file| Target { path: file.path.clone(), touch: file.touch })
+                    .collect(),
+            ),
+        };
+        let tool = |name: &String| match Tool::named(name) {
+            Some(tool) => ToolName::of(tool),
+            None => ToolName::kept(name),
+        };
+        Call {
+            native: self.native.clone(),
+            tools: self.tools.iter().map(tool).collect(),
+            action,
+            directory: self.directory.clone(),
+            types_unseen: self.types_unseen,
+            id: self.id.clone(),
+            agent: self.agent.clone(),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Files that are run, loaded or compiled: read if this command wrote them before.
+
+use super::interpreters::{Interpreter, Reader};
+use super::options::Told;
+use super::written::Content;
+use super::{Reading, calls, generic, interpreters, lex, read};
+use crate::shell::Why;
+use crate::shell::field::Field;
+use crate::shell::redirect::Input;
+use crate::shell::shells::is_shell;
+use crate::shell::walk::Walker;
+
+/// Endings of files that code may load.
+const CODE_FILES: [(&str, &str); 14] = [
+    ("py", "python"),
+    ("js", "node"),
+    ("mjs", "node"),
+    ("cjs", "node"),
+    ("ts", "node"),
+    ("tsx", "node"),
+    ("rb", "ruby"),
+    ("pl", "perl"),
+    ("pm", "perl"),
+    ("php", "php"),
+    ("lua", "lua"),
+    ("R", "R"),
+    ("tcl", "tclsh"),
+    ("awk", "awk"),
+];
+
+/// A file that is run: read if this command wrote it, left alone if not.
+pub(in crate::shell) fn script(walker: &mut Walker, reading: Reading, file: &Field) {
+    let Some(path) = file.known() else {
+        let shown = file.to_string();
+        // A file whose name is known in a directory that is not, as in `"$root/tools/x.py"`.
+        let last = shown.rsplit_once('/').map(|(_, last)| last).unwrap_or_default();
+        let named = !last.is_empty() && !last.contains(['…', '*', '?']) && !file.may_be_many();
+        if shown.starts_with('-') || (shown.starts_with('…') && !named) {
+            return walker.hide(Why::ComputedText, &shown);
+        }
+        return match walker.content_of(&shown) {
+            Content::Untouched => walker.reading.unseen.push(file.clone()),
+            Content::Unknown => walker.hide(Why::ComputedText, &shown),
+            Content::Texts(texts) => {
+                for text in texts {
+                    read(walker, reading, &text);
+                }
+            }
+        };
+    };
+    if path.starts_with("/dev/") || path.starts_with("/proc/") {
+        return walker.hide(Why::PipedIntoShell, &path);
+    }
+    match walker.content_of(&path) {
+        Content::Untouched => walker.reading.unseen.push(file.clone()),
+        Content::Unknown => walker.hide(Why::ComputedText, &path),
+        Content::Texts(texts) => {
+            for text in texts {
+                read(walker, reading, &text);
+            }
+        }
+    }
+}
+
+/// A program that is named by its path: a script, if this command wrote it before.
+pub(in crate::shell) fn by_path(walker: &mut Walker, path: &str, arguments: &[Field]) {
+    let name = path.rsplit('/').next().unwrap_or(path).to_owned();
+    // zsh looks for `=git` on the path.
+    if let Some(real) = path.strip_prefix('=').filter(|real| !real.is_empty()) {
+        let argv: Vec<Field> =
+            [Field::text(real)].into_iter().chain(arguments.iter().cloned()).collect();
+        walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+    }
+    // A copy of a program, or a link to it, is that program.
+    for source in walker.written.copied_from(&name) {
+        if walker.written.begin(&name) {
+            let argv: Vec<Field> = [source].into_iter().chain(arguments.iter().cloned()).collect();
+            walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+            walker.written.end();
+        }
+    }
+    if !path.contains('/') {
+        return;
+    }
+    match walker.content_of(path) {
+        Content::Untouched => {}
+        Content::Unknown => walker.hide(Why::ComputedText, path),
+        Content::Texts(texts) => {
+            for text in texts {
+                let reading = shebang(&text);
+                read(walker, reading, &text);
+            }
+        }
+    }
+}
+
+/// A file that the shell itself reads: it runs in this shell.
+pub(in crate::shell) fn sourced(walker: &mut Walker, file: &Field) {
+    match file.known().map(|path| (walker.content_of(&path), path)) {
+        Some((Content::Texts(texts), _)) => {
+            for text in texts {
+                walker.text(&text);
+            }
+        }
+        Some((Content::Unknown, path)) => walker.hide(Why::ComputedText, &path),
+        Some((Content::Untouched, _)) | None => walker.reading.unseen.push(file.clone()),
+    }
+}
+
+/// What the first line of a script says it is for.
+fn shebang(text: &str) -> Reading {
+    let line = text.lines().next().and_then(|line| line.strip_prefix("#!")).unwrap_or_default();
+    let words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
+    let mut words = words.filter(|word| *word != "env" && !word.starts_with('-'));
+    match words.next().filter(|name| !is_shell(name)).and_then(interpreters::find) {
+        Some(interpreter) => Reading::Interpreter(interpreter),
+        None => Reading::Shell,
+    }
+}
+
+/// Sources that this command wrote and a compiler is given: what comes out is likely to be run.
+pub(super) fn compiled(walker: &mut Walker, arguments: &[Field]) {
+    for path in arguments.iter().filter_map(Field::known) {
+        let source = [".c", ".cc", ".cpp", ".cxx", ".go", ".java", ".m", ".d"]
+            .iter()
+            .any(|ending| path.ends_with(ending));
+        if !source {
+            continue;
+        }
+        match walker.content_of(&path) {
+            Content::Untouched => {}
+            Content::Unknown => walker.hide(Why::ComputedText, &path),
+            Content::Texts(texts) => {
+                for text in texts {
+                    calls::read(walker, &generic::OTHER, &text);
+                }
+            }
+        }
+    }
+}
+
+/// Files with code that this command wrote and that a text names: it may load them.
+pub(super) fn imported(walker: &mut Walker, text: &str) {
+    for name in walker.written.names() {
+        let Some((stem, ending)) = name.rsplit_once('.') else { continue };
+        let language = CODE_FILES.iter().find(|(this, _)| *this == ending);
+        let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'));
+        let named = words.into_iter().any(|word| word == stem);
+        let Some(interpreter) = language.and_then(|(_, name)| interpreters::find(name)) else {
+            continue;
+        };
+        if !named || !walker.written.begin(&name) {
+            continue;
+        }
+        script(walker, Reading::Interpreter(interpreter), &Field::text(name.clone()));
+        walker.written.end();
+    }
+}
+
+/// `perl -MModule`, `node -r ./file.js`: code that is run first.
+pub(super) fn preloaded(walker: &mut Walker, interpreter: &'static Interpreter, told: &Told<'_>) {
+    let Reader::Tokens(language) = interpreter.reader else { return };
+    for (letter, value) in &told.values {
+        match (language.family, letter) {
+            (lex::Family::Perl, 'M' | 'm') => {
+                calls::read(walker, language, &format!("use {value};"));
+            }
+            (lex::Family::JavaScript | lex::Family::Ruby, 'r')
+                if value.to_string().contains(['/', '.']) =>
+            {
+                script(walker, Reading::Interpreter(interpreter), value);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Code of other languages in the text: `python -c`, `awk '…'`, `node <<E`.
+//!
+//! Small readers, not interpreters: a code is told apart into tokens, and calls that are known to
+//! start programs, write files or run text are noted with what the text decides of their arguments.
+//!
+//! ```text
+//!  interpreters ─▶ options ─▶ the code ─▶ lex ─▶ code (constants) ─▶ names (aliases) ─▶ calls
+//!                                 │
+//!                                 └─▶ awk, sed, tcl, lisp, editors, makefile: readers of their own
+//! ```
+
+mod awk;
+mod calls;
+mod code;
+mod constants;
+mod editors;
+mod effects;
+mod expression;
+mod files;
+mod generic;
+mod interpreters;
+mod javascript;
+mod later;
+mod lex;
+mod lisp;
+mod makefile;
+mod names;
+mod options;
+mod perl;
+mod python;
+mod quotes;
+mod scripting;
+mod sed;
+mod strings;
+mod tcl;
+mod tools;
+mod written;
+
+pub(super) use files::{by_path, script, sourced};
+pub(super) use written::Written;
+
+use files::{compiled, imported, preloaded};
+
+use self::interpreters::{Interpreter, Reader};
+use self::options::Told;
+use super::field::Field;
+use super::redirect::Input;
+use super::walk::Walker;
+use super::{How, Why};
+
+/// How the text of a file is read.
+#[derive(Clone, Copy)]
+pub(super) enum Reading {
+    Shell,
+    Interpreter(&'static Interpreter),
+    Vim,
+    Lisp,
+    Make,
+}
+
+/// Looks into the code that an interpreter of this name is given; whether it is an interpreter.
+pub(super) fn look_into(
+    walker: &mut Walker,
+    name: &str,
+    arguments: &[Field],
+    input: &Input,
+) -> bool {
+    if let Some(interpreter) = interpreters::find(name) {
+        interpret(walker, interpreter, arguments, input);
+        return true;
+    }
+    match name {
+        "deno" => deno(walker, arguments, input),
+        "bun" => return bun(walker, arguments, input),
+        _ => {
+            return editors::look(walker, name, arguments, input)
+                || tools::look(walker, name, arguments, input);
+        }
+    }
+    true
+}
+
+/// Variables whose value some program runs: editors, pagers, helpers of git and ssh.
+const RUN_BY_OTHERS: [&str; 19] = [
+    "PAGER",
+    "MANPAGER",
+    "GIT_PAGER",
+    "EDITOR",
+    "VISUAL",
+    "GIT_EDITOR",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_SSH_COMMAND",
+    "GIT_SSH",
+    "GIT_ASKPASS",
+    "SSH_ASKPASS",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_PROXY_COMMAND",
+    "LESSOPEN",
+    "LESSCLOSE",
+    "BROWSER",
+    "FCEDIT",
+    "SUDO_EDITOR",
+    "RSYNC_RSH",
+];
+
+/// A variable that is set: what other programs run of it.
+pub(super) fn variable(walker: &mut Walker, name: &str, values: Option<Vec<String>>) {
+    if !RUN_BY_OTHERS.contains(&name) {
+        return;
+    }
+    match values {
+        Some(values) => {
+            for value in values {
+                let command = value.trim_start_matches('|').to_owned();
+                walker.in_new_shell(&command, None);
+            }
+        }
+        None => walker.hide(Why::ComputedText, name),
+    }
+}
+
+fn read(walker: &mut Walker, reading: Reading, text: &str) {
+    match reading {
+        Reading::Shell => walker.in_new_shell(text, None),
+        Reading::Interpreter(interpreter) => code(walker, interpreter.reader, text, &[]),
+        Reading::Vim => {
+            for line in text.lines() {
+                editors::ex(walker, "vim", line, &[]);
+            }
+        }
+        Reading::Lisp => lisp::look(walker, text),
+        Reading::Make => makefile::look(walker, text),
+    }
+}
+
+fn code(walker: &mut Walker, reader: Reader, text: &str, given: &[(String, String)]) {
+    match reader {
+        Reader::Tokens(language) if language.family == lex::Family::Php => {
+            calls::read(walker, language, &php_code(text));
+        }
+        Reader::Tokens(language) => calls::read(walker, language, text),
+        Reader::Awk => awk::look(walker, text, given),
+        Reader::Sed => sed::look(walker, text),
+        Reader::Tcl => tcl::look(walker, text),
+        Reader::Lisp => lisp::look(walker, text),
+        Reader::Shell => walker.handed_to_shell(&Field::text(text)),
+    }
+}
+
+/// What stands between `<?php` and `?>`, if there are such marks.
+fn php_code(text: &str) -> String {
+    if !text.contains("<?") {
+        return text.to_owned();
+    }
+    let pieces = text.split("<?").skip(1);
+    let pieces = pieces.map(|piece| {
+        let code = piece.split("?>").next().unwrap_or_default();
+        code.strip_prefix("php").or_else(|| code.strip_prefix('=')).unwrap_or(code)
+    });
+    pieces.collect::<Vec<_>>().join(";\n")
+}
+
+/// Codes of a line each: a hole in them is a value more often than not.
+fn is_of_lines(reader: Reader) -> bool {
+    matches!(reader, Reader::Awk | Reader::Sed)
+}
+
+fn interpret(
+    walker: &mut Walker,
+    interpreter: &'static Interpreter,
+    arguments: &[Field],
+    input: &Input,
+) {
+    let mut told = interpreter.options.read(arguments);
+    let by = walker.through.last().cloned().unwrap_or_default();
+    if let Some(unsure) = told.unsure.take() {
+        return walker.hide(Why::ComputedText, &unsure.to_string());
+    }
+    if told.prompt {
+        walker.hide(Why::Interactive, &by);
+    }
+    if told.module {
+        for file in told.rest.iter().chain(told.values.iter().map(|(_, value)| value)) {
+            imported(walker, &file.to_string());
+        }
+        return;
+    }
+    if interpreter.first_is_code
+        && told.texts.is_empty()
+        && told.files.is_empty()
+        && let Some((first, rest)) = told.rest.split_first()
+    {
+        told.texts.push(first.clone());
+        told.rest = rest;
+    }
+    for file in told.files.clone() {
+        match file.known().as_deref() {
+            Some("-" | "/dev/stdin") => from_input(walker, interpreter, input, &by),
+            _ => script(walker, Reading::Interpreter(interpreter), &file),
+        }
+    }
+    preloaded(walker, interpreter, &told);
+    let given = variables(&told);
+    if !told.texts.is_empty() {
+        texts(walker, interpreter, &told, &given);
+        in_place(walker, &told, &by);
+        magic_open(walker, interpreter, &told);
+        return;
+    }
+    if !told.files.is_empty() || told.quiet {
+        return in_place(walker, &told, &by);
+    }
+    match told.rest.first() {
+        Some(file) if file.known().as_deref() != Some("-") => {
+            script(walker, Reading::Interpreter(interpreter), file);
+        }
+        _ if !interpreter.reads_input => {}
+        _ => from_input(walker, interpreter, input, &by),
+    }
+}
+
+fn from_input(walker: &mut Walker, interpreter: &'static Interpreter, input: &Input, by: &str) {
+    match input {
+        Input::Text(Some(texts)) => {
+            for text in texts.clone() {
+                code(walker, interpreter.reader, &text, &[]);
+            }
+        }
+        Input::Text(None) => walker.hide(Why::ComputedText, "a here document"),
+        Input::Pipe => walker.hide(Why::PipedIntoShell, by),
+        Input::File(file) => script(walker, Reading::Interpreter(interpreter), &file.clone()),
+        Input::Inherited => walker.hide(Why::Interactive, by),
+    }
+}
+
+/// Several texts are one code, a line each.
+fn texts(
+    walker: &mut Walker,
+    interpreter: &'static Interpreter,
+    told: &Told<'_>,
+    given: &[(String, String)],
+) {
+    let mut whole = Vec::new();
+    for text in &told.texts {
+        match text.known() {
+            Some(text) => whole.push(text),
+            None => {
+                let shown = text.to_string();
+                if !is_of_lines(interpreter.reader) || !decides(interpreter.reader, &shown) {
+                    return walker.hide(Why::ComputedText, &shown);
+                }
+                whole.push(shown);
+            }
+        }
+    }
+    code(walker, interpreter.reader, &whole.join("\n"), given);
+}
+
+/// Whether a script with holes can still be read: a hole must not stand where a command stands. In
+/// sed it then stands for the number of a line.
+fn decides(reader: Reader, shown: &str) -> bool {
+    let mut before = ';';
+    for c in shown.chars() {
+        if c == '…' && matches!(before, '{' | '}' | ';' | '\n') && matches!(reader, Reader::Awk) {
+            return false;
+        }
+        if c == '\n' || !c.is_whitespace() {
+            before = c;
+        }
+    }
+    shown.chars().any(|c| c != '…' && !c.is_whitespace())
+}
+
+/// `-v name=value` of awk.
+fn variables(told: &Told<'_>) -> Vec<(String, String)> {
+    let set = told.values.iter().filter(|(letter, _)| *letter == 'v');
+    let known = set.filter_map(|(_, value)| value.known());
+    known
+        .filter_map(|text| {
+            let (name, value) = text.split_once('=')?;
+            Some((name.to_owned(), value.to_owned()))
+        })
+        .collect()
+}
+
+/// `perl -pi -e`, `sed -i`, `gawk -i inplace`: the files behind are changed.
+fn in_place(walker: &mut Walker, told: &Told<'_>, by: &str) {
+    let included = told.values.iter().any(|(letter, value)| {
+        *letter == 'i' && value.known().is_some_and(|text| text.starts_with("inplace"))
+    });
+    if told.in_place || included {
+        for file in told.rest {
+            walker.wrote(file.clone(), How::Change, by);
+        }
+    }
+}
+
+/// What perl and ruby read with `<>` is run if its name begins or ends with a bar.
+fn magic_open(walker: &mut Walker, interpreter: &'static Interpreter, told: &Told<'_>) {
+    let Reader::Tokens(language) = interpreter.reader else { return };
+    if language.family != lex::Family::Perl {
+        return;
+    }
+    for name in told.rest.iter().filter_map(Field::known) {
+        let name = name.trim();
+        if let Some(command) = name.strip_prefix('|').or_else(|| name.strip_suffix('|')) {
+            walker.handed_to_shell(&Field::text(command));
+        } else if let Some(file) = name.strip_prefix('>') {
+            walker.wrote(Field::text(file.trim_start_matches(['>', ' '])), How::Change, "perl");
+        }
+    }
+}
+
+fn deno(walker: &mut Walker, arguments: &[Field], input: &Input) {
+    let Some((command, rest)) = arguments.split_first() else {
+        return walker.hide(Why::Interactive, "deno");
+    };
+    let operand = rest.iter().find(|field| !field.to_string().starts_with('-'));
+    match command.known().as_deref() {
+        Some("eval") => match operand.map(Field::known) {
+            Some(Some(text)) => calls::read(walker, &javascript::JAVASCRIPT, &text),
+            Some(None) => walker.hide(Why::ComputedText, "deno eval"),
+            None => {}
+        },
+        Some("run") => {
+            let Some(node) = interpreters::find("node") else { return };
+            match rest.iter().find(|field| {
+                field.known().as_deref() == Some("-") || !field.to_string().starts_with('-')
+            }) {
+                Some(file) if file.known().as_deref() != Some("-") => {
+                    script(walker, Reading::Interpreter(node), file);
+                }
+                _ => from_input(walker, node, input, "deno"),
+            }
+        }
+        Some("repl") => walker.hide(Why::Interactive, "deno"),
+        Some(_) => {}
+        None => walker.hide(Why::ComputedText, "deno"),
+    }
+}
+
+/// Whether it was all there is to see; `bun x` starts a program.
+fn bun(walker: &mut Walker, arguments: &[Field], input: &Input) -> bool {
+    let Some((command, rest)) = arguments.split_first() else { return true };
+    let Some(node) = interpreters::find("node") else { return true };
+    match command.known().as_deref() {
+        Some("x") => return false,
+        Some("-e" | "-p" | "--eval" | "--print") => interpret(walker, node, arguments, input),
+        Some("run") => match rest.first() {
+            Some(file) if file.known().as_deref() == Some("-") => {
+                from_input(walker, node, input, "bun");
+            }
+            Some(file) if file.to_string().contains(['.', '/']) => {
+                script(walker, Reading::Interpreter(node), file);
+            }
+            _ => {}
+        },
+        Some("repl") => walker.hide(Why::Interactive, "bun"),
+        Some("-") => from_input(walker, node, input, "bun"),
+        Some(file) if file.contains('.') => script(walker, Reading::Interpreter(node), command),
+        Some(_) => {}
+        None => walker.hide(Why::ComputedText, "bun"),
+    }
+    true
+}

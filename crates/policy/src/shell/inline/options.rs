@@ -1,0 +1,187 @@
+//! Options of interpreters: where their code is.
+
+use crate::shell::field::Field;
+
+/// How an interpreter is told what to run.
+pub(super) struct Options {
+    /// Letters whose value is code.
+    pub(super) text: &'static str,
+    /// Letters whose value is a file with code.
+    pub(super) file: &'static str,
+    /// Letters with some other value, in the same word or the next.
+    pub(super) value: &'static str,
+    /// Letters with a value only in the same word.
+    pub(super) rest: &'static str,
+    /// Letters behind which a module is named, and everything else is for that module.
+    pub(super) module: &'static str,
+    /// Letters with which somebody may type.
+    pub(super) prompt: &'static str,
+    /// Letters with which nothing is run.
+    pub(super) quiet: &'static str,
+    /// The same as words.
+    pub(super) long_text: &'static [&'static str],
+    pub(super) long_file: &'static [&'static str],
+    pub(super) long_value: &'static [&'static str],
+    pub(super) long_quiet: &'static [&'static str],
+    /// Letters with which the files behind are changed in place.
+    pub(super) in_place: &'static str,
+}
+
+/// An interpreter that takes no options.
+pub(super) const BARE: Options = Options {
+    text: "",
+    file: "",
+    value: "",
+    rest: "",
+    module: "",
+    prompt: "",
+    quiet: "",
+    long_text: &[],
+    long_file: &[],
+    long_value: &[],
+    long_quiet: &["--version", "--help"],
+    in_place: "",
+};
+
+/// What an interpreter was told.
+#[derive(Debug, Default)]
+pub(super) struct Told<'a> {
+    pub(super) texts: Vec<Field>,
+    pub(super) files: Vec<Field>,
+    /// Values of other options with their letters.
+    pub(super) values: Vec<(char, Field)>,
+    pub(super) rest: &'a [Field],
+    pub(super) module: bool,
+    pub(super) prompt: bool,
+    pub(super) quiet: bool,
+    pub(super) in_place: bool,
+    /// An argument that may be an option or not.
+    pub(super) unsure: Option<Field>,
+}
+
+impl Options {
+    /// Reads the arguments of an interpreter.
+    pub(super) fn read<'a>(&self, arguments: &'a [Field]) -> Told<'a> {
+        let mut told = Told { rest: arguments, ..Told::default() };
+        while let Some((first, more)) = told.rest.split_first() {
+            let Some(word) = first.known() else {
+                let shown = first.to_string();
+                let whole = shown == "…" || first.may_be_many();
+                // Behind its code, what is not known is a file.
+                let told_already = !told.texts.is_empty() || !told.files.is_empty();
+                if told_already {
+                    return told;
+                }
+                if shown.starts_with('-') || (shown.starts_with('…') && whole) {
+                    // The value of an option with a letter of its own is no secret.
+                    let letter = shown.chars().nth(1).unwrap_or(' ');
+                    if shown.starts_with('-') && self.value.contains(letter) {
+                        told.rest = more;
+                        continue;
+                    }
+                    told.unsure = Some(first.clone());
+                }
+                return told;
+            };
+            if word == "--" {
+                told.rest = more;
+                return told;
+            }
+            if word == "-" || !word.starts_with('-') {
+                return told;
+            }
+            told.rest = more;
+            let done = if word.starts_with("--") || self.is_long(&word) {
+                self.long(&mut told, &word)
+            } else {
+                self.short(&mut told, &word)
+            };
+            if done {
+                return told;
+            }
+        }
+        told
+    }
+
+    fn is_long(&self, word: &str) -> bool {
+        [self.long_text, self.long_file, self.long_value, self.long_quiet]
+            .iter()
+            .any(|list| list.contains(&word))
+    }
+
+    fn long(&self, told: &mut Told<'_>, word: &str) -> bool {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(Field::text(value))),
+            None => (word, None),
+        };
+        let (text, file) = (self.long_text.contains(&name), self.long_file.contains(&name));
+        if text || file {
+            let value = value.or_else(|| next(told));
+            if let Some(value) = value {
+                if text { told.texts.push(value) } else { told.files.push(value) }
+            }
+        } else if self.long_value.contains(&name) && value.is_none() {
+            next(told);
+        } else if self.long_quiet.contains(&name) {
+            told.quiet = true;
+        } else if name == "--in-place" && !self.in_place.is_empty() {
+            told.in_place = true;
+        } else if matches!(name, "--interactive" | "--repl") {
+            told.prompt = true;
+        }
+        false
+    }
+
+    /// A word of letters; whether everything behind it belongs to something else.
+    fn short(&self, told: &mut Told<'_>, word: &str) -> bool {
+        let letters: Vec<char> = word.chars().skip(1).collect();
+        for (index, letter) in letters.iter().enumerate() {
+            let behind: String = letters.iter().skip(index + 1).collect();
+            if self.quiet.contains(*letter) {
+                told.quiet = true;
+            }
+            if self.prompt.contains(*letter) {
+                told.prompt = true;
+            }
+            if self.in_place.contains(*letter) {
+                told.in_place = true;
+            }
+            if self.rest.contains(*letter) {
+                // Digits may be followed by more letters.
+                told.values.push((*letter, Field::text(behind.clone())));
+                let digits = behind.chars().take_while(char::is_ascii_digit).count();
+                let more: String = behind.chars().skip(digits).collect();
+                if matches!(letter, '0' | 'l') && !more.is_empty() {
+                    return self.short(told, &format!("-{}", more.trim_start_matches('x')));
+                }
+                return false;
+            }
+            let (text, file) = (self.text.contains(*letter), self.file.contains(*letter));
+            let module = self.module.contains(*letter);
+            if text || file || module || self.value.contains(*letter) {
+                let value = match behind.is_empty() {
+                    true => next(told),
+                    false => Some(Field::text(behind)),
+                };
+                told.module |= module;
+                if let Some(value) = value {
+                    if text {
+                        told.texts.push(value);
+                    } else if file {
+                        told.files.push(value);
+                    } else {
+                        told.values.push((*letter, value));
+                    }
+                }
+                return module;
+            }
+        }
+        false
+    }
+}
+
+fn next(told: &mut Told<'_>) -> Option<Field> {
+    let (first, more) = told.rest.split_first()?;
+    told.rest = more;
+    Some(first.clone())
+}

@@ -1,0 +1,302 @@
+//! Tools that are no interpreters, but run what some of their arguments say.
+
+use super::later::{benchmarks, crontab, multiplexer, queue};
+use super::{Reading, makefile, script};
+use crate::shell::field::Field;
+use crate::shell::redirect::Input;
+use crate::shell::walk::Walker;
+use crate::shell::{How, Why};
+
+/// Options whose value is a command for a shell.
+const COMMANDS: [(&str, &[&str]); 21] = [
+    (
+        "tar",
+        &["--to-command", "-I", "--use-compress-program", "--rsh-command", "-F", "--info-script"],
+    ),
+    ("bsdtar", &["--use-compress-program"]),
+    ("rsync", &["-e", "--rsh", "--rsync-path"]),
+    ("man", &["-P", "--pager", "-H", "--html"]),
+    ("zip", &["-TT", "--unzip-command"]),
+    ("scp", &["-S"]),
+    ("sftp", &["-S"]),
+    ("sort", &["--compress-program"]),
+    ("split", &["--filter"]),
+    ("ctags", &[]),
+    ("fzf", &["--preview"]),
+    ("tmux", &[]),
+    ("rg", &["--pre"]),
+    ("pg_dump", &[]),
+    ("qemu-system-x86_64", &[]),
+    ("mysql", &["--pager"]),
+    ("psql", &[]),
+    ("nmap", &[]),
+    ("curl", &[]),
+    ("wget", &["--use-askpass"]),
+    ("git-grep", &["-O"]),
+];
+
+/// Looks into what a tool is told to run; whether that is all there is to see.
+pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) -> bool {
+    if let Some((_, options)) = COMMANDS.iter().find(|(tool, _)| *tool == name) {
+        commands(walker, options, arguments);
+    }
+    match name {
+        "tar" => checkpoint_actions(walker, arguments),
+        "ssh" | "scp" | "sftp" => proxy_commands(walker, arguments),
+        "gdb" | "lldb" => debugger(walker, name, arguments, input),
+        "sqlite3" | "psql" | "mysql" => database(walker, name, arguments, input),
+        "make" | "gmake" => make(walker, arguments, input),
+        "at" | "batch" => queue(walker, arguments, input),
+        "crontab" => crontab(walker, arguments, input),
+        "hyperfine" => benchmarks(walker, arguments),
+        "m4" => m4(walker, input),
+        "bc" | "dc" => calculator(walker, input),
+        "tmux" | "screen" => multiplexer(walker, name, arguments),
+        "pee" | "mispipe" => {
+            for text in arguments.iter().filter(|field| !field.to_string().starts_with('-')) {
+                walker.handed_to_shell(text);
+            }
+        }
+        "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" | "tcc" | "go" | "javac" | "java" => {
+            super::compiled(walker, arguments);
+            for value in values(&["-wrapper", "-exec"], arguments) {
+                match value.known() {
+                    Some(text) => {
+                        walker.handed_to_shell(&Field::text(text.replace(',', " ")));
+                    }
+                    None => walker.hide(Why::ComputedName, name),
+                }
+            }
+        }
+        "npm" | "yarn" | "pnpm" | "pip" | "pip3" | "uv" => {
+            packages(walker, name, arguments);
+            return false;
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// The values of options, in the same word or the next.
+pub(super) fn values(options: &[&str], arguments: &[Field]) -> Vec<Field> {
+    let mut found = Vec::new();
+    let mut rest = arguments;
+    while let Some((first, more)) = rest.split_first() {
+        rest = more;
+        let Some(word) = first.known() else { continue };
+        if word == "--" {
+            break;
+        }
+        if options.contains(&word.as_str()) {
+            found.extend(more.first().cloned());
+            continue;
+        }
+        for option in options {
+            let attached = match option.starts_with("--") {
+                true => word.strip_prefix(option).and_then(|rest| rest.strip_prefix('=')),
+                false => word.strip_prefix(option).filter(|_| option.len() == 2),
+            };
+            found.extend(attached.map(Field::text));
+        }
+    }
+    found
+}
+
+fn commands(walker: &mut Walker, options: &[&str], arguments: &[Field]) {
+    for value in values(options, arguments) {
+        walker.handed_to_shell(&value);
+    }
+}
+
+/// `tar --checkpoint-action=exec=command`
+fn checkpoint_actions(walker: &mut Walker, arguments: &[Field]) {
+    for value in values(&["--checkpoint-action"], arguments) {
+        match value.known() {
+            Some(text) => {
+                if let Some(command) = text.strip_prefix("exec=") {
+                    walker.handed_to_shell(&Field::text(command));
+                }
+            }
+            None => walker.hide(Why::ComputedText, "tar"),
+        }
+    }
+    let unsure = arguments.iter().filter(|field| field.known().is_none()).map(Field::to_string);
+    for shown in
+        unsure.filter(|shown| shown.starts_with("--checkpoint") || shown.starts_with("--to"))
+    {
+        walker.hide(Why::ComputedText, &shown);
+    }
+}
+
+/// Packages that are fetched by git, and versions that are committed.
+fn packages(walker: &mut Walker, name: &str, arguments: &[Field]) {
+    let words: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    let javascript = matches!(name, "npm" | "yarn" | "pnpm");
+    let fetched = words.iter().any(|word| {
+        word.starts_with("git+")
+            || word.contains("@git+")
+            || (javascript && ["github:", "gitlab:", "git://"].iter().any(|s| word.starts_with(s)))
+    });
+    let operand = words.iter().find(|word| !word.starts_with('-'));
+    let silent = words.iter().any(|word| word == "--no-git-tag-version");
+    let versioned = javascript && words.len() > 1 && operand.is_some_and(|word| word == "version");
+    if fetched || (versioned && !silent) {
+        let argv = [Field::text("git"), Field::unknown_many()];
+        walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+    }
+    for shell in values(&["--script-shell"], arguments) {
+        walker.apart(|walker| walker.started(&[shell, Field::unknown_many()], &Input::Pipe));
+    }
+}
+
+/// `ssh -o ProxyCommand=…`: what ssh runs here; what it runs elsewhere is not followed.
+fn proxy_commands(walker: &mut Walker, arguments: &[Field]) {
+    for value in values(&["-o"], arguments) {
+        let Some(text) = value.known() else { continue };
+        let (key, command) = text.split_once(['=', ' ']).unwrap_or((&text, ""));
+        let runs = ["proxycommand", "localcommand", "knownhostscommand", "match"];
+        if runs.contains(&key.trim().to_lowercase().as_str()) {
+            walker.handed_to_shell(&Field::text(command.trim()));
+        }
+    }
+}
+
+fn debugger(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
+    let options = ["-ex", "--ex", "--eval-command", "-eval-command", "-iex", "-o", "--one-line"];
+    let mut lines: Vec<String> = Vec::new();
+    for value in values(&options, arguments) {
+        match value.known() {
+            Some(text) => lines.push(text),
+            None => walker.hide(Why::ComputedText, name),
+        }
+    }
+    if let Input::Text(Some(texts)) = input {
+        lines.extend(texts.iter().flat_map(|text| text.lines().map(str::to_owned)));
+    }
+    for line in &lines {
+        let line = line.trim();
+        let words = ["shell ", "!", "make ", "pipe ", "platform shell "];
+        if let Some(command) = words.iter().find_map(|word| line.strip_prefix(word)) {
+            walker.handed_to_shell(&Field::text(command));
+        } else if let Some(text) =
+            line.strip_prefix("python ").or_else(|| line.strip_prefix("script "))
+        {
+            super::calls::read(walker, &super::python::PYTHON, text);
+        }
+    }
+    let known: Vec<String> = arguments.iter().filter_map(Field::known).collect();
+    let batch =
+        known.iter().any(|word| matches!(word.as_str(), "-batch" | "--batch" | "--version"));
+    match input {
+        Input::Inherited if !batch => walker.hide(Why::Interactive, name),
+        Input::Pipe if !batch => walker.hide(Why::PipedIntoShell, name),
+        Input::Text(None) => walker.hide(Why::ComputedText, name),
+        Input::Inherited | Input::Pipe | Input::Text(Some(_)) | Input::File(_) => {}
+    }
+}
+
+/// `.shell` of sqlite3, `\!` of psql and mysql.
+fn database(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
+    let mut lines: Vec<String> = arguments.iter().filter_map(Field::known).collect();
+    match input {
+        Input::Text(Some(texts)) => {
+            lines.extend(texts.iter().flat_map(|text| text.lines().map(str::to_owned)));
+        }
+        Input::Text(None) | Input::Inherited | Input::Pipe | Input::File(_) => {}
+    }
+    for line in lines.iter().flat_map(|text| text.lines()) {
+        let line = line.trim();
+        let starts: &[&str] =
+            if name == "sqlite3" { &[".shell ", ".system "] } else { &["\\!", "system "] };
+        if let Some(command) = starts.iter().find_map(|start| line.strip_prefix(start)) {
+            walker.handed_to_shell(&Field::text(command));
+        }
+        let target = [".output ", ".once ", ".backup ", ".dump ", "\\o "]
+            .iter()
+            .find_map(|start| line.strip_prefix(start));
+        if let Some(target) = target.map(str::trim) {
+            match target.strip_prefix('|') {
+                Some(command) => walker.handed_to_shell(&Field::text(command)),
+                None => walker.wrote(Field::text(target), How::Change, name),
+            }
+        }
+    }
+    let changes =
+        ["create ", "insert ", "update ", "delete ", "drop ", "alter ", "replace ", "vacuum"];
+    let changed = lines.iter().any(|line| {
+        let line = line.to_lowercase();
+        changes.iter().any(|word| line.contains(word)) || line.starts_with(".import")
+    });
+    let base = arguments.iter().find(|field| !field.to_string().starts_with('-'));
+    if let (true, "sqlite3", Some(base)) = (changed, name, base) {
+        walker.wrote(base.clone(), How::Change, name);
+    }
+    if name == "sqlite3" && *input == Input::Inherited {
+        let operands = arguments.iter().filter(|field| !field.to_string().starts_with('-'));
+        let quiet =
+            lines.iter().any(|word| word.starts_with("-cmd") || word.starts_with("-version"));
+        if operands.count() < 2 && !quiet {
+            walker.hide(Why::Interactive, name);
+        }
+    }
+}
+
+fn make(walker: &mut Walker, arguments: &[Field], input: &Input) {
+    for value in values(&["--eval"], arguments) {
+        match value.known() {
+            Some(text) => makefile::look(walker, &text),
+            None => walker.hide(Why::ComputedText, "make"),
+        }
+    }
+    let shells = arguments.iter().filter_map(Field::known);
+    for shell in shells.filter_map(|word| word.strip_prefix("SHELL=").map(str::to_owned)) {
+        walker.apart(|walker| walker.started(&[Field::text(shell)], &Input::Pipe));
+    }
+    let files = values(&["-f", "--file", "--makefile"], arguments);
+    for file in &files {
+        match (file.known().as_deref(), input) {
+            (Some("-" | "/dev/stdin"), Input::Text(Some(texts))) => {
+                for text in texts {
+                    makefile::look(walker, text);
+                }
+            }
+            (Some("-" | "/dev/stdin"), Input::Text(None)) => walker.hide(Why::ComputedText, "make"),
+            (Some("-" | "/dev/stdin"), Input::Pipe) => walker.hide(Why::PipedIntoShell, "make"),
+            (Some("-" | "/dev/stdin"), Input::Inherited) => walker.hide(Why::Interactive, "make"),
+            _ => script(walker, Reading::Make, file),
+        }
+    }
+    if files.is_empty() {
+        for name in ["Makefile", "makefile", "GNUmakefile"] {
+            match walker.content(name) {
+                super::written::Content::Untouched => {}
+                super::written::Content::Unknown => walker.hide(Why::ComputedText, name),
+                super::written::Content::Texts(texts) => {
+                    for text in texts {
+                        makefile::look(walker, &text);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn m4(walker: &mut Walker, input: &Input) {
+    if let Input::Text(Some(texts)) = input
+        && texts.iter().any(|text| text.contains("syscmd") || text.contains("esyscmd"))
+    {
+        walker.hide(Why::ComputedText, "m4");
+    }
+}
+
+/// `dc` runs what stands behind `!`.
+fn calculator(walker: &mut Walker, input: &Input) {
+    let Input::Text(Some(texts)) = input else { return };
+    for line in texts.iter().flat_map(|text| text.lines()) {
+        if let Some(command) =
+            line.trim().strip_prefix('!').filter(|text| !text.starts_with(['=', '<', '>']))
+        {
+            walker.handed_to_shell(&Field::text(command));
+        }
+    }
+}

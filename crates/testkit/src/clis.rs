@@ -1,0 +1,69 @@
+//! The real agent CLIs, pinned, each run apart from the person's own: with an empty environment,
+//! a HOME of its own, dummy keys, and a scripted model for an endpoint.
+
+mod claude;
+mod codex;
+mod gemini;
+mod install;
+mod opencode;
+mod run;
+
+use std::path::PathBuf;
+
+pub use codex::codex_trusted_hash;
+pub use run::CliRun;
+
+/// An agent CLI that is tested against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cli {
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+    /// OpenCode.
+    OpenCode,
+}
+
+impl Cli {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Claude, Self::Codex, Self::Gemini, Self::OpenCode];
+
+    /// The name of its program.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::OpenCode => "opencode",
+        }
+    }
+
+    /// The npm package that it comes in.
+    pub fn package(self) -> &'static str {
+        match self {
+            Self::Claude => "@anthropic-ai/claude-code",
+            Self::Codex => "@openai/codex",
+            Self::Gemini => "@google/gemini-cli",
+            Self::OpenCode => "opencode-ai",
+        }
+    }
+
+    /// The version that the tests are written for.
+    pub fn version(self) -> &'static str {
+        match self {
+            Self::Claude => "2.1.197",
+            Self::Codex => "0.166.0",
+            Self::Gemini => "0.61.0",
+            Self::OpenCode => "1.18.33",
+        }
+    }
+
+    /// The program; installed into the person's cache if it is not there yet.
+    ///
+    /// Panics if it cannot be had: a test that needs it has then not passed.
+    pub fn program(self) -> PathBuf {
+        install::program(self)
+    }
+}

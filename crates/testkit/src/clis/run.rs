@@ -1,0 +1,211 @@
+//! One run of an agent CLI, from its configuration to the end of all that it started.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{Cli, claude, codex, gemini, opencode};
+use crate::scratch::Ran;
+use crate::scripted_model::ScriptedModel;
+
+/// A run of an agent CLI that is being put together.
+pub struct CliRun {
+    pub(super) cli: Cli,
+    pub(super) base_url: String,
+    pub(super) worktree: PathBuf,
+    pub(super) gate: Option<String>,
+    pub(super) gate_seconds: u64,
+    pub(super) settings: Option<String>,
+    home: TempDir,
+    arguments: Vec<String>,
+    variables: Vec<(String, String)>,
+    limit: Duration,
+}
+
+/// What a CLI is started with besides what the caller adds.
+pub(super) struct Launch {
+    pub(super) arguments: Vec<String>,
+    pub(super) variables: Vec<(&'static str, String)>,
+}
+
+impl CliRun {
+    /// A run in `worktree` with the smallest configuration that works, and no gate.
+    pub fn new(cli: Cli, model: &ScriptedModel, worktree: &Path) -> Self {
+        let home = tempfile::Builder::new().prefix("bailiwick-cli-").tempdir();
+        let home = home.expect("a temporary directory");
+        std::fs::create_dir(home.path().join("tmp")).expect("a directory");
+        Self {
+            cli,
+            base_url: model.base_url(),
+            worktree: worktree.canonicalize().expect("the worktree exists"),
+            gate: None,
+            gate_seconds: 15,
+            settings: None,
+            home,
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            limit: Duration::from_secs(180),
+        }
+    }
+
+    /// Its HOME, which goes when the run is over.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// A shell command that is asked before each tool: it reads the call and forbids it by
+    /// exiting 2. For OpenCode a plugin asks it, and any end but 0 forbids.
+    pub fn gate(mut self, command: impl Into<String>) -> Self {
+        self.gate = Some(command.into());
+        self
+    }
+
+    /// How long the CLI is told to wait for the gate; 15 seconds unless told. OpenCode waits on.
+    pub fn gate_seconds(mut self, seconds: u64) -> Self {
+        self.gate_seconds = seconds;
+        self
+    }
+
+    /// Settings in the CLI's own format: for Codex lines of TOML that come last, otherwise a JSON
+    /// object whose fields take the place of ours.
+    pub fn settings(mut self, text: impl Into<String>) -> Self {
+        self.settings = Some(text.into());
+        self
+    }
+
+    /// A file below its HOME.
+    pub fn file(self, path: &str, text: &str) -> Self {
+        self.write(path, text);
+        self
+    }
+
+    /// One more argument, before the prompt.
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// One more environment variable.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// How long it may take; three minutes unless told.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Runs it. Nothing that it started is left when this returns; if its time was over, the code
+    /// is -1 and the last line of standard error says so.
+    pub fn run(self, prompt: &str) -> Ran {
+        let launch = match self.cli {
+            Cli::Claude => claude::prepare(&self),
+            Cli::Codex => codex::prepare(&self),
+            Cli::Gemini => gemini::prepare(&self),
+            Cli::OpenCode => opencode::prepare(&self),
+        };
+        let mut command = Command::new(self.cli.program());
+        command
+            .args(launch.arguments)
+            .args(&self.arguments)
+            .args(self.prompt_arguments(prompt))
+            .current_dir(&self.worktree)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.home())
+            .env("TMPDIR", self.home().join("tmp"))
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .envs(launch.variables)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", self.cli));
+        let out = collect(child.stdout.take());
+        let err = collect(child.stderr.take());
+        let code = wait(&mut child, self.limit);
+        self.end_all(&mut child);
+        let (out, mut err) = (out.join().expect("its output"), err.join().expect("its errors"));
+        if code.is_none() {
+            err.push_str(&format!("\nended: the time limit of {:?} was over\n", self.limit));
+        }
+        Ran { code: code.unwrap_or(-1), out, err }
+    }
+
+    fn prompt_arguments(&self, prompt: &str) -> Vec<String> {
+        match self.cli {
+            Cli::Claude | Cli::Gemini => vec!["-p".to_owned(), prompt.to_owned()],
+            Cli::Codex | Cli::OpenCode => vec![prompt.to_owned()],
+        }
+    }
+
+    pub(super) fn write(&self, path: &str, text: &str) -> PathBuf {
+        let file = self.home().join(path);
+        std::fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
+        std::fs::write(&file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        file
+    }
+
+    /// Our settings with the fields of the caller's in their place.
+    pub(super) fn merged(&self, mut ours: Value) -> String {
+        if let Some(text) = &self.settings {
+            let theirs: Value = serde_json::from_str(text).expect("settings are a JSON object");
+            for (name, value) in theirs.as_object().expect("settings are a JSON object") {
+                ours[name] = value.clone();
+            }
+        }
+        ours.to_string()
+    }
+
+    /// Ends its process group, and what has left it: tools get sessions of their own. They are
+    /// known by their HOME, which no other process has.
+    fn end_all(&self, child: &mut Child) {
+        kill(&format!("-{}", child.id()));
+        let _ = child.kill();
+        let _ = child.wait();
+        let mark = format!("HOME={}", self.home().display());
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Ok(variables) = std::fs::read(entry.path().join("environ")) else { continue };
+            if variables.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
+                kill(&name);
+            }
+        }
+    }
+}
+
+fn kill(process: &str) {
+    // It may have ended by itself.
+    let mut command = Command::new("sh");
+    let _ = command.args(["-c", "kill -s KILL -- \"$1\" 2>/dev/null", "sh", process]).status();
+}
+
+fn wait(child: &mut Child, limit: Duration) -> Option<i32> {
+    let end = Instant::now() + limit;
+    while Instant::now() < end {
+        if let Some(status) = child.try_wait().expect("the CLI's end") {
+            return Some(status.code().unwrap_or(-1));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    None
+}
+
+fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}

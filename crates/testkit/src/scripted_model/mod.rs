@@ -1,0 +1,341 @@
+//! A model that says what a script tells it to, on loopback, in the wire format of each agent CLI.
+//!
+//! Which turn is next is read off the conversation itself, never counted by the server: a request
+//! that is sent twice gets the same answer, and sub-agents do not get in each other's way.
+
+mod anthropic;
+mod chat;
+mod gemini;
+mod http;
+mod responses;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use http::{Answer, Server};
+
+/// The tokens that every answer says it has read.
+pub const INPUT_TOKENS: u64 = 100;
+/// The tokens that every answer says it has written.
+pub const OUTPUT_TOKENS: u64 = 10;
+/// What a request that offers no tools gets: those are side calls, such as for a title.
+pub const SIDE_ANSWER: &str = "a side answer";
+
+/// What the model says when it is its turn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Turn {
+    /// It asks for tools, all of them at once.
+    Calls(Vec<Call>),
+    /// It says this, and is done.
+    Say(String),
+}
+
+/// A tool that the model asks for; each wire format has its own names for them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Call {
+    /// Run a shell command.
+    Shell {
+        /// The command.
+        command: String,
+    },
+    /// Make a file.
+    Write {
+        /// The file.
+        path: String,
+        /// All of its text.
+        content: String,
+    },
+    /// Change a file.
+    Edit {
+        /// The file.
+        path: String,
+        /// The text that is there, whole lines.
+        old: String,
+        /// The text that takes its place.
+        new: String,
+    },
+    /// Look at a file; a shell command where the CLI has no tool for it.
+    Read {
+        /// The file.
+        path: String,
+    },
+    /// Have another agent do something.
+    Delegate {
+        /// What it is to do.
+        prompt: String,
+    },
+    /// A tool by the CLI's own name for it. For Codex a text as input makes a free-form call, and
+    /// `namespace.name` names a tool in a namespace.
+    Raw {
+        /// The CLI's name.
+        name: String,
+        /// The CLI's input.
+        input: Value,
+    },
+}
+
+impl Call {
+    /// Run a shell command.
+    pub fn shell(command: impl Into<String>) -> Self {
+        Self::Shell { command: command.into() }
+    }
+
+    /// Make a file.
+    pub fn write(path: impl Into<String>, content: impl Into<String>) -> Self {
+        Self::Write { path: path.into(), content: content.into() }
+    }
+
+    /// Change a file.
+    pub fn edit(path: impl Into<String>, old: &str, new: &str) -> Self {
+        Self::Edit { path: path.into(), old: old.to_owned(), new: new.to_owned() }
+    }
+
+    /// Look at a file.
+    pub fn read(path: impl Into<String>) -> Self {
+        Self::Read { path: path.into() }
+    }
+
+    /// Have another agent do something.
+    pub fn delegate(prompt: impl Into<String>) -> Self {
+        Self::Delegate { prompt: prompt.into() }
+    }
+
+    /// A tool by the CLI's own name for it.
+    pub fn raw(name: &str, input: Value) -> Self {
+        Self::Raw { name: name.to_owned(), input }
+    }
+}
+
+impl Turn {
+    /// Says this, and is done.
+    pub fn say(text: impl Into<String>) -> Self {
+        Self::Say(text.into())
+    }
+}
+
+/// All that a model will say.
+#[derive(Debug, Clone, Default)]
+pub struct Script {
+    turns: Vec<Turn>,
+    others: Vec<(String, Vec<Turn>)>,
+}
+
+impl Script {
+    /// These turns, one after the other.
+    pub fn new(turns: Vec<Turn>) -> Self {
+        Self { turns, others: Vec::new() }
+    }
+
+    /// Other turns for a conversation that begins with `marker` in what the user says: a
+    /// sub-agent's.
+    pub fn when(mut self, marker: &str, turns: Vec<Turn>) -> Self {
+        self.others.push((marker.to_owned(), turns));
+        self
+    }
+
+    /// The turn that is next, and the name by which its calls are known.
+    fn next(&self, conversation: &Conversation) -> (String, Turn) {
+        let turn = conversation.turn;
+        if !conversation.offers_tools {
+            return ("side".to_owned(), Turn::say(SIDE_ANSWER));
+        }
+        let route = self.others.iter().position(|(marker, _)| conversation.user.contains(marker));
+        let turns = route.map_or(&self.turns, |place| &self.others[place].1);
+        let route = route.map_or(0, |place| place + 1);
+        // Past its end a script repeats its last words, so that no CLI runs on for ever.
+        let next = turns.get(turn).cloned().unwrap_or_else(|| match turns.last() {
+            Some(Turn::Say(text)) => Turn::say(text),
+            Some(Turn::Calls(_)) | None => Turn::say("done"),
+        });
+        (format!("call_{route}_{turn}"), next)
+    }
+}
+
+/// What came back from a tool that the model had asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolResult {
+    /// The call: `call_<script>_<turn>_<place in the turn>`, all counted from 0.
+    pub call: String,
+    /// Everything that the model was told.
+    pub text: String,
+}
+
+/// A request that was sent to the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// Such as `POST`.
+    pub method: String,
+    /// The path with its query.
+    pub path: String,
+    /// Names in small letters.
+    pub headers: Vec<(String, String)>,
+    /// The body; null if there was none, or none that could be read.
+    pub body: Value,
+    /// The status that it was answered with.
+    pub status: u16,
+}
+
+/// What a wire format reads off a request.
+struct Conversation {
+    /// What the user has said before the model's first turn.
+    user: String,
+    /// How many turns the model has had: rounds of tools that were answered, and texts.
+    turn: usize,
+    /// Whether the model could ask for a tool at all.
+    offers_tools: bool,
+    /// What came back from tools.
+    results: Vec<ToolResult>,
+}
+
+/// The wire formats.
+#[derive(Debug, Clone, Copy)]
+enum Wire {
+    Anthropic,
+    Responses,
+    Chat,
+    Gemini,
+}
+
+impl Wire {
+    fn of(path: &str) -> Option<Self> {
+        let path = path.split('?').next().unwrap_or_default();
+        [
+            ("/v1/messages", Self::Anthropic),
+            ("/responses", Self::Responses),
+            ("/chat/completions", Self::Chat),
+            (":streamGenerateContent", Self::Gemini),
+        ]
+        .into_iter()
+        .find_map(|(end, wire)| path.ends_with(end).then_some(wire))
+    }
+
+    fn read(self, body: &Value) -> Conversation {
+        match self {
+            Self::Anthropic => anthropic::read(body),
+            Self::Responses => responses::read(body),
+            Self::Chat => chat::read(body),
+            Self::Gemini => gemini::read(body),
+        }
+    }
+
+    fn say(self, name: &str, turn: &Turn, body: &Value) -> String {
+        match self {
+            Self::Anthropic => anthropic::say(name, turn, body),
+            Self::Responses => responses::say(name, turn, body),
+            Self::Chat => chat::say(name, turn, body),
+            Self::Gemini => gemini::say(name, turn, body),
+        }
+    }
+}
+
+/// A scripted model that listens on a port of its own until it is dropped.
+pub struct ScriptedModel {
+    server: Server,
+    seen: Arc<Mutex<Vec<Request>>>,
+}
+
+impl ScriptedModel {
+    /// Starts to listen.
+    pub fn start(script: Script) -> Self {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let record = Arc::clone(&seen);
+        let server = Server::start(move |incoming| {
+            let body = serde_json::from_slice(&incoming.body).unwrap_or(Value::Null);
+            let answer = match Wire::of(&incoming.path) {
+                Some(wire) if incoming.method == "POST" && body.is_object() => {
+                    let (name, turn) = script.next(&wire.read(&body));
+                    Answer { status: 200, body: wire.say(&name, &turn, &body) }
+                }
+                Some(_) | None => Answer { status: 404, body: String::new() },
+            };
+            let http::Incoming { method, path, headers, .. } = incoming;
+            let request = Request { method, path, headers, body, status: answer.status };
+            record.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+            answer
+        });
+        Self { server, seen }
+    }
+
+    /// Where it listens: `http://127.0.0.1:<port>`, with nothing behind it.
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.server.address())
+    }
+
+    /// Every request so far, in the order in which they were answered.
+    pub fn requests(&self) -> Vec<Request> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What has come back from tools so far, each once.
+    pub fn results(&self) -> Vec<ToolResult> {
+        let mut results: Vec<ToolResult> = Vec::new();
+        for request in self.requests() {
+            let Some(wire) = Wire::of(&request.path) else { continue };
+            for result in wire.read(&request.body).results {
+                if !results.contains(&result) {
+                    results.push(result);
+                }
+            }
+        }
+        results
+    }
+
+    /// What the model was told of one call, such as `call_0_1_0`.
+    #[track_caller]
+    pub fn result(&self, call: &str) -> String {
+        let results = self.results();
+        let found = results.iter().find(|result| result.call == call);
+        let found = found.unwrap_or_else(|| panic!("{call} was not answered: {results:#?}"));
+        found.text.clone()
+    }
+}
+
+/// The fields of a list that hold this value under this key.
+fn with<'a>(list: &'a Value, key: &'a str, value: &'a str) -> impl Iterator<Item = &'a Value> {
+    items(list).filter(move |item| item[key] == value)
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// All the text in a value: a string, the text of a part, the parts of a list.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().map(text_of).collect::<Vec<_>>().join("\n"),
+        Value::Object(fields) => match fields.get("text") {
+            Some(text) => text_of(text),
+            None => fields.values().map(text_of).collect::<Vec<_>>().join("\n"),
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
+    }
+}
+
+/// How many turns these calls were asked for in: all of a turn's have one name, but for the place.
+fn rounds(results: &[ToolResult]) -> usize {
+    let names = results.iter().filter_map(|result| result.call.rsplit_once('_'));
+    names.map(|(name, _)| name).collect::<BTreeSet<_>>().len()
+}
+
+/// A server-sent event; without a name it is data alone.
+fn event(name: Option<&str>, data: &Value) -> String {
+    let name = name.map(|name| format!("event: {name}\n")).unwrap_or_default();
+    format!("{name}data: {data}\n\n")
+}
+
+/// The name, the input and the id of each call of a turn, as `names` has them.
+fn calls(
+    name: &str,
+    turn: &Turn,
+    names: impl Fn(&Call) -> (String, Value),
+) -> Vec<(String, String, Value)> {
+    let Turn::Calls(calls) = turn else { return Vec::new() };
+    let one = |(place, call)| {
+        let (tool, input) = names(call);
+        (format!("{name}_{place}"), tool, input)
+    };
+    calls.iter().enumerate().map(one).collect()
+}

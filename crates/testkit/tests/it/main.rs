@@ -1,0 +1,11 @@
+//! What must hold of the test kit itself: the corpus is complete, and the real agent CLIs run against
+//! a scripted model.
+
+mod broken_gates;
+mod corpus;
+mod gated;
+mod payloads;
+mod runs;
+mod scripted;
+mod stage;
+mod sub_agents;
