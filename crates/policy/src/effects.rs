@@ -37,7 +37,7 @@ impl Effects {
                     };
                     let path = Field::path(&target.path);
                     let from = vec![Directory::start()];
-                    Some(Write { path, from, how, by: call.native.clone() })
+                    Some(Write { path, from, how, by: call.native.clone(), named: None })
                 });
                 Self { writes: writes.collect(), ..Self::default() }
             }
@@ -70,7 +70,9 @@ impl Effects {
 fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
     let bare = |path: &str| path.trim_start_matches("./").to_owned();
     let put = |program: &str| {
-        writes.iter().filter(|write| !matches!(write.by.as_str(), ">" | "tee")).any(|write| {
+        // A text that is written is read where it is run, and what changes no content hides nothing.
+        let known = |by: &str| matches!(by, ">" | "tee" | "chmod" | "chown" | "chgrp" | "touch");
+        writes.iter().filter(|write| !known(&write.by)).any(|write| {
             write.path.known().is_some_and(|path| {
                 bare(&path) == bare(program)
                     || (write.how == How::Fill && bare(program).starts_with(&bare(&path)))

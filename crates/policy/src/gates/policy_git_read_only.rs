@@ -10,7 +10,7 @@ const INSTEAD: &str = "read with git status, diff, log, show, blame or grep; wha
                        committed belongs into your report";
 
 /// Verbs that only read, whatever stands behind them, but for the options below.
-const READS: [&str; 46] = [
+const READS: [&str; 45] = [
     "annotate",
     "blame",
     "cat-file",
@@ -33,7 +33,6 @@ const READS: [&str; 46] = [
     "help",
     "log",
     "ls-files",
-    "ls-remote",
     "ls-tree",
     "merge-base",
     "merge-tree",
@@ -59,8 +58,8 @@ const READS: [&str; 46] = [
     "--version",
 ];
 
-/// Verbs that write, or that can.
-const WRITES: [&str; 66] = [
+/// Verbs that write or reach out, or that can.
+const WRITES: [&str; 67] = [
     "add",
     "am",
     "apply",
@@ -91,6 +90,7 @@ const WRITES: [&str; 66] = [
     "init",
     "instaweb",
     "lfs",
+    "ls-remote",
     "maintenance",
     "merge",
     "merge-file",

@@ -51,7 +51,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         return None;
     }
     for spot in context.spots {
-        let (Place::Inside { path, .. } | Place::Outside(path)) = &spot.place else { continue };
+        let Place::Inside { path, .. } = &spot.place else { continue };
         if is_manifest(base_name(path)) {
             let reason = format!("{} says which dependencies there are", shown(&spot.shown));
             return Some(Objection::new(rule, reason, INSTEAD));

@@ -2,21 +2,27 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::{Care, shown};
-use crate::shell::How;
+use crate::gates::{Care, base_name, protected, shown};
+use crate::paths::{Place, Spot};
+use crate::shell::{Hidden, How, Run, Why};
 
 pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     let most = usize::try_from(context.policy.most_deleted).unwrap_or(usize::MAX);
     let instead = format!(
         "delete at most {most} files, each by its name, or ask for the rest in your report"
     );
+    // What is moved out of the workspace is gone from it.
+    let moved_out = context
+        .spots
+        .iter()
+        .any(|spot| spot.by == "mv" && matches!(spot.place, Place::Outside(_)) && !deletes(spot));
+    let counted = |spot: &&Spot| deletes(spot) && (spot.by != "mv" || moved_out);
     let mut count = 0_usize;
-    for spot in context.spots.iter().filter(|spot| spot.by != "mv") {
+    for spot in context.spots.iter().filter(counted).filter(|spot| !is_rebuilt(context, spot)) {
         count += match (spot.how, &spot.below) {
-            (How::Change | How::Fill, _) => 0,
             (How::Delete, _) if !spot.many => 1,
             (How::DeleteTree, Some(files)) if !spot.many => files.len().max(1),
-            (How::Delete | How::DeleteTree, _) => {
+            (How::Delete | How::DeleteTree | How::Change | How::Fill, _) => {
                 let reason = format!("it cannot be told how much {} has", shown(&spot.shown));
                 return Some(Objection::new(rule, reason, instead));
             }
@@ -26,5 +32,72 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         let reason = format!("it would delete {count} files, and {most} are allowed");
         return Some(Objection::new(rule, reason, instead));
     }
+    if let Some(run) = context.effects.runs.iter().find(|run| deletes_by_git(run)) {
+        let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
+        let reason = format!("it cannot be told how much `{}` deletes", shown(&words.join(" ")));
+        return Some(Objection::new(rule, reason, instead));
+    }
+    let computed = context.effects.hidden.iter().find(|hidden| deletes_computed(hidden));
+    if let Some(hidden) = computed {
+        let reason = format!("it cannot be told how much `{}` deletes", shown(&hidden.text));
+        return Some(Objection::new(rule, reason, instead));
+    }
     super::hidden(context, rule, Care::Programs)
+}
+
+fn deletes(spot: &Spot) -> bool {
+    matches!(spot.how, How::Delete | How::DeleteTree)
+}
+
+/// What is made again by itself: the output of builds, temporary files.
+fn is_rebuilt(context: &Context<'_>, spot: &Spot) -> bool {
+    const REBUILT: [&str; 14] = [
+        "node_modules",
+        "target",
+        "__pycache__",
+        ".venv",
+        "venv",
+        ".pytest_cache",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".tox",
+        ".next",
+        ".nuxt",
+        ".gradle",
+        ".cache",
+        "coverage",
+    ];
+    match &spot.place {
+        Place::Inside { path, .. } => path.split('/').any(|part| REBUILT.contains(&part)),
+        Place::Outside(path) => {
+            protected::is_below(path, "/tmp") || protected::is_temporary(context, path)
+        }
+        Place::Unknown => false,
+    }
+}
+
+fn deletes_by_git(run: &Run) -> bool {
+    let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
+    let is_git = words.first().is_some_and(|program| base_name(program) == "git");
+    let has = |options: &[&str]| words.iter().any(|word| options.contains(&word.as_str()));
+    let verb = words.iter().skip(1).find(|word| !word.starts_with('-')).map(String::as_str);
+    let flags = |letter: char| {
+        words
+            .iter()
+            .any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letter))
+    };
+    let dry = has(&["--dry-run"]) || flags('n');
+    is_git
+        && !dry
+        && match verb {
+            Some("clean") => true,
+            Some("rm") => flags('r'),
+            _ => false,
+        }
+}
+
+/// Code that deletes files which it works out.
+fn deletes_computed(hidden: &Hidden) -> bool {
+    let words = ["remove", "unlink", "rmtree", "rmdir", "delete", "rm_rf", "rmSync", "rm("];
+    hidden.why == Why::ComputedPath && words.iter().any(|word| hidden.text.contains(word))
 }

@@ -2,7 +2,7 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::{Care, shown};
+use crate::gates::{Care, protected, shown};
 use crate::paths::Place;
 use crate::shell::How;
 
@@ -15,7 +15,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     for spot in context.spots {
         let hit = match &spot.place {
             Place::Unknown => true,
-            Place::Outside(path) => is_rule(path),
+            Place::Outside(path) => !is_scratch(context, path) && is_rule(path),
             Place::Inside { path, .. } => {
                 let below = |file: &String| is_rule(file);
                 let whole = spot.how == How::DeleteTree;
@@ -38,6 +38,11 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         }
     }
     super::hidden(context, rule, Care::Files)
+}
+
+/// A copy in a directory for temporary files instructs nobody.
+fn is_scratch(context: &Context<'_>, path: &str) -> bool {
+    protected::is_below(path, "/tmp") || protected::is_temporary(context, path)
 }
 
 fn is_rule(path: &str) -> bool {

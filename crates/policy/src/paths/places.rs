@@ -1,5 +1,7 @@
 //! From written paths to places: inside the workspace, outside of it, or unknown.
 
+use gix_glob::wildmatch::Mode;
+
 use crate::effects::Effects;
 use crate::facts::{Facts, Kind, Led, Wanted};
 use crate::shell::{Directory, How, Shape, Write};
@@ -219,6 +221,7 @@ fn placed(lead: &Lead<'_>, facts: &Facts, removes: bool) -> Vec<Spot> {
         Asked::Path(path) => match facts.paths.get(path) {
             None => vec![spot(Place::Unknown, write.how, None)],
             Some(led) if without_effect(write, led, removes) => Vec::new(),
+            Some(led) if write.named.is_some() => found(lead, path, led, facts),
             Some(led) => {
                 let below = facts.trees.get(path).cloned().flatten();
                 let places = both_places(write, led, facts).into_iter();
@@ -260,6 +263,27 @@ fn placed(lead: &Lead<'_>, facts: &Facts, removes: bool) -> Vec<Spot> {
             }
             found
         }
+    }
+}
+
+/// The files that a search deletes; by a name that would be found if they were not listed.
+fn found(lead: &Lead<'_>, path: &str, led: &Led, facts: &Facts) -> Vec<Spot> {
+    let glob = lead.write.named.as_deref().unwrap_or_default();
+    let spot = |below: &str, many: bool| Spot {
+        shown: below.to_owned(),
+        place: inside(&join(&led.entry, below), false, facts),
+        how: How::Delete,
+        by: lead.write.by.clone(),
+        below: None,
+        many,
+    };
+    let fits = |file: &&String| {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        gix_glob::wildmatch(glob.into(), name.into(), Mode::NO_MATCH_SLASH_LITERAL)
+    };
+    match facts.trees.get(path) {
+        Some(Some(files)) => files.iter().filter(fits).map(|file| spot(file, false)).collect(),
+        Some(None) | None => vec![spot(&probe(glob), true)],
     }
 }
 

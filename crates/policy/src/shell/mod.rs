@@ -77,6 +77,8 @@ pub struct Write {
     pub how: How,
     /// What does it: `>` for a redirection, the name of the program otherwise.
     pub by: String,
+    /// Of what lies below, only files whose names this glob matches.
+    pub named: Option<String>,
 }
 
 /// What happens to a file that is written.

@@ -5,7 +5,7 @@ use super::options::Told;
 use super::written::Content;
 use super::{Reading, calls, generic, interpreters, lex, read};
 use crate::shell::Why;
-use crate::shell::field::Field;
+use crate::shell::field::{Field, Shape};
 use crate::shell::redirect::Input;
 use crate::shell::shells::is_shell;
 use crate::shell::walk::Walker;
@@ -30,7 +30,7 @@ const CODE_FILES: [(&str, &str); 14] = [
 
 /// A file that is run: read if this command wrote it, left alone if not.
 pub(in crate::shell) fn script(walker: &mut Walker, reading: Reading, file: &Field) {
-    let Some(path) = file.known() else {
+    let Shape::Known(path) = file.shape() else {
         let shown = file.to_string();
         // A file whose name is known in a directory that is not, as in `"$root/tools/x.py"`.
         let last = shown.rsplit_once('/').map(|(_, last)| last).unwrap_or_default();

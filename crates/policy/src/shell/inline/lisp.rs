@@ -93,6 +93,8 @@ fn call(walker: &mut Walker, name: &str, arguments: &[Form]) {
         | "system*"
         | "shell-command-on-region"
         | "compile"
+        | "call-process-shell-command"
+        | "process-file-shell-command"
         | "sh"
         | "run-shell-command" => {
             let at = if name == "shell-command-on-region" { 2 } else { 0 };
@@ -105,6 +107,14 @@ fn call(walker: &mut Walker, name: &str, arguments: &[Form]) {
         }
         "call-process" => program(0, 4),
         "process-file" => program(0, 4),
+        "start-process-shell-command" | "start-file-process-shell-command" => {
+            return match value(arguments.get(2)) {
+                Value::Text(text) => walker.handed_to_shell(&Field::text(text)),
+                Value::List(_) | Value::Unknown | Value::Many => {
+                    walker.hide(Why::ComputedText, &by);
+                }
+            };
+        }
         "start-process" | "start-file-process" => program(2, 3),
         "call-process-region" => program(2, 6),
         "process-lines" | "run-program" | "uiop:run-program" | "sb-ext:run-program"

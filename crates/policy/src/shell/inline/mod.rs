@@ -288,9 +288,19 @@ fn in_place(walker: &mut Walker, told: &Told<'_>, by: &str) {
     let included = told.values.iter().any(|(letter, value)| {
         *letter == 'i' && value.known().is_some_and(|text| text.starts_with("inplace"))
     });
+    let suffixes = told.values.iter().filter(|(letter, _)| *letter == 'i' && !included);
+    let suffixes: Vec<Option<String>> = suffixes.map(|(_, suffix)| suffix.known()).collect();
     if told.in_place || included {
         for file in told.rest {
             walker.wrote(file.clone(), How::Change, by);
+            for suffix in &suffixes {
+                let kept = match suffix.as_deref() {
+                    Some("") => continue,
+                    Some(suffix) if !suffix.contains('*') => file.followed_by(suffix),
+                    Some(_) | None => Field::unknown(),
+                };
+                walker.wrote(kept, How::Change, by);
+            }
         }
     }
 }

@@ -32,10 +32,27 @@ fn starts(arguments: &[Field]) -> (Vec<Field>, bool) {
 pub(super) fn note(walker: &mut Walker, arguments: &[Field]) {
     let (starts, _) = starts(arguments);
     if arguments.iter().any(|field| field.known().as_deref() == Some("-delete")) {
+        let before = walker.reading.writes.len();
         walker.wrote_all(starts, How::DeleteTree, "find");
+        let named = only_named(arguments);
+        for write in walker.reading.writes.iter_mut().skip(before) {
+            write.named.clone_from(&named);
+        }
     }
     let files = ["-fprint", "-fprint0", "-fprintf", "-fls"];
     walker.wrote_all(named_values(arguments, &files), How::Change, "find");
+}
+
+/// The glob that every name must match, where there is no other way to be found.
+fn only_named(arguments: &[Field]) -> Option<String> {
+    let other = |field: &Field| {
+        let text = field.known();
+        text.is_none_or(|text| matches!(text.as_str(), "-o" | "-or" | "!" | "-not" | "," | "("))
+    };
+    let at = arguments.iter().position(|field| field.known().as_deref() == Some("-name"))?;
+    let glob = arguments.get(at + 1)?.known()?;
+    let after = arguments.iter().skip(at);
+    (!after.into_iter().any(other) && !glob.contains('\\')).then_some(glob)
 }
 
 /// What stands for `{}` in a word that begins with it.

@@ -92,6 +92,7 @@ impl Walker {
                         from: vec![Directory::start()],
                         how: write.how,
                         by: write.by.clone(),
+                        named: write.named.clone(),
                     };
                     if !self.reading.writes.contains(&more) {
                         self.reading.writes.push(more);

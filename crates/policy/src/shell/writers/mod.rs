@@ -7,6 +7,7 @@ mod download;
 mod find;
 mod formatters;
 mod links;
+mod managers;
 mod named;
 mod options;
 mod patch;
@@ -34,6 +35,7 @@ pub(super) fn note_writes(walker: &mut Walker, name: &str, arguments: &[Field], 
         "curl" | "wget" => download::note(walker, name, arguments),
         _ => {
             let known = compress::note(walker, name, arguments)
+                || managers::note(walker, name, arguments)
                 || formatters::note(walker, name, arguments);
             if !known {
                 named::note(walker, name, arguments);
@@ -54,7 +56,7 @@ impl Walker {
             // From anywhere it is the same.
             let path = from_place(None, &path).unwrap_or_else(Field::unknown);
             let from = vec![Directory::start()];
-            return self.reading.writes.push(Write { path, from, how, by });
+            return self.reading.writes.push(Write { path, from, how, by, named: None });
         }
         let mut from = Vec::new();
         for place in self.environment.whereabouts.places.clone() {
@@ -65,12 +67,12 @@ impl Walker {
                     let path = from_place(place.path.as_ref(), &path);
                     let path = path.unwrap_or_else(Field::unknown);
                     let (from, by) = (vec![Directory::start()], by.clone());
-                    self.reading.writes.push(Write { path, from, how, by });
+                    self.reading.writes.push(Write { path, from, how, by, named: None });
                 }
             }
         }
         if !from.is_empty() {
-            self.reading.writes.push(Write { path, from, how, by });
+            self.reading.writes.push(Write { path, from, how, by, named: None });
         }
     }
 
