@@ -1,4 +1,9 @@
 //! Regular expressions as tables: compiled with the policy, only looked up in the gate.
+//!
+//! A pattern that stands for a few fixed beginnings, as `^git( |$)` does, becomes those; any other
+//! becomes an automaton, which is decoded only when the text begins as the pattern must.
+
+mod finite;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +12,7 @@ use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind};
 use serde::{Deserialize, Serialize};
 
-/// How large the table of one set may become; beyond it each pattern gets its own.
+/// How large the table of one pattern may become.
 const LARGEST: usize = 256 * 1024;
 
 /// Patterns of which any may match.
@@ -16,11 +21,26 @@ const LARGEST: usize = 256 * 1024;
 pub struct Patterns {
     /// As people wrote them.
     pub written: Vec<String>,
-    /// Words that a text must begin with for any of them to match; empty if that is not known.
+    /// Texts that match when a command begins with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beginnings: Vec<String>,
-    /// The tables, in base 64.
-    tables: Vec<String>,
+    begins: Vec<String>,
+    /// Texts that match when a command is exactly that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    equals: Vec<String>,
+    /// The others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<Table>,
+}
+
+/// A pattern as an automaton.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    /// What a text must begin with for the pattern to match; empty if that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    beginnings: Vec<String>,
+    /// The automaton, in base 64.
+    automaton: String,
 }
 
 /// A pattern that cannot be made a table.
@@ -41,19 +61,22 @@ pub struct DamagedTable;
 impl Patterns {
     /// Compiles patterns.
     pub fn compile(written: &[String]) -> Result<Self, PatternError> {
-        let whole = table(written).ok();
-        let tables = match whole {
-            Some(table) => vec![table],
-            None => written
-                .iter()
-                .map(|pattern| {
-                    table(std::slice::from_ref(pattern))
-                        .map_err(|why| PatternError { pattern: pattern.clone(), why })
-                })
-                .collect::<Result<_, _>>()?,
-        };
-        let tables = tables.iter().map(|bytes| STANDARD.encode(bytes)).collect();
-        Ok(Self { written: written.to_vec(), beginnings: beginnings(written), tables })
+        let mut patterns = Self { written: written.to_vec(), ..Self::default() };
+        for pattern in written {
+            let wrong = |why: String| PatternError { pattern: pattern.clone(), why };
+            let hir = regex_syntax::parse(pattern).map_err(|error| wrong(error.to_string()))?;
+            match finite::beginnings(&hir) {
+                Some(finite) => {
+                    patterns.begins.extend(finite.begins);
+                    patterns.equals.extend(finite.equals);
+                }
+                None => patterns.tables.push(Table {
+                    beginnings: finite::prefixes(&hir),
+                    automaton: STANDARD.encode(automaton(pattern).map_err(wrong)?),
+                }),
+            }
+        }
+        Ok(patterns)
     }
 
     /// Whether there are none.
@@ -63,18 +86,13 @@ impl Patterns {
 
     /// Whether any of them matches somewhere in the text.
     pub fn matches(&self, text: &str) -> Result<bool, DamagedTable> {
-        if self.is_empty() {
-            return Ok(false);
-        }
-        let begins = |beginning: &String| text.starts_with(beginning.as_str());
-        if !self.beginnings.is_empty() && !self.beginnings.iter().any(begins) {
-            return Ok(false);
+        if self.equals.iter().any(|whole| whole == text)
+            || self.begins.iter().any(|beginning| text.starts_with(beginning.as_str()))
+        {
+            return Ok(true);
         }
         for table in &self.tables {
-            let bytes = STANDARD.decode(table).map_err(|_| DamagedTable)?;
-            let (dfa, _) = sparse::DFA::from_bytes(&bytes).map_err(|_| DamagedTable)?;
-            let input = Input::new(text).earliest(true);
-            if dfa.try_search_fwd(&input).map_err(|_| DamagedTable)?.is_some() {
+            if table.matches(text)? {
                 return Ok(true);
             }
         }
@@ -82,7 +100,20 @@ impl Patterns {
     }
 }
 
-fn table(patterns: &[String]) -> Result<Vec<u8>, String> {
+impl Table {
+    fn matches(&self, text: &str) -> Result<bool, DamagedTable> {
+        let begins = |beginning: &String| text.starts_with(beginning.as_str());
+        if !self.beginnings.is_empty() && !self.beginnings.iter().any(begins) {
+            return Ok(false);
+        }
+        let bytes = STANDARD.decode(&self.automaton).map_err(|_| DamagedTable)?;
+        let (dfa, _) = sparse::DFA::from_bytes(&bytes).map_err(|_| DamagedTable)?;
+        let found = dfa.try_search_fwd(&Input::new(text).earliest(true));
+        Ok(found.map_err(|_| DamagedTable)?.is_some())
+    }
+}
+
+fn automaton(pattern: &str) -> Result<Vec<u8>, String> {
     let config = dense::Config::new()
         .start_kind(StartKind::Unanchored)
         .match_kind(MatchKind::LeftmostFirst)
@@ -94,7 +125,7 @@ fn table(patterns: &[String]) -> Result<Vec<u8>, String> {
             .configure(config.clone())
             .syntax(syntax::Config::new().unicode(unicode).utf8(false))
             .thompson(regex_automata::nfa::thompson::Config::new().utf8(false))
-            .build_many(patterns)
+            .build(pattern)
     };
     // Word boundaries of Unicode make no table; those of ASCII do.
     let dense = build(true).or_else(|_| build(false)).map_err(|error| error.to_string())?;
@@ -104,36 +135,6 @@ fn table(patterns: &[String]) -> Result<Vec<u8>, String> {
         return Err("is too complex to be made a table".to_owned());
     }
     Ok(bytes)
-}
-
-/// The literal beginnings of patterns that are all anchored to the start.
-fn beginnings(written: &[String]) -> Vec<String> {
-    use regex_syntax::hir::Look;
-    use regex_syntax::hir::literal::Extractor;
-    let mut all = Vec::new();
-    for pattern in written {
-        let Ok(hir) = regex_syntax::parse(pattern) else { return Vec::new() };
-        if !hir.properties().look_set_prefix().contains(Look::Start) {
-            return Vec::new();
-        }
-        let sequence = Extractor::new().extract(&hir);
-        let Some(literals) = sequence.literals() else { return Vec::new() };
-        for literal in literals {
-            match std::str::from_utf8(literal.as_bytes()) {
-                Ok("") | Err(_) => return Vec::new(),
-                Ok(text) => all.push(text.to_owned()),
-            }
-        }
-    }
-    all.sort();
-    all.dedup();
-    // A beginning of another says all that the longer one says.
-    let shorter: Vec<String> = all
-        .iter()
-        .filter(|text| !all.iter().any(|other| other != *text && text.starts_with(other.as_str())))
-        .cloned()
-        .collect();
-    if shorter.len() > 32 { Vec::new() } else { shorter }
 }
 
 #[cfg(test)]
@@ -158,20 +159,20 @@ mod tests {
         ] {
             assert_eq!(patterns.matches(text), Ok(expected), "{text}");
         }
-        assert_eq!(patterns.beginnings, ["cargo", "mkdir", "rm -rf /tmp/"]);
+        assert!(patterns.tables.is_empty(), "all of them stand for fixed beginnings");
+        let patterns = compiled(&[r"^cargo( \+[^ ]+)? (add|rm)( |$)"]);
+        assert_eq!(patterns.matches("cargo +nightly add x"), Ok(true));
+        assert_eq!(patterns.matches("cargo added"), Ok(false));
+        let known = patterns.tables.iter().flat_map(|table| &table.beginnings);
+        assert!(known.clone().count() > 0 && known.clone().all(|text| text.starts_with("cargo ")));
     }
 
     #[test]
     fn what_is_not_anchored_matches_anywhere() {
         let patterns = compiled(&["push", r"\bforce\b"]);
-        assert_eq!(patterns.beginnings, Vec::<String>::new());
         assert_eq!(patterns.matches("git push"), Ok(true));
         assert_eq!(patterns.matches("with force now"), Ok(true));
         assert_eq!(patterns.matches("enforced"), Ok(false));
-    }
-
-    #[test]
-    fn one_pattern_anchored_in_a_branch_only_has_no_beginning() {
         let patterns = compiled(&["^git|push"]);
         assert_eq!(patterns.matches("x push"), Ok(true));
     }
@@ -180,7 +181,7 @@ mod tests {
     fn none_match_nothing_and_damage_is_an_error() {
         assert_eq!(compiled(&[]).matches("x"), Ok(false));
         let mut patterns = compiled(&["x"]);
-        patterns.tables = vec!["AAAA".to_owned()];
+        patterns.tables[0].automaton = "AAAA".to_owned();
         assert_eq!(patterns.matches("x"), Err(DamagedTable));
     }
 
@@ -188,5 +189,51 @@ mod tests {
     fn a_pattern_that_explodes_is_refused() {
         let written = vec!["(a|b)*a(a|b){20}".to_owned()];
         assert!(Patterns::compile(&written).is_err());
+    }
+
+    #[test]
+    fn every_table_agrees_with_the_engine() {
+        let mut random = bailiwick_testkit::random::Random::rotating("patterns");
+        let pieces = [
+            "git",
+            "gh",
+            " ",
+            "( |$)",
+            "(a|b|)",
+            "x?",
+            "[ab]",
+            "[^ ]",
+            ".*",
+            "^",
+            "$",
+            "push",
+            "+",
+            "-[^ ]+",
+            "(repo|api /r)",
+            "(?i)g",
+            "a{2}",
+            "\\.",
+            "(^x|y)",
+            "|",
+        ];
+        let words =
+            ["git", "gh", " ", "push", "a", "b", "x", "repo", "-f", "", "aa", "api /r", "."];
+        let (mut compared, mut matched) = (0, 0);
+        while compared < 20_000 {
+            let length = 1 + random.below(5);
+            let mut pattern = if random.once_in(2) { "^" } else { "" }.to_owned();
+            (0..length).for_each(|_| pattern += pieces[random.below(pieces.len())]);
+            let Ok(engine) = regex_automata::meta::Regex::new(&pattern) else { continue };
+            let Ok(patterns) = Patterns::compile(&[pattern.clone()]) else { continue };
+            for _ in 0..8 {
+                let text: String =
+                    (0..random.below(5)).map(|_| words[random.below(words.len())]).collect();
+                let expected = engine.is_match(text.as_str());
+                assert_eq!(patterns.matches(&text), Ok(expected), "{pattern:?} {text:?}");
+                compared += 1;
+                matched += usize::from(expected);
+            }
+        }
+        assert!(matched > compared / 20, "too few texts matched: {matched} of {compared}");
     }
 }
