@@ -4,7 +4,7 @@ use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 /// More beginnings than this are no longer few.
-const MOST: usize = 64;
+const MOST: usize = 128;
 
 /// What a text must begin with, or be, for a pattern to match.
 #[derive(Debug, Default)]
