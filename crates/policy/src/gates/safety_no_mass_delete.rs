@@ -98,6 +98,5 @@ fn deletes_by_git(run: &Run) -> bool {
 
 /// Code that deletes files which it works out.
 fn deletes_computed(hidden: &Hidden) -> bool {
-    let words = ["remove", "unlink", "rmtree", "rmdir", "delete", "rm_rf", "rmSync", "rm("];
-    hidden.why == Why::ComputedPath && words.iter().any(|word| hidden.text.contains(word))
+    hidden.why == Why::ComputedPath && hidden.text.ends_with(" deletes files")
 }

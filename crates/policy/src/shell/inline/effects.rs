@@ -298,7 +298,12 @@ pub(super) fn note_write(walker: &mut Walker, path: &Value, how: How, by: &str, 
                 note_write(walker, path, how, by, moves);
             }
         }
-        Value::Text(_) | Value::Unknown | Value::Many => walker.hide(Why::ComputedPath, by),
+        Value::Text(_) | Value::Unknown | Value::Many => match how {
+            How::Change | How::Fill => walker.hide(Why::ComputedPath, by),
+            How::Delete | How::DeleteTree => {
+                walker.hide(Why::ComputedPath, &format!("{by} deletes files"));
+            }
+        },
     }
 }
 
