@@ -214,13 +214,17 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) {
 
 /// Prints a text in as many lines as it needs, behind a title.
 pub fn wrapped(title: &str, text: &str) {
-    let indent = " ".repeat(title.chars().count());
-    let room = width().saturating_sub(indent.len()).max(20);
+    wrapped_behind(title, &" ".repeat(title.chars().count()), text);
+}
+
+/// The same, with something else in front of every line but the first.
+pub fn wrapped_behind(title: &str, indent: &str, text: &str) {
+    let room = width().saturating_sub(indent.chars().count()).max(20);
     let (mut current, mut before) = (String::new(), title);
     for word in text.split_whitespace() {
         if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > room {
             line(format_args!("{before}{current}"));
-            before = &indent;
+            before = indent;
             current.clear();
         }
         if !current.is_empty() {

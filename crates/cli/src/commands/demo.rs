@@ -8,7 +8,7 @@ use bailiwick_source_control::git::forget_repository;
 use bailiwick_store::Location;
 use clap::Args;
 
-use super::{init, ledger, lint, prepare, spawn};
+use super::{explain, init, ledger, lint, prepare, spawn};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, FormatOption, styled};
@@ -64,10 +64,15 @@ impl Demo {
         );
         let base = "HEAD".to_owned();
         let format = FormatOption::default();
-        spawn::Spawn { task, agent_id: None, base, format }.run(&context)?;
+        spawn::Spawn { task: task.clone(), agent_id: None, base, format }.run(&context)?;
 
         chapter(5, "Who was spawned from what?", "bailiwick ledger tree");
         ledger::Ledger::tree().run(&context)?;
+
+        let command = "cargo test && g''it push origin main";
+        let shown = format!("bailiwick explain --task {} -- {command:?}", task.display());
+        chapter(6, "And if it steps over? The gate answers every tool call", &shown);
+        explain::Explain::of_task(task, command).run(&context)?;
 
         output::line("");
         if self.keep {

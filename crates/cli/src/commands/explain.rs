@@ -91,6 +91,18 @@ impl Limits {
 }
 
 impl Explain {
+    /// For a command under a task.
+    pub(crate) fn of_task(task: PathBuf, command: &str) -> Self {
+        Self {
+            limits: Limits { role: None, task: Some(task), files: Vec::new(), deny: Vec::new() },
+            command: vec![command.to_owned()],
+            payload: None,
+            dialect: Dialect::Claude,
+            exit_code: false,
+            format: FormatOption::default(),
+        }
+    }
+
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let what = match self.limits.what() {
@@ -280,8 +292,9 @@ impl Explained {
             output::line(format_args!("   {corner} {mark} {}", verdict.rule));
             if let Some(objection) = &verdict.objection {
                 let bar = if last { "        " } else { "   │    " };
-                output::wrapped(bar, &objection.reason);
-                output::wrapped(&format!("{bar}instead: "), &objection.instead);
+                output::wrapped_behind(bar, bar, &objection.reason);
+                let below = format!("{bar}         ");
+                output::wrapped_behind(&format!("{bar}instead: "), &below, &objection.instead);
             }
         }
     }

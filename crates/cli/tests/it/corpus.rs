@@ -164,10 +164,8 @@ impl Scene {
         drop(stdin);
         let output = check.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        match output.status.code() {
-            Some(0) => (false, told),
-            Some(2) => (true, told),
-            other => panic!("{name}: exit {other:?}: {told}"),
-        }
+        let code = output.status.code();
+        assert!(matches!(code, Some(0 | 2)), "{name}: exit {code:?}: {told}");
+        (code == Some(2), told)
     }
 }

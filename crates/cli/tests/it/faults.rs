@@ -52,8 +52,7 @@ fn a_forked_capability_can_be_used_and_an_empty_one_cannot() {
 fn verbs_that_have_no_code_yet_refuse() {
     let scratch = Scratch::bare();
     for (program, arguments) in [
-        (KEI_CAPABILITY, &["check", "policy::no-git-ops"][..]),
-        (KEI_CAPABILITY, &["verify", "policy::no-git-ops"]),
+        (KEI_CAPABILITY, &["verify", "policy::no-git-ops"][..]),
         (KEI_AGENT_RUNTIME, &["verify", "task.toml", "--worktree", "."]),
         (KEI_AGENT_RUNTIME, &["run", "task.toml"]),
     ] {

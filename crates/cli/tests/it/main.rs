@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
+mod check;
 mod corpus;
+mod explain;
 mod faults;
 mod generated;
 mod help;

@@ -1,0 +1,169 @@
+//! `kei-capability check`, and the two hook scripts: one capability judges one call.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use bailiwick_testkit::Scratch;
+use serde_json::json;
+
+use crate::{KEI_CAPABILITY, workspace};
+
+fn scene() -> Scratch {
+    let scratch = Scratch::repository();
+    let task = "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n";
+    scratch.write("task.toml", task);
+    scratch.commit("start");
+    scratch
+}
+
+fn shell(scratch: &Scratch, command: &str) -> String {
+    let input = json!({ "command": command });
+    json!({"tool_name": "Bash", "tool_input": input, "cwd": scratch.root()}).to_string()
+}
+
+fn ask(command: &mut Command, input: &str) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+/// `kei-capability check NAME` with the scene's task.
+fn check(scratch: &Scratch, name: &str) -> Command {
+    let mut command = scratch.command(KEI_CAPABILITY);
+    command.args(["check", name]).env("TASK_TOML", scratch.root().join("task.toml"));
+    command
+}
+
+fn told(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_capability_is_judged_whatever_the_role_lists() {
+    let scratch = scene();
+    // edit-local has neither of the last two.
+    for (name, denied, allowed) in [
+        ("policy::no-git-ops", "git status", "ls"),
+        ("scope::files-whitelist", "echo x > README.md", "echo x > src/a.rs"),
+        ("tools::bash-allowlist", "curl example.org", "cargo check"),
+        ("policy::git-read-only", "git commit -m x", "git status"),
+    ] {
+        let (code, reason) = told(&ask(&mut check(&scratch, name), &shell(&scratch, denied)));
+        assert_eq!(code, Some(2), "{name}: {denied}");
+        assert!(reason.starts_with(name) && reason.contains("Instead:"), "{reason}");
+        let output = ask(&mut check(&scratch, name), &shell(&scratch, allowed));
+        assert_eq!(told(&output), (Some(0), String::new()), "{name}: {allowed}");
+        assert!(output.stdout.is_empty(), "an allow is silent");
+    }
+}
+
+#[test]
+fn without_a_task_or_a_gate_nothing_passes() {
+    let scratch = scene();
+    let call = shell(&scratch, "ls");
+    let refused = |command: &mut Command, because: &str| {
+        let (code, reason) = told(&ask(command, &call));
+        assert_eq!(code, Some(2), "{reason}");
+        assert!(reason.contains(because), "{because:?} is not in {reason:?}");
+    };
+    let name = "policy::no-git-ops";
+    refused(check(&scratch, name).env_remove("TASK_TOML"), "TASK_TOML is not set");
+    refused(check(&scratch, name).env("TASK_TOML", "/nonexistent/task.toml"), "cannot be read");
+    scratch.write("bad.toml", "[task]\nrole = \"edit-local\"\nfoo = 1\n");
+    refused(check(&scratch, name).env("TASK_TOML", scratch.root().join("bad.toml")), "foo");
+    scratch.write("role.toml", "[task]\nrole = \"nobody\"\n");
+    refused(check(&scratch, name).env("TASK_TOML", scratch.root().join("role.toml")), "nobody");
+    refused(&mut check(&scratch, "policy::nothing"), "there is no capability");
+    refused(&mut check(&scratch, "nonsense"), "nonsense");
+    refused(&mut check(&scratch, "quality::tests-green"), "has no gate");
+    for input in ["", "{", "[]", "{\"tool_name\":\"Bash\"}"] {
+        assert_eq!(told(&ask(&mut check(&scratch, name), input)).0, Some(2), "{input}");
+    }
+}
+
+#[test]
+fn a_bypass_counts_only_with_the_value_one_and_only_where_it_is_named() {
+    let scratch = scene();
+    let call = shell(&scratch, "git push");
+    let with = |value: &str, name: &str| {
+        told(&ask(check(&scratch, name).env("ORCHESTRATOR_META", value), &call)).0
+    };
+    for value in ["", "0", "true", "yes", "11", " 1"] {
+        assert_eq!(with(value, "policy::no-git-ops"), Some(2), "{value:?}");
+    }
+    assert_eq!(with("1", "policy::no-git-ops"), Some(0));
+    assert_eq!(with("1", "policy::git-read-only"), Some(2), "which names no bypass");
+    // An agent's own command sets it for itself alone.
+    let own = shell(&scratch, "ORCHESTRATOR_META=1 git push");
+    assert_eq!(told(&ask(&mut check(&scratch, "policy::no-git-ops"), &own)).0, Some(2));
+}
+
+#[test]
+fn an_old_name_works_and_says_the_new_one() {
+    let scratch = scene();
+    let mut old = check(&scratch, "tools::cargo-only-bash");
+    let (code, said) = told(&ask(&mut old, &shell(&scratch, "cargo check")));
+    assert_eq!(code, Some(0));
+    assert!(said.contains("tools::bash-allowlist"), "{said}");
+}
+
+#[test]
+fn nothing_is_kept() {
+    let scratch = scene();
+    let before = scratch.git(&["status", "--porcelain", "--ignored"]);
+    ask(&mut check(&scratch, "policy::no-git-ops"), &shell(&scratch, "git push"));
+    assert_eq!(scratch.git(&["status", "--porcelain", "--ignored"]), before);
+    let kept = std::fs::read_dir(scratch.state()).into_iter().flatten().count();
+    assert_eq!(kept, 0, "no state was made");
+}
+
+#[test]
+fn what_an_agent_writes_into_its_worktree_does_not_loosen_its_limits() {
+    let scratch = scene();
+    let place = tempfile::tempdir().unwrap();
+    let task = place.path().join("task.toml");
+    std::fs::copy(scratch.root().join("task.toml"), &task).unwrap();
+    // The agent's own kit would switch the gate off.
+    scratch.write(
+        ".bailiwick/capabilities/policy/no-git-ops/capability.toml",
+        "[capability]\nname = \"policy::no-git-ops\"\ncategory = \"policy\"\ndescription = \"d\"\n\
+         [restricts]\ntool-patterns = ['^nothing']\n",
+    );
+    let mut command = check(&scratch, "policy::no-git-ops");
+    let output = ask(command.env("TASK_TOML", &task), &shell(&scratch, "git push"));
+    assert_eq!(told(&output).0, Some(2));
+}
+
+fn script(scratch: &Scratch, name: &str, path: &Path) -> Command {
+    let mut hook = scratch.command(workspace().join("hooks").join(name));
+    let path = std::env::join_paths([path, Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
+    hook.env("PATH", path).env("TASK_TOML", scratch.root().join("task.toml"));
+    hook
+}
+
+#[test]
+fn the_hook_scripts_do_nothing_unless_named_and_deny_without_the_program() {
+    let scratch = scene();
+    let call = shell(&scratch, "git push");
+    let programs = Path::new(KEI_CAPABILITY).parent().unwrap();
+    let nowhere = Path::new("/nonexistent");
+    for name in ["agent-capability-check.sh", "agent-capability-verify.sh"] {
+        let idle = ask(&mut script(&scratch, name, nowhere), &call);
+        assert_eq!(told(&idle), (Some(0), String::new()), "{name}");
+        let mut named = script(&scratch, name, nowhere);
+        let (code, said) =
+            told(&ask(named.env("KEI_CAPABILITY_NAME", "policy::no-git-ops"), &call));
+        assert_eq!(code, Some(2), "{name}");
+        assert!(said.contains("could not run"), "{said}");
+    }
+    let mut hook = script(&scratch, "agent-capability-check.sh", programs);
+    hook.env("KEI_CAPABILITY_NAME", "policy::no-git-ops");
+    let (code, said) = told(&ask(&mut hook, &call));
+    assert_eq!(code, Some(2));
+    assert!(said.contains("policy::no-git-ops: `git push` runs git"), "{said}");
+    let mut hook = script(&scratch, "agent-capability-check.sh", programs);
+    hook.env("KEI_CAPABILITY_NAME", "policy::no-git-ops");
+    assert_eq!(told(&ask(&mut hook, &shell(&scratch, "ls"))).0, Some(0));
+}

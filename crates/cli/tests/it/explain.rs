@@ -1,0 +1,134 @@
+//! `explain` and `replay`: what a call would do, and what other limits would have said.
+
+use bailiwick_testkit::Scratch;
+use serde_json::Value;
+
+use crate::BAILIWICK;
+
+fn scene() -> Scratch {
+    let scratch = Scratch::repository();
+    scratch.write("src/lib.rs", "//! x\n");
+    scratch.write("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\n");
+    scratch.commit("start");
+    scratch
+}
+
+fn explained(scratch: &Scratch, arguments: &[&str]) -> Value {
+    let all = [&["explain", "-o", "json"], arguments].concat();
+    serde_json::from_str(&scratch.run(BAILIWICK, &all).expect_code(0).out).unwrap()
+}
+
+fn verdict<'a>(value: &'a Value, rule: &str) -> &'a Value {
+    let verdicts = value["verdicts"].as_array().unwrap();
+    &verdicts.iter().find(|verdict| verdict["rule"] == rule).unwrap()["verdict"]
+}
+
+#[test]
+fn a_command_is_taken_apart_and_every_capability_says_why() {
+    let scratch = scene();
+    let command = "cargo test && g''it push; echo x | tee src/a.txt > /etc/motd; ./make.sh";
+    let value = explained(&scratch, &["--role", "edit-local", "--files", "src/**", "--", command]);
+    let runs: Vec<String> = value["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["argv"].as_array().unwrap()[0].as_str().unwrap().to_owned())
+        .collect();
+    for program in ["cargo", "git", "tee", "echo", "./make.sh"] {
+        assert!(runs.iter().any(|run| run == program), "{program} is not in {runs:?}");
+    }
+    let places: Vec<(&str, &str)> = value["writes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|write| (write["place"].as_str().unwrap(), write["path"].as_str().unwrap()))
+        .collect();
+    assert!(places.contains(&("inside", "src/a.txt")), "{places:?}");
+    assert!(places.contains(&("outside", "/etc/motd")), "{places:?}");
+    assert_eq!(value["decision"]["outcome"], "deny");
+    assert_eq!(verdict(&value, "policy::no-git-ops"), "deny");
+    assert_eq!(verdict(&value, "scope::files-whitelist"), "deny");
+    assert_eq!(verdict(&value, "safety::no-dep-bump"), "allow");
+    let left = value["left_to_sandbox"].as_array().unwrap();
+    assert!(left.contains(&Value::from("cargo")) && left.contains(&Value::from("./make.sh")));
+}
+
+#[test]
+fn the_tree_fits_a_terminal_and_the_exit_code_is_asked_for() {
+    let scratch = scene();
+    let ran = scratch.run(BAILIWICK, &["explain", "--", "git status && rm -rf src"]).expect_code(0);
+    assert!(ran.out.starts_with("git status && rm -rf src\n├─ runs\n"), "{}", ran.out);
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
+    scratch.run(BAILIWICK, &["explain", "--exit-code", "--", "git push"]).expect_code(2);
+    scratch.run(BAILIWICK, &["explain", "--exit-code", "--", "git log"]).expect_code(0);
+    let role = ["explain", "--role", "nobody", "--", "ls"];
+    let unknown = scratch.run(BAILIWICK, &role).expect_code(1);
+    assert!(unknown.err.contains("nobody"), "{}", unknown.err);
+}
+
+#[test]
+fn a_payload_is_explained_as_its_cli_means_it() {
+    let scratch = scene();
+    let patch =
+        "*** Begin Patch\n*** Add File: src/new.rs\n+x\n*** Delete File: Cargo.toml\n*** End Patch";
+    let payload = serde_json::json!({
+        "tool_name": "apply_patch", "tool_input": {"command": patch}, "cwd": scratch.root(),
+    });
+    scratch.write("payload.json", &payload.to_string());
+    let arguments = ["--role", "developer", "--files", "src/**", "--payload", "payload.json"];
+    let value = explained(&scratch, &[&arguments[..], &["--dialect", "codex"]].concat());
+    assert_eq!(verdict(&value, "scope::files-whitelist"), "deny");
+    assert_eq!(verdict(&value, "safety::no-dep-bump"), "deny");
+    assert_eq!(value["writes"].as_array().unwrap().len(), 2);
+    scratch.write("payload.json", "{}");
+    scratch.run(BAILIWICK, &["explain", "--payload", "payload.json"]).expect_code(2);
+}
+
+#[test]
+fn a_role_that_must_ask_asks() {
+    let scratch = scene();
+    scratch.write(
+        ".bailiwick/roles/careful.toml",
+        "[role]\nname = \"careful\"\n[capabilities]\nrequired = [\"policy::no-git-ops\"]\n[tools]\n\
+         allowed = [\"Bash\", \"Read\", \"Write\"]\nask = [\"run_shell_command\"]\n",
+    );
+    let value = explained(&scratch, &["--role", "careful", "--", "ls"]);
+    assert_eq!(value["decision"]["outcome"], "ask");
+    let value = explained(&scratch, &["--role", "careful", "--", "git push"]);
+    assert_eq!(value["decision"]["outcome"], "deny", "what is forbidden is not asked about");
+}
+
+#[test]
+fn recorded_decisions_are_decided_again_under_other_limits() {
+    let scratch = scene();
+    let install = ["hooks", "install", "claude", "--role", "developer", "--files", "src/**"];
+    scratch.run(BAILIWICK, &install).expect_code(0);
+    let settings: Value =
+        serde_json::from_str(&scratch.read(".claude/settings.local.json")).unwrap();
+    let hook = settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"].as_str().unwrap();
+    for (command, code) in [("ls", 0), ("git push", 2), ("echo x > src/a.rs", 0)] {
+        let payload = serde_json::json!({
+            "tool_name": "Bash", "tool_input": {"command": command}, "cwd": scratch.root(),
+        });
+        scratch.write("payload.json", &payload.to_string());
+        let line = format!("{{ {hook}\n}} < payload.json");
+        scratch.run("sh", &["-c", &line]).expect_code(code);
+    }
+    let replayed = |arguments: &[&str]| -> Value {
+        let all = [&["replay", "-o", "json"], arguments].concat();
+        serde_json::from_str(&scratch.run(BAILIWICK, &all).expect_code(0).out).unwrap()
+    };
+    let same = replayed(&[]);
+    assert_eq!((&same["decisions"], &same["changed"]), (&Value::from(3), &Value::from(0)));
+    // Under a role without a shell, all three are denied.
+    let other = replayed(&["--role", "read-only"]);
+    assert_eq!((&other["flipped"], &other["changed"]), (&Value::from(2), &Value::from(3)));
+    let ran = scratch.run(BAILIWICK, &["replay", "--role", "read-only"]).expect_code(0);
+    assert!(ran.out.contains("3 decisions: 2 would be answered otherwise"), "{}", ran.out);
+    // A line that is no record is said, and nothing is taken for a pass.
+    let broken = scratch.place().join("broken.jsonl");
+    std::fs::write(&broken, "{}\n").unwrap();
+    let broken = broken.display().to_string();
+    let ran = scratch.run(BAILIWICK, &["replay", &broken, "--role", "developer"]).expect_code(1);
+    assert!(ran.err.contains("broken.jsonl:1"), "{}", ran.err);
+}
