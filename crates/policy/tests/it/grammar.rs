@@ -17,7 +17,7 @@ impl<'a> Grammar<'a> {
     }
 
     fn name(&mut self) -> &'static str {
-        self.pick(&["git", "s0", "s1", "s2", "s3", "s4", "push", "rm", "echo", ":", "true", "cat"])
+        self.pick(&["gti", "s0", "s1", "s2", "s3", "s4", "push", "wipe", "echo", ":", "true", "cat"])
     }
 
     /// A name, written so that it is hard to see.
@@ -45,11 +45,11 @@ impl<'a> Grammar<'a> {
 
     fn argument(&mut self) -> String {
         match self.random.below(18) {
-            0 => "git".to_owned(),
+            0 => "gti".to_owned(),
             1 => "'a b'".to_owned(),
             2 => "\"$x\"".to_owned(),
             3 => "$x".to_owned(),
-            4 => "${y:-git}".to_owned(),
+            4 => "${y:-gti}".to_owned(),
             5 => format!("$({})", self.simple(0)),
             6 => format!("`{}`", self.name()),
             7 => format!("<({})", self.simple(0)),
@@ -59,7 +59,7 @@ impl<'a> Grammar<'a> {
             11 => "~".to_owned(),
             12 => "$((1+2))".to_owned(),
             13 => format!("\"$({})\"", self.name()),
-            14 => "# git".to_owned(),
+            14 => "# gti".to_owned(),
             15 => "\"$@\"".to_owned(),
             _ => "arg".to_owned(),
         }
@@ -90,7 +90,7 @@ impl<'a> Grammar<'a> {
             10 => format!("bash -c '{quoted}'"),
             11 => format!("sh -c '\"$@\"' name {inner}"),
             12 => format!("env {plain}"),
-            13 => format!("env -i PATH=\"$PATH\" RECORD=\"$RECORD\" {inner}"),
+            13 => format!("env -i PATH=\"$PATH\" {inner}"),
             14 => format!("env -S '{inner} push'"),
             15 => format!("timeout 9 {plain}"),
             16 => format!("timeout -k 9 -s TERM 9 {inner}"),

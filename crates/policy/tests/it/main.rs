@@ -1,6 +1,7 @@
 //! The shell reader against real bash.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_types,
