@@ -61,9 +61,8 @@ fn escaped(reading: &Reading, done: &Done) -> Vec<String> {
     ran.chain(wrote).collect()
 }
 
-fn compare(seed: u64, bash: &mut Bash, seen: &Mutex<Seen>) {
-    let command = Grammar::new(&mut Random::new(seed)).command(2);
-    let reading = read(&command);
+fn compare(command: &str, bash: &mut Bash, seen: &Mutex<Seen>) {
+    let reading = read(command);
     if let Some(why) = why_hidden(&reading) {
         let mut seen = seen.lock().unwrap();
         seen.total += 1;
@@ -71,7 +70,7 @@ fn compare(seed: u64, bash: &mut Bash, seen: &Mutex<Seen>) {
         *seen.reasons.entry(why).or_insert(0) += 1;
         return;
     }
-    let done = bash.run(&command);
+    let done = bash.run(command);
     let mut seen = seen.lock().unwrap();
     seen.total += 1;
     let Some(done) = done else {
@@ -92,6 +91,41 @@ fn compare(seed: u64, bash: &mut Bash, seen: &Mutex<Seen>) {
 }
 
 #[test]
+fn no_construct_escapes_on_its_own() {
+    let mut random = Random::rotating("constructs");
+    let (oracle, seen) = (Oracle::new(), Mutex::new(Seen::default()));
+    let mut bash = oracle.bash(0);
+    for _ in 0..3 {
+        for command in Grammar::new(&mut random).each() {
+            compare(&command, &mut bash, &seen);
+        }
+    }
+    let seen = seen.into_inner().unwrap();
+    assert!(seen.escapes.is_empty(), "escapes:\n{}", seen.escapes.join("\n"));
+    let Seen { total, compared, ran, slow, .. } = seen;
+    figure(&format!("constructs: {total} commands of one construct, {compared} run by real bash"));
+    assert!(ran * 3 > total, "too few commands ran a stub: {ran} of {total}");
+    assert!(slow == 0, "{slow} commands did not end");
+}
+
+#[test]
+fn everyday_commands_are_seldom_said_to_hide() {
+    let mut random = Random::rotating("everyday");
+    let total = Depth::from_env().cases(10_000);
+    let mut hidden = Vec::new();
+    for _ in 0..total {
+        let command = Grammar::new(&mut random).plain();
+        if let Some(first) = read(&command).hidden.first() {
+            hidden.push(format!("{:?} {}:\n{command}\n", first.why, first.text));
+        }
+    }
+    let count = u64::try_from(hidden.len()).unwrap();
+    figure(&format!("everyday: {count} of {total} commands without computed names said to hide"));
+    hidden.truncate(20);
+    assert!(count * 100 < total * 4, "{count} of {total} hide:\n{}", hidden.join("\n"));
+}
+
+#[test]
 fn nothing_that_bash_does_escapes_the_reading() {
     let random = Mutex::new(Random::rotating("differential"));
     let enough = Depth::from_env().cases(100_000);
@@ -106,7 +140,8 @@ fn nothing_that_bash_does_escapes_the_reading() {
                 };
                 while open(&seen.lock().unwrap()) {
                     let seed = random.lock().unwrap().number();
-                    compare(seed, &mut bash, seen);
+                    let command = Grammar::new(&mut Random::new(seed)).command(2);
+                    compare(&command, &mut bash, seen);
                 }
             });
         }

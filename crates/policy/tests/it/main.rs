@@ -13,3 +13,4 @@ mod bash;
 mod differential;
 mod grammar;
 mod readings;
+mod tmp;
