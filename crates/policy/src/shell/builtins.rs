@@ -149,6 +149,8 @@ impl Walker {
             }
             "test" | "[" => self.subscripts(arguments),
             "set" => self.positional(arguments),
+            "break" | "continue" => self.leave_loop(),
+            "return" => self.leave_function(),
             "shift" => self.environment.positional = None,
             "enable" | "fc" | "bind" => self.hide(Why::RunsText, name),
             "hash" | "complete" | "compgen" if !arguments.is_empty() => {

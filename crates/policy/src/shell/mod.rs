@@ -22,6 +22,7 @@ mod parse;
 mod redirect;
 mod shells;
 mod walk;
+mod ways_out;
 mod wrappers;
 
 pub use field::Field;

@@ -12,6 +12,7 @@ use super::environment::{Environment, Function, Value};
 use super::expand::product;
 use super::field::Field;
 use super::redirect::Input;
+use super::ways_out::{self, WaysOut};
 use super::{Hidden, Reading, Run, Why, guard, parse};
 
 const DEEPEST: usize = 40;
@@ -33,6 +34,7 @@ pub(super) struct Walker {
     pub(super) forget_later: bool,
     /// Every function that is defined anywhere.
     all_functions: HashMap<String, Function>,
+    pub(super) ways_out: WaysOut,
     /// The text that is being read, for places in it.
     pub(super) source: Rc<str>,
     depth: usize,
@@ -75,12 +77,23 @@ impl Walker {
                 Some(program) => {
                     let outer = std::mem::replace(&mut walker.source, prepared.into());
                     for list in &program.complete_commands {
-                        walker.list(list);
+                        walker.complete_command(list);
                     }
                     walker.source = outer;
                 }
             }
         });
+    }
+
+    fn complete_command(&mut self, list: &ast::CompoundList) {
+        let outer = self.ways_out.of_command.take();
+        self.list(list);
+        let left = std::mem::replace(&mut self.ways_out.of_command, outer);
+        if let Some(left) = left {
+            self.meet(left.clone());
+            // Whether an error is caught here or further outside is not followed.
+            ways_out::add(&mut self.ways_out.of_command, left);
+        }
     }
 
     fn deeper(&mut self, text: &str, work: impl FnOnce(&mut Self)) {
@@ -123,6 +136,7 @@ impl Walker {
 
     /// Arithmetic runs what is substituted in it, also in the subscripts of its variables.
     pub(super) fn arithmetic(&mut self, expression: &str) {
+        self.leave_command();
         if expression.contains("$(") || expression.contains('`') {
             self.hide(Why::RunsText, expression);
         }
@@ -160,7 +174,7 @@ impl Walker {
         }
     }
 
-    fn meet(&mut self, other: Environment) {
+    pub(super) fn meet(&mut self, other: Environment) {
         let ours = std::mem::take(&mut self.environment);
         self.environment = ours.join(other);
     }
@@ -256,6 +270,7 @@ impl Walker {
                 let ast::WhileOrUntilClauseCommand(condition, body, _) = clause;
                 self.repeat(|walker| {
                     walker.reading_list(condition, inherits);
+                    walker.leave_loop();
                     walker.reading_list(&body.list, inherits);
                 });
             }
@@ -336,12 +351,19 @@ impl Walker {
 
     /// A body that runs any number of times: until nothing new is learnt of the variables.
     fn repeat(&mut self, mut body: impl FnMut(&mut Self)) {
+        let outer = self.ways_out.of_loop.take();
+        let mut left = None;
         for round in 0..MOST_ROUNDS {
             let before = self.environment.clone();
+            let traps = self.forget_later;
             body(self);
             self.meet(before.clone());
-            if self.environment.same_variables(&before) {
-                return;
+            if let Some(way) = self.ways_out.of_loop.take() {
+                self.meet(way.clone());
+                ways_out::add(&mut left, way);
+            }
+            if self.environment.same_variables(&before) && self.forget_later == traps {
+                break;
             }
             if round + 1 == MOST_ROUNDS {
                 for value in self.environment.variables.values_mut() {
@@ -351,6 +373,11 @@ impl Walker {
                 body(self);
                 self.environment.variables.values_mut().for_each(|value| *value = Value::Unknown);
             }
+        }
+        // How many loops `break` leaves is not followed.
+        self.ways_out.of_loop = outer;
+        if let Some(left) = left {
+            ways_out::add(&mut self.ways_out.of_loop, left);
         }
     }
 
@@ -455,6 +482,9 @@ impl Walker {
         if runs_its_value(name) {
             self.hide(Why::RunsText, name);
         }
+        if self.environment.frozen.contains(name) {
+            self.leave_command();
+        }
         let value = match assignment.append {
             false => value,
             true => appended(self.environment.get(name), value),
@@ -490,6 +520,7 @@ impl Walker {
         let positional = self.environment.positional.clone();
         self.environment.positional = arguments.iter().map(Field::known).collect();
         let before = self.environment.clone();
+        let outer_ways = self.ways_out.of_function.take();
         let mut after: Option<Environment> = None;
         for (body, source) in function.bodies.clone() {
             self.environment = before.clone();
@@ -511,6 +542,9 @@ impl Walker {
             Some(after) => after.join(before),
             None => before,
         };
+        if let Some(left) = std::mem::replace(&mut self.ways_out.of_function, outer_ways) {
+            self.meet(left);
+        }
         self.environment.positional = positional;
     }
 }
