@@ -157,12 +157,21 @@ impl Environment {
         known.cloned().unwrap_or(Value::Unknown)
     }
 
-    /// Whether the same is known of variables in both.
+    /// Whether the same is known in both.
     pub(super) fn same_variables(&self, other: &Self) -> bool {
+        let bodies =
+            |one: &Self| one.functions.values().map(|f| f.bodies.len() + 1).sum::<usize>();
+        let sure = |one: &Self| one.functions.values().filter(|f| f.sure).count();
         self.variables == other.variables
             && self.positional == other.positional
             && self.odd_splitting == other.odd_splitting
-            && self.functions.len() == other.functions.len()
+            && self.aliases == other.aliases
+            && self.frozen == other.frozen
+            && self.odd == other.odd
+            && self.all_odd == other.all_odd
+            && self.exports_functions == other.exports_functions
+            && bodies(self) == bodies(other)
+            && sure(self) == sure(other)
     }
 }
 
