@@ -30,14 +30,17 @@ impl Walker {
         let mut input = input;
         for redirect in redirects {
             match redirect {
-                IoRedirect::OutputAndError(word, _) => self.written(&word.value),
-                IoRedirect::HereString(_, word) => {
-                    input = Input::Text(match self.scalar(&word.value) {
+                IoRedirect::OutputAndError(word, _) => self.written(&word.value, false),
+                IoRedirect::HereString(number, word) => {
+                    let read = Input::Text(match self.scalar(&word.value) {
                         Value::OneOf(texts) => Some(texts),
                         Value::Unknown | Value::Array(_) => None,
                     });
+                    if matches!(number, None | Some(0)) {
+                        input = read;
+                    }
                 }
-                IoRedirect::HereDocument(_, document) => {
+                IoRedirect::HereDocument(number, document) => {
                     let text = &document.doc.value;
                     if !is_where_it_is_said(&self.source, document) {
                         self.hide(Why::Unreadable, "a here document");
@@ -47,7 +50,9 @@ impl Walker {
                     } else {
                         Some(vec![text.clone()])
                     };
-                    input = Input::Text(texts);
+                    if matches!(number, None | Some(0)) {
+                        input = Input::Text(texts);
+                    }
                 }
                 IoRedirect::File(number, kind, target) => {
                     let reads = self.file(kind, target);
@@ -78,18 +83,25 @@ impl Walker {
                     let fields = self.word(&word.value).into_iter().next().unwrap_or_default();
                     return Some(fields.into_iter().next().map_or(Input::Pipe, Input::File));
                 }
-                self.written(&word.value);
+                let duplicates = matches!(
+                    kind,
+                    IoFileRedirectKind::DuplicateInput | IoFileRedirectKind::DuplicateOutput
+                );
+                self.written(&word.value, duplicates);
                 reads.then_some(Input::Pipe)
             }
         }
     }
 
-    fn written(&mut self, word: &str) {
+    /// Only behind `>&` is a number a descriptor, elsewhere it is a file.
+    fn written(&mut self, word: &str, duplicates: bool) {
         for fields in self.word(word) {
             let descriptor = |field: &Field| {
-                field.known().is_some_and(|text| {
-                    text == "-" || text.trim_end_matches('-').bytes().all(|b| b.is_ascii_digit())
-                })
+                duplicates
+                    && field.known().is_some_and(|text| {
+                        let number = text.trim_end_matches('-');
+                        text == "-" || number.bytes().all(|b| b.is_ascii_digit())
+                    })
             };
             let written = fields.into_iter().filter(|field| !descriptor(field));
             self.reading.writes.extend(written);
