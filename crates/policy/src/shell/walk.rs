@@ -433,6 +433,9 @@ impl Walker {
                 }
             }
         }
+        if !redirects.is_empty() && words_of(simple).any(names_descriptor) {
+            self.hide(Why::Unreadable, "a redirection to {name}");
+        }
         let input = self.redirects(redirects, input);
         let quoted = name.value.contains(['\'', '"', '\\']);
         if parse::is_reserved(&name.value) && !quoted {
@@ -547,6 +550,24 @@ impl Walker {
         }
         self.environment.positional = positional;
     }
+}
+
+fn words_of(simple: &ast::SimpleCommand) -> impl Iterator<Item = &str> {
+    let suffix = simple.suffix.iter().flat_map(|suffix| &suffix.0);
+    let words = suffix.filter_map(|item| match item {
+        CommandPrefixOrSuffixItem::Word(word) => Some(word.value.as_str()),
+        CommandPrefixOrSuffixItem::IoRedirect(_)
+        | CommandPrefixOrSuffixItem::AssignmentWord(..)
+        | CommandPrefixOrSuffixItem::ProcessSubstitution(..) => None,
+    });
+    simple.word_or_name.iter().map(|name| name.value.as_str()).chain(words)
+}
+
+/// `{name}` in front of a redirection belongs to it, which the parser does not know.
+fn names_descriptor(word: &str) -> bool {
+    let inner = word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    inner.is_some_and(|name| name.starts_with(|c: char| c.is_alphabetic() || c == '_'))
+        && !word.contains(',')
 }
 
 /// One pipeline of simple commands.
