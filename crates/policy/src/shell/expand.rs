@@ -207,7 +207,7 @@ impl Walker {
         } = expression
         {
             let given = self.value(parameter);
-            let default = self.scalar(default_value.as_deref().unwrap_or_default());
+            let default = self.default(default_value.as_deref().unwrap_or_default(), quoting);
             let both = given.scalars().zip(default.scalars());
             let texts = both.map(|(given, default)| [given, default].concat());
             let assigns = matches!(expression, ParameterExpr::AssignDefaultValues { .. });
@@ -220,7 +220,7 @@ impl Walker {
         if let ParameterExpr::UseAlternativeValue { indirect: false, alternative_value, .. } =
             expression
         {
-            let value = self.scalar(alternative_value.as_deref().unwrap_or_default());
+            let value = self.default(alternative_value.as_deref().unwrap_or_default(), quoting);
             let texts = value.scalars().map(|texts| [texts, vec![String::new()]].concat());
             return self.texts(growing, texts, quoting);
         }
@@ -232,6 +232,17 @@ impl Walker {
             self.substitutions_in(&text);
         }
         self.unknown(growing, quoting)
+    }
+
+    /// The word inside of an expansion. In double quotes and here documents its single quotes are
+    /// plain characters, so that what is between them is expanded as well.
+    fn default(&mut self, word: &str, quoting: Quoting) -> Value {
+        let value = self.scalar(word);
+        if quoting == Quoting::Unquoted || !word.contains('\'') {
+            return value;
+        }
+        self.substitutions_in(word);
+        Value::Unknown
     }
 
     fn plain(
