@@ -211,9 +211,22 @@ impl Walker {
             let both = given.scalars().zip(default.scalars());
             let texts = both.map(|(given, default)| [given, default].concat());
             let assigns = matches!(expression, ParameterExpr::AssignDefaultValues { .. });
-            if let (true, Parameter::Named(name)) = (assigns, parameter) {
-                let value = texts.clone().map_or(Value::Unknown, Value::one_of);
-                self.environment.set(name, value);
+            match parameter {
+                Parameter::Named(name) if assigns => {
+                    let value = texts.clone().map_or(Value::Unknown, Value::one_of);
+                    self.environment.set(name, value);
+                }
+                Parameter::NamedWithIndex { name, .. }
+                | Parameter::NamedWithAllIndices { name, .. }
+                    if assigns =>
+                {
+                    self.environment.forget(name);
+                }
+                Parameter::Named(_)
+                | Parameter::NamedWithIndex { .. }
+                | Parameter::NamedWithAllIndices { .. }
+                | Parameter::Positional(_)
+                | Parameter::Special(_) => {}
             }
             return self.texts(growing, texts, quoting);
         }
@@ -265,7 +278,7 @@ impl Walker {
             Parameter::NamedWithAllIndices { name, concatenate } => {
                 let texts = match self.environment.get(name) {
                     Value::Array(texts) => Some(texts),
-                    Value::OneOf(texts) if texts.len() == 1 => Some(texts),
+                    // It may have been an array, of which only the first was given anew.
                     Value::OneOf(_) | Value::Unknown => None,
                 };
                 match (concatenate, quoting) {
