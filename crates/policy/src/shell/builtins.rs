@@ -137,6 +137,9 @@ impl Walker {
                 self.environment.exports_functions |= option('f');
                 self.environment.all_odd |= option('n');
                 let odd = ['i', 'u', 'l', 'c'].into_iter().any(option);
+                if option('i') {
+                    self.evaluates("-i");
+                }
                 let frozen = name == "readonly" || option('r');
                 for assignment in declared {
                     self.assign(assignment);
@@ -313,6 +316,9 @@ impl Walker {
         let risky = |text: &String| text.contains("$(") || text.contains('`');
         if let Some(text) = arguments.iter().filter_map(Field::known).find(risky) {
             self.hide(Why::RunsText, &text);
+        }
+        if arguments.iter().filter_map(Field::known).any(|text| text.contains('[')) {
+            self.evaluates("a subscript");
         }
     }
 

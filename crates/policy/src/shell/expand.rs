@@ -193,6 +193,9 @@ impl Walker {
         expression: &ParameterExpr,
         quoting: Quoting,
     ) -> Vec<Growing> {
+        if let Some((_, true)) = parameter_of(expression) {
+            self.evaluates("${!…}");
+        }
         if let ParameterExpr::Parameter { parameter, indirect: false } = expression {
             return self.plain(growing, parameter, quoting);
         }
@@ -230,6 +233,10 @@ impl Walker {
             }
             return self.texts(growing, texts, quoting);
         }
+        // For what its subscript runs.
+        if let Some((parameter, _)) = parameter_of(expression) {
+            let _ = self.value(parameter);
+        }
         if let ParameterExpr::UseAlternativeValue { indirect: false, alternative_value, .. } =
             expression
         {
@@ -240,6 +247,9 @@ impl Walker {
         if let ParameterExpr::Transform { op: ParameterTransformOp::PromptExpand, .. } = expression
         {
             self.hide(Why::RunsText, "${…@P}");
+        }
+        if let ParameterExpr::Substring { .. } | ParameterExpr::Parameter { .. } = expression {
+            self.evaluates("an expansion");
         }
         for text in inner_texts(expression) {
             self.substitutions_in(&text);
@@ -313,6 +323,9 @@ impl Walker {
             }
             Parameter::NamedWithIndex { name, index } => {
                 self.substitutions_in(index);
+                if index.parse::<usize>().is_err() {
+                    self.evaluates(index);
+                }
                 match (self.environment.get(name), index.parse::<usize>()) {
                     (Value::Array(texts), Ok(index)) => {
                         Value::text(texts.get(index).cloned().unwrap_or_default())
@@ -365,6 +378,32 @@ pub(super) fn product(starts: Vec<Vec<Field>>, ends: Vec<Vec<Field>>) -> Vec<Vec
         ends.iter().map(|end| [start.clone(), end.clone()].concat()).collect::<Vec<_>>()
     };
     starts.iter().flat_map(with).collect()
+}
+
+/// What is expanded, and whether its value names what is really expanded.
+fn parameter_of(expression: &ParameterExpr) -> Option<(&Parameter, bool)> {
+    match expression {
+        ParameterExpr::Parameter { parameter, indirect }
+        | ParameterExpr::UseDefaultValues { parameter, indirect, .. }
+        | ParameterExpr::AssignDefaultValues { parameter, indirect, .. }
+        | ParameterExpr::IndicateErrorIfNullOrUnset { parameter, indirect, .. }
+        | ParameterExpr::UseAlternativeValue { parameter, indirect, .. }
+        | ParameterExpr::ParameterLength { parameter, indirect }
+        | ParameterExpr::RemoveSmallestSuffixPattern { parameter, indirect, .. }
+        | ParameterExpr::RemoveLargestSuffixPattern { parameter, indirect, .. }
+        | ParameterExpr::RemoveSmallestPrefixPattern { parameter, indirect, .. }
+        | ParameterExpr::RemoveLargestPrefixPattern { parameter, indirect, .. }
+        | ParameterExpr::Substring { parameter, indirect, .. }
+        | ParameterExpr::Transform { parameter, indirect, .. }
+        | ParameterExpr::UppercaseFirstChar { parameter, indirect, .. }
+        | ParameterExpr::UppercasePattern { parameter, indirect, .. }
+        | ParameterExpr::LowercaseFirstChar { parameter, indirect, .. }
+        | ParameterExpr::LowercasePattern { parameter, indirect, .. }
+        | ParameterExpr::ReplaceSubstring { parameter, indirect, .. } => {
+            Some((parameter, *indirect))
+        }
+        ParameterExpr::VariableNames { .. } | ParameterExpr::MemberKeys { .. } => None,
+    }
 }
 
 /// The texts inside an expansion that the shell expands as well.

@@ -140,11 +140,7 @@ impl Walker {
         if expression.contains("$(") || expression.contains('`') {
             self.hide(Why::RunsText, expression);
         }
-        let texts = self.environment.variables.values().filter_map(Value::scalars).flatten();
-        let risky = texts.into_iter().any(|text| text.contains("$(") || text.contains('`'));
-        if risky {
-            self.hide(Why::RunsText, expression);
-        }
+        self.evaluates(expression);
         let changes =
             expression.contains('=') || expression.contains("++") || expression.contains("--");
         if changes {
@@ -152,6 +148,20 @@ impl Walker {
             for name in names.filter(|name| name.chars().next().is_some_and(|c| !c.is_numeric())) {
                 self.environment.forget(name);
             }
+        }
+    }
+
+    /// Where a number is expected, the value of a variable is evaluated again, and with it what is
+    /// substituted in its subscripts.
+    pub(super) fn evaluates(&mut self, expression: &str) {
+        let risky = |text: &String| text.contains("$(") || text.contains('`');
+        let all = |value: &Value| match value {
+            Value::Array(texts) | Value::OneOf(texts) => texts.iter().any(risky),
+            Value::Unknown => false,
+        };
+        let given = self.environment.positional.iter().flatten().any(risky);
+        if given || self.environment.variables.values().any(all) {
+            self.hide(Why::RunsText, expression);
         }
     }
 
@@ -227,8 +237,16 @@ impl Walker {
                 self.test(other);
             }
             ExtendedTestExpr::Not(one) | ExtendedTestExpr::Parenthesized(one) => self.test(one),
-            ExtendedTestExpr::UnaryTest(_, word) => self.tested(&word.value),
-            ExtendedTestExpr::BinaryTest(_, one, other) => {
+            ExtendedTestExpr::UnaryTest(predicate, word) => {
+                if matches!(predicate, ast::UnaryPredicate::ShellVariableIsSetAndAssigned) {
+                    self.evaluates(&word.value);
+                }
+                self.tested(&word.value);
+            }
+            ExtendedTestExpr::BinaryTest(predicate, one, other) => {
+                if is_arithmetic(predicate) {
+                    self.evaluates(&one.value);
+                }
                 self.tested(&one.value);
                 self.tested(&other.value);
             }
@@ -485,6 +503,10 @@ impl Walker {
         if runs_its_value(name) {
             self.hide(Why::RunsText, name);
         }
+        // With `declare -i` what is assigned is evaluated.
+        if self.environment.odd.contains(name) {
+            self.evaluates(name);
+        }
         if self.environment.frozen.contains(name) {
             self.leave_command();
         }
@@ -550,6 +572,18 @@ impl Walker {
         }
         self.environment.positional = positional;
     }
+}
+
+fn is_arithmetic(predicate: &ast::BinaryPredicate) -> bool {
+    matches!(
+        predicate,
+        ast::BinaryPredicate::ArithmeticEqualTo
+            | ast::BinaryPredicate::ArithmeticNotEqualTo
+            | ast::BinaryPredicate::ArithmeticLessThan
+            | ast::BinaryPredicate::ArithmeticLessThanOrEqualTo
+            | ast::BinaryPredicate::ArithmeticGreaterThan
+            | ast::BinaryPredicate::ArithmeticGreaterThanOrEqualTo
+    )
 }
 
 fn words_of(simple: &ast::SimpleCommand) -> impl Iterator<Item = &str> {
