@@ -73,6 +73,9 @@ impl Walker {
             self.hide(Why::Unreadable, text);
             return vec![vec![Field::unknown_many()]];
         };
+        if !self.another_word(text) {
+            return vec![vec![Field::unknown_many()]];
+        }
         let mut growing = vec![Growing::default()];
         for piece in &pieces {
             growing = self.piece(growing, piece, quoting);

@@ -17,6 +17,8 @@ use super::{Hidden, Reading, Run, Why, guard, parse};
 
 const DEEPEST: usize = 40;
 const MOST_STEPS: usize = 4_000;
+/// Words inside of words are looked at more than once.
+const MOST_WORDS: usize = 20_000;
 const MOST_HIDDEN: usize = 64;
 const MOST_ROUNDS: usize = 4;
 
@@ -39,6 +41,7 @@ pub(super) struct Walker {
     pub(super) source: Rc<str>,
     depth: usize,
     steps: usize,
+    words: usize,
 }
 
 impl Walker {
@@ -111,6 +114,15 @@ impl Walker {
         self.depth += 1;
         work(self);
         self.depth -= 1;
+    }
+
+    /// Whether one more word may be looked at.
+    pub(super) fn another_word(&mut self, text: &str) -> bool {
+        self.words += 1;
+        if self.words == MOST_WORDS {
+            self.hide(Why::TooComplex, text);
+        }
+        self.words < MOST_WORDS
     }
 
     /// What a subshell does leaves no trace in the environment.
