@@ -86,10 +86,26 @@ impl Walker {
         }
         if let Some(function) = self.environment.functions.get(&name).cloned() {
             self.call(&function, arguments, input);
-            if function.sure {
+            // Some builtins go before functions in `posix` mode.
+            if function.sure && !BUILTINS.contains(&name.as_str()) {
                 return;
             }
         }
+        self.start_no_function(argv, input, declared);
+    }
+
+    /// Starts a command as `command` does: builtin, then program.
+    pub(super) fn start_no_function(
+        &mut self,
+        argv: &[Field],
+        input: &Input,
+        declared: &[&Assignment],
+    ) {
+        let Some((first, arguments)) = argv.split_first() else { return };
+        let Some(name) = first.known() else {
+            self.note(argv, false);
+            return self.hide(Why::ComputedName, &first.to_string());
+        };
         if BUILTINS.contains(&name.as_str()) {
             self.note(argv, true);
             self.builtin(&name, arguments, input, declared);

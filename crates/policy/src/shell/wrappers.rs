@@ -191,9 +191,7 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
             let apart = !matches!(name, "command" | "builtin" | "exec");
             let start = |walker: &mut Walker| match name {
                 "command" | "builtin" | "exec" => {
-                    let functions = std::mem::take(&mut walker.environment.functions);
-                    walker.start(&argv, inner_input, &[]);
-                    walker.environment.functions.extend(functions);
+                    walker.start_no_function(&argv, inner_input, &[]);
                 }
                 _ => walker.started(&argv, inner_input),
             };
