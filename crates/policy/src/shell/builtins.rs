@@ -243,6 +243,11 @@ impl Walker {
             match argument.known() {
                 Some(text) => match text.split_once('=') {
                     Some((name, value)) if is_name(name) => {
+                        self.is_set(name);
+                        // The value may be the name of what is really set.
+                        if self.environment.all_odd {
+                            self.is_set(value);
+                        }
                         let known = self.environment.get(name) == Value::text(value);
                         if !known {
                             self.environment.set(name, Value::text(value));
@@ -251,11 +256,15 @@ impl Walker {
                     Some((name, _)) => {
                         let name: String =
                             name.chars().take_while(|c| *c != '[' && *c != '+').collect();
+                        self.is_set(&name);
                         self.environment.forget(&name);
                     }
                     None => {}
                 },
-                None => self.forget_everything(),
+                None => {
+                    self.environment.exports_unknown = true;
+                    self.forget_everything();
+                }
             }
         }
     }
@@ -316,6 +325,7 @@ impl Walker {
         }
         for text in names.iter().filter(|text| !text.starts_with('-')) {
             let name: String = text.chars().take_while(|c| *c != '[').collect();
+            self.is_set(&name);
             self.environment.forget(&name);
             // `unset` may mean a function; whether it does is not followed.
             if let Some(function) = self.environment.functions.get_mut(&name) {

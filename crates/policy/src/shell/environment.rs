@@ -92,6 +92,8 @@ pub(super) struct Environment {
     pub(super) all_odd: bool,
     /// Functions may be handed to other shells.
     pub(super) exports_functions: bool,
+    /// Variables that nothing is known of may be handed to other programs.
+    pub(super) exports_unknown: bool,
     /// Words may be split at other characters than blanks.
     pub(super) odd_splitting: bool,
 }
@@ -131,6 +133,7 @@ impl Environment {
             odd: self.odd.union(&other.odd).cloned().collect(),
             all_odd: self.all_odd || other.all_odd,
             exports_functions: self.exports_functions || other.exports_functions,
+            exports_unknown: self.exports_unknown || other.exports_unknown,
             odd_splitting: self.odd_splitting || other.odd_splitting,
         }
     }
@@ -159,8 +162,7 @@ impl Environment {
 
     /// Whether the same is known in both.
     pub(super) fn same_variables(&self, other: &Self) -> bool {
-        let bodies =
-            |one: &Self| one.functions.values().map(|f| f.bodies.len() + 1).sum::<usize>();
+        let bodies = |one: &Self| one.functions.values().map(|f| f.bodies.len() + 1).sum::<usize>();
         let sure = |one: &Self| one.functions.values().filter(|f| f.sure).count();
         self.variables == other.variables
             && self.positional == other.positional

@@ -219,6 +219,7 @@ impl Walker {
             let assigns = matches!(expression, ParameterExpr::AssignDefaultValues { .. });
             match parameter {
                 Parameter::Named(name) if assigns => {
+                    self.is_set(name);
                     let value = texts.clone().map_or(Value::Unknown, Value::one_of);
                     self.environment.set(name, value);
                 }

@@ -76,6 +76,9 @@ impl Walker {
         if self.environment.exports_functions && !self.environment.functions.is_empty() {
             self.hide(Why::RunsText, "an exported function");
         }
+        if self.environment.exports_unknown {
+            self.hide(Why::RunsText, "an exported variable");
+        }
         self.apart(|walker| {
             walker.environment = Environment { positional, ..Environment::default() };
             walker.text(text);

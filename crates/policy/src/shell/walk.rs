@@ -314,6 +314,7 @@ impl Walker {
                 }
                 let values = values.filter(|_| clause.values.is_some());
                 let value = values.map_or(Value::Unknown, Value::one_of);
+                self.is_set(&clause.variable_name);
                 self.repeat(|walker| {
                     walker.environment.set(&clause.variable_name, value.clone());
                     walker.reading_list(&clause.body.list, inherits);
@@ -508,13 +509,12 @@ impl Walker {
         let name = match &assignment.name {
             AssignmentName::VariableName(name) => name,
             AssignmentName::ArrayElementName(name, index) => {
+                self.is_set(name);
                 self.arithmetic(index);
                 return self.environment.forget(name);
             }
         };
-        if runs_its_value(name) {
-            self.hide(Why::RunsText, name);
-        }
+        self.is_set(name);
         // With `declare -i` what is assigned is evaluated.
         if self.environment.odd.contains(name) {
             self.evaluates(name);
@@ -527,6 +527,13 @@ impl Walker {
             true => appended(self.environment.get(name), value),
         };
         self.environment.set(name, value);
+    }
+
+    /// A variable of this name is set.
+    pub(super) fn is_set(&mut self, name: &str) {
+        if runs_its_value(name) {
+            self.hide(Why::RunsText, name);
+        }
     }
 
     fn array(&mut self, elements: &[(Option<ast::Word>, ast::Word)]) -> Value {
@@ -627,19 +634,23 @@ fn is_plain(program: &ast::Program) -> bool {
 }
 
 /// Variables whose value the shell runs sooner or later.
-fn runs_its_value(name: &str) -> bool {
-    matches!(
-        name,
-        "BASH_ENV"
-            | "ENV"
-            | "PROMPT_COMMAND"
-            | "PS0"
-            | "PS1"
-            | "PS2"
-            | "PS4"
-            | "SHELLOPTS"
-            | "BASHOPTS"
-    )
+pub(super) fn runs_its_value(name: &str) -> bool {
+    // Exported functions are variables of such names.
+    name.starts_with("BASH_FUNC_")
+        || matches!(
+            name,
+            "BASH_ENV"
+                | "ENV"
+                | "PROMPT_COMMAND"
+                | "PS0"
+                | "PS1"
+                | "PS2"
+                | "PS4"
+                | "SHELLOPTS"
+                | "BASHOPTS"
+                | "BASH_ALIASES"
+                | "BASH_CMDS"
+        )
 }
 
 fn appended(before: Value, more: Value) -> Value {

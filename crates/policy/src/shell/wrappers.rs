@@ -3,7 +3,7 @@
 use super::Why;
 use super::field::Field;
 use super::redirect::Input;
-use super::walk::Walker;
+use super::walk::{Walker, runs_its_value};
 
 /// How a program that starts another is called.
 struct Wrapper {
@@ -265,6 +265,9 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
                 wrapper.assignments && option.split_once('=').is_some_and(|(n, _)| !n.is_empty());
             if !assigns {
                 break;
+            }
+            if option.split_once('=').is_some_and(|(name, _)| runs_its_value(name)) {
+                return Behind::Unknown(option);
             }
             rest = more;
             continue;

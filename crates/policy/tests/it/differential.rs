@@ -135,9 +135,8 @@ fn nothing_that_bash_does_escapes_the_reading() {
         for number in 0..THREADS {
             let (random, seen, mut bash) = (&random, &seen, oracle.bash(number));
             scope.spawn(move || {
-                let open = |seen: &Seen| {
-                    seen.compared < enough && seen.escapes.len() < ENOUGH_ESCAPES
-                };
+                let open =
+                    |seen: &Seen| seen.compared < enough && seen.escapes.len() < ENOUGH_ESCAPES;
                 while open(&seen.lock().unwrap()) {
                     let seed = random.lock().unwrap().number();
                     let command = Grammar::new(&mut Random::new(seed)).command(2);
