@@ -157,6 +157,9 @@ impl Walker {
                     self.evaluates("-i");
                 }
                 let frozen = name == "readonly" || option('r');
+                if frozen && option('f') {
+                    self.hide(Why::RunsText, "a function that cannot be defined anew");
+                }
                 for assignment in declared {
                     self.assign(assignment);
                 }
@@ -168,6 +171,7 @@ impl Walker {
             }
             "test" | "[" => self.subscripts(arguments),
             "set" => self.positional(arguments),
+            "shopt" => self.shell_options(arguments),
             "break" | "continue" => self.leave_loop(),
             "return" => self.leave_function(),
             "shift" => self.environment.positional = None,
@@ -195,6 +199,7 @@ impl Walker {
         self.environment.variables.clear();
         self.environment.positional = None;
         self.environment.odd_splitting = true;
+        self.environment.functions.values_mut().for_each(|function| function.sure = false);
     }
 
     fn source_file(&mut self, arguments: &[Field]) {
@@ -300,8 +305,8 @@ impl Walker {
     fn change(&mut self, name: &str, arguments: &[Field]) {
         let names: Option<Vec<String>> = arguments.iter().map(Field::known).collect();
         let Some(names) = names else {
-            if name == "printf" && arguments.first().and_then(Field::known).as_deref() != Some("-v")
-            {
+            let first = arguments.first().and_then(Field::known);
+            if name == "printf" && !first.is_some_and(|first| first.starts_with("-v")) {
                 let option = arguments.first().is_none_or(|first| first.known().is_none());
                 if option {
                     self.forget_everything();
@@ -310,7 +315,7 @@ impl Walker {
             }
             return self.forget_everything();
         };
-        if name == "printf" && names.first().map(String::as_str) != Some("-v") {
+        if name == "printf" && !names.first().is_some_and(|first| first.starts_with("-v")) {
             return;
         }
         self.subscripts(arguments);
@@ -320,10 +325,17 @@ impl Walker {
             }
             return;
         }
-        if names.iter().any(|text| text == "-C") {
+        let calls = |text: &String| text.starts_with('-') && text.contains('C');
+        if matches!(name, "mapfile" | "readarray") && names.iter().any(calls) {
             self.hide(Why::RunsText, name);
         }
-        for text in names.iter().filter(|text| !text.starts_with('-')) {
+        // The name may stand in one word with its option: `read -ax`.
+        let behind = |text: &String| {
+            (0..text.len()).filter_map(|at| text.get(at..).map(str::to_owned)).collect::<Vec<_>>()
+        };
+        let attached = names.iter().filter(|text| text.starts_with('-')).flat_map(behind);
+        let plain = names.iter().filter(|text| !text.starts_with('-')).cloned();
+        for text in attached.chain(plain) {
             let name: String = text.chars().take_while(|c| *c != '[').collect();
             self.is_set(&name);
             self.environment.forget(&name);
@@ -348,12 +360,28 @@ impl Walker {
         }
     }
 
+    /// `shopt -o` does what `set -o` does.
+    fn shell_options(&mut self, arguments: &[Field]) {
+        let is = |option: &str| {
+            arguments.iter().any(|field| field.known().is_none_or(|text| text == option))
+        };
+        self.environment.exports_functions |= is("allexport");
+        if is("keyword") {
+            self.hide(Why::RunsText, "shopt -o keyword");
+        }
+    }
+
     fn positional(&mut self, arguments: &[Field]) {
         let known: Option<Vec<String>> = arguments.iter().map(Field::known).collect();
         let exports =
             |text: &String| text == "allexport" || (text.starts_with('-') && text.contains('a'));
         if known.as_ref().is_none_or(|texts| texts.iter().any(exports)) {
             self.environment.exports_functions = true;
+        }
+        let keyword =
+            |text: &String| text == "keyword" || (text.starts_with('-') && text.contains('k'));
+        if known.iter().flatten().any(keyword) {
+            self.hide(Why::RunsText, "set -k");
         }
         self.environment.positional = match known {
             Some(texts) => match texts.split_first() {
