@@ -82,7 +82,7 @@ impl Walker {
             return self.hide(Why::ComputedName, &first.to_string());
         };
         if let Some(text) = self.environment.aliases.get(&name).cloned() {
-            self.alias(text, arguments);
+            self.alias(&name, text, arguments);
         }
         if let Some(function) = self.environment.functions.get(&name).cloned() {
             self.call(&function, arguments, input);
@@ -115,16 +115,18 @@ impl Walker {
     }
 
     /// Aliases are not expanded in a plain `bash -c`, but may be elsewhere.
-    fn alias(&mut self, text: Option<String>, arguments: &[Field]) {
+    fn alias(&mut self, name: &str, text: Option<String>, arguments: &[Field]) {
         let known: Option<Vec<String>> = arguments.iter().map(Field::known).collect();
         match text.zip(known) {
-            // Behind an alias that ends in a blank, the next word may be an alias as well.
-            Some((text, _)) if text.ends_with([' ', '\t']) => self.hide(Why::ComputedText, &text),
+            Some((text, _)) if !is_plain_alias(&text) => self.hide(Why::ComputedText, &text),
             Some((text, arguments)) => {
                 let quoted = arguments.iter().map(|a| format!("'{}'", a.replace('\'', "'\\''")));
                 let line = format!("{text} {}", quoted.collect::<Vec<_>>().join(" "));
-                self.environment.aliases.clear();
-                self.substitution(&line);
+                // Its own name in its text is not an alias again, other names may be.
+                let without = self.environment.clone();
+                self.environment.aliases.remove(name);
+                self.text(&line);
+                self.meet(without);
             }
             None => self.hide(Why::ComputedText, "an alias"),
         }
@@ -235,6 +237,7 @@ impl Walker {
             match argument.known().as_deref().map(|text| text.split_once('=')) {
                 Some(Some((name, text))) => {
                     self.environment.aliases.insert(name.to_owned(), Some(text.to_owned()));
+                    self.all_aliases.insert(name.to_owned(), Some(text.to_owned()));
                 }
                 Some(None) => {}
                 None => self.hide(Why::ComputedText, "alias"),
@@ -395,6 +398,17 @@ impl Walker {
             None => None,
         };
     }
+}
+
+/// Whether what stands behind an alias are arguments to it and nothing else: behind a blank the next
+/// word may be an alias as well, behind other signs a command of its own.
+fn is_plain_alias(text: &str) -> bool {
+    let first = text.split(' ').next().unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || " _-./=:,@%+".contains(c);
+    text.chars().all(plain)
+        && !text.ends_with(' ')
+        && !first.contains('=')
+        && !parse::is_reserved(first)
 }
 
 fn is_name(text: &str) -> bool {

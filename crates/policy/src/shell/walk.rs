@@ -36,6 +36,8 @@ pub(super) struct Walker {
     pub(super) forget_later: bool,
     /// Every function that is defined anywhere.
     all_functions: HashMap<String, Function>,
+    /// Every alias that is defined anywhere.
+    pub(super) all_aliases: HashMap<String, Option<String>>,
     pub(super) ways_out: WaysOut,
     /// The text that is being read, for places in it.
     pub(super) source: Rc<str>,
@@ -48,9 +50,16 @@ impl Walker {
     /// Everything that was gathered, each thing once.
     pub(super) fn finish(mut self) -> Reading {
         while let Some(text) = self.traps.pop() {
-            let functions = self.all_functions.clone();
-            self.environment = Environment { functions, ..Environment::default() };
+            let (functions, aliases) = (self.all_functions.clone(), self.all_aliases.clone());
+            self.environment = Environment { functions, aliases, ..Environment::default() };
+            let (ran, bodies) = (self.reading.runs.len(), self.count_bodies());
             self.text(&text);
+            // What was read before may have meant something else by then.
+            let mut ran = self.reading.runs.iter().skip(ran).filter_map(Run::program);
+            let redefines = ["unset", "alias", "unalias", "shopt"];
+            if ran.any(|name| redefines.contains(&name.as_str())) || self.count_bodies() > bodies {
+                self.hide(Why::RunsText, &text);
+            }
         }
         let mut reading = self.reading;
         distinct(&mut reading.runs);
@@ -58,6 +67,10 @@ impl Walker {
         distinct(&mut reading.unseen);
         distinct(&mut reading.hidden);
         reading
+    }
+
+    fn count_bodies(&self) -> usize {
+        self.all_functions.values().map(|function| function.bodies.len()).sum()
     }
 
     pub(super) fn hide(&mut self, why: Why, text: &str) {
@@ -228,6 +241,10 @@ impl Walker {
             }
             ast::Command::Function(function) => {
                 let name = function.fname.value.clone();
+                // Bash calls it by itself.
+                if name == "command_not_found_handle" {
+                    walker.traps.push(name.clone());
+                }
                 let body = Rc::new(function.body.clone());
                 let bodies = vec![(body, Rc::clone(&walker.source))];
                 let everywhere = walker.all_functions.entry(name.clone());
@@ -416,6 +433,7 @@ impl Walker {
         // A trap that was set may run between any two commands.
         if self.forget_later {
             self.environment.variables.clear();
+            self.environment.positional = None;
             self.environment.odd_splitting = true;
         }
         let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
