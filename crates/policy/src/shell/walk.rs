@@ -243,7 +243,7 @@ impl Walker {
                 let name = function.fname.value.clone();
                 // Bash calls it by itself.
                 if name == "command_not_found_handle" {
-                    walker.traps.push(name.clone());
+                    walker.traps.push(format!("{name} \"$@\""));
                 }
                 let body = Rc::new(function.body.clone());
                 let bodies = vec![(body, Rc::clone(&walker.source))];
