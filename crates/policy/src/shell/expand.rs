@@ -84,7 +84,11 @@ impl Walker {
                 return vec![vec![Field::unknown_many()]];
             }
         }
-        growing.into_iter().map(Growing::finish).collect()
+        let alternatives: Vec<Vec<Field>> = growing.into_iter().map(Growing::finish).collect();
+        for field in alternatives.iter().flatten() {
+            self.data(&field.to_string());
+        }
+        alternatives
     }
 
     fn piece(

@@ -48,6 +48,7 @@ impl Walker {
                     let texts = if document.requires_expansion {
                         self.here_document(text).scalars()
                     } else {
+                        self.data(text);
                         Some(vec![text.clone()])
                     };
                     if matches!(number, None | Some(0)) {

@@ -38,6 +38,10 @@ pub(super) struct Walker {
     all_functions: HashMap<String, Function>,
     /// Every alias that is defined anywhere.
     pub(super) all_aliases: HashMap<String, Option<String>>,
+    /// Somewhere the value of a variable is evaluated as a number.
+    evaluated: bool,
+    /// Somewhere a quoted text would run something if it were evaluated.
+    quoted_code: bool,
     pub(super) ways_out: WaysOut,
     /// The text that is being read, for places in it.
     pub(super) source: Rc<str>,
@@ -60,6 +64,9 @@ impl Walker {
             if ran.any(|name| redefines.contains(&name.as_str())) || self.count_bodies() > bodies {
                 self.hide(Why::RunsText, &text);
             }
+        }
+        if self.evaluated && self.quoted_code {
+            self.hide(Why::RunsText, "a number that may be worked out from quoted text");
         }
         let mut reading = self.reading;
         distinct(&mut reading.runs);
@@ -179,15 +186,15 @@ impl Walker {
     /// Where a number is expected, the value of a variable is evaluated again, and with it what is
     /// substituted in its subscripts.
     pub(super) fn evaluates(&mut self, expression: &str) {
-        let risky = |text: &String| text.contains("$(") || text.contains('`');
-        let all = |value: &Value| match value {
-            Value::Array(texts) | Value::OneOf(texts) => texts.iter().any(risky),
-            Value::Unknown => false,
-        };
-        let given = self.environment.positional.iter().flatten().any(risky);
-        if given || self.environment.variables.values().any(all) {
-            self.hide(Why::RunsText, expression);
+        if expression.contains(|c: char| c.is_alphabetic() || c == '_' || c == '$') {
+            self.evaluated = true;
         }
+    }
+
+    /// Text that would run something if it were evaluated. Which variables it comes into is not
+    /// followed.
+    pub(super) fn data(&mut self, text: &str) {
+        self.quoted_code |= text.contains("$(") || text.contains('`');
     }
 
     fn list(&mut self, list: &ast::CompoundList) {
@@ -544,6 +551,9 @@ impl Walker {
             false => value,
             true => appended(self.environment.get(name), value),
         };
+        for text in value.scalars().into_iter().flatten() {
+            self.data(&text);
+        }
         self.environment.set(name, value);
     }
 

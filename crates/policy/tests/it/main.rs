@@ -13,4 +13,3 @@ mod bash;
 mod differential;
 mod grammar;
 mod readings;
-mod tmp;
