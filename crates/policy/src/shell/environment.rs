@@ -108,6 +108,9 @@ impl Environment {
                 variables.insert(name, value.join(theirs.clone()));
             }
         }
+        for (name, ours) in &mut self.functions {
+            ours.sure &= other.functions.contains_key(name);
+        }
         for (name, theirs) in other.functions {
             match self.functions.get_mut(&name) {
                 Some(ours) => {
