@@ -104,6 +104,10 @@ impl Walker {
                         text == "-" || number.bytes().all(|b| b.is_ascii_digit())
                     })
             };
+            // Bash refuses several words here, other shells do not split them.
+            if fields.len() > 1 {
+                self.reading.writes.push(Field::unknown());
+            }
             let written = fields.into_iter().filter(|field| !descriptor(field));
             self.reading.writes.extend(written);
         }
