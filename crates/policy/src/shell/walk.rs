@@ -553,6 +553,8 @@ impl Walker {
         };
         for text in value.scalars().into_iter().flatten() {
             self.data(&text);
+            // The rest may be appended later.
+            self.quoted_code |= text.ends_with('$');
         }
         self.environment.set(name, value);
     }
