@@ -33,13 +33,12 @@ impl Value {
             if !distinct.contains(&text) {
                 distinct.push(text);
             }
+            if distinct.len() > MOST {
+                return Self::Unknown;
+            }
         }
         let long = distinct.iter().any(|text| text.len() > LONGEST);
-        if distinct.is_empty() || distinct.len() > MOST || long {
-            Self::Unknown
-        } else {
-            Self::OneOf(distinct)
-        }
+        if distinct.is_empty() || long { Self::Unknown } else { Self::OneOf(distinct) }
     }
 
     /// An array; unknown if it is too long.

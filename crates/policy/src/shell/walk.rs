@@ -333,7 +333,7 @@ impl Walker {
                 for word in clause.values.iter().flatten() {
                     for fields in self.word(&word.value) {
                         let texts: Option<Vec<String>> = fields.iter().map(Field::known).collect();
-                        values = values.zip(texts).map(|(all, more)| [all, more].concat());
+                        values = values.zip(texts).map(longer);
                     }
                 }
                 let values = values.filter(|_| clause.values.is_some());
@@ -578,7 +578,7 @@ impl Walker {
                 [fields] => fields.iter().map(Field::known).collect::<Option<Vec<String>>>(),
                 _ => None,
             };
-            all = all.zip(texts).map(|(all, more)| [all, more].concat());
+            all = all.zip(texts).map(longer);
         }
         all.map_or(Value::Unknown, Value::array)
     }
@@ -692,6 +692,11 @@ fn appended(before: Value, more: Value) -> Value {
         (Value::Array(before), Value::Array(more)) => Value::array([before, more].concat()),
         _ => Value::Unknown,
     }
+}
+
+fn longer<T>((mut all, more): (Vec<T>, Vec<T>)) -> Vec<T> {
+    all.extend(more);
+    all
 }
 
 fn distinct<T: PartialEq>(items: &mut Vec<T>) {
