@@ -10,6 +10,7 @@
 )]
 
 mod bash;
+mod bombs;
 mod differential;
 mod grammar;
 mod readings;
