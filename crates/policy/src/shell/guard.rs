@@ -40,6 +40,43 @@ fn depth(text: &str) -> usize {
     most.max(words.iter().map(|word| text.matches(word).count() / 2).sum())
 }
 
+/// Whether a word holds expansions inside of the subscripts of others, for which the parser tries
+/// every way there is at every level. What is quoted is taken to end nothing.
+pub(super) fn is_tangled(word: &str) -> bool {
+    const MOST: usize = 2;
+    struct Open {
+        tangles: bool,
+        subscript: bool,
+        quoted: bool,
+    }
+    let mut open: Vec<Open> = Vec::new();
+    let mut rest = word;
+    while let Some(c) = rest.chars().next() {
+        if let Some(inner) = rest.strip_prefix("${") {
+            let name = |c: char| c.is_alphanumeric() || "_!#".contains(c);
+            let behind = inner.trim_start_matches(name);
+            let (subscript, tangles) =
+                (behind.starts_with('['), behind.starts_with(['[', '@', '$']));
+            open.push(Open { tangles, subscript, quoted: false });
+            rest = behind.strip_prefix('[').unwrap_or(behind);
+            if open.iter().filter(|open| open.tangles).count() > MOST {
+                return true;
+            }
+            continue;
+        }
+        rest = rest.get(c.len_utf8()..).unwrap_or_default();
+        match (c, open.last_mut()) {
+            ('\'' | '"' | '\\' | '`', _) => open.iter_mut().for_each(|open| open.quoted = true),
+            (']', Some(last)) if !last.quoted => last.subscript = false,
+            ('}', Some(last)) if !last.quoted && !last.subscript => {
+                open.pop();
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
 /// Removes backslash-newline as bash does: everywhere but in single quotes. In comments and here
 /// documents it is not sure, so there it is refused.
 fn join_lines(text: &str) -> Result<String, (Why, String)> {
@@ -87,6 +124,17 @@ mod tests {
         assert_eq!(prepare("echo 'a\\\nb'").unwrap(), "echo 'a\\\nb'");
         assert_eq!(prepare("echo \\\\\nls").unwrap(), "echo \\\\\nls");
         assert!(prepare("cat <<E\na\\\nb\nE").is_err());
+    }
+
+    #[test]
+    fn only_subscripts_inside_of_subscripts_are_tangled() {
+        for fine in ["${a[0]}${a[1]}${a[2]}${a[3]}", "${a:-${b:-${c:-${d}}}}", "${a[${b[1]}]}"] {
+            assert!(!is_tangled(fine), "{fine}");
+        }
+        for bad in ["${a[${b[${c[0]}]}]}", "${a[}${a[}${a[}", "${a['}'${a['}'${a[", "${${${${x}}}}"]
+        {
+            assert!(is_tangled(bad), "{bad}");
+        }
     }
 
     #[test]

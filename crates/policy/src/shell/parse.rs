@@ -3,6 +3,8 @@
 use brush_parser::word::{self, WordPiece};
 use brush_parser::{Parser, ParserOptions, ast};
 
+use super::guard;
+
 fn options() -> ParserOptions {
     ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() }
 }
@@ -14,6 +16,9 @@ pub(super) fn program(text: &str) -> Option<ast::Program> {
 
 /// The pieces of a word; nothing if it does not parse or not in a way that is sure.
 pub(super) fn word(text: &str) -> Option<Vec<WordPiece>> {
+    if guard::is_tangled(text) {
+        return None;
+    }
     let pieces = word::parse(text, &options()).ok()?;
     let pieces: Vec<WordPiece> = pieces.into_iter().map(|piece| piece.piece).collect();
     pieces.iter().all(is_sure).then_some(pieces)
@@ -21,6 +26,9 @@ pub(super) fn word(text: &str) -> Option<Vec<WordPiece>> {
 
 /// The pieces of a here document, in which quotes mean nothing.
 pub(super) fn here_document(text: &str) -> Option<Vec<WordPiece>> {
+    if guard::is_tangled(text) {
+        return None;
+    }
     let pieces = word::parse_heredoc(text, &options()).ok()?;
     let pieces: Vec<WordPiece> = pieces.into_iter().map(|piece| piece.piece).collect();
     pieces.iter().all(is_sure).then_some(pieces)
@@ -51,6 +59,9 @@ fn is_sure(piece: &WordPiece) -> bool {
 pub(super) fn braces(text: &str) -> Option<Vec<String>> {
     if !text.contains('{') {
         return Some(vec![text.to_owned()]);
+    }
+    if guard::is_tangled(text) {
+        return None;
     }
     let pieces = word::parse_brace_expansions(text, &options()).ok()??;
     combine(&pieces)
