@@ -16,7 +16,19 @@ pub(super) fn prepare(text: &str) -> Result<String, (Why, String)> {
     if depth(text) > DEEPEST {
         return Err((Why::TooComplex, "nested too deeply".to_owned()));
     }
+    if has_endless_document(text) {
+        return Err((Why::Unreadable, "<< without a word".to_owned()));
+    }
     join_lines(text)
+}
+
+/// `<<` with nothing but blanks or a comment behind it: the parser waits for the word for ever.
+fn has_endless_document(text: &str) -> bool {
+    text.match_indices("<<").any(|(at, sign)| {
+        let behind = text.get(at + sign.len()..).unwrap_or_default();
+        let behind = behind.strip_prefix('-').unwrap_or(behind).trim_start_matches([' ', '\t']);
+        behind.is_empty() || behind.starts_with('#')
+    })
 }
 
 /// Characters that parsers take for blanks and bash does not, or that nobody sees.
@@ -141,6 +153,9 @@ mod tests {
     fn odd_characters_and_bombs_are_refused() {
         for bad in ["a\rb", "a\u{b}b", "a\u{c}b", "\u{feff}ls", "ls\u{a0}-l", "a\0b", "a\u{1b}b"] {
             assert_eq!(prepare(bad).unwrap_err().0, Why::OddCharacter, "{bad:?}");
+        }
+        for endless in ["echo $(<<  ", "echo $(<<- #)", "echo \"$(<<\t"] {
+            assert_eq!(prepare(endless).unwrap_err().0, Why::Unreadable, "{endless:?}");
         }
         assert_eq!(prepare(&"(".repeat(200)).unwrap_err().0, Why::TooComplex);
         assert_eq!(prepare(&"a".repeat(LONGEST + 1)).unwrap_err().0, Why::TooComplex);
