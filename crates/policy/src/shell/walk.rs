@@ -316,6 +316,12 @@ impl Walker {
                 self.apart(|walker| walker.reading_list(&group.list, inherits));
             }
             CompoundCommand::Coprocess(command) => {
+                // The parser takes a word in the line above for the name, which bash runs.
+                if let Some(name) = &command.name {
+                    for argv in self.word(&name.value) {
+                        self.apart(|walker| walker.start(&argv, &Input::Pipe, &[]));
+                    }
+                }
                 self.apart(|walker| walker.command(&command.body, Input::Pipe));
             }
             CompoundCommand::IfClause(clause) => self.branches(clause, inherits),
