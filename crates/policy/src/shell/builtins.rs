@@ -369,8 +369,9 @@ impl Walker {
             arguments.iter().any(|field| field.known().is_none_or(|text| text == option))
         };
         self.environment.exports_functions |= is("allexport");
-        if is("keyword") {
-            self.hide(Why::RunsText, "shopt -o keyword");
+        // One changes what is an argument, the other ends commands in the middle.
+        if is("keyword") || is("failglob") {
+            self.hide(Why::RunsText, "shopt");
         }
     }
 

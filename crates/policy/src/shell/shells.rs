@@ -52,7 +52,9 @@ impl Walker {
                     if letters.contains(['o', 'O']) {
                         let Some((set, after)) = rest.split_first() else { break };
                         // These change how commands are read, and which functions are exported.
-                        let plain = |text: &String| text != "keyword" && text != "allexport";
+                        let plain = |text: &String| {
+                            !["keyword", "allexport", "failglob"].contains(&text.as_str())
+                        };
                         if !set.known().is_some_and(|text| plain(&text)) {
                             return self.hide(Why::UnknownOption, &set.to_string());
                         }
