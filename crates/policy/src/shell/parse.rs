@@ -63,11 +63,37 @@ pub(super) fn braces(text: &str) -> Option<Vec<String>> {
     if guard::is_tangled(text) {
         return None;
     }
+    // The parser tries every way at each of them.
+    if text.matches('{').count() > MOST_BRACES {
+        return has_no_braces(text).then(|| vec![text.to_owned()]);
+    }
     let pieces = word::parse_brace_expansions(text, &options()).ok()??;
     combine(&pieces)
 }
 
 const MOST_WORDS: usize = 64;
+const MOST_BRACES: usize = 12;
+
+/// Whether all braces are surely quoted.
+fn has_no_braces(text: &str) -> bool {
+    let nested = text.contains("$'") || text.contains('`') || text.contains("$(");
+    let (mut single, mut double, mut free) = (false, false, false);
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' if !single => {
+                rest.next();
+            }
+            '\'' if !double => single = !single,
+            '"' if !single => double = !double,
+            '{' => free |= !single && !double,
+            _ => {}
+        }
+    }
+    // A single pair of quotes around everything needs no more looking.
+    let quoted = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    quoted.is_some_and(|inner| !inner.contains('\'')) || !(free || nested)
+}
 
 fn combine(pieces: &[word::BraceExpressionOrText]) -> Option<Vec<String>> {
     let mut words = vec![String::new()];
