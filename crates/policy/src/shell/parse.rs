@@ -1,7 +1,7 @@
 //! Text to syntax tree, and the pieces of words; brush-parser with the options of a plain `bash -c`.
 
 use brush_parser::word::{self, WordPiece};
-use brush_parser::{Parser, ParserOptions, ast};
+use brush_parser::{ParserOptions, Token, ast, parse_tokens, uncached_tokenize_str};
 
 use super::guard;
 
@@ -11,7 +11,33 @@ fn options() -> ParserOptions {
 
 /// The syntax tree of a text; nothing if it does not parse.
 pub(super) fn program(text: &str) -> Option<ast::Program> {
-    Parser::new(std::io::Cursor::new(text), &options()).parse_program().ok()
+    let options = options();
+    let tokens = uncached_tokenize_str(text, &options.tokenizer_options()).ok()?;
+    if is_deep(&tokens) {
+        return None;
+    }
+    parse_tokens(&tokens, &options).ok()
+}
+
+/// Whether parentheses are nested so deeply that the parser, which tries every way at each of them,
+/// would take too long.
+fn is_deep(tokens: &[Token]) -> bool {
+    const DEEPEST: usize = 14;
+    // In a `case` some are closed that were not opened, so there nothing is taken to be closed.
+    let case = tokens.iter().any(|token| token.to_str() == "case");
+    let (mut now, mut most) = (0_usize, 0);
+    for pair in tokens.windows(2) {
+        let texts = [pair.first(), pair.last()].map(|token| token.map_or("", Token::to_str));
+        match texts {
+            // A function.
+            ["(", ")"] => now += usize::from(!case),
+            ["(", _] => now += 1,
+            [")", _] if !case => now = now.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(now);
+    }
+    most > DEEPEST
 }
 
 /// The pieces of a word; nothing if it does not parse or not in a way that is sure.
@@ -64,7 +90,8 @@ pub(super) fn braces(text: &str) -> Option<Vec<String>> {
         return None;
     }
     // The parser tries every way at each of them.
-    if text.matches('{').count() > MOST_BRACES {
+    let expansions = text.matches("${").count() - text.matches("\\${").count();
+    if text.matches('{').count() - expansions > MOST_BRACES {
         return has_no_braces(text).then(|| vec![text.to_owned()]);
     }
     let pieces = word::parse_brace_expansions(text, &options()).ok()??;
@@ -72,7 +99,7 @@ pub(super) fn braces(text: &str) -> Option<Vec<String>> {
 }
 
 const MOST_WORDS: usize = 64;
-const MOST_BRACES: usize = 12;
+const MOST_BRACES: usize = 8;
 
 /// Whether all braces are surely quoted.
 fn has_no_braces(text: &str) -> bool {
