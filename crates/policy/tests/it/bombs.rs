@@ -3,7 +3,7 @@
 use bailiwick_policy::shell::{Reading, read};
 
 /// Every pair that can stand inside of itself, around a program that would run.
-const PAIRS: [(&str, &str); 22] = [
+pub(crate) const PAIRS: [(&str, &str); 22] = [
     ("(", ")"),
     ("( ", " )"),
     ("{ ", "; }"),

@@ -1,11 +1,33 @@
 //! Random shell commands: everything that can hide a name, around names that are recorded.
+//!
+//! They are made of templates, in which stand
+//!
+//! ```text
+//! %1 %2 %3   a name that is recorded, the same in the whole template
+//! %n         a name                      %d   a name, written so that it is hard to see
+//! %a         any number of words         %f   a file that is written
+//! %c         a simple command            %q   a simple command for inside of '…'
+//! %l         a list of commands          %p   a name of a file or directory
+//! %%         a percent sign
+//! ```
+//!
+//! and in names that are hard to see `%h` and `%t`, the first letter and the rest, `%x` and `%o`, the
+//! first letter in hexadecimal and octal.
 
-mod templates;
+mod changing;
+mod compound;
+mod plain;
+mod starting;
+mod words;
 
 use bailiwick_testkit::random::Random;
 
 use crate::bash::STUBS;
-use templates::{COMPOUND, DISGUISES, PLAIN, SIMPLE, WORDS};
+use changing::CHANGING;
+use compound::COMPOUND;
+use plain::PLAIN;
+use starting::STARTING;
+use words::{DISGUISES, WORDS};
 
 /// Makes commands.
 pub(crate) struct Grammar<'a> {
@@ -54,7 +76,12 @@ impl<'a> Grammar<'a> {
     }
 
     fn simple(&mut self) -> String {
-        let template = if self.left == 0 { "%d a" } else { self.pick(SIMPLE) };
+        let template = match self.random.below(20) {
+            _ if self.left == 0 => "%d a",
+            0..=1 => "%d%a",
+            2..=10 => self.pick(STARTING),
+            _ => self.pick(CHANGING),
+        };
         self.left = self.left.saturating_sub(1);
         self.fill(template, 0)
     }
@@ -75,7 +102,6 @@ impl<'a> Grammar<'a> {
                 Some('3') => text += fixed[2],
                 Some('n') => text += self.name(),
                 Some('d') => text += &self.disguised(),
-                Some('w') => text += &self.word(),
                 Some('a') => text += &self.words(),
                 Some('c') => text += &self.simple(),
                 Some('l') => text += &self.list(depth),
@@ -119,7 +145,7 @@ impl<'a> Grammar<'a> {
 
     /// Every template of a simple command and every word, each filled in once.
     pub(crate) fn each(&mut self) -> Vec<String> {
-        let simple = SIMPLE.iter().map(|one| (*one).to_owned());
+        let simple = STARTING.iter().chain(CHANGING).map(|one| (*one).to_owned());
         let words = WORDS.iter().map(|word| format!("echo {word}"));
         let names = DISGUISES.iter().map(|name| {
             let name = name.replace("%h", "s").replace("%t", "0").replace("%1", "s0");
