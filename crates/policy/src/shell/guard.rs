@@ -19,7 +19,18 @@ pub(super) fn prepare(text: &str) -> Result<String, (Why, String)> {
     if has_endless_document(text) {
         return Err((Why::Unreadable, "<< without a word".to_owned()));
     }
+    if has_long_descriptor(text) {
+        return Err((Why::Unreadable, "a descriptor of many digits".to_owned()));
+    }
     join_lines(text)
+}
+
+/// Numbers that the parser cannot hold, where it expects a descriptor.
+fn has_long_descriptor(text: &str) -> bool {
+    text.match_indices(['<', '>']).any(|(at, _)| {
+        let before = text.get(..at).unwrap_or_default();
+        before.len() - before.trim_end_matches(|c: char| c.is_numeric()).len() > 9
+    })
 }
 
 /// `<<` with nothing but blanks or a comment behind it: the parser waits for the word for ever.
@@ -154,6 +165,7 @@ mod tests {
         for bad in ["a\rb", "a\u{b}b", "a\u{c}b", "\u{feff}ls", "ls\u{a0}-l", "a\0b", "a\u{1b}b"] {
             assert_eq!(prepare(bad).unwrap_err().0, Why::OddCharacter, "{bad:?}");
         }
+        assert_eq!(prepare("cat 3333333333<<E\nE\n").unwrap_err().0, Why::Unreadable);
         for endless in ["echo $(<<  ", "echo $(<<- #)", "echo \"$(<<\t"] {
             assert_eq!(prepare(endless).unwrap_err().0, Why::Unreadable, "{endless:?}");
         }
