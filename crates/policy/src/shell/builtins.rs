@@ -6,7 +6,7 @@ use super::environment::{Environment, Value};
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::{Walker, assignment_name};
-use super::{Why, inline, parse};
+use super::{Why, inline, parse, ways_out};
 
 /// What bash does itself.
 const BUILTINS: [&str; 61] = [
@@ -81,37 +81,65 @@ impl Walker {
             self.note(argv, false);
             return self.hide(Why::ComputedName, &first.to_string());
         };
-        let shadowed = self.environment.aliases.contains_key(&name)
-            || self.environment.functions.contains_key(&name);
+        // Which of them it is, if it may be several, is not followed.
+        let mut others = None;
         if let Some(text) = self.environment.aliases.get(&name).cloned() {
-            self.alias(text, arguments);
+            self.alias(&name, text, arguments);
+            ways_out::add(&mut others, self.environment.clone());
         }
-        if let Some(function) = self.environment.functions.get(&name).cloned() {
+        let function = self.environment.functions.get(&name).cloned();
+        if let Some(mut function) = function {
+            // Some builtins go before functions in `posix` mode.
+            function.sure &= !BUILTINS.contains(&name.as_str());
             self.call(&function, arguments, input);
             if function.sure {
-                return;
+                return self.meet_if(others);
             }
+            ways_out::add(&mut others, self.environment.clone());
         }
+        self.start_no_function(argv, input, declared);
+        self.meet_if(others);
+    }
+
+    fn meet_if(&mut self, others: Option<Environment>) {
+        if let Some(others) = others {
+            self.meet(others);
+        }
+    }
+
+    /// Starts a command as `command` does: builtin, then program.
+    pub(super) fn start_no_function(
+        &mut self,
+        argv: &[Field],
+        input: &Input,
+        declared: &[&Assignment],
+    ) {
+        let Some((first, arguments)) = argv.split_first() else { return };
+        let Some(name) = first.known() else {
+            self.note(argv, false);
+            return self.hide(Why::ComputedName, &first.to_string());
+        };
         if BUILTINS.contains(&name.as_str()) {
             self.note(argv, true);
             self.builtin(&name, arguments, input, declared);
-            self.environment.ended &= !shadowed;
         } else {
             self.program(argv, input);
         }
     }
 
     /// Aliases are not expanded in a plain `bash -c`, but may be elsewhere.
-    fn alias(&mut self, text: Option<String>, arguments: &[Field]) {
+    fn alias(&mut self, name: &str, text: Option<String>, arguments: &[Field]) {
         let known: Option<Vec<String>> = arguments.iter().map(Field::known).collect();
         match text.zip(known) {
-            // Behind an alias that ends in a blank, the next word may be an alias as well.
-            Some((text, _)) if text.ends_with([' ', '\t']) => self.hide(Why::ComputedText, &text),
+            Some((text, _)) if !is_plain_alias(&text) => self.hide(Why::ComputedText, &text),
             Some((text, arguments)) => {
                 let quoted = arguments.iter().map(|a| format!("'{}'", a.replace('\'', "'\\''")));
                 let line = format!("{text} {}", quoted.collect::<Vec<_>>().join(" "));
-                self.environment.aliases.clear();
-                self.substitution(&line);
+                // Its own name in its text is not an alias again, other names may be.
+                let without = self.environment.clone();
+                self.environment.aliases.remove(name);
+                self.text(&line);
+                self.meet(without);
             }
             None => self.hide(Why::ComputedText, "an alias"),
         }
@@ -140,7 +168,13 @@ impl Walker {
                 self.environment.exports_functions |= option('f');
                 self.environment.all_odd |= option('n');
                 let odd = ['i', 'u', 'l', 'c'].into_iter().any(option);
+                if option('i') {
+                    self.evaluates("-i");
+                }
                 let frozen = name == "readonly" || option('r');
+                if frozen && option('f') {
+                    self.hide(Why::RunsText, "a function that cannot be defined anew");
+                }
                 for assignment in declared {
                     self.assign(assignment);
                 }
@@ -154,7 +188,9 @@ impl Walker {
             "set" => self.positional(arguments),
             "cd" | "pushd" | "popd" => self.change_directory(name, arguments),
             "exit" => self.environment.ended |= ends(arguments),
-            "shopt" => self.environment.forget("CDPATH"),
+            "shopt" => self.shell_options(arguments),
+            "break" | "continue" => self.leave_loop(),
+            "return" => self.leave_function(),
             "shift" => self.environment.positional = None,
             "enable" | "fc" | "bind" => self.hide(Why::RunsText, name),
             "hash" | "complete" | "compgen" if !arguments.is_empty() => {
@@ -179,6 +215,7 @@ impl Walker {
     pub(super) fn forget_everything(&mut self) {
         self.environment.forget_all();
         self.environment.positional = None;
+        self.environment.functions.values_mut().for_each(|function| function.sure = false);
     }
 
     fn source_file(&mut self, arguments: &[Field]) {
@@ -226,6 +263,7 @@ impl Walker {
             match argument.known().as_deref().map(|text| text.split_once('=')) {
                 Some(Some((name, text))) => {
                     self.environment.aliases.insert(name.to_owned(), Some(text.to_owned()));
+                    self.all_aliases.insert(name.to_owned(), Some(text.to_owned()));
                 }
                 Some(None) => {}
                 None => self.hide(Why::ComputedText, "alias"),
@@ -239,6 +277,11 @@ impl Walker {
             match argument.known() {
                 Some(text) => match text.split_once('=') {
                     Some((name, value)) if is_name(name) => {
+                        self.is_set(name);
+                        // The value may be the name of what is really set.
+                        if self.environment.all_odd {
+                            self.is_set(value);
+                        }
                         let known = self.environment.get(name) == Value::text(value);
                         if !known {
                             self.environment.set(name, Value::text(value));
@@ -247,18 +290,25 @@ impl Walker {
                     Some((name, _)) => {
                         let name: String =
                             name.chars().take_while(|c| *c != '[' && *c != '+').collect();
+                        self.is_set(&name);
                         self.environment.forget(&name);
                     }
                     None => {}
                 },
                 None => match argument.leading_text().split_once('=') {
-                    // What stands here as an assignment was followed as one.
                     Some((name, _)) if is_name(name) => {
+                        self.is_set(name);
+                        // The value may be the name of what is really set.
+                        self.environment.exports_unknown |= self.environment.all_odd;
+                        // What stands here as an assignment was followed as one.
                         if !declared.iter().any(|known| assignment_name(known) == name) {
                             self.environment.forget(name);
                         }
                     }
-                    _ => self.forget_everything(),
+                    _ => {
+                        self.environment.exports_unknown = true;
+                        self.forget_everything();
+                    }
                 },
             }
         }
@@ -291,8 +341,8 @@ impl Walker {
     fn change(&mut self, name: &str, arguments: &[Field]) {
         let names: Option<Vec<String>> = arguments.iter().map(Field::known).collect();
         let Some(names) = names else {
-            if name == "printf" && arguments.first().and_then(Field::known).as_deref() != Some("-v")
-            {
+            let first = arguments.first().and_then(Field::known);
+            if name == "printf" && !first.is_some_and(|first| first.starts_with("-v")) {
                 let option = arguments.first().is_none_or(|first| first.known().is_none());
                 if option {
                     self.forget_everything();
@@ -301,7 +351,7 @@ impl Walker {
             }
             return self.forget_everything();
         };
-        if name == "printf" && names.first().map(String::as_str) != Some("-v") {
+        if name == "printf" && !names.first().is_some_and(|first| first.starts_with("-v")) {
             return;
         }
         self.subscripts(arguments);
@@ -311,11 +361,19 @@ impl Walker {
             }
             return;
         }
-        if names.iter().any(|text| text == "-C") {
+        let calls = |text: &String| text.starts_with('-') && text.contains('C');
+        if matches!(name, "mapfile" | "readarray") && names.iter().any(calls) {
             self.hide(Why::RunsText, name);
         }
-        for text in names.iter().filter(|text| !text.starts_with('-')) {
+        // The name may stand in one word with its option: `read -ax`.
+        let behind = |text: &String| {
+            (0..text.len()).filter_map(|at| text.get(at..).map(str::to_owned)).collect::<Vec<_>>()
+        };
+        let attached = names.iter().filter(|text| text.starts_with('-')).flat_map(behind);
+        let plain = names.iter().filter(|text| !text.starts_with('-')).cloned();
+        for text in attached.chain(plain) {
             let name: String = text.chars().take_while(|c| *c != '[').collect();
+            self.is_set(&name);
             self.environment.forget(&name);
             // `unset` may mean a function; whether it does is not followed.
             if let Some(function) = self.environment.functions.get_mut(&name) {
@@ -333,6 +391,23 @@ impl Walker {
         if let Some(text) = arguments.iter().filter_map(Field::known).find(risky) {
             self.hide(Why::RunsText, &text);
         }
+        if arguments.iter().filter_map(Field::known).any(|text| text.contains('[')) {
+            self.evaluates("a subscript");
+        }
+    }
+
+    /// `shopt -o` does what `set -o` does.
+    fn shell_options(&mut self, arguments: &[Field]) {
+        let is = |option: &str| {
+            arguments.iter().any(|field| field.known().is_none_or(|text| text == option))
+        };
+        self.environment.exports_functions |= is("allexport");
+        // With `cdable_vars` a name may lead elsewhere.
+        self.environment.forget("CDPATH");
+        // One changes what is an argument, the other ends commands in the middle.
+        if is("keyword") || is("failglob") {
+            self.hide(Why::RunsText, "shopt");
+        }
     }
 
     fn positional(&mut self, arguments: &[Field]) {
@@ -341,6 +416,11 @@ impl Walker {
             |text: &String| text == "allexport" || (text.starts_with('-') && text.contains('a'));
         if known.as_ref().is_none_or(|texts| texts.iter().any(exports)) {
             self.environment.exports_functions = true;
+        }
+        let keyword =
+            |text: &String| text == "keyword" || (text.starts_with('-') && text.contains('k'));
+        if known.iter().flatten().any(keyword) {
+            self.hide(Why::RunsText, "set -k");
         }
         self.environment.positional = match known {
             Some(texts) => match texts.split_first() {
@@ -363,6 +443,17 @@ fn ends(arguments: &[Field]) -> bool {
         [only] => only.known().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit())),
         _ => false,
     }
+}
+
+/// Whether what stands behind an alias are arguments to it and nothing else: behind a blank the next
+/// word may be an alias as well, behind other signs a command of its own.
+fn is_plain_alias(text: &str) -> bool {
+    let first = text.split(' ').next().unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || " _-./=:,@%+".contains(c);
+    text.chars().all(plain)
+        && !text.ends_with(' ')
+        && !first.contains('=')
+        && !parse::is_reserved(first)
 }
 
 fn is_name(text: &str) -> bool {

@@ -38,13 +38,12 @@ impl Value {
             if !distinct.contains(&text) {
                 distinct.push(text);
             }
+            if distinct.len() > MOST {
+                return Self::Unknown;
+            }
         }
         let long = distinct.iter().any(|text| text.len() > LONGEST);
-        if distinct.is_empty() || distinct.len() > MOST || long {
-            Self::Unknown
-        } else {
-            Self::OneOf(distinct)
-        }
+        if distinct.is_empty() || long { Self::Unknown } else { Self::OneOf(distinct) }
     }
 
     /// An array; unknown if it is too long.
@@ -131,6 +130,8 @@ pub(super) struct Environment {
     pub(super) all_odd: bool,
     /// Functions may be handed to other shells.
     pub(super) exports_functions: bool,
+    /// Variables that nothing is known of may be handed to other programs.
+    pub(super) exports_unknown: bool,
     /// Words may be split at other characters than blanks.
     pub(super) odd_splitting: bool,
     /// Any variable may have been set by a text that is not here.
@@ -160,6 +161,9 @@ impl Environment {
             let theirs = other.variables.get(&name).cloned().unwrap_or(Value::Unknown);
             variables.insert(name, value.join(theirs));
         }
+        for (name, ours) in &mut self.functions {
+            ours.sure &= other.functions.contains_key(name);
+        }
         for (name, theirs) in other.functions {
             match self.functions.get_mut(&name) {
                 Some(ours) => {
@@ -185,6 +189,7 @@ impl Environment {
             odd: self.odd.union(&other.odd).cloned().collect(),
             all_odd: self.all_odd || other.all_odd,
             exports_functions: self.exports_functions || other.exports_functions,
+            exports_unknown: self.exports_unknown || other.exports_unknown,
             odd_splitting: self.odd_splitting || other.odd_splitting,
             foreign: self.foreign || other.foreign,
             changed,
@@ -261,14 +266,23 @@ impl Environment {
         }
     }
 
-    /// Whether the same is known of variables in both.
+    /// Whether the same is known in both.
     pub(super) fn same_variables(&self, other: &Self) -> bool {
+        let bodies = |one: &Self| one.functions.values().map(|f| f.bodies.len() + 1).sum::<usize>();
+        let sure = |one: &Self| one.functions.values().filter(|f| f.sure).count();
         self.variables == other.variables
             && self.positional == other.positional
             && self.odd_splitting == other.odd_splitting
             && self.foreign == other.foreign
             && self.whereabouts == other.whereabouts
-            && self.functions.len() == other.functions.len()
+            && self.aliases == other.aliases
+            && self.frozen == other.frozen
+            && self.odd == other.odd
+            && self.all_odd == other.all_odd
+            && self.exports_functions == other.exports_functions
+            && self.exports_unknown == other.exports_unknown
+            && bodies(self) == bodies(other)
+            && sure(self) == sure(other)
     }
 }
 

@@ -81,6 +81,9 @@ impl Walker {
             self.hide(Why::Unreadable, text);
             return vec![vec![Field::unknown_many()]];
         };
+        if !self.another_word(text) {
+            return vec![vec![Field::unknown_many()]];
+        }
         let mut growing = vec![Growing::default()];
         for piece in &pieces {
             growing = self.piece(growing, piece, quoting);
@@ -89,7 +92,11 @@ impl Walker {
                 return vec![vec![Field::unknown_many()]];
             }
         }
-        growing.into_iter().map(Growing::finish).collect()
+        let alternatives: Vec<Vec<Field>> = growing.into_iter().map(Growing::finish).collect();
+        for field in alternatives.iter().flatten() {
+            self.data(&field.to_string());
+        }
+        alternatives
     }
 
     fn piece(
@@ -223,6 +230,9 @@ impl Walker {
         expression: &ParameterExpr,
         quoting: Quoting,
     ) -> Vec<Growing> {
+        if let Some((_, true)) = parameter_of(expression) {
+            self.evaluates("${!…}");
+        }
         if let ParameterExpr::Parameter { parameter, indirect: false } = expression {
             return self.plain(growing, parameter, quoting);
         }
@@ -246,7 +256,7 @@ impl Walker {
                         ..
                     }
             );
-            let default = self.scalar(default_value.as_deref().unwrap_or_default());
+            let default = self.default(default_value.as_deref().unwrap_or_default(), quoting);
             let both = given.possible().zip(default.possible());
             let values = both.map(|(mut given, default)| {
                 given
@@ -254,16 +264,34 @@ impl Walker {
                 [given, default].concat()
             });
             let assigns = matches!(expression, ParameterExpr::AssignDefaultValues { .. });
-            if let (true, Parameter::Named(name)) = (assigns, parameter) {
-                let value = values.clone().map_or(Value::Unknown, Value::fields);
-                self.environment.set(name, value);
+            match parameter {
+                Parameter::Named(name) if assigns => {
+                    self.is_set(name);
+                    let value = values.clone().map_or(Value::Unknown, Value::fields);
+                    self.environment.set(name, value);
+                }
+                Parameter::NamedWithIndex { name, .. }
+                | Parameter::NamedWithAllIndices { name, .. }
+                    if assigns =>
+                {
+                    self.environment.forget(name);
+                }
+                Parameter::Named(_)
+                | Parameter::NamedWithIndex { .. }
+                | Parameter::NamedWithAllIndices { .. }
+                | Parameter::Positional(_)
+                | Parameter::Special(_) => {}
             }
             return self.values(growing, values, quoting);
+        }
+        // For what its subscript runs.
+        if let Some((parameter, _)) = parameter_of(expression) {
+            let _ = self.value(parameter);
         }
         if let ParameterExpr::UseAlternativeValue { indirect: false, alternative_value, .. } =
             expression
         {
-            let value = self.scalar(alternative_value.as_deref().unwrap_or_default());
+            let value = self.default(alternative_value.as_deref().unwrap_or_default(), quoting);
             let none = Field::text("");
             let values = value.possible().map(|values| [values, vec![none]].concat());
             return self.values(growing, values, quoting);
@@ -272,11 +300,25 @@ impl Walker {
         {
             self.hide(Why::RunsText, "${…@P}");
         }
+        if let ParameterExpr::Substring { .. } | ParameterExpr::Parameter { .. } = expression {
+            self.evaluates("an expansion");
+        }
         for text in inner_texts(expression) {
             self.substitutions_in(&text);
         }
         let trimmed = self.trimmed(expression);
         self.values(growing, trimmed, quoting)
+    }
+
+    /// The word inside of an expansion. In double quotes and here documents its single quotes are
+    /// plain characters, so that what is between them is expanded as well.
+    fn default(&mut self, word: &str, quoting: Quoting) -> Value {
+        let value = self.scalar(word);
+        if quoting == Quoting::Unquoted || !word.contains('\'') {
+            return value;
+        }
+        self.substitutions_in(word);
+        Value::Unknown
     }
 
     fn plain(
@@ -299,7 +341,7 @@ impl Walker {
             Parameter::NamedWithAllIndices { name, concatenate } => {
                 let texts = match self.environment.get(name) {
                     Value::Array(texts) => Some(texts),
-                    Value::OneOf(texts) if texts.len() == 1 => Some(texts),
+                    // It may have been an array, of which only the first was given anew.
                     Value::OneOf(_) | Value::Unknown | Value::Fields(_) => None,
                 };
                 match (concatenate, quoting) {
@@ -334,6 +376,9 @@ impl Walker {
             }
             Parameter::NamedWithIndex { name, index } => {
                 self.substitutions_in(index);
+                if index.parse::<usize>().is_err() {
+                    self.evaluates(index);
+                }
                 match (self.environment.get(name), index.parse::<usize>()) {
                     (Value::Array(texts), Ok(index)) => {
                         Value::text(texts.get(index).cloned().unwrap_or_default())
@@ -414,6 +459,32 @@ fn either(lists: &[Vec<Field>]) -> Vec<Field> {
         if same { field.clone() } else { Field::unknown() }
     };
     first.iter().enumerate().map(common).collect()
+}
+
+/// What is expanded, and whether its value names what is really expanded.
+fn parameter_of(expression: &ParameterExpr) -> Option<(&Parameter, bool)> {
+    match expression {
+        ParameterExpr::Parameter { parameter, indirect }
+        | ParameterExpr::UseDefaultValues { parameter, indirect, .. }
+        | ParameterExpr::AssignDefaultValues { parameter, indirect, .. }
+        | ParameterExpr::IndicateErrorIfNullOrUnset { parameter, indirect, .. }
+        | ParameterExpr::UseAlternativeValue { parameter, indirect, .. }
+        | ParameterExpr::ParameterLength { parameter, indirect }
+        | ParameterExpr::RemoveSmallestSuffixPattern { parameter, indirect, .. }
+        | ParameterExpr::RemoveLargestSuffixPattern { parameter, indirect, .. }
+        | ParameterExpr::RemoveSmallestPrefixPattern { parameter, indirect, .. }
+        | ParameterExpr::RemoveLargestPrefixPattern { parameter, indirect, .. }
+        | ParameterExpr::Substring { parameter, indirect, .. }
+        | ParameterExpr::Transform { parameter, indirect, .. }
+        | ParameterExpr::UppercaseFirstChar { parameter, indirect, .. }
+        | ParameterExpr::UppercasePattern { parameter, indirect, .. }
+        | ParameterExpr::LowercaseFirstChar { parameter, indirect, .. }
+        | ParameterExpr::LowercasePattern { parameter, indirect, .. }
+        | ParameterExpr::ReplaceSubstring { parameter, indirect, .. } => {
+            Some((parameter, *indirect))
+        }
+        ParameterExpr::VariableNames { .. } | ParameterExpr::MemberKeys { .. } => None,
+    }
 }
 
 /// The texts inside an expansion that the shell expands as well.

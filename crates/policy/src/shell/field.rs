@@ -174,7 +174,9 @@ impl Growing {
     pub(super) fn unquoted(&mut self, text: &str) {
         let closes = text.contains(']') && (self.open_bracket || text.contains('['));
         self.open_bracket |= text.contains('[');
-        if text.contains(['*', '?']) || closes {
+        // With `extglob`, the value of a variable may be such a pattern.
+        let extended = ["@(", "+(", "!("].iter().any(|start| text.contains(start));
+        if text.contains(['*', '?']) || closes || extended {
             self.push(Piece::Pattern(text.to_owned()));
         } else if !text.is_empty() {
             self.push(Piece::Text(text.to_owned()));

@@ -16,7 +16,30 @@ pub(super) fn prepare(text: &str) -> Result<String, (Why, String)> {
     if depth(text) > DEEPEST {
         return Err((Why::TooComplex, "nested too deeply".to_owned()));
     }
+    if has_endless_document(text) {
+        return Err((Why::Unreadable, "<< without a word".to_owned()));
+    }
+    if has_long_descriptor(text) {
+        return Err((Why::Unreadable, "a descriptor of many digits".to_owned()));
+    }
     join_lines(text)
+}
+
+/// Numbers that the parser cannot hold, where it expects a descriptor.
+fn has_long_descriptor(text: &str) -> bool {
+    text.match_indices(['<', '>']).any(|(at, _)| {
+        let before = text.get(..at).unwrap_or_default();
+        before.len() - before.trim_end_matches(|c: char| c.is_numeric()).len() > 9
+    })
+}
+
+/// `<<` with nothing but blanks or a comment behind it: the parser waits for the word for ever.
+fn has_endless_document(text: &str) -> bool {
+    text.match_indices("<<").any(|(at, sign)| {
+        let behind = text.get(at + sign.len()..).unwrap_or_default();
+        let behind = behind.strip_prefix('-').unwrap_or(behind).trim_start_matches([' ', '\t']);
+        behind.is_empty() || behind.starts_with('#')
+    })
 }
 
 /// Characters that parsers take for blanks and bash does not, or that nobody sees.
@@ -38,6 +61,43 @@ fn depth(text: &str) -> usize {
     }
     let words = ["if ", "while ", "until ", "for ", "case ", "do "];
     most.max(words.iter().map(|word| text.matches(word).count() / 2).sum())
+}
+
+/// Whether a word holds expansions inside of the subscripts of others, for which the parser tries
+/// every way there is at every level. What is quoted is taken to end nothing.
+pub(super) fn is_tangled(word: &str) -> bool {
+    const MOST: usize = 2;
+    struct Open {
+        tangles: bool,
+        subscript: bool,
+        quoted: bool,
+    }
+    let mut open: Vec<Open> = Vec::new();
+    let mut rest = word;
+    while let Some(c) = rest.chars().next() {
+        if let Some(inner) = rest.strip_prefix("${") {
+            let name = |c: char| c.is_alphanumeric() || "_!#".contains(c);
+            let behind = inner.trim_start_matches(name);
+            let (subscript, tangles) =
+                (behind.starts_with('['), behind.starts_with(['[', '@', '$']));
+            open.push(Open { tangles, subscript, quoted: false });
+            rest = behind.strip_prefix('[').unwrap_or(behind);
+            if open.iter().filter(|open| open.tangles).count() > MOST {
+                return true;
+            }
+            continue;
+        }
+        rest = rest.get(c.len_utf8()..).unwrap_or_default();
+        match (c, open.last_mut()) {
+            ('\'' | '"' | '\\' | '`', _) => open.iter_mut().for_each(|open| open.quoted = true),
+            (']', Some(last)) if !last.quoted => last.subscript = false,
+            ('}', Some(last)) if !last.quoted && !last.subscript => {
+                open.pop();
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Removes backslash-newline as bash does: everywhere but in single quotes. In comments and here
@@ -90,9 +150,24 @@ mod tests {
     }
 
     #[test]
+    fn only_subscripts_inside_of_subscripts_are_tangled() {
+        for fine in ["${a[0]}${a[1]}${a[2]}${a[3]}", "${a:-${b:-${c:-${d}}}}", "${a[${b[1]}]}"] {
+            assert!(!is_tangled(fine), "{fine}");
+        }
+        for bad in ["${a[${b[${c[0]}]}]}", "${a[}${a[}${a[}", "${a['}'${a['}'${a[", "${${${${x}}}}"]
+        {
+            assert!(is_tangled(bad), "{bad}");
+        }
+    }
+
+    #[test]
     fn odd_characters_and_bombs_are_refused() {
         for bad in ["a\rb", "a\u{b}b", "a\u{c}b", "\u{feff}ls", "ls\u{a0}-l", "a\0b", "a\u{1b}b"] {
             assert_eq!(prepare(bad).unwrap_err().0, Why::OddCharacter, "{bad:?}");
+        }
+        assert_eq!(prepare("cat 3333333333<<E\nE\n").unwrap_err().0, Why::Unreadable);
+        for endless in ["echo $(<<  ", "echo $(<<- #)", "echo \"$(<<\t"] {
+            assert_eq!(prepare(endless).unwrap_err().0, Why::Unreadable, "{endless:?}");
         }
         assert_eq!(prepare(&"(".repeat(200)).unwrap_err().0, Why::TooComplex);
         assert_eq!(prepare(&"a".repeat(LONGEST + 1)).unwrap_err().0, Why::TooComplex);

@@ -26,6 +26,7 @@ mod redirect;
 mod shape;
 mod shells;
 mod walk;
+mod ways_out;
 mod whereabouts;
 mod wrapper_table;
 mod wrappers;

@@ -1,7 +1,9 @@
 //! Text to syntax tree, and the pieces of words; brush-parser with the options of a plain `bash -c`.
 
 use brush_parser::word::{self, WordPiece};
-use brush_parser::{Parser, ParserOptions, ast};
+use brush_parser::{ParserOptions, Token, ast, parse_tokens, uncached_tokenize_str};
+
+use super::guard;
 
 fn options() -> ParserOptions {
     ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() }
@@ -9,11 +11,40 @@ fn options() -> ParserOptions {
 
 /// The syntax tree of a text; nothing if it does not parse.
 pub(super) fn program(text: &str) -> Option<ast::Program> {
-    Parser::new(std::io::Cursor::new(text), &options()).parse_program().ok()
+    let options = options();
+    let tokens = uncached_tokenize_str(text, &options.tokenizer_options()).ok()?;
+    if is_deep(&tokens) {
+        return None;
+    }
+    parse_tokens(&tokens, &options).ok()
+}
+
+/// Whether parentheses are nested so deeply that the parser, which tries every way at each of them,
+/// would take too long.
+fn is_deep(tokens: &[Token]) -> bool {
+    const DEEPEST: usize = 14;
+    // In a `case` some are closed that were not opened, so there nothing is taken to be closed.
+    let case = tokens.iter().any(|token| token.to_str() == "case");
+    let (mut now, mut most) = (0_usize, 0);
+    for pair in tokens.windows(2) {
+        let texts = [pair.first(), pair.last()].map(|token| token.map_or("", Token::to_str));
+        match texts {
+            // A function.
+            ["(", ")"] => now += usize::from(!case),
+            ["(", _] => now += 1,
+            [")", _] if !case => now = now.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(now);
+    }
+    most > DEEPEST
 }
 
 /// The pieces of a word; nothing if it does not parse or not in a way that is sure.
 pub(super) fn word(text: &str) -> Option<Vec<WordPiece>> {
+    if guard::is_tangled(text) {
+        return None;
+    }
     let pieces = word::parse(text, &options()).ok()?;
     let pieces: Vec<WordPiece> = pieces.into_iter().map(|piece| piece.piece).collect();
     pieces.iter().all(is_sure).then_some(pieces)
@@ -21,6 +52,9 @@ pub(super) fn word(text: &str) -> Option<Vec<WordPiece>> {
 
 /// The pieces of a here document, in which quotes mean nothing.
 pub(super) fn here_document(text: &str) -> Option<Vec<WordPiece>> {
+    if guard::is_tangled(text) {
+        return None;
+    }
     let pieces = word::parse_heredoc(text, &options()).ok()?;
     let pieces: Vec<WordPiece> = pieces.into_iter().map(|piece| piece.piece).collect();
     pieces.iter().all(is_sure).then_some(pieces)
@@ -56,11 +90,41 @@ pub(super) fn braces(text: &str) -> Option<Vec<String>> {
     if ["{0", "{-0", "..0", "..-0"].iter().any(|padded| text.contains(padded)) {
         return None;
     }
+    if guard::is_tangled(text) {
+        return None;
+    }
+    // The parser tries every way at each of them.
+    let expansions = text.matches("${").count() - text.matches("\\${").count();
+    if text.matches('{').count() - expansions > MOST_BRACES {
+        return has_no_braces(text).then(|| vec![text.to_owned()]);
+    }
     let pieces = word::parse_brace_expansions(text, &options()).ok()??;
     combine(&pieces)
 }
 
 const MOST_WORDS: usize = 64;
+const MOST_BRACES: usize = 8;
+
+/// Whether all braces are surely quoted.
+fn has_no_braces(text: &str) -> bool {
+    let nested = text.contains("$'") || text.contains('`') || text.contains("$(");
+    let (mut single, mut double, mut free) = (false, false, false);
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' if !single => {
+                rest.next();
+            }
+            '\'' if !double => single = !single,
+            '"' if !single => double = !double,
+            '{' => free |= !single && !double,
+            _ => {}
+        }
+    }
+    // A single pair of quotes around everything needs no more looking.
+    let quoted = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    quoted.is_some_and(|inner| !inner.contains('\'')) || !(free || nested)
+}
 
 fn combine(pieces: &[word::BraceExpressionOrText]) -> Option<Vec<String>> {
     let mut words = vec![String::new()];

@@ -31,13 +31,16 @@ impl Walker {
         for redirect in redirects {
             match redirect {
                 IoRedirect::OutputAndError(word, _) => self.written(&word.value, false),
-                IoRedirect::HereString(_, word) => {
-                    input = Input::Text(match self.scalar(&word.value) {
+                IoRedirect::HereString(number, word) => {
+                    let read = Input::Text(match self.scalar(&word.value) {
                         Value::OneOf(texts) => Some(texts),
                         Value::Unknown | Value::Array(_) | Value::Fields(_) => None,
                     });
+                    if matches!(number, None | Some(0)) {
+                        input = read;
+                    }
                 }
-                IoRedirect::HereDocument(_, document) => {
+                IoRedirect::HereDocument(number, document) => {
                     let text = &document.doc.value;
                     if !is_where_it_is_said(&self.source, document) {
                         self.hide(Why::Unreadable, "a here document");
@@ -45,9 +48,12 @@ impl Walker {
                     let texts = if document.requires_expansion {
                         self.here_document(text).scalars()
                     } else {
+                        self.data(text);
                         Some(vec![text.clone()])
                     };
-                    input = Input::Text(texts);
+                    if matches!(number, None | Some(0)) {
+                        input = Input::Text(texts);
+                    }
                 }
                 IoRedirect::File(number, kind, target) => {
                     let reads = self.file(kind, target);
@@ -85,7 +91,7 @@ impl Walker {
         }
     }
 
-    /// A file that is written; behind `>&` a number is no file.
+    /// A file that is written; behind `>&`, and only there, a number is a descriptor.
     fn written(&mut self, word: &str, duplicates: bool) {
         for fields in self.word(word) {
             let descriptor = |field: &Field| {
@@ -95,6 +101,10 @@ impl Walker {
                         number.bytes().all(|byte| byte.is_ascii_digit())
                     })
             };
+            // Bash refuses several words here, other shells do not split them.
+            if fields.len() > 1 {
+                self.wrote(Field::unknown(), How::Change, ">");
+            }
             for field in fields.into_iter().filter(|field| !descriptor(field)) {
                 self.wrote(field, How::Change, ">");
             }

@@ -12,6 +12,12 @@ pub(super) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
 
+/// What another shell takes for something else, so that this reading would be wrong for it.
+fn only_in_bash(text: &str) -> Option<&'static str> {
+    const ONLY: [&str; 8] = ["[[", "((", "$'", "function", "declare", "typeset", "+=", "let "];
+    ONLY.into_iter().find(|word| text.contains(word))
+}
+
 impl Walker {
     /// A shell with its arguments.
     pub(super) fn shell(&mut self, arguments: &[Field], input: &Input) {
@@ -34,7 +40,7 @@ impl Walker {
                 _ if option.starts_with(['-', '+']) && option.len() > 1 => {
                     rest = more;
                     let letters = option.get(1..).unwrap_or_default();
-                    if !letters.chars().all(|c| "abcefhiklmnprstuvxBCDEHPTo O".contains(c)) {
+                    if !letters.chars().all(|c| "bcefhilmnprstuvxBCDEHPTo O".contains(c)) {
                         return self.hide(Why::UnknownOption, &option);
                     }
                     command |= option.starts_with('-') && letters.contains('c');
@@ -43,7 +49,14 @@ impl Walker {
                         self.hide(Why::Interactive, &option);
                     }
                     if letters.contains(['o', 'O']) {
-                        let Some((_, after)) = rest.split_first() else { break };
+                        let Some((set, after)) = rest.split_first() else { break };
+                        // These change how commands are read, and which functions are exported.
+                        let plain = |text: &String| {
+                            !["keyword", "allexport", "failglob"].contains(&text.as_str())
+                        };
+                        if !set.known().is_some_and(|text| plain(&text)) {
+                            return self.hide(Why::UnknownOption, &set.to_string());
+                        }
                         rest = after;
                     }
                 }
@@ -74,6 +87,13 @@ impl Walker {
     pub(super) fn in_new_shell(&mut self, text: &str, positional: Option<Vec<String>>) {
         if self.environment.exports_functions && !self.environment.functions.is_empty() {
             self.hide(Why::RunsText, "an exported function");
+        }
+        let bash = self.through.last().is_some_and(|name| name == "bash" || name == "rbash");
+        if let Some(word) = only_in_bash(text).filter(|_| !bash) {
+            self.hide(Why::Unreadable, &format!("{word} for another shell than bash"));
+        }
+        if self.environment.exports_unknown {
+            self.hide(Why::RunsText, "an exported variable");
         }
         self.apart(|walker| {
             walker.environment = walker.environment.in_new_shell(positional);

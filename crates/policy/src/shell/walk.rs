@@ -12,12 +12,15 @@ use super::environment::{Environment, Function, Value};
 use super::expand::product;
 use super::field::{Field, Piece};
 use super::redirect::Input;
+use super::ways_out::{self, WaysOut};
 use super::whereabouts::Whereabouts;
 use super::writers::Link;
 use super::{Hidden, Reading, Run, Why, guard, inline, parse};
 
 const DEEPEST: usize = 40;
 const MOST_STEPS: usize = 4_000;
+/// Words inside of words are looked at more than once.
+const MOST_WORDS: usize = 20_000;
 const MOST_HIDDEN: usize = 64;
 const MOST_ROUNDS: usize = 4;
 const MOST_UNROLLED: usize = 8;
@@ -46,12 +49,20 @@ pub(super) struct Walker {
     pub(super) loops: usize,
     /// Every function that is defined anywhere.
     all_functions: HashMap<String, Function>,
+    /// Every alias that is defined anywhere.
+    pub(super) all_aliases: HashMap<String, Option<String>>,
+    /// Somewhere the value of a variable is evaluated as a number.
+    evaluated: bool,
+    /// Somewhere a quoted text would run something if it were evaluated.
+    quoted_code: bool,
+    pub(super) ways_out: WaysOut,
     /// The text that is being read, for places in it.
     pub(super) source: Rc<str>,
     /// Texts of files that the command writes.
     pub(super) written: inline::Written,
     depth: usize,
     steps: usize,
+    words: usize,
 }
 
 impl Walker {
@@ -59,12 +70,22 @@ impl Walker {
     pub(super) fn finish(mut self) -> Reading {
         let last = std::mem::take(&mut self.environment);
         while let Some((text, at_first)) = self.traps.pop() {
-            let functions = self.all_functions.clone();
-            self.environment = Environment { functions, ..at_first.until(&last) };
+            let (functions, aliases) = (self.all_functions.clone(), self.all_aliases.clone());
+            self.environment = Environment { functions, aliases, ..at_first.until(&last) };
             if self.moved {
                 self.environment.whereabouts = Whereabouts::lost();
             }
+            let (ran, bodies) = (self.reading.runs.len(), self.count_bodies());
             self.text(&text);
+            // What was read before may have meant something else by then.
+            let mut ran = self.reading.runs.iter().skip(ran).filter_map(Run::program);
+            let redefines = ["unset", "alias", "unalias", "shopt"];
+            if ran.any(|name| redefines.contains(&name.as_str())) || self.count_bodies() > bodies {
+                self.hide(Why::RunsText, &text);
+            }
+        }
+        if self.evaluated && self.quoted_code {
+            self.hide(Why::RunsText, "a number that may be worked out from quoted text");
         }
         self.follow_links();
         let mut reading = self.reading;
@@ -73,6 +94,10 @@ impl Walker {
         distinct(&mut reading.unseen);
         distinct(&mut reading.hidden);
         reading
+    }
+
+    fn count_bodies(&self) -> usize {
+        self.all_functions.values().map(|function| function.bodies.len()).sum()
     }
 
     pub(super) fn hide(&mut self, why: Why, text: &str) {
@@ -95,12 +120,23 @@ impl Walker {
                 Some(program) => {
                     let outer = std::mem::replace(&mut walker.source, prepared.into());
                     for list in &program.complete_commands {
-                        walker.list(list);
+                        walker.complete_command(list);
                     }
                     walker.source = outer;
                 }
             }
         });
+    }
+
+    fn complete_command(&mut self, list: &ast::CompoundList) {
+        let outer = self.ways_out.of_command.take();
+        self.list(list);
+        let left = std::mem::replace(&mut self.ways_out.of_command, outer);
+        if let Some(left) = left {
+            self.meet(left.clone());
+            // Whether an error is caught here or further outside is not followed.
+            ways_out::add(&mut self.ways_out.of_command, left);
+        }
     }
 
     pub(super) fn deeper(&mut self, text: &str, work: impl FnOnce(&mut Self)) {
@@ -118,6 +154,15 @@ impl Walker {
         self.depth += 1;
         work(self);
         self.depth -= 1;
+    }
+
+    /// Whether one more word may be looked at.
+    pub(super) fn another_word(&mut self, text: &str) -> bool {
+        self.words += 1;
+        if self.words == MOST_WORDS {
+            self.hide(Why::TooComplex, text);
+        }
+        self.words < MOST_WORDS
     }
 
     /// What a subshell does leaves no trace in the environment.
@@ -145,14 +190,11 @@ impl Walker {
 
     /// Arithmetic runs what is substituted in it, also in the subscripts of its variables.
     pub(super) fn arithmetic(&mut self, expression: &str) {
+        self.leave_command();
         if expression.contains("$(") || expression.contains('`') {
             self.hide(Why::RunsText, expression);
         }
-        let texts = self.environment.variables.values().filter_map(Value::scalars).flatten();
-        let risky = texts.into_iter().any(|text| text.contains("$(") || text.contains('`'));
-        if risky {
-            self.hide(Why::RunsText, expression);
-        }
+        self.evaluates(expression);
         let changes =
             expression.contains('=') || expression.contains("++") || expression.contains("--");
         if changes {
@@ -161,6 +203,20 @@ impl Walker {
                 self.environment.forget(name);
             }
         }
+    }
+
+    /// Where a number is expected, the value of a variable is evaluated again, and with it what is
+    /// substituted in its subscripts.
+    pub(super) fn evaluates(&mut self, expression: &str) {
+        if expression.contains(|c: char| c.is_alphabetic() || c == '_' || c == '$') {
+            self.evaluated = true;
+        }
+    }
+
+    /// Text that would run something if it were evaluated. Which variables it comes into is not
+    /// followed.
+    pub(super) fn data(&mut self, text: &str) {
+        self.quoted_code |= text.contains("$(") || text.contains('`');
     }
 
     fn list(&mut self, list: &ast::CompoundList) {
@@ -212,7 +268,7 @@ impl Walker {
         }
     }
 
-    fn meet(&mut self, other: Environment) {
+    pub(super) fn meet(&mut self, other: Environment) {
         let ours = std::mem::take(&mut self.environment);
         self.environment = ours.join(other);
     }
@@ -251,6 +307,11 @@ impl Walker {
             }
             ast::Command::Function(function) => {
                 let name = function.fname.value.clone();
+                // Bash calls it by itself.
+                if name == "command_not_found_handle" {
+                    let unknown = Environment { foreign: true, ..Environment::default() };
+                    walker.traps.push((format!("{name} \"$@\""), unknown));
+                }
                 let body = Rc::new(function.body.clone());
                 let bodies = vec![(body, Rc::clone(&walker.source))];
                 let everywhere = walker.all_functions.entry(name.clone());
@@ -273,8 +334,16 @@ impl Walker {
                 self.test(other);
             }
             ExtendedTestExpr::Not(one) | ExtendedTestExpr::Parenthesized(one) => self.test(one),
-            ExtendedTestExpr::UnaryTest(_, word) => self.tested(&word.value),
-            ExtendedTestExpr::BinaryTest(_, one, other) => {
+            ExtendedTestExpr::UnaryTest(predicate, word) => {
+                if matches!(predicate, ast::UnaryPredicate::ShellVariableIsSetAndAssigned) {
+                    self.evaluates(&word.value);
+                }
+                self.tested(&word.value);
+            }
+            ExtendedTestExpr::BinaryTest(predicate, one, other) => {
+                if is_arithmetic(predicate) {
+                    self.evaluates(&one.value);
+                }
                 self.tested(&one.value);
                 self.tested(&other.value);
             }
@@ -308,6 +377,12 @@ impl Walker {
                 self.apart(|walker| walker.reading_list(&group.list, inherits));
             }
             CompoundCommand::Coprocess(command) => {
+                // The parser takes a word in the line above for the name, which bash runs.
+                if let Some(name) = &command.name {
+                    for argv in self.word(&name.value) {
+                        self.apart(|walker| walker.start(&argv, &Input::Pipe, &[]));
+                    }
+                }
                 self.apart(|walker| walker.command(&command.body, Input::Pipe));
             }
             CompoundCommand::IfClause(clause) => self.branches(clause, inherits),
@@ -316,6 +391,7 @@ impl Walker {
                 let ast::WhileOrUntilClauseCommand(condition, body, _) = clause;
                 self.repeat(|walker| {
                     walker.reading_list(condition, inherits);
+                    walker.leave_loop();
                     walker.reading_list(&body.list, inherits);
                 });
             }
@@ -328,6 +404,7 @@ impl Walker {
                     Some(_) => self.each_value(&fields),
                     None => vec![Value::Unknown],
                 };
+                self.is_set(&clause.variable_name);
                 self.repeat(|walker| {
                     for value in &values {
                         let before = walker.environment.clone();
@@ -411,12 +488,19 @@ impl Walker {
     }
 
     fn rounds(&mut self, mut body: impl FnMut(&mut Self)) {
+        let outer = self.ways_out.of_loop.take();
+        let mut left = None;
         for round in 0..MOST_ROUNDS {
             let before = self.environment.clone();
+            let traps = self.forget_later;
             body(self);
             self.meet(before.clone());
-            if self.environment.same_variables(&before) {
-                return;
+            if let Some(way) = self.ways_out.of_loop.take() {
+                self.meet(way.clone());
+                ways_out::add(&mut left, way);
+            }
+            if self.environment.same_variables(&before) && self.forget_later == traps {
+                break;
             }
             if round + 1 == MOST_ROUNDS {
                 for value in self.environment.variables.values_mut() {
@@ -424,9 +508,16 @@ impl Walker {
                 }
                 self.environment.positional = None;
                 self.environment.whereabouts = Whereabouts::lost();
+                let before = self.environment.clone();
                 body(self);
+                self.meet(before);
                 self.environment.variables.values_mut().for_each(|value| *value = Value::Unknown);
             }
+        }
+        // How many loops `break` leaves is not followed.
+        self.ways_out.of_loop = outer;
+        if let Some(left) = left {
+            ways_out::add(&mut self.ways_out.of_loop, left);
         }
     }
 
@@ -434,6 +525,7 @@ impl Walker {
         // A trap that was set may run between any two commands.
         if self.forget_later {
             self.environment.forget_all();
+            self.environment.positional = None;
             if self.moved {
                 self.environment.whereabouts = Whereabouts::lost();
             }
@@ -491,6 +583,9 @@ impl Walker {
             }
         }
         let written = self.reading.writes.len();
+        if !redirects.is_empty() && words_of(simple).any(names_descriptor) {
+            self.descriptor_names(simple);
+        }
         let input = self.redirects(redirects, input);
         let quoted = name.value.contains(['\'', '"', '\\']);
         if parse::is_reserved(&name.value) && !quoted {
@@ -506,15 +601,22 @@ impl Walker {
             self.outcome = None;
             self.remember_text(&argv, &input, written);
             self.start(&argv, &input, &declared);
-            let this = std::mem::take(&mut self.environment);
-            after = Some(match after {
-                Some(others) => others.join(this),
-                None => this,
-            });
+            ways_out::add(&mut after, std::mem::take(&mut self.environment));
         }
         self.environment = after.unwrap_or(before);
         if !alone || !self.is_cd(&name.value) {
             self.outcome = None;
+        }
+    }
+
+    /// `exec {name}>file` only opens the file; what else such words are would change the command.
+    fn descriptor_names(&mut self, simple: &ast::SimpleCommand) {
+        let mut words = words_of(simple);
+        if words.next() != Some("exec") || !words.all(names_descriptor) {
+            return self.hide(Why::Unreadable, "a redirection to {name}");
+        }
+        for name in words_of(simple).skip(1) {
+            self.environment.forget(name.trim_matches(['{', '}']));
         }
     }
 
@@ -572,24 +674,37 @@ impl Walker {
         let name = match &assignment.name {
             AssignmentName::VariableName(name) => name,
             AssignmentName::ArrayElementName(name, index) => {
+                self.is_set(name);
                 self.arithmetic(index);
                 return self.environment.forget(name);
             }
         };
-        self.sets(name);
+        self.is_set(name);
         inline::variable(self, name, value.scalars());
-        if runs_its_value(name) {
-            self.hide(Why::RunsText, name);
+        // With `declare -i` what is assigned is evaluated.
+        if self.environment.odd.contains(name) {
+            self.evaluates(name);
+        }
+        if self.environment.frozen.contains(name) {
+            self.leave_command();
         }
         let value = match assignment.append {
             false => value,
             true => appended(self.environment.get(name), value),
         };
+        for text in value.scalars().into_iter().flatten() {
+            self.data(&text);
+            // The rest may be appended later.
+            self.quoted_code |= text.ends_with('$');
+        }
         self.environment.set(name, value);
     }
 
-    /// Notes a variable that is set, for the shell or for a program.
-    pub(super) fn sets(&mut self, name: &str) {
+    /// A variable of this name is set, for the shell or for a program.
+    pub(super) fn is_set(&mut self, name: &str) {
+        if runs_its_value(name) {
+            self.hide(Why::RunsText, name);
+        }
         if !self.reading.sets.iter().any(|set| set == name) {
             self.reading.sets.push(name.to_owned());
         }
@@ -607,7 +722,7 @@ impl Walker {
                 [fields] => fields.iter().map(Field::known).collect::<Option<Vec<String>>>(),
                 _ => None,
             };
-            all = all.zip(texts).map(|(all, more)| [all, more].concat());
+            all = all.zip(texts).map(longer);
         }
         all.map_or(Value::Unknown, Value::array)
     }
@@ -623,6 +738,7 @@ impl Walker {
         let positional = self.environment.positional.clone();
         self.environment.positional = arguments.iter().map(Field::known).collect();
         let before = self.environment.clone();
+        let outer_ways = self.ways_out.of_function.take();
         let mut after: Option<Environment> = None;
         for (body, source) in function.bodies.clone() {
             self.environment = before.clone();
@@ -633,15 +749,14 @@ impl Walker {
                 walker.compound(&body.0, input);
             });
             self.source = outer;
-            let this = std::mem::take(&mut self.environment);
-            after = Some(match after {
-                Some(others) => others.join(this),
-                None => this,
-            });
+            ways_out::add(&mut after, std::mem::take(&mut self.environment));
+        }
+        if let Some(left) = std::mem::replace(&mut self.ways_out.of_function, outer_ways) {
+            ways_out::add(&mut after, left);
         }
         // What is local to the function is forgotten, and that is not followed.
         self.environment = match after {
-            Some(after) if after.ended => after,
+            Some(after) if after.ended && function.sure => after,
             Some(after) => {
                 // A directory is never local.
                 let mut whereabouts = after.whereabouts.clone();
@@ -663,6 +778,36 @@ pub(super) fn assignment_name(assignment: &Assignment) -> &str {
     }
 }
 
+fn is_arithmetic(predicate: &ast::BinaryPredicate) -> bool {
+    matches!(
+        predicate,
+        ast::BinaryPredicate::ArithmeticEqualTo
+            | ast::BinaryPredicate::ArithmeticNotEqualTo
+            | ast::BinaryPredicate::ArithmeticLessThan
+            | ast::BinaryPredicate::ArithmeticLessThanOrEqualTo
+            | ast::BinaryPredicate::ArithmeticGreaterThan
+            | ast::BinaryPredicate::ArithmeticGreaterThanOrEqualTo
+    )
+}
+
+fn words_of(simple: &ast::SimpleCommand) -> impl Iterator<Item = &str> {
+    let suffix = simple.suffix.iter().flat_map(|suffix| &suffix.0);
+    let words = suffix.filter_map(|item| match item {
+        CommandPrefixOrSuffixItem::Word(word) => Some(word.value.as_str()),
+        CommandPrefixOrSuffixItem::IoRedirect(_)
+        | CommandPrefixOrSuffixItem::AssignmentWord(..)
+        | CommandPrefixOrSuffixItem::ProcessSubstitution(..) => None,
+    });
+    simple.word_or_name.iter().map(|name| name.value.as_str()).chain(words)
+}
+
+/// `{name}` in front of a redirection belongs to it, which the parser does not know.
+fn names_descriptor(word: &str) -> bool {
+    let inner = word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    inner.is_some_and(|name| name.starts_with(|c: char| c.is_alphabetic() || c == '_'))
+        && !word.contains(',')
+}
+
 /// One pipeline of simple commands.
 fn is_plain(program: &ast::Program) -> bool {
     let simple = |pipeline: &ast::Pipeline| {
@@ -674,19 +819,23 @@ fn is_plain(program: &ast::Program) -> bool {
 }
 
 /// Variables whose value the shell runs sooner or later.
-fn runs_its_value(name: &str) -> bool {
-    matches!(
-        name,
-        "BASH_ENV"
-            | "ENV"
-            | "PROMPT_COMMAND"
-            | "PS0"
-            | "PS1"
-            | "PS2"
-            | "PS4"
-            | "SHELLOPTS"
-            | "BASHOPTS"
-    )
+pub(super) fn runs_its_value(name: &str) -> bool {
+    // Exported functions are variables of such names.
+    name.starts_with("BASH_FUNC_")
+        || matches!(
+            name,
+            "BASH_ENV"
+                | "ENV"
+                | "PROMPT_COMMAND"
+                | "PS0"
+                | "PS1"
+                | "PS2"
+                | "PS4"
+                | "SHELLOPTS"
+                | "BASHOPTS"
+                | "BASH_ALIASES"
+                | "BASH_CMDS"
+        )
 }
 
 fn appended(before: Value, more: Value) -> Value {
@@ -709,6 +858,11 @@ fn appended(before: Value, more: Value) -> Value {
         }
         _ => Value::Unknown,
     }
+}
+
+fn longer<T>((mut all, more): (Vec<T>, Vec<T>)) -> Vec<T> {
+    all.extend(more);
+    all
 }
 
 fn distinct<T: PartialEq>(items: &mut Vec<T>) {

@@ -2,7 +2,7 @@
 
 use super::field::Field;
 use super::redirect::Input;
-use super::walk::Walker;
+use super::walk::{Walker, runs_its_value};
 use super::wrapper_table::{WRAPPERS, Wrapper};
 use super::{Why, inline, writers};
 
@@ -81,9 +81,7 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
             let apart = !matches!(name, "command" | "builtin" | "exec");
             let start = |walker: &mut Walker| match name {
                 "command" | "builtin" | "exec" => {
-                    let functions = std::mem::take(&mut walker.environment.functions);
-                    walker.start(&argv, inner_input, &[]);
-                    walker.environment.functions.extend(functions);
+                    walker.start_no_function(&argv, inner_input, &[]);
                 }
                 _ => walker.started(&argv, inner_input),
             };
@@ -318,6 +316,9 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
                 wrapper.assignments && option.split_once('=').is_some_and(|(n, _)| !n.is_empty());
             if !assigns {
                 break;
+            }
+            if option.split_once('=').is_some_and(|(name, _)| runs_its_value(name)) {
+                return Behind::Unknown(option);
             }
             rest = more;
             continue;

@@ -2,40 +2,73 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// Names that are recorded when they run.
-pub(crate) const STUBS: [&str; 8] = ["git", "s0", "s1", "s2", "s3", "s4", "push", "rm"];
+/// Names that are recorded when they run; no system has programs of these names.
+pub(crate) const STUBS: [&str; 8] = ["gti", "s0", "s1", "s2", "s3", "s4", "push", "wipe"];
 
-/// Programs that start others, as they really are.
-const REAL: [&str; 17] = [
+/// Programs that start others or only read, as they really are.
+const REAL: [&str; 22] = [
     "bash", "sh", "env", "timeout", "nice", "nohup", "xargs", "find", "setsid", "stdbuf", "flock",
-    "cat", "true", "seq", "printf", "sed", "tr",
+    "cat", "true", "seq", "printf", "sed", "tr", "mkdir", "head", "sort", "wc", "grep",
 ];
 
-/// A place to run commands in.
-pub(crate) struct Bash {
+/// Stubs, and nothing else on the path but programs that start others or only read.
+pub(crate) struct Oracle {
     place: TempDir,
 }
 
-impl Bash {
-    /// A directory with stubs, and nothing else on the path but programs that start others.
+/// A bash of one's own: a scratch directory that is used again and again, and the program that
+/// starts bash in it.
+pub(crate) struct Bash {
+    scratch: PathBuf,
+    runner: Child,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+/// What a command did.
+pub(crate) struct Done {
+    /// The stubs that ran.
+    pub(crate) ran: BTreeSet<String>,
+    /// The files that are there now, below the scratch directory.
+    pub(crate) files: BTreeSet<String>,
+}
+
+impl Oracle {
+    /// Builds the stubs and the runner, which are one program of many names.
     pub(crate) fn new() -> Self {
-        Self::with(&[])
+        Self::with(&[], &[])
     }
 
-    /// The same with more programs as they really are.
-    pub(crate) fn with(more: &[&str]) -> Self {
+    /// The same with more programs as they really are, and more stubs that leave a file of their name
+    /// in the scratch directory of the first bash: programs that close every descriptor may run them.
+    pub(crate) fn with(more: &[&str], leaving: &[&str]) -> Self {
         let place = tempfile::tempdir().unwrap();
         let bin = place.path().join("bin");
         fs::create_dir(&bin).unwrap();
+        let source = place.path().join("bash.c");
+        fs::write(&source, include_str!("bash.c")).unwrap();
+        let runner = place.path().join("runner");
+        let build = |how: &[&str]| {
+            let command = Command::new("cc").args(how).arg("-o").arg(&runner).arg(&source).output();
+            command.expect("cc is needed: install a C compiler")
+        };
+        // A static program starts twice as fast, but not every system can link one.
+        if !build(&["-O1", "-static"]).status.success() {
+            let built = build(&["-O1"]);
+            assert!(built.status.success(), "cc: {}", String::from_utf8_lossy(&built.stderr));
+        }
         for name in STUBS {
-            executable(&bin.join(name), "echo \"${0##*/}\" >>\"$RECORD\"");
+            fs::hard_link(&runner, bin.join(name)).unwrap();
+        }
+        for name in leaving {
+            let left = place.path().join("scratch-0").join(name);
+            executable(&bin.join(name), &format!(": >'{}'", left.display()));
         }
         for name in REAL.iter().chain(more) {
             let real = find(name).unwrap_or_else(|| panic!("{name} is needed"));
@@ -48,38 +81,73 @@ impl Bash {
         Self { place }
     }
 
-    /// The stubs that a command ran; nothing if it did not end in time.
-    pub(crate) fn runs(&self, command: &str) -> Option<BTreeSet<String>> {
-        let work = tempfile::tempdir_in(self.place.path()).unwrap();
-        let record = work.path().join(".record");
-        fs::write(&record, "").unwrap();
-        let mut child = Command::new(find("setsid").unwrap())
-            .args(["--wait", "bash", "-c", command])
-            .current_dir(work.path())
+    /// A bash for one thread.
+    pub(crate) fn bash(&self, number: usize) -> Bash {
+        let scratch = self.place.path().join(format!("scratch-{number}"));
+        fs::create_dir(&scratch).unwrap();
+        let mut runner = Command::new(self.place.path().join("runner"))
+            .args([scratch.as_path(), &self.place.path().join("bin"), &find("bash").unwrap()])
             .env_clear()
-            .env("PATH", self.place.path().join("bin"))
-            .env("HOME", work.path())
-            .env("RECORD", &record)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // The pipe is open for as long as anything that the command started in the background lives.
-        let mut pipe = child.stderr.take().unwrap();
-        let (done, ended) = mpsc::channel();
-        std::thread::spawn(move || {
-            let _ = std::io::copy(&mut pipe, &mut std::io::sink());
-            let _ = done.send(());
-        });
-        if ended.recv_timeout(Duration::from_secs(20)).is_err() {
-            let _ = child.kill();
-            let _ = child.wait();
-            return None;
+        let commands = runner.stdin.take().unwrap();
+        let answers = BufReader::new(runner.stdout.take().unwrap());
+        Bash { scratch, runner, commands, answers }
+    }
+}
+
+impl Bash {
+    /// What a command did; nothing if it did not end in time.
+    pub(crate) fn run(&mut self, command: &str) -> Option<Done> {
+        write!(self.commands, "{}\n{command}", command.len()).unwrap();
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).unwrap();
+        let files = self.clear();
+        match answer.trim_end().split_once(' ').unwrap_or((answer.trim_end(), "")) {
+            ("ran", names) => {
+                let ran = names.split_whitespace().map(str::to_owned).collect();
+                Some(Done { ran, files })
+            }
+            ("slow", _) => None,
+            _ => panic!("the runner ended at: {command}"),
         }
-        child.wait().unwrap();
-        let text = fs::read_to_string(&record).unwrap();
-        Some(text.lines().map(str::to_owned).collect())
+    }
+
+    /// Empties the scratch directory; the files that were in it.
+    fn clear(&self) -> BTreeSet<String> {
+        let mut files = BTreeSet::new();
+        list(&self.scratch, "", &mut files);
+        for entry in fs::read_dir(&self.scratch).unwrap() {
+            let entry = entry.unwrap();
+            let removed = match entry.file_type().unwrap().is_dir() {
+                true => fs::remove_dir_all(entry.path()),
+                false => fs::remove_file(entry.path()),
+            };
+            removed.unwrap();
+        }
+        files
+    }
+}
+
+impl Drop for Bash {
+    fn drop(&mut self) {
+        let _ = self.runner.kill();
+        let _ = self.runner.wait();
+    }
+}
+
+fn list(place: &Path, below: &str, files: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(place).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        match entry.file_type().unwrap().is_dir() {
+            true => list(&entry.path(), &format!("{name}/"), files),
+            false => {
+                files.insert(name);
+            }
+        }
     }
 }
 

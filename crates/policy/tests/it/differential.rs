@@ -1,62 +1,158 @@
-//! Every program that bash really ran is in what was read, or the reading says that it hides.
+//! Every program that bash really ran is in what was read, and every file that it really made by
+//! redirection, or the reading says that it hides.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::thread;
 
-use bailiwick_policy::shell::{Reading, read};
+use bailiwick_policy::shell::{How, Reading, Write, read};
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};
 
-use crate::bash::{Bash, STUBS};
+use crate::bash::{Bash, Done, Oracle, STUBS};
 use crate::grammar::Grammar;
+
+/// Enough to keep every core busy while one waits for a process.
+const THREADS: usize = 4;
+const ENOUGH_ESCAPES: usize = 8;
+
+/// What was seen so far.
+#[derive(Default)]
+struct Seen {
+    total: u64,
+    compared: u64,
+    hidden: u64,
+    ran: u64,
+    exact: u64,
+    slow: u64,
+    wrote: u64,
+    reasons: BTreeMap<String, u64>,
+    escapes: Vec<String>,
+}
 
 fn names(reading: &Reading) -> BTreeSet<String> {
     let base = |name: String| name.rsplit('/').next().unwrap_or_default().to_owned();
     reading.runs.iter().filter_map(|run| run.program()).map(base).collect()
 }
 
-#[test]
-fn nothing_that_bash_runs_escapes_the_reading() {
-    // At full depth the seed rotates; the tenth is always the same.
-    let mut random = match Depth::from_env() {
-        Depth::Ci => Random::new(1),
-        Depth::Full => Random::rotating("differential"),
+/// The names of the files that a reading says are written; nothing if one of them is not known.
+fn written(reading: &Reading) -> Option<BTreeSet<String>> {
+    let base = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let exact = |write: &&Write| matches!(write.how, How::Change | How::Delete);
+    let known = |write: &Write| Some(write).filter(exact)?.path.known().map(base);
+    reading.writes.iter().map(known).collect()
+}
+
+/// Why a reading has nothing to be compared with.
+fn why_hidden(reading: &Reading) -> Option<String> {
+    let hidden = reading.hidden.first().map(|first| format!("{:?}", first.why));
+    hidden.or_else(|| reading.unseen.first().map(|_| "Unseen".to_owned()))
+}
+
+/// What bash did and the reading does not tell.
+fn escaped(reading: &Reading, done: &Done) -> Vec<String> {
+    let read = names(reading);
+    let ran = done.ran.difference(&read).map(|name| format!("{name} ran unseen"));
+    let said = written(reading);
+    let unsaid = |file: &&String| {
+        let base = file.rsplit('/').next().unwrap_or_default();
+        // The lock of `flock` is made by a program, not by a redirection.
+        base != "lock" && said.as_ref().is_some_and(|said| !said.contains(base))
     };
-    let bash = Bash::new();
-    let enough = Depth::from_env().cases(20_000);
-    let (mut total, mut compared, mut hidden, mut ran, mut slow) = (0_u64, 0, 0, 0, 0);
-    let mut reasons = BTreeMap::new();
-    let (mut exact, mut escapes) = (0_u64, Vec::new());
-    while compared < enough {
-        total += 1;
-        let command = Grammar::new(&mut random).command(2);
-        let reading = read(&command);
-        if let Some(first) = reading.hidden.first() {
-            *reasons.entry(format!("{:?}", first.why)).or_insert(0_u64) += 1;
-            hidden += 1;
-            continue;
-        }
-        let Some(really) = bash.runs(&command) else {
-            slow += 1;
-            continue;
-        };
-        compared += 1;
-        ran += u64::from(!really.is_empty());
-        let read = names(&reading);
-        let escaped: Vec<_> = really.difference(&read).collect();
-        if !escaped.is_empty() {
-            escapes.push(format!("{escaped:?} ran unseen, read was {read:?}:\n{command}\n"));
-        }
-        assert!(escapes.len() < 8, "escapes:\n{}", escapes.join("\n"));
-        exact += u64::from(
-            read.iter()
-                .filter(|name| STUBS.contains(&name.as_str()))
-                .all(|name| really.contains(name)),
-        );
+    let wrote = done.files.iter().filter(unsaid).map(|file| format!("{file} written unseen"));
+    ran.chain(wrote).collect()
+}
+
+fn compare(command: &str, bash: &mut Bash, seen: &Mutex<Seen>) {
+    let reading = read(command);
+    if let Some(why) = why_hidden(&reading) {
+        let mut seen = seen.lock().unwrap();
+        seen.total += 1;
+        seen.hidden += 1;
+        *seen.reasons.entry(why).or_insert(0) += 1;
+        return;
     }
+    let done = bash.run(command);
+    let mut seen = seen.lock().unwrap();
+    seen.total += 1;
+    let Some(done) = done else {
+        seen.slow += 1;
+        return;
+    };
+    let read = names(&reading);
+    seen.compared += 1;
+    seen.ran += u64::from(!done.ran.is_empty());
+    seen.wrote += u64::from(!done.files.is_empty());
+    let mut stubs = read.iter().filter(|name| STUBS.contains(&name.as_str()));
+    seen.exact += u64::from(stubs.all(|name| done.ran.contains(name)));
+    let escaped = escaped(&reading, &done);
+    if !escaped.is_empty() {
+        let writes = written(&reading);
+        seen.escapes.push(format!("{escaped:?}, read was {read:?}, {writes:?}:\n{command}\n"));
+    }
+}
+
+#[test]
+fn no_construct_escapes_on_its_own() {
+    let mut random = Random::rotating("constructs");
+    let (oracle, seen) = (Oracle::new(), Mutex::new(Seen::default()));
+    let mut bash = oracle.bash(0);
+    for _ in 0..3 {
+        for command in Grammar::new(&mut random).each() {
+            compare(&command, &mut bash, &seen);
+        }
+    }
+    let seen = seen.into_inner().unwrap();
+    assert!(seen.escapes.is_empty(), "escapes:\n{}", seen.escapes.join("\n"));
+    let Seen { total, compared, ran, slow, .. } = seen;
+    figure(&format!("constructs: {total} commands of one construct, {compared} run by real bash"));
+    assert!(ran * 3 > total, "too few commands ran a stub: {ran} of {total}");
+    assert!(slow == 0, "{slow} commands did not end");
+}
+
+#[test]
+fn everyday_commands_are_seldom_said_to_hide() {
+    let mut random = Random::rotating("everyday");
+    let total = Depth::from_env().cases(10_000);
+    let mut hidden = Vec::new();
+    for _ in 0..total {
+        let command = Grammar::new(&mut random).plain();
+        if let Some(first) = read(&command).hidden.first() {
+            hidden.push(format!("{:?} {}:\n{command}\n", first.why, first.text));
+        }
+    }
+    let count = u64::try_from(hidden.len()).unwrap();
+    figure(&format!("everyday: {count} of {total} commands without computed names said to hide"));
+    hidden.truncate(20);
+    assert!(count * 100 < total * 4, "{count} of {total} hide:\n{}", hidden.join("\n"));
+}
+
+#[test]
+fn nothing_that_bash_does_escapes_the_reading() {
+    let random = Mutex::new(Random::rotating("differential"));
+    let enough = Depth::from_env().cases(100_000);
+    let oracle = Oracle::new();
+    let seen = Mutex::new(Seen::default());
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let (random, seen, mut bash) = (&random, &seen, oracle.bash(number));
+            scope.spawn(move || {
+                let open =
+                    |seen: &Seen| seen.compared < enough && seen.escapes.len() < ENOUGH_ESCAPES;
+                while open(&seen.lock().unwrap()) {
+                    let seed = random.lock().unwrap().number();
+                    let command = Grammar::new(&mut Random::new(seed)).command(2);
+                    compare(&command, &mut bash, seen);
+                }
+            });
+        }
+    });
+    let Seen { total, compared, hidden, ran, exact, slow, wrote, reasons, escapes } =
+        seen.into_inner().unwrap();
     assert!(escapes.is_empty(), "escapes:\n{}", escapes.join("\n"));
     figure(&format!(
         "differential: {total} generated commands, {compared} run by real bash, 0 escapes ({ran} ran \
-         a stub, {exact} read exactly; {hidden} said to hide, \
+         a stub, {wrote} wrote a file, {exact} read exactly; {hidden} said to hide, \
          {reasons:?}; {slow} did not end)"
     ));
     assert!(ran * 2 > compared, "too few commands ran a stub: {ran} of {compared}");

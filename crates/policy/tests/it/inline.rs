@@ -2,7 +2,7 @@
 
 use bailiwick_policy::shell::{Reading, Why, read};
 
-use crate::bash::Bash;
+use crate::bash::Oracle;
 use crate::inline_examples::{EVASIVE, HIDDEN, NOTHING, RUNS, SEEN, WRITES};
 
 fn names(reading: &Reading) -> Vec<String> {
@@ -44,10 +44,13 @@ fn evasive_code_is_seen_or_said_to_hide_something() {
 
 #[test]
 fn the_examples_really_run_it() {
-    let bash = Bash::with(&["python3", "perl", "awk", "cp", "tee"]);
+    let oracle = Oracle::with(&["python3", "perl", "awk", "cp", "tee"], &["git"]);
+    let mut bash = oracle.bash(0);
     let mut failures = Vec::new();
     for text in RUNS {
-        if !bash.runs(text).unwrap_or_default().contains("git") {
+        // A busy machine may need more than one try.
+        let done = (0..3).find_map(|_| bash.run(text));
+        if !done.is_some_and(|done| done.files.contains("git")) {
             failures.push(text.to_owned());
         }
     }

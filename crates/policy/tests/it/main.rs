@@ -1,6 +1,7 @@
 //! The shell reader against real bash.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_types,
@@ -9,6 +10,7 @@
 )]
 
 mod bash;
+mod bombs;
 mod differential;
 mod grammar;
 mod inline;

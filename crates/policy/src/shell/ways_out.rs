@@ -1,0 +1,38 @@
+//! Ways out of the middle: `break`, `return` and errors skip what stands behind them, so what is known
+//! where they leave is joined with what is known where the loop, function or command ends.
+
+use super::environment::Environment;
+use super::walk::Walker;
+
+/// What is known where something is left early.
+#[derive(Debug, Default)]
+pub(super) struct WaysOut {
+    /// By `break` and `continue`, and by the condition of a loop.
+    pub(super) of_loop: Option<Environment>,
+    /// By `return`.
+    pub(super) of_function: Option<Environment>,
+    /// By an error behind which bash goes on with the next command of the text.
+    pub(super) of_command: Option<Environment>,
+}
+
+/// Adds what is known on one more way.
+pub(super) fn add(way: &mut Option<Environment>, environment: Environment) {
+    *way = Some(match way.take() {
+        Some(others) => others.join(environment),
+        None => environment,
+    });
+}
+
+impl Walker {
+    pub(super) fn leave_loop(&mut self) {
+        add(&mut self.ways_out.of_loop, self.environment.clone());
+    }
+
+    pub(super) fn leave_function(&mut self) {
+        add(&mut self.ways_out.of_function, self.environment.clone());
+    }
+
+    pub(super) fn leave_command(&mut self) {
+        add(&mut self.ways_out.of_command, self.environment.clone());
+    }
+}

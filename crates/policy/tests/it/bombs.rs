@@ -1,0 +1,153 @@
+//! Texts that are made to be too much: each is read, or said to hide; none of them hangs or crashes.
+
+use bailiwick_policy::shell::{Reading, read};
+
+/// Every pair that can stand inside of itself, around a program that would run.
+pub(crate) const PAIRS: [(&str, &str); 22] = [
+    ("(", ")"),
+    ("( ", " )"),
+    ("{ ", "; }"),
+    ("$(", ")"),
+    ("\"$(", ")\""),
+    ("echo $(", ")"),
+    ("echo `", "`"),
+    ("echo ${x:-", "}"),
+    ("echo \"${x:-", "}\""),
+    ("echo ${x[", "]}"),
+    ("echo ${x:-'", "'}"),
+    ("echo $((", "))"),
+    ("echo $[", "]"),
+    ("((", "))"),
+    ("[[ ( ", " ) ]]"),
+    ("cat <(", ")"),
+    ("if ", "; then :; fi"),
+    ("while ", "; do :; done"),
+    ("for x in a; do ", "; done"),
+    ("case a in a) ", " ;; esac"),
+    ("f() { ", "; }; f"),
+    ("eval ", ""),
+];
+
+fn nested(open: &str, close: &str, depth: usize) -> String {
+    open.repeat(depth) + "git" + &close.repeat(depth)
+}
+
+/// A reading that names what would run, or says that it hides.
+fn is_closed(reading: &Reading) -> bool {
+    let sees = reading.runs.iter().filter_map(|run| run.program()).any(|name| name == "git");
+    sees || !reading.hidden.is_empty()
+}
+
+#[test]
+fn nesting_of_every_kind_is_read_or_hides() {
+    for (open, close) in PAIRS {
+        for depth in [2, 5, 10, 20, 40, 59, 60, 61, 100, 200] {
+            let text = nested(open, close, depth);
+            // Inside of these the name is a number or a string, and runs nothing.
+            let only_mentions =
+                ["echo `", "echo ${x", "echo \"${x", "echo $((", "echo $[", "((", "[[ ( "];
+            let reading = read(&text);
+            let mentions = open == "(" || only_mentions.iter().any(|only| open.starts_with(only));
+            let closed = mentions || is_closed(&reading);
+            assert!(closed, "{depth} times {open}: {reading:?}");
+        }
+    }
+}
+
+#[test]
+fn nesting_beyond_what_is_followed_hides() {
+    for (open, close) in PAIRS.into_iter().filter(|(open, _)| *open != "eval ") {
+        let reading = read(&nested(open, close, 200));
+        assert!(!reading.hidden.is_empty(), "200 times {open}");
+    }
+}
+
+#[test]
+fn what_is_nested_without_its_end_hides() {
+    for (open, _) in PAIRS.into_iter().filter(|(open, _)| *open != "eval ") {
+        // An odd number, since every other backquote is an end.
+        for depth in [1, 11, 201] {
+            let reading = read(&open.repeat(depth));
+            assert!(!reading.hidden.is_empty(), "{depth} times {open}: {reading:?}");
+        }
+    }
+}
+
+#[test]
+fn long_texts_are_read_or_hide() {
+    let line = |piece: &str| piece.repeat((1 << 20) / piece.len());
+    for text in [
+        line("a"),
+        line("a "),
+        line("git;"),
+        line("git\n"),
+        line("# git\n") + "git",
+        line("'"),
+        line("\"$x\" "),
+        line("\\\n"),
+        line("x=git;") + "$x",
+        line("ü"),
+        "echo ".to_owned() + &line("*"),
+        format!("git '{}'", line("x")),
+        format!("cat <<'E'\n{}\nE\ngit", line("$(git)\n")),
+        format!("bash <<E\n{}\nE\n", line("git\n")),
+    ] {
+        assert!(is_closed(&read(&text)), "{:.40}", text);
+    }
+}
+
+#[test]
+fn many_words_are_read_or_hide() {
+    for text in [
+        "git ".to_owned() + &"x ".repeat(10_000),
+        "git ".to_owned() + &"$x ".repeat(10_000),
+        "git ".to_owned() + &"{a,b} ".repeat(10_000),
+        "git ".to_owned() + &"\"$(ls)\" ".repeat(5_000),
+        "for x in ".to_owned() + &"git ".repeat(10_000) + "; do $x; done",
+        "x=(".to_owned() + &"git ".repeat(10_000) + "); \"${x[@]}\"",
+        "git; ".repeat(10_000),
+        "git && ".repeat(9_000) + "git",
+        "git | ".repeat(9_000) + "git",
+        "x=a; ".repeat(9_000) + "git",
+        "git ".to_owned() + &"> x ".repeat(10_000),
+    ] {
+        assert!(is_closed(&read(&text)), "{:.40}", text);
+    }
+}
+
+#[test]
+fn growth_without_end_is_read_or_hides() {
+    let doubling = "x=git; ".to_owned() + &"x=$x$x; ".repeat(60) + "$x";
+    let arrays =
+        "x=(git); ".to_owned() + &"x=(\"${x[@]}\" \"${x[@]}\"); ".repeat(60) + "\"${x[@]}\"";
+    let choices: String = (0..60).map(|n| format!("[ a ] && x{n}=git{n}; ")).collect();
+    let uses: String = (0..60).map(|n| format!("$x{n}")).collect();
+    let functions: String = (0..60).map(|n| format!("f{n}() {{ f{0}; f{0}; }}; ", n + 1)).collect();
+    let definitions: String =
+        (0..60).map(|n| format!("[ a ] && f() {{ git; f {n}; }}; ")).collect();
+    for text in [
+        doubling,
+        arrays,
+        choices + &uses,
+        functions + "f60() { git; }; f0",
+        definitions + "f",
+        "{git,b}".repeat(40),
+        "{git,{b,{c,d}}}".repeat(20),
+        "{1..1000000000}{1..1000000000}".to_owned(),
+        "git {1..1000000000}{a..z}".to_owned(),
+        "f() { f; f; }; f".to_owned(),
+        "f() { g; g; }; g() { f; f; }; f".to_owned(),
+        "f() { f | f & }; f".to_owned(),
+        "f() { eval 'f; f'; }; f".to_owned(),
+        "f() { trap f EXIT; f; }; f".to_owned(),
+        "git; alias a='b b' b='a a'; a".to_owned(),
+        "trap 'trap \"git\" EXIT' EXIT".to_owned(),
+        "while :; do x=$x$x; git; done".to_owned(),
+        "for a in 1 2; do ".repeat(12) + "git" + &"; done".repeat(12),
+        "if git; then :; el".to_owned() + &"if git; then :; el".repeat(50) + "se :; fi",
+        "bash -c '".to_owned() + &"bash -c \"eval git\"; ".repeat(500) + "'",
+        "x='eval $x'; eval $x; git".to_owned(),
+    ] {
+        assert!(is_closed(&read(&text)), "{:.60}", text);
+    }
+}

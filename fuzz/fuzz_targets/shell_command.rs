@@ -1,0 +1,10 @@
+//! Whatever the text, it is read, twice in the same way, and the end comes (what takes too long is
+//! ended and counts as a crash).
+#![no_main]
+
+use bailiwick_policy::shell::read;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    assert_eq!(read(text), read(text), "not the same twice");
+});
