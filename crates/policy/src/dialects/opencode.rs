@@ -22,10 +22,7 @@ pub(super) fn read(payload: &Value, servers: &[String]) -> Result<Call, Unreadab
         }
         None => claude::known(native, input)?,
     };
-    let started = match fields::optional_text(payload, "cwd")? {
-        Some(started) => Some(started.to_owned()),
-        None => fields::optional_text(payload, "directory")?.map(str::to_owned),
-    };
+    let started = fields::optional_text(payload, "cwd")?.map(str::to_owned);
     let own = match action {
         Action::Shell(_) => {
             fields::optional_text(input, "workdir")?.filter(|path| !path.is_empty())
