@@ -11,7 +11,7 @@ mod run;
 use std::path::PathBuf;
 
 pub use codex::codex_trusted_hash;
-pub use run::CliRun;
+pub use run::{CliRun, Prepared};
 
 /// An agent CLI that is tested against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

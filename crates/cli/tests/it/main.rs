@@ -12,6 +12,7 @@ mod hooks;
 mod layering;
 mod ledger_processes;
 mod new_user;
+mod real_clis;
 mod schemas;
 mod seed_binaries;
 mod spawn;

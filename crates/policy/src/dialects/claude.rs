@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fields::{self, Object};
-use super::{Answer, Unreadable, apply_patch};
+use super::{Answer, Unreadable, apply_patch, mcp};
 use crate::call::{Action, Call, Touch};
 use crate::decision::Decision;
 use crate::tool::{Class, Tool, ToolName};
@@ -15,14 +15,11 @@ pub(super) fn read(payload: &Value) -> Result<Call, Unreadable> {
     event(payload, EVENT)?;
     let native = fields::text(payload, "tool_name")?;
     let input = fields::input(payload, "tool_input")?;
+    let directory = fields::directory(payload)?.map(str::to_owned);
     let (tools, action) = match native.strip_prefix("mcp__") {
-        Some(rest) => mcp(rest, input)?,
+        Some(rest) => of_server(rest, input)?,
         None => known(native, input)?,
     };
-    let directory = fields::optional_text(payload, "cwd")?.map(str::to_owned);
-    if directory.as_deref().is_some_and(|path| !path.starts_with('/')) {
-        return Err(Unreadable::because("`cwd` is not absolute"));
-    }
     Ok(Call {
         native: native.to_owned(),
         tools,
@@ -44,10 +41,10 @@ pub(super) fn event(payload: &Object, expected: &str) -> Result<(), Unreadable> 
 }
 
 /// `server__tool`
-pub(super) fn mcp(rest: &str, input: &Object) -> Result<(Vec<ToolName>, Action), Unreadable> {
+fn of_server(rest: &str, input: &Object) -> Result<(Vec<ToolName>, Action), Unreadable> {
     match rest.split_once("__") {
         Some((server, tool)) if !server.is_empty() && !tool.is_empty() => {
-            Ok((vec![ToolName::mcp(server, tool)], fields::touched_by_mcp(tool, input)))
+            Ok((vec![ToolName::mcp(server, tool)], mcp::touched(tool, input)?))
         }
         _ => Err(Unreadable::because(format!("there is no tool mcp__{rest}"))),
     }
@@ -63,17 +60,28 @@ pub(super) fn known(native: &str, input: &Object) -> Result<(Vec<ToolName>, Acti
         Class::Shell => fields::command(input, "command")?,
         Class::Typing => Action::Type,
         Class::Writes => fields::written(input)?,
-        Class::Reads => reads(input)?,
+        Class::Reads => reads(tool, input)?,
         Class::Speaks | Class::Other => Action::Plain,
     };
     Ok((vec![ToolName::of(tool)], action))
 }
 
-pub(super) fn reads(input: &Object) -> Result<Action, Unreadable> {
+fn reads(tool: &Tool, input: &Object) -> Result<Action, Unreadable> {
     const KEYS: [&str; 7] =
         ["file_path", "path", "filePath", "notebook_path", "dir_path", "paths", "absolute_path"];
-    let targets = fields::paths(input, &KEYS, Touch::Read)?;
-    Ok(if targets.is_empty() { Action::Plain } else { Action::Files(targets) })
+    let mut targets = fields::paths(input, &KEYS, Touch::Read)?;
+    if tool.name == "Read" {
+        // Older versions of Gemini CLI name many files so.
+        targets.extend(fields::paths(input, &["include"], Touch::Read)?);
+    }
+    match targets.is_empty() {
+        // A search that names no place is one of the whole directory.
+        true if tool.name == "Read" => {
+            Err(Unreadable::because("the call reads a file and names none"))
+        }
+        true => Ok(Action::Plain),
+        false => Ok(Action::Files(targets)),
+    }
 }
 
 pub(super) fn allow(stderr: String) -> Answer {

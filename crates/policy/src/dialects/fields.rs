@@ -29,6 +29,14 @@ pub(super) fn optional_text<'a>(
     }
 }
 
+/// The directory that a call starts in, if it is said.
+pub(super) fn directory(payload: &Object) -> Result<Option<&str>, Unreadable> {
+    match optional_text(payload, "cwd")? {
+        Some(path) if !path.starts_with('/') => Err(Unreadable::because("`cwd` is not absolute")),
+        said => Ok(said),
+    }
+}
+
 /// The arguments of the tool.
 pub(super) fn input<'a>(payload: &'a Object, key: &str) -> Result<&'a Object, Unreadable> {
     match payload.get(key) {
@@ -64,7 +72,13 @@ pub(super) fn paths(
     for key in keys {
         match input.get(*key) {
             None | Some(Value::Null) => {}
-            Some(value) => gather(value, key, keys, touch, &mut targets)?,
+            Some(value) => {
+                let before = targets.len();
+                gather(value, key, keys, touch, &mut targets)?;
+                if value.is_object() && targets.len() == before {
+                    return Err(Unreadable::because(format!("`{key}` is no path")));
+                }
+            }
         }
     }
     Ok(targets)
@@ -79,27 +93,28 @@ fn gather(
 ) -> Result<(), Unreadable> {
     match value {
         Value::String(path) => {
-            if path.contains('\0') {
-                return Err(Unreadable::because(format!("`{key}` has a NUL in it")));
-            }
-            targets.push(Target { path: path.clone(), touch });
+            targets.push(target(path, key, touch)?);
             Ok(())
         }
         Value::Array(values) => {
             values.iter().try_for_each(|value| gather(value, key, keys, touch, targets))
         }
-        Value::Object(inner) => {
-            for key in keys {
-                if let Some(value) = inner.get(*key) {
-                    gather(value, key, keys, touch, targets)?;
-                }
-            }
-            Ok(())
-        }
+        Value::Object(inner) => keys.iter().try_for_each(|key| match inner.get(*key) {
+            Some(value) => gather(value, key, keys, touch, targets),
+            None => Ok(()),
+        }),
         Value::Null | Value::Bool(_) | Value::Number(_) => {
             Err(Unreadable::because(format!("`{key}` is no path")))
         }
     }
+}
+
+/// A path as it is written.
+pub(super) fn target(path: &str, key: &str, touch: Touch) -> Result<Target, Unreadable> {
+    if path.contains('\0') {
+        return Err(Unreadable::because(format!("`{key}` has a NUL in it")));
+    }
+    Ok(Target { path: path.to_owned(), touch })
 }
 
 /// The files that a tool writes; a tool that writes and names none is not understood.
@@ -123,35 +138,4 @@ pub(super) fn written(input: &Object) -> Result<Action, Unreadable> {
         return Err(Unreadable::because("the call names an empty path"));
     }
     Ok(Action::Files(targets))
-}
-
-/// What a tool of an MCP server may touch: nothing is known of it but the names of its arguments.
-pub(super) fn touched_by_mcp(tool: &str, input: &Object) -> Action {
-    const KEYS: [&str; 16] = [
-        "path",
-        "paths",
-        "file",
-        "files",
-        "file_path",
-        "filePath",
-        "file_paths",
-        "filename",
-        "notebook_path",
-        "destination",
-        "dest",
-        "target",
-        "source",
-        "directory",
-        "output",
-        "output_path",
-    ];
-    let reads =
-        ["read", "get", "list", "search", "find", "view", "show", "describe", "query", "stat"];
-    let lower = tool.to_ascii_lowercase();
-    let touch =
-        if reads.iter().any(|verb| lower.starts_with(verb)) { Touch::Read } else { Touch::Change };
-    match paths(input, &KEYS, touch) {
-        Ok(targets) if !targets.is_empty() => Action::Files(targets),
-        Ok(_) | Err(_) => Action::Plain,
-    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Unreadable, claude, fields};
+use super::{Unreadable, claude, fields, mcp};
 use crate::call::{Action, Call};
 use crate::paths::join;
 use crate::tool::ToolName;
@@ -12,13 +12,13 @@ pub(super) fn read(payload: &Value) -> Result<Call, Unreadable> {
     claude::event(payload, "BeforeTool")?;
     let native = fields::text(payload, "tool_name")?;
     let input = fields::input(payload, "tool_input")?;
-    let started = fields::optional_text(payload, "cwd")?.map(str::to_owned);
+    let started = fields::directory(payload)?.map(str::to_owned);
     let (tools, action) = match payload.get("mcp_context") {
         Some(context) => {
             let context = fields::object(context, "mcp_context")?;
             let server = fields::text(context, "server_name")?;
             let tool = fields::text(context, "tool_name")?;
-            (vec![ToolName::mcp(server, tool)], fields::touched_by_mcp(tool, input))
+            (vec![ToolName::mcp(server, tool)], mcp::touched(tool, input)?)
         }
         None => claude::known(native, input)?,
     };

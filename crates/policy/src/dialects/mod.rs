@@ -5,6 +5,7 @@ mod claude;
 mod codex;
 mod fields;
 mod gemini;
+mod mcp;
 mod opencode;
 
 use serde::{Deserialize, Serialize};

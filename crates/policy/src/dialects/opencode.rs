@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Unreadable, claude, fields};
+use super::{Unreadable, claude, fields, mcp};
 use crate::call::{Action, Call};
 use crate::paths::join;
-use crate::tool::ToolName;
+use crate::tool::{Tool, ToolName};
 
 pub(super) fn read(payload: &Value, servers: &[String]) -> Result<Call, Unreadable> {
     let payload = fields::object(payload, "the call")?;
@@ -16,16 +16,17 @@ pub(super) fn read(payload: &Value, servers: &[String]) -> Result<Call, Unreadab
     };
     let server = servers.iter().filter(of_server).max_by_key(|server| server.len());
     let (tools, action) = match server {
+        Some(server) if Tool::named(native).is_some() => {
+            let text = format!("{native} is a tool of OpenCode's and of the server {server}");
+            return Err(Unreadable::because(text));
+        }
         Some(server) => {
             let tool = native.get(server.len() + 1..).unwrap_or_default();
-            (vec![ToolName::mcp(server, tool)], fields::touched_by_mcp(tool, input))
+            (vec![ToolName::mcp(server, tool)], mcp::touched(tool, input)?)
         }
         None => claude::known(native, input)?,
     };
-    let started = match fields::optional_text(payload, "cwd")? {
-        Some(started) => Some(started.to_owned()),
-        None => fields::optional_text(payload, "directory")?.map(str::to_owned),
-    };
+    let started = fields::directory(payload)?.map(str::to_owned);
     let own = match action {
         Action::Shell(_) => {
             fields::optional_text(input, "workdir")?.filter(|path| !path.is_empty())

@@ -1,4 +1,4 @@
-//! The shell reader against real bash.
+//! The shell reader against real bash, and the readers of calls against what real CLIs say.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,8 +9,10 @@
     reason = "a helper of a test fails the test, and starts real programs"
 )]
 
+mod answers;
 mod bash;
 mod bombs;
+mod dialects;
 mod differential;
 mod grammar;
 mod inline;

@@ -38,11 +38,12 @@ pub(super) fn prepare(run: &CliRun) -> Launch {
     }
 }
 
-/// Hands each call to the command as one line of JSON, and throws unless it exits 0.
+/// Hands each call to the command as one line of JSON, in the shape of the plugin that `bailiwick
+/// hooks install` writes, and throws unless it exits 0.
 const PLUGIN: &str = r#"import { spawnSync } from "node:child_process";
 export const Gate = async ({ directory }) => ({
   "tool.execute.before": async ({ tool, sessionID, callID }, { args }) => {
-    const call = { hook_event_name: "tool.execute.before", tool, sessionID, callID, directory, args };
+    const call = { tool, sessionID, callID, args, cwd: directory };
     const asked = spawnSync("/bin/sh", ["-c", GATE_COMMAND], { input: JSON.stringify(call) + "\n" });
     if (asked.status !== 0) {
       throw new Error(String(asked.stderr ?? "").trim() || "the gate could not run");

@@ -28,6 +28,12 @@ pub struct CliRun {
     limit: Duration,
 }
 
+/// A run whose configuration is written; it can be had more than once.
+pub struct Prepared {
+    run: CliRun,
+    launch: Launch,
+}
+
 /// What a CLI is started with besides what the caller adds.
 pub(super) struct Launch {
     pub(super) arguments: Vec<String>,
@@ -103,42 +109,21 @@ impl CliRun {
         self
     }
 
-    /// Runs it. Nothing that it started is left when this returns; if its time was over, the code
-    /// is -1 and the last line of standard error says so.
-    pub fn run(self, prompt: &str) -> Ran {
+    /// Writes its configuration, which others may then change before it runs.
+    pub fn prepare(self) -> Prepared {
         let launch = match self.cli {
             Cli::Claude => claude::prepare(&self),
             Cli::Codex => codex::prepare(&self),
             Cli::Gemini => gemini::prepare(&self),
             Cli::OpenCode => opencode::prepare(&self),
         };
-        let mut command = Command::new(self.cli.program());
-        command
-            .args(launch.arguments)
-            .args(&self.arguments)
-            .args(self.prompt_arguments(prompt))
-            .current_dir(&self.worktree)
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", self.home())
-            .env("TMPDIR", self.home().join("tmp"))
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .envs(launch.variables)
-            .envs(self.variables.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", self.cli));
-        let out = collect(child.stdout.take());
-        let err = collect(child.stderr.take());
-        let code = wait(&mut child, self.limit);
-        self.end_all(&mut child);
-        let (out, mut err) = (out.join().expect("its output"), err.join().expect("its errors"));
-        if code.is_none() {
-            err.push_str(&format!("\nended: the time limit of {:?} was over\n", self.limit));
-        }
-        Ran { code: code.unwrap_or(-1), out, err }
+        Prepared { run: self, launch }
+    }
+
+    /// Runs it. Nothing that it started is left when this returns; if its time was over, the code
+    /// is -1 and the last line of standard error says so.
+    pub fn run(self, prompt: &str) -> Ran {
+        self.prepare().run(prompt)
     }
 
     fn prompt_arguments(&self, prompt: &str) -> Vec<String> {
@@ -180,6 +165,45 @@ impl CliRun {
                 kill(&name);
             }
         }
+    }
+}
+
+impl Prepared {
+    /// Its HOME, which goes with this.
+    pub fn home(&self) -> &Path {
+        self.run.home()
+    }
+
+    /// Runs it, as [`CliRun::run`] does.
+    pub fn run(&self, prompt: &str) -> Ran {
+        let Self { run, launch } = self;
+        let mut command = Command::new(run.cli.program());
+        command
+            .args(&launch.arguments)
+            .args(&run.arguments)
+            .args(run.prompt_arguments(prompt))
+            .current_dir(&run.worktree)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", run.home())
+            .env("TMPDIR", run.home().join("tmp"))
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .envs(launch.variables.iter().map(|(name, value)| (name, value)))
+            .envs(run.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", run.cli));
+        let out = collect(child.stdout.take());
+        let err = collect(child.stderr.take());
+        let code = wait(&mut child, run.limit);
+        run.end_all(&mut child);
+        let (out, mut err) = (out.join().expect("its output"), err.join().expect("its errors"));
+        if code.is_none() {
+            err.push_str(&format!("\nended: the time limit of {:?} was over\n", run.limit));
+        }
+        Ran { code: code.unwrap_or(-1), out, err }
     }
 }
 

@@ -1,0 +1,263 @@
+//! What `bailiwick hooks install` wires holds in the real agent CLIs: they are run against a scripted
+//! model that tries what it may not, and what they did is looked up on disk and in the remote.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use bailiwick_testkit::Scratch;
+use bailiwick_testkit::clis::{Cli, CliRun, Prepared};
+use bailiwick_testkit::scratch::Ran;
+use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
+use serde_json::Value;
+
+use crate::BAILIWICK;
+
+/// For whom the gate is installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Repository,
+    User,
+}
+
+const GIT: &str = "policy::git-read-only";
+const FILES: &str = "scope::files-whitelist";
+
+/// What the model tries, one call after the other, and the rule that stops it.
+fn attempts(root: &str) -> [(Call, Option<&'static str>); 5] {
+    [
+        (Call::shell("git push origin HEAD:main"), Some(GIT)),
+        (Call::write(format!("{root}/src/inside.txt"), "inside\n"), None),
+        (Call::write(format!("{root}/outside.txt"), "outside\n"), Some(FILES)),
+        (Call::shell("echo redirected > redirected.txt"), Some(FILES)),
+        (Call::shell("g''it push origin HEAD:other"), Some(GIT)),
+    ]
+}
+
+/// A repository with a remote, a CLI in it, and a `bailiwick` that shares its HOME.
+struct Stage {
+    cli: Cli,
+    scope: Scope,
+    scratch: Scratch,
+    model: ScriptedModel,
+    run: Prepared,
+}
+
+impl Stage {
+    fn new(cli: Cli, scope: Scope) -> Self {
+        let scratch = Scratch::repository();
+        scratch.write("src/kept.txt", "kept\n");
+        scratch.commit("Begin");
+        let remote = scratch.place().join("remote.git").display().to_string();
+        scratch.git(&["init", "--quiet", "--bare", &remote]);
+        scratch.git(&["remote", "add", "origin", &remote]);
+        // Alone in its directory, so that the gate is that of this very build.
+        std::fs::create_dir(scratch.place().join("bin")).unwrap();
+        let ours = scratch.place().join("bin/bailiwick");
+        if std::fs::hard_link(BAILIWICK, &ours).is_err() {
+            std::fs::copy(BAILIWICK, &ours).unwrap();
+        }
+        let root = scratch.root().canonicalize().unwrap();
+        let turns = attempts(root.to_str().unwrap()).map(|(call, _)| Turn::Calls(vec![call]));
+        let turns = turns.into_iter().chain([Turn::say("finished")]).collect();
+        let model = ScriptedModel::start(Script::new(turns));
+        let run = as_people_start(CliRun::new(cli, &model, &root), cli).prepare();
+        let stage = Self { cli, scope, scratch, model, run };
+        if scope == Scope::Repository {
+            stage.trust_the_repository();
+        }
+        stage
+    }
+
+    /// Lets the CLI read settings of the repository, as a person does who is asked.
+    fn trust_the_repository(&self) {
+        let root = self.scratch.root().canonicalize().unwrap();
+        match self.cli {
+            Cli::Claude => {}
+            Cli::Codex => {
+                let config = self.run.home().join(".codex/config.toml");
+                let text = std::fs::read_to_string(&config).unwrap();
+                assert!(text.contains("\"untrusted\""), "{text}");
+                std::fs::write(config, text.replace("\"untrusted\"", "\"trusted\"")).unwrap();
+            }
+            Cli::Gemini => {
+                let folders = serde_json::json!({root.to_str().unwrap(): "TRUST_FOLDER"});
+                let file = self.run.home().join(".gemini/trustedFolders.json");
+                std::fs::write(file, folders.to_string()).unwrap();
+            }
+            Cli::OpenCode => {
+                // Otherwise it gets a package from the network for the directory with our plugin.
+                let ours = self.run.home().join(".config/opencode");
+                for name in ["package.json", "package-lock.json", PLUGIN_PACKAGE] {
+                    let text = std::fs::read_to_string(ours.join(name)).unwrap();
+                    self.scratch.write(&format!(".opencode/{name}"), &text);
+                }
+            }
+        }
+    }
+
+    /// `bailiwick` with the directories of the CLI's run.
+    fn bailiwick(&self, arguments: &[&str]) -> Ran {
+        let mut command: Command = self.scratch.command(self.scratch.place().join("bin/bailiwick"));
+        command.env("HOME", self.run.home()).env("CODEX_HOME", self.run.home().join(".codex"));
+        command.env("XDG_CONFIG_HOME", self.run.home().join(".config")).args(arguments);
+        Ran::from(command.output().unwrap())
+    }
+
+    fn hooks(&self, verb: &str, more: &[&str]) -> Ran {
+        let mut words = vec!["hooks", verb, self.cli.name()];
+        words.extend(more);
+        if self.scope == Scope::User {
+            words.push("--user");
+        }
+        self.bailiwick(&words)
+    }
+
+    /// How the gate stands, with what is not as it should be.
+    fn standing(&self) -> (String, Value) {
+        let ran = self.bailiwick(&["hooks", "status", self.cli.name(), "-o", "json"]);
+        let said: Value = serde_json::from_str(&ran.out).unwrap();
+        let place = match self.scope {
+            Scope::Repository => "/hooks/0",
+            Scope::User => "/hooks/1",
+        };
+        let report = said.pointer(place).unwrap();
+        let standing = at(report, "/standing").as_str().unwrap().to_owned();
+        assert_eq!(ran.code == 0, matches!(standing.as_str(), "intact" | "absent"), "{said:#}");
+        (standing, at(report, "/findings"))
+    }
+
+    fn log(&self) -> PathBuf {
+        let mut kept = std::fs::read_dir(self.scratch.state().join("hooks")).unwrap();
+        let only = kept.next().unwrap().unwrap().path();
+        assert!(kept.next().is_none(), "more than one gate keeps a log");
+        only.join("decisions.jsonl")
+    }
+
+    fn decisions(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.log()).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The branches of the remote.
+    fn pushed(&self) -> Vec<String> {
+        let said = self.scratch.git(&["ls-remote", "origin"]);
+        let names = said.lines().filter_map(|line| line.split("refs/heads/").nth(1));
+        names.map(str::to_owned).collect()
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.scratch.root().join(name)).ok()
+    }
+
+    /// How many decisions there are and how many would be others under these limits.
+    fn replayed(&self, limits: &[&str]) -> (Value, Value) {
+        let log = self.log().display().to_string();
+        let mut words = vec!["replay", log.as_str(), "-o", "json"];
+        words.extend(limits);
+        let said: Value = serde_json::from_str(&self.bailiwick(&words).expect_code(0).out).unwrap();
+        (at(&said, "/decisions"), at(&said, "/changed"))
+    }
+}
+
+/// What is at a place in a value; null if nothing is.
+fn at(value: &Value, pointer: &str) -> Value {
+    value.pointer(pointer).cloned().unwrap_or_default()
+}
+
+const PLUGIN_PACKAGE: &str = "node_modules/@opencode-ai/plugin/package.json";
+
+/// The CLI reads settings from everywhere, and nothing but the gate holds it back.
+fn as_people_start(run: CliRun, cli: Cli) -> CliRun {
+    match cli {
+        Cli::Claude => run
+            .settings(r#"{"permissions":{"allow":["Bash","Read","Edit","Write"]}}"#)
+            .argument("--setting-sources")
+            .argument("user,project,local"),
+        Cli::OpenCode => run.variable("OPENCODE_DISABLE_PROJECT_CONFIG", "0"),
+        Cli::Codex | Cli::Gemini => run,
+    }
+}
+
+fn holds(cli: Cli, scope: Scope) {
+    let stage = Stage::new(cli, scope);
+    stage.hooks("install", &["--role", "developer", "--files", "src/**"]).expect_code(0);
+    let ran = stage.run.run("Do the work.").expect_code(0);
+    assert!(ran.out.contains("finished"), "{}", ran.out);
+    held(&stage);
+    assert_eq!(stage.standing(), ("intact".to_owned(), serde_json::json!([])));
+    assert_eq!(stage.replayed(&[]), (5.into(), 0.into()));
+    let (decisions, changed) = stage.replayed(&["--role", "read-only"]);
+    assert_eq!(decisions, 5);
+    assert!(changed.as_u64().unwrap() > 0, "read-only lets the agent write");
+    let asked = stage.decisions().len();
+    stage.hooks("remove", &[]).expect_code(0);
+    assert_eq!(stage.standing().0, "absent");
+    stage.run.run("Do the work.").expect_code(0);
+    let told = stage.model.results();
+    assert_eq!(stage.pushed(), ["main", "other"], "without the gate: {told:#?}");
+    assert_eq!(stage.text("outside.txt").as_deref(), Some("outside\n"), "{told:#?}");
+    assert_eq!(stage.text("redirected.txt").as_deref(), Some("redirected\n"), "{told:#?}");
+    assert_eq!(stage.decisions().len(), asked, "the gate was asked after it was removed");
+}
+
+/// The agent did what it may and nothing else, was told why, and all of it is in the log.
+fn held(stage: &Stage) {
+    let told = stage.model.results();
+    assert_eq!(stage.pushed(), [""; 0], "it pushed: {told:#?}");
+    assert_eq!(stage.text("src/inside.txt").as_deref(), Some("inside\n"), "{told:#?}");
+    assert_eq!(stage.text("outside.txt"), None, "{told:#?}");
+    assert_eq!(stage.text("redirected.txt"), None, "{told:#?}");
+    let decisions = stage.decisions();
+    assert_eq!(decisions.len(), 5, "{decisions:#?}");
+    for (place, ((attempt, rule), record)) in attempts("").into_iter().zip(&decisions).enumerate() {
+        let told = stage.model.result(&format!("call_0_{place}_0"));
+        let outcome = if rule.is_some() { "deny" } else { "allow" };
+        assert_eq!(at(record, "/decision/outcome"), outcome, "{attempt:?}: {record:#}");
+        assert_eq!(at(record, "/decision/because/rule").as_str(), rule, "{record:#}");
+        assert_eq!(at(record, "/dialect"), stage.cli.name());
+        match rule {
+            Some(rule) => assert!(told.contains(rule), "{attempt:?}: the model was told {told}"),
+            None => assert!(!told.contains("::"), "{attempt:?}: the model was told {told}"),
+        }
+    }
+}
+
+#[test]
+fn claude_is_held_in_a_repository() {
+    holds(Cli::Claude, Scope::Repository);
+}
+
+#[test]
+fn claude_is_held_for_a_user() {
+    holds(Cli::Claude, Scope::User);
+}
+
+#[test]
+fn codex_is_held_in_a_repository() {
+    holds(Cli::Codex, Scope::Repository);
+}
+
+#[test]
+fn codex_is_held_for_a_user() {
+    holds(Cli::Codex, Scope::User);
+}
+
+#[test]
+fn gemini_is_held_in_a_repository() {
+    holds(Cli::Gemini, Scope::Repository);
+}
+
+#[test]
+fn gemini_is_held_for_a_user() {
+    holds(Cli::Gemini, Scope::User);
+}
+
+#[test]
+fn opencode_is_held_in_a_repository() {
+    holds(Cli::OpenCode, Scope::Repository);
+}
+
+#[test]
+fn opencode_is_held_for_a_user() {
+    holds(Cli::OpenCode, Scope::User);
+}

@@ -1,0 +1,163 @@
+//! What each CLI is answered, to the letter; and what calls of MCP servers are taken for.
+
+use bailiwick_model::capability::GateSeverity;
+use bailiwick_model::role::EscalationPolicy;
+use bailiwick_policy::call::{Action, Call, Touch};
+use bailiwick_policy::decision::{Decision, Objection, Outcome, Warning};
+use bailiwick_policy::dialects::{Allowing, Answer, Dialect};
+use serde_json::{Value, json};
+
+const TOLD: &str = "some::rule: that is not open here. Instead: do this.";
+
+fn objection() -> Objection {
+    Objection::new("some::rule", "that is not open here", "do this")
+}
+
+fn answer(exit: u8, stdout: &str, stderr: &str) -> Answer {
+    Answer { exit, stdout: stdout.to_owned(), stderr: stderr.to_owned() }
+}
+
+fn both(decision: &Decision, expected: impl Fn(Dialect, Allowing) -> Answer) {
+    for dialect in Dialect::ALL {
+        for allowing in [Allowing::Silent, Allowing::Explicit] {
+            let found = dialect.answer(decision, allowing);
+            assert_eq!(found, expected(dialect, allowing), "{dialect:?} {allowing:?}");
+        }
+    }
+}
+
+#[test]
+fn a_denial_is_exit_2_with_the_reason_on_standard_error() {
+    let denied = Decision::deny(objection());
+    both(&denied, |_, _| answer(2, "", &format!("{TOLD}\n")));
+    let told = [
+        (EscalationPolicy::AskViaReturn, ""),
+        (EscalationPolicy::OrchestratorNotify, " The orchestrator has been notified."),
+        (EscalationPolicy::FailFast, " This role ends its run at the first denial."),
+    ];
+    for (policy, more) in told {
+        let escalated = Decision { escalation: Some(policy), ..denied.clone() };
+        both(&escalated, |_, _| answer(2, "", &format!("{TOLD}{more}\n")));
+    }
+    // Codex lets a call run that is denied without a word.
+    both(&Decision { because: None, ..denied }, |_, _| answer(2, "", "denied\n"));
+}
+
+#[test]
+fn only_claude_can_be_told_to_ask_and_the_others_deny() {
+    let asked = Decision { outcome: Outcome::Ask, ..Decision::deny(objection()) };
+    let reason = format!(
+        r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"{TOLD}"}}}}"#
+    );
+    both(&asked, |dialect, _| match dialect {
+        Dialect::Claude => answer(0, &format!("{reason}\n"), ""),
+        Dialect::Codex | Dialect::Gemini | Dialect::OpenCode => answer(2, "", &format!("{TOLD}\n")),
+    });
+}
+
+const ALLOW: &str = "{\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"permissionDecision\":\"allow\"}}\n";
+
+fn allowed(dialect: Dialect, allowing: Allowing) -> &'static str {
+    match (dialect, allowing) {
+        (Dialect::Claude, Allowing::Explicit) => ALLOW,
+        (Dialect::Claude, Allowing::Silent)
+        | (Dialect::Codex | Dialect::Gemini | Dialect::OpenCode, _) => "",
+    }
+}
+
+#[test]
+fn what_is_allowed_is_exit_0_and_said_only_where_it_has_to_be() {
+    both(&Decision::allow(), |dialect, allowing| answer(0, allowed(dialect, allowing), ""));
+}
+
+#[test]
+fn a_warning_reaches_the_agent_and_advice_only_the_log() {
+    let warning = |severity| Warning { severity, objection: objection() };
+    let warnings = vec![warning(GateSeverity::Warn), warning(GateSeverity::Advisory)];
+    let warned = Decision { warnings, ..Decision::allow() };
+    both(&warned, |dialect, allowing| {
+        answer(0, allowed(dialect, allowing), &format!("warning: {TOLD}\n"))
+    });
+}
+
+/// The same call of an MCP server's tool in every dialect.
+fn of_server(tool: &str, input: &Value) -> Vec<Option<Call>> {
+    let claude = json!({"tool_name": format!("mcp__gov__{tool}"), "tool_input": input});
+    let context = json!({"server_name": "gov", "tool_name": tool});
+    let gemini = json!({
+        "tool_name": format!("mcp_gov_{tool}"), "tool_input": input, "mcp_context": context,
+    });
+    let opencode = json!({"tool": format!("gov_{tool}"), "args": input});
+    let servers = ["gov".to_owned(), "go".to_owned()];
+    [
+        (Dialect::Claude, &claude),
+        (Dialect::Codex, &claude),
+        (Dialect::Gemini, &gemini),
+        (Dialect::OpenCode, &opencode),
+    ]
+    .map(|(dialect, payload)| dialect.read(payload.to_string().as_bytes(), &servers).ok())
+    .into()
+}
+
+/// The paths that are changed.
+fn changed(call: &Call) -> Vec<String> {
+    match &call.action {
+        Action::Files(targets) => {
+            let changed = targets.iter().filter(|target| target.touch != Touch::Read);
+            changed.map(|target| target.path.clone()).collect()
+        }
+        Action::Shell(_) | Action::Type | Action::Plain => Vec::new(),
+    }
+}
+
+#[test]
+fn a_path_that_a_server_is_given_is_seen_whatever_else_it_is_given() {
+    for (tool, input) in [
+        ("store", json!({"path": "/outside"})),
+        ("store", json!({"path": "/outside", "target": 7})),
+        ("store", json!({"output": true, "path": "/outside", "source": null})),
+        ("store", json!({"files": [7, {"path": "/outside"}]})),
+        ("store", json!({"target": {"path": "/outside", "file": 7}})),
+        ("store", json!({"what": {"where": [{"path": "/outside"}]}})),
+        ("find_and_replace", json!({"path": "/outside"})),
+        ("searchReplace", json!({"path": "/outside"})),
+        ("get_or_create", json!({"path": "/outside"})),
+    ] {
+        for call in of_server(tool, &input) {
+            let call = call.unwrap();
+            assert_eq!(call.tools[0].as_str(), format!("mcp__gov__{tool}"));
+            assert_eq!(changed(&call), ["/outside"], "{tool} {input}: {call:?}");
+        }
+    }
+    for call in of_server("read_file", &json!({"path": "/outside"})) {
+        assert_eq!(changed(&call.unwrap()), [""; 0], "looking is no change");
+    }
+    for call in of_server("store", &json!({"path": "/out\0side"})) {
+        assert_eq!(call, None, "a path with a NUL in it is none");
+    }
+}
+
+#[test]
+fn a_name_that_is_both_a_servers_and_the_clis_own_is_refused() {
+    let patch = "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch\n";
+    let payload = json!({"tool": "apply_patch", "args": {"patchText": patch}}).to_string();
+    let read = |servers: &[String]| Dialect::OpenCode.read(payload.as_bytes(), servers);
+    assert!(read(&["apply".to_owned()]).is_err());
+    assert_eq!(changed(&read(&["other".to_owned()]).unwrap()), ["a"]);
+}
+
+#[test]
+fn a_directory_that_leads_nowhere_for_certain_is_refused() {
+    for directory in ["repo", "", "./x", "~"] {
+        let claude = json!({"cwd": directory, "tool_name": "Bash", "tool_input": {"command": "x"}});
+        let opencode = json!({"cwd": directory, "tool": "bash", "args": {"command": "x"}});
+        for dialect in Dialect::ALL {
+            let payload = match dialect {
+                Dialect::Claude | Dialect::Codex | Dialect::Gemini => &claude,
+                Dialect::OpenCode => &opencode,
+            };
+            let call = dialect.read(payload.to_string().as_bytes(), &[]);
+            assert!(call.is_err(), "{dialect:?} {directory:?}: {call:?}");
+        }
+    }
+}
