@@ -44,11 +44,19 @@ fn has_endless_document(text: &str) -> bool {
         let before = text.get(..at).unwrap_or_default();
         let string = behind.starts_with('<') || before.ends_with('<');
         // Inside of a substitution it loses its way if the document does not even begin.
+        let before = before.replace("$((", "");
         let inside = ["$(", "${", "`", "<(", ">("].iter().any(|start| before.contains(start));
         behind.is_empty()
             || behind.starts_with('#')
-            || (inside && !string && !behind.contains('\n'))
+            || (inside && !string && !is_ended_document(behind))
     })
+}
+
+/// Whether the word behind `<<` stands in a line of its own further down.
+fn is_ended_document(behind: &str) -> bool {
+    let word = behind.split(|c: char| c.is_whitespace() || ";|&()<>".contains(c)).next();
+    let word = word.unwrap_or_default().replace(['\'', '"', '\\'], "");
+    behind.lines().skip(1).any(|line| line.trim_start_matches('\t') == word)
 }
 
 /// A substitution that begins with a comment, whose signs the parser takes for its end.
