@@ -38,17 +38,17 @@ fn has_long_descriptor(text: &str) -> bool {
 
 /// `<<` with nothing but blanks or a comment behind it: the parser waits for the word for ever.
 fn has_endless_document(text: &str) -> bool {
+    let numberless = text.replace("$((", "");
+    let substitutes = ["$(", "${", "`", "<(", ">("].iter().any(|sign| numberless.contains(sign));
     text.match_indices("<<").any(|(at, sign)| {
         let behind = text.get(at + sign.len()..).unwrap_or_default();
         let behind = behind.strip_prefix('-').unwrap_or(behind).trim_start_matches([' ', '\t']);
         let before = text.get(..at).unwrap_or_default();
         let string = behind.starts_with('<') || before.ends_with('<');
-        // Inside of a substitution it loses its way if the document does not even begin.
-        let before = before.replace("$((", "");
-        let inside = ["$(", "${", "`", "<(", ">("].iter().any(|start| before.contains(start));
+        // Together with a substitution it loses its way if the document does not end.
         behind.is_empty()
             || behind.starts_with('#')
-            || (inside && !string && !is_ended_document(behind))
+            || (substitutes && !string && !is_ended_document(behind))
     })
 }
 
@@ -196,7 +196,13 @@ mod tests {
             assert_eq!(prepare(bad).unwrap_err().0, Why::OddCharacter, "{bad:?}");
         }
         assert_eq!(prepare("cat 3333333333<<E\nE\n").unwrap_err().0, Why::Unreadable);
-        for endless in ["echo $(<<  ", "echo $(<<- #)", "echo \"$(<<\t"] {
+        for fine in ["echo $((1 << 2))", "a <<E\n$(b)\nE\n", "a <<< $(b)", "a \"$(b <<'E'\nE\n)\""]
+        {
+            assert!(prepare(fine).is_ok(), "{fine:?}");
+        }
+        for endless in
+            ["a << b ${c", "a $(b << c\n", "echo $(<<  ", "echo $(<<- #)", "echo \"$(<<\t"]
+        {
             assert_eq!(prepare(endless).unwrap_err().0, Why::Unreadable, "{endless:?}");
         }
         assert_eq!(prepare(&"(".repeat(200)).unwrap_err().0, Why::TooComplex);
