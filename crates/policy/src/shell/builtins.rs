@@ -262,8 +262,14 @@ impl Walker {
         for argument in arguments {
             match argument.known().as_deref().map(|text| text.split_once('=')) {
                 Some(Some((name, text))) => {
-                    self.environment.aliases.insert(name.to_owned(), Some(text.to_owned()));
-                    self.all_aliases.insert(name.to_owned(), Some(text.to_owned()));
+                    for aliases in [&mut self.environment.aliases, &mut self.all_aliases] {
+                        // Which of two is in force where is not followed.
+                        let text = Some(text.to_owned());
+                        let known = aliases.entry(name.to_owned()).or_insert_with(|| text.clone());
+                        if *known != text {
+                            *known = None;
+                        }
+                    }
                 }
                 Some(None) => {}
                 None => self.hide(Why::ComputedText, "alias"),
