@@ -1,7 +1,7 @@
 //! What a call would do, as far as the call itself tells.
 
 use crate::call::{Action, Call, Touch};
-use crate::shell::{self, Directory, Field, Hidden, How, Run, Why, Write};
+use crate::shell::{self, Directory, Field, Hidden, How, Run, Setting, Why, Write};
 
 /// What a call would do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Effects {
     /// Scripts that it runs and whose text is not here.
     pub unseen: Vec<Field>,
     /// Variables that it sets and that change what a name or a program means.
-    pub sets: Vec<String>,
+    pub sets: Vec<Setting>,
     /// What cannot be read off it.
     pub hidden: Vec<Hidden>,
 }
@@ -69,9 +69,9 @@ impl Effects {
 /// A program that the command itself has put where it runs it from: a copy, a link, an archive.
 fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
     let bare = |path: &str| path.trim_start_matches("./").to_owned();
+    // A text that is written is read where it is run, and what changes no content hides nothing.
+    let known = |by: &str| matches!(by, ">" | "tee" | "chmod" | "chown" | "chgrp" | "touch");
     let put = |program: &str| {
-        // A text that is written is read where it is run, and what changes no content hides nothing.
-        let known = |by: &str| matches!(by, ">" | "tee" | "chmod" | "chown" | "chgrp" | "touch");
         writes.iter().filter(|write| !known(&write.by)).any(|write| {
             write.path.known().is_some_and(|path| {
                 bare(&path) == bare(program)
@@ -79,9 +79,22 @@ fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
             })
         })
     };
+    // In a directory that is not known, whatever is unpacked or goes by that name may be what runs.
+    let put_somewhere = |run: &Run| {
+        let name = run.name().filter(|_| run.program().is_none());
+        name.is_some_and(|name| {
+            writes.iter().filter(|write| !known(&write.by)).any(|write| {
+                let path = write.path.known();
+                write.how == How::Fill || path.is_none_or(|path| path.ends_with(&name))
+            })
+        })
+    };
+    let somewhere = runs.iter().filter(|run| put_somewhere(run));
+    let somewhere = somewhere.filter_map(|run| run.argv.first().map(ToString::to_string));
     let programs = runs.iter().filter(|run| !run.builtin).filter_map(Run::program);
     let programs = programs.filter(|program| program.contains('/') && put(program));
     programs
+        .chain(somewhere)
         .map(|program| Hidden {
             why: Why::ComputedName,
             text: format!("{program}, which the command itself puts there"),

@@ -76,7 +76,7 @@ pub(crate) fn restricted(context: &Context<'_>, rule: &Rule) -> Option<Objection
 
 /// A command as a pattern sees it: as it is named, by its last name, and as what it really is.
 pub(crate) fn texts(run: &Run, context: &Context<'_>) -> Vec<String> {
-    let Some(program) = run.program() else { return Vec::new() };
+    let Some(program) = named_program(run) else { return Vec::new() };
     let rest: Vec<String> = run.argv.iter().skip(1).map(ToString::to_string).collect();
     let mut texts = Vec::new();
     for name in names(&program, context) {
@@ -99,6 +99,11 @@ pub(crate) fn names(program: &str, context: &Context<'_>) -> Vec<String> {
     }
     names.extend(context.facts.programs.get(program).cloned());
     names
+}
+
+/// A program as it is named, or as much of that as the text decides.
+pub(crate) fn named_program(run: &Run) -> Option<String> {
+    run.program().or_else(|| Some(format!("…/{}", run.name()?)))
 }
 
 pub(crate) fn base_name(path: &str) -> &str {
@@ -175,7 +180,7 @@ pub(crate) fn hidden(context: &Context<'_>, rule: &str, care: Care) -> Option<Ob
 /// Programs that a command copies or links, which it may then run under another name.
 pub(crate) fn copied_programs(effects: &Effects) -> Vec<String> {
     let copies = effects.runs.iter().filter(|run| {
-        let program = run.program().unwrap_or_default();
+        let program = named_program(run).unwrap_or_default();
         matches!(base_name(&program), "cp" | "ln" | "install" | "mv" | "cat" | "dd" | "rsync")
     });
     copies
@@ -197,7 +202,7 @@ pub(crate) fn left_to_sandbox(effects: &Effects) -> Vec<String> {
         setsid flock bash sh dash zsh ";
     let plain = |name: &str| PLAIN.contains(&format!(" {name} "));
     let mut left: Vec<String> = Vec::new();
-    let programs = effects.runs.iter().filter(|run| !run.builtin).filter_map(Run::program);
+    let programs = effects.runs.iter().filter(|run| !run.builtin).filter_map(named_program);
     let programs = programs.filter(|program| !plain(base_name(program)) || program.contains('/'));
     for name in programs.chain(effects.unseen.iter().map(ToString::to_string)) {
         if !left.contains(&name) {

@@ -3,7 +3,7 @@
 use crate::decide::Context;
 use crate::decision::Objection;
 use crate::gates::policy_no_git_ops::{copies_git, gh_changes, helper_verb, is_git, written_git};
-use crate::gates::{Care, base_name, names, shown};
+use crate::gates::{Care, base_name, named_program, names, shown};
 use crate::shell::{Field, Run};
 
 const INSTEAD: &str = "read with git status, diff, log, show, blame or grep; what should be \
@@ -150,7 +150,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
 }
 
 fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
-    let program = run.program()?;
+    let program = named_program(run)?;
     let named = names(&program, context);
     let line = || {
         let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();

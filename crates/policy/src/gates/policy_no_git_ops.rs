@@ -2,7 +2,7 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::{Care, base_name, names, protected, shown};
+use crate::gates::{Care, base_name, named_program, names, protected, shown};
 use crate::paths::Place;
 use crate::shell::{Field, Run};
 
@@ -55,7 +55,7 @@ pub(crate) fn written_git(context: &Context<'_>) -> Option<String> {
 }
 
 fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
-    let program = run.program()?;
+    let program = named_program(run)?;
     let named = names(&program, context);
     if named.iter().any(|name| is_git(name)) {
         return Some(format!("`{}` runs git", line(run)));
@@ -85,7 +85,7 @@ pub(crate) fn helper_verb(name: &str) -> Option<&str> {
 
 /// Whether a copy or a link is made of git itself.
 pub(crate) fn copies_git(context: &Context<'_>, run: &Run) -> bool {
-    let program = run.program().unwrap_or_default();
+    let program = named_program(run).unwrap_or_default();
     let copies =
         matches!(base_name(&program), "cp" | "ln" | "install" | "mv" | "cat" | "dd" | "rsync");
     let source = |field: &Field| {

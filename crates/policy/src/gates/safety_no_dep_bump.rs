@@ -2,7 +2,7 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::{Care, base_name, names, shown};
+use crate::gates::{Care, base_name, named_program, names, shown};
 use crate::paths::Place;
 use crate::shell::Run;
 
@@ -58,7 +58,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         }
     }
     for run in context.effects.runs.iter().filter(|run| !run.builtin) {
-        let Some(program) = run.program() else { continue };
+        let Some(program) = named_program(run) else { continue };
         let named = names(&program, context);
         let name = named.iter().map(|name| base_name(name)).find(|name| changes(name, run));
         if name.is_some() {

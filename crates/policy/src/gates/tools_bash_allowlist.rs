@@ -5,7 +5,7 @@ use crate::decision::Objection;
 use crate::gates::{Care, base_name, protected, shown};
 use crate::paths::Place;
 use crate::pattern::{DamagedTable, Patterns};
-use crate::shell::{Field, Run};
+use crate::shell::{Field, Run, Setting};
 use crate::tool::matches;
 
 /// Builtins that start nothing and change nothing but the shell itself.
@@ -52,8 +52,9 @@ pub(crate) fn objection(
     if let Some(script) = context.effects.unseen.first() {
         return refuse(format!("the script {} is not on the list", shown(&script.to_string())));
     }
-    if let Some(name) = context.effects.sets.iter().find(|name| changes_programs(name)) {
-        return refuse(format!("{name} changes which programs run"));
+    let changes = |set: &&Setting| changes_programs(&set.name) && !is_plain_flags(set);
+    if let Some(set) = context.effects.sets.iter().find(changes) {
+        return refuse(format!("{} changes which programs run", set.name));
     }
     written(context).and_then(|path| {
         refuse(format!("{} is written by a redirection, which no pattern allows", shown(&path)))
@@ -183,6 +184,24 @@ fn changes_programs(name: &str) -> bool {
         || name.ends_with("_WRAPPER")
         || name.ends_with("_RUNNER")
         || prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Flags for the compiler that name no program and load nothing.
+fn is_plain_flags(set: &Setting) -> bool {
+    const RISKY: [&str; 10] = [
+        "link",
+        "-Z",
+        "ar=",
+        "runner",
+        "wrapper",
+        "--extern",
+        "--sysroot",
+        "plugin",
+        "@",
+        "config",
+    ];
+    matches!(set.name.as_str(), "RUSTFLAGS" | "RUSTDOCFLAGS")
+        && set.value.as_ref().is_some_and(|value| !RISKY.iter().any(|risky| value.contains(risky)))
 }
 
 fn line(run: &Run) -> String {

@@ -78,8 +78,11 @@ impl Walker {
     pub(super) fn start(&mut self, argv: &[Field], input: &Input, declared: &[&Assignment]) {
         let Some((first, arguments)) = argv.split_first() else { return };
         let Some(name) = first.known() else {
-            self.note(argv, false);
-            return self.hide(Why::ComputedName, &first.to_string());
+            // A function may have such a name as well.
+            if self.environment.functions.keys().any(|name| name.contains('/')) {
+                self.hide(Why::ComputedName, &first.to_string());
+            }
+            return self.started(argv, input);
         };
         // Which of them it is, if it may be several, is not followed.
         let mut others = None;
@@ -115,10 +118,7 @@ impl Walker {
         declared: &[&Assignment],
     ) {
         let Some((first, arguments)) = argv.split_first() else { return };
-        let Some(name) = first.known() else {
-            self.note(argv, false);
-            return self.hide(Why::ComputedName, &first.to_string());
-        };
+        let Some(name) = first.known() else { return self.started(argv, input) };
         if BUILTINS.contains(&name.as_str()) {
             self.note(argv, true);
             self.builtin(&name, arguments, input, declared);
@@ -193,9 +193,8 @@ impl Walker {
             "return" => self.leave_function(),
             "shift" => self.environment.positional = None,
             "enable" | "fc" | "bind" => self.hide(Why::RunsText, name),
-            "hash" | "complete" | "compgen" if !arguments.is_empty() => {
-                self.hide(Why::RunsText, name);
-            }
+            "hash" if arguments.iter().any(may_give_path) => self.hide(Why::RunsText, name),
+            "complete" | "compgen" if !arguments.is_empty() => self.hide(Why::RunsText, name),
             _ => {}
         }
     }
@@ -262,8 +261,14 @@ impl Walker {
         for argument in arguments {
             match argument.known().as_deref().map(|text| text.split_once('=')) {
                 Some(Some((name, text))) => {
-                    self.environment.aliases.insert(name.to_owned(), Some(text.to_owned()));
-                    self.all_aliases.insert(name.to_owned(), Some(text.to_owned()));
+                    for aliases in [&mut self.environment.aliases, &mut self.all_aliases] {
+                        // Which of two is in force where is not followed.
+                        let text = Some(text.to_owned());
+                        let known = aliases.entry(name.to_owned()).or_insert_with(|| text.clone());
+                        if *known != text {
+                            *known = None;
+                        }
+                    }
                 }
                 Some(None) => {}
                 None => self.hide(Why::ComputedText, "alias"),
@@ -277,7 +282,7 @@ impl Walker {
             match argument.known() {
                 Some(text) => match text.split_once('=') {
                     Some((name, value)) if is_name(name) => {
-                        self.is_set(name);
+                        self.is_set_to(name, value);
                         // The value may be the name of what is really set.
                         if self.environment.all_odd {
                             self.is_set(value);
@@ -371,9 +376,14 @@ impl Walker {
         };
         let attached = names.iter().filter(|text| text.starts_with('-')).flat_map(behind);
         let plain = names.iter().filter(|text| !text.starts_with('-')).cloned();
+        let unsets = name == "unset";
         for text in attached.chain(plain) {
             let name: String = text.chars().take_while(|c| *c != '[').collect();
-            self.is_set(&name);
+            if unsets {
+                self.runs_value(&name);
+            } else {
+                self.is_set(&name);
+            }
             self.environment.forget(&name);
             // `unset` may mean a function; whether it does is not followed.
             if let Some(function) = self.environment.functions.get_mut(&name) {
@@ -454,6 +464,11 @@ fn is_plain_alias(text: &str) -> bool {
         && !text.ends_with(' ')
         && !first.contains('=')
         && !parse::is_reserved(first)
+}
+
+/// `hash -p file name` makes a name another program.
+fn may_give_path(field: &Field) -> bool {
+    field.known().is_none_or(|text| text.starts_with('-') && text.contains('p'))
 }
 
 fn is_name(text: &str) -> bool {

@@ -179,7 +179,12 @@ impl Environment {
                 }
             }
         }
-        self.aliases.extend(other.aliases);
+        for (name, theirs) in other.aliases {
+            let ours = self.aliases.entry(name).or_insert_with(|| theirs.clone());
+            if *ours != theirs {
+                *ours = None;
+            }
+        }
         Self {
             variables,
             functions: self.functions,

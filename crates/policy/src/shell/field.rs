@@ -109,6 +109,17 @@ impl Field {
             .collect()
     }
 
+    /// The name of a program without its directory, which need not be known. What may be several
+    /// arguments may begin with any program.
+    pub(super) fn program_name(&self) -> Option<String> {
+        if let Some(path) = self.known() {
+            return Some(path.rsplit('/').next().unwrap_or(&path).to_owned());
+        }
+        let Some(Piece::Text(end)) = self.pieces.last() else { return None };
+        let (_, name) = end.rsplit_once('/')?;
+        (!name.is_empty() && !self.may_be_many()).then(|| name.to_owned())
+    }
+
     /// Whether it may be several arguments, or none.
     pub fn may_be_many(&self) -> bool {
         let many =

@@ -19,6 +19,9 @@ pub(super) fn prepare(text: &str) -> Result<String, (Why, String)> {
     if has_endless_document(text) {
         return Err((Why::Unreadable, "<< without a word".to_owned()));
     }
+    if begins_with_comment(text) {
+        return Err((Why::Unreadable, "a substitution that begins with a comment".to_owned()));
+    }
     if has_long_descriptor(text) {
         return Err((Why::Unreadable, "a descriptor of many digits".to_owned()));
     }
@@ -35,11 +38,32 @@ fn has_long_descriptor(text: &str) -> bool {
 
 /// `<<` with nothing but blanks or a comment behind it: the parser waits for the word for ever.
 fn has_endless_document(text: &str) -> bool {
+    let numberless = text.replace("$((", "");
+    let substitutes = ["$(", "${", "`", "<(", ">("].iter().any(|sign| numberless.contains(sign));
     text.match_indices("<<").any(|(at, sign)| {
         let behind = text.get(at + sign.len()..).unwrap_or_default();
         let behind = behind.strip_prefix('-').unwrap_or(behind).trim_start_matches([' ', '\t']);
-        behind.is_empty() || behind.starts_with('#')
+        let before = text.get(..at).unwrap_or_default();
+        let string = behind.starts_with('<') || before.ends_with('<');
+        // Together with a substitution it loses its way if the document does not end.
+        behind.is_empty()
+            || behind.starts_with('#')
+            || (substitutes && !string && !is_ended_document(behind))
     })
+}
+
+/// Whether the word behind `<<` stands in a line of its own further down.
+fn is_ended_document(behind: &str) -> bool {
+    let word = behind.split(|c: char| c.is_whitespace() || ";|&()<>".contains(c)).next();
+    let word = word.unwrap_or_default().replace(['\'', '"', '\\'], "");
+    behind.lines().skip(1).any(|line| line.trim_start_matches('\t') == word)
+}
+
+/// A substitution that begins with a comment, whose signs the parser takes for its end.
+fn begins_with_comment(text: &str) -> bool {
+    let starts = ["$(", "<(", ">("].into_iter().flat_map(|start| text.match_indices(start));
+    let behind = starts.filter_map(|(at, start)| text.get(at + start.len()..));
+    behind.into_iter().any(|behind| behind.trim_start().starts_with('#'))
 }
 
 /// Characters that parsers take for blanks and bash does not, or that nobody sees.
@@ -61,6 +85,12 @@ fn depth(text: &str) -> usize {
     }
     let words = ["if ", "while ", "until ", "for ", "case ", "do "];
     most.max(words.iter().map(|word| text.matches(word).count() / 2).sum())
+}
+
+/// Numbers that the parser cannot hold, where it expects one: `{1..9}` and `~1`.
+pub(super) fn has_long_number(word: &str) -> bool {
+    let expected = word.contains(['{', '~']);
+    expected && word.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 17)
 }
 
 /// Whether a word holds expansions inside of the subscripts of others, for which the parser tries
@@ -166,7 +196,13 @@ mod tests {
             assert_eq!(prepare(bad).unwrap_err().0, Why::OddCharacter, "{bad:?}");
         }
         assert_eq!(prepare("cat 3333333333<<E\nE\n").unwrap_err().0, Why::Unreadable);
-        for endless in ["echo $(<<  ", "echo $(<<- #)", "echo \"$(<<\t"] {
+        for fine in ["echo $((1 << 2))", "a <<E\n$(b)\nE\n", "a <<< $(b)", "a \"$(b <<'E'\nE\n)\""]
+        {
+            assert!(prepare(fine).is_ok(), "{fine:?}");
+        }
+        for endless in
+            ["a << b ${c", "a $(b << c\n", "echo $(<<  ", "echo $(<<- #)", "echo \"$(<<\t"]
+        {
             assert_eq!(prepare(endless).unwrap_err().0, Why::Unreadable, "{endless:?}");
         }
         assert_eq!(prepare(&"(".repeat(200)).unwrap_err().0, Why::TooComplex);

@@ -21,6 +21,7 @@ mod field;
 mod guard;
 mod inline;
 mod parse;
+mod piped;
 mod printed;
 mod redirect;
 mod shape;
@@ -31,6 +32,7 @@ mod whereabouts;
 mod wrapper_table;
 mod wrappers;
 mod writers;
+mod xargs;
 
 pub use field::{Field, Shape};
 
@@ -44,9 +46,18 @@ pub struct Reading {
     /// Scripts that it runs and whose text is not here.
     pub unseen: Vec<Field>,
     /// Variables that it sets, for itself or for a program.
-    pub sets: Vec<String>,
+    pub sets: Vec<Setting>,
     /// What cannot be read off the text.
     pub hidden: Vec<Hidden>,
+}
+
+/// A variable that is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// To what, if the text decides that.
+    pub value: Option<String>,
 }
 
 /// A program or builtin with its arguments.
@@ -64,6 +75,11 @@ impl Run {
     /// The program as it is named, if the text decides that.
     pub fn program(&self) -> Option<String> {
         self.argv.first()?.known()
+    }
+
+    /// The name of the program without its directory, which the text need not decide.
+    pub fn name(&self) -> Option<String> {
+        self.argv.first()?.program_name()
     }
 }
 

@@ -42,7 +42,7 @@ fn is_deep(tokens: &[Token]) -> bool {
 
 /// The pieces of a word; nothing if it does not parse or not in a way that is sure.
 pub(super) fn word(text: &str) -> Option<Vec<WordPiece>> {
-    if guard::is_tangled(text) {
+    if guard::is_tangled(text) || guard::has_long_number(text) {
         return None;
     }
     let pieces = word::parse(text, &options()).ok()?;
@@ -52,7 +52,7 @@ pub(super) fn word(text: &str) -> Option<Vec<WordPiece>> {
 
 /// The pieces of a here document, in which quotes mean nothing.
 pub(super) fn here_document(text: &str) -> Option<Vec<WordPiece>> {
-    if guard::is_tangled(text) {
+    if guard::is_tangled(text) || guard::has_long_number(text) {
         return None;
     }
     let pieces = word::parse_heredoc(text, &options()).ok()?;
@@ -90,7 +90,7 @@ pub(super) fn braces(text: &str) -> Option<Vec<String>> {
     if ["{0", "{-0", "..0", "..-0"].iter().any(|padded| text.contains(padded)) {
         return None;
     }
-    if guard::is_tangled(text) {
+    if guard::is_tangled(text) || guard::has_long_number(text) {
         return None;
     }
     // The parser tries every way at each of them.

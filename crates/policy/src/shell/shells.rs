@@ -15,6 +15,8 @@ pub(super) fn is_shell(name: &str) -> bool {
 /// What another shell takes for something else, so that this reading would be wrong for it.
 fn only_in_bash(text: &str) -> Option<&'static str> {
     const ONLY: [&str; 8] = ["[[", "((", "$'", "function", "declare", "typeset", "+=", "let "];
+    // Numbers are worked out alike.
+    let text = text.replace("$((", "");
     ONLY.into_iter().find(|word| text.contains(word))
 }
 
@@ -131,8 +133,8 @@ impl Walker {
     pub(super) fn program(&mut self, argv: &[Field], input: &Input) {
         self.note(argv, false);
         let Some((first, arguments)) = argv.split_first() else { return };
-        let Some(path) = first.known() else { return };
-        let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+        let Some(name) = first.program_name() else { return };
+        let path = first.known().unwrap_or_else(|| first.to_string());
         self.through.push(name.clone());
         if is_shell(&name) {
             self.shell(arguments, input);

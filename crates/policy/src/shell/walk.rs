@@ -15,7 +15,7 @@ use super::redirect::Input;
 use super::ways_out::{self, WaysOut};
 use super::whereabouts::Whereabouts;
 use super::writers::Link;
-use super::{Hidden, Reading, Run, Why, guard, inline, parse};
+use super::{Hidden, Reading, Run, Setting, Why, guard, inline, parse};
 
 const DEEPEST: usize = 40;
 const MOST_STEPS: usize = 4_000;
@@ -23,6 +23,7 @@ const MOST_STEPS: usize = 4_000;
 const MOST_WORDS: usize = 20_000;
 const MOST_HIDDEN: usize = 64;
 const MOST_ROUNDS: usize = 4;
+const MOST_SETTINGS: usize = 500;
 const MOST_UNROLLED: usize = 8;
 
 /// Goes through a command and gathers what it runs and writes.
@@ -275,9 +276,11 @@ impl Walker {
 
     fn pipeline(&mut self, pipeline: &ast::Pipeline) {
         let [only] = pipeline.seq.as_slice() else {
+            let mut input = Input::Inherited;
             for (index, command) in pipeline.seq.iter().enumerate() {
-                let input = if index == 0 { Input::Inherited } else { Input::Pipe };
                 let before = self.environment.clone();
+                let next = if index == 0 { self.piped(command) } else { Input::Pipe };
+                let input = std::mem::replace(&mut input, next);
                 self.command(command, input);
                 let after = std::mem::replace(&mut self.environment, before);
                 // With `lastpipe` the last one runs in this shell.
@@ -679,7 +682,7 @@ impl Walker {
                 return self.environment.forget(name);
             }
         };
-        self.is_set(name);
+        self.runs_value(name);
         inline::variable(self, name, value.scalars());
         // With `declare -i` what is assigned is evaluated.
         if self.environment.odd.contains(name) {
@@ -697,16 +700,43 @@ impl Walker {
             // The rest may be appended later.
             self.quoted_code |= text.ends_with('$');
         }
+        self.note_setting(name, value.scalars());
         self.environment.set(name, value);
     }
 
-    /// A variable of this name is set, for the shell or for a program.
+    /// A variable of this name is set, to something that is not known.
     pub(super) fn is_set(&mut self, name: &str) {
+        self.runs_value(name);
+        self.note_setting(name, None);
+    }
+
+    /// The same, to this.
+    pub(super) fn is_set_to(&mut self, name: &str, value: &str) {
+        self.runs_value(name);
+        self.note_setting(name, Some(vec![value.to_owned()]));
+    }
+
+    pub(super) fn runs_value(&mut self, name: &str) {
         if runs_its_value(name) {
             self.hide(Why::RunsText, name);
         }
-        if !self.reading.sets.iter().any(|set| set == name) {
-            self.reading.sets.push(name.to_owned());
+    }
+
+    /// A variable is set to one of these, for the shell or for a program.
+    pub(super) fn note_setting(&mut self, name: &str, values: Option<Vec<String>>) {
+        if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return;
+        }
+        let values = values.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect());
+        for value in values {
+            let setting = Setting { name: name.to_owned(), value };
+            if self.reading.sets.contains(&setting) {
+                continue;
+            }
+            if self.reading.sets.len() >= MOST_SETTINGS {
+                return self.hide(Why::TooComplex, name);
+            }
+            self.reading.sets.push(setting);
         }
     }
 

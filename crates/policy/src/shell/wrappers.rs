@@ -4,7 +4,7 @@ use super::field::Field;
 use super::redirect::Input;
 use super::walk::{Walker, runs_its_value};
 use super::wrapper_table::{WRAPPERS, Wrapper};
-use super::{Why, inline, writers};
+use super::{Why, inline, writers, xargs};
 
 /// Follows what a program starts, if it is known to start something.
 pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
@@ -67,25 +67,16 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
         }
         (_, []) => {}
         (_, rest) => {
-            let mut argv = rest.to_vec();
-            if wrapper.more {
-                if let Some(place) = replaced(arguments) {
-                    let put = |field: &Field| match field.known() {
-                        Some(text) if !place.is_empty() && !text.contains(&place) => field.clone(),
-                        _ => Field::unknown(),
-                    };
-                    argv = argv.iter().map(put).collect();
-                }
-                argv.push(Field::unknown_many());
+            if matches!(name, "command" | "builtin" | "exec") {
+                return walker.start_no_function(rest, inner_input, &[]);
             }
-            let apart = !matches!(name, "command" | "builtin" | "exec");
-            let start = |walker: &mut Walker| match name {
-                "command" | "builtin" | "exec" => {
-                    walker.start_no_function(&argv, inner_input, &[]);
-                }
-                _ => walker.started(&argv, inner_input),
+            let commands = match wrapper.more {
+                true => xargs::commands(arguments, rest, input),
+                false => vec![rest.to_vec()],
             };
-            if apart { walker.apart(start) } else { start(walker) }
+            for argv in commands {
+                walker.apart(|walker| walker.started(&argv, inner_input));
+            }
         }
     }
 }
@@ -93,15 +84,12 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
 impl Walker {
     /// A program that another program starts: no function or builtin of this shell.
     pub(super) fn started(&mut self, argv: &[Field], input: &Input) {
-        match argv.first().map(Field::known) {
-            Some(Some(_)) => self.program(argv, input),
-            Some(None) => {
-                self.note(argv, false);
-                let name = argv.first().map(ToString::to_string).unwrap_or_default();
-                self.hide(Why::ComputedName, &name);
-            }
-            None => {}
+        let Some(first) = argv.first() else { return };
+        if first.program_name().is_some() {
+            return self.program(argv, input);
         }
+        self.note(argv, false);
+        self.hide(Why::ComputedName, &first.to_string());
     }
 }
 
@@ -126,8 +114,9 @@ fn variables(walker: &mut Walker, arguments: &[Field]) {
     for field in arguments {
         let shown = field.to_string();
         if let Some((name, value)) = shown.split_once('=').filter(|(n, _)| !n.starts_with('-')) {
-            let known = field.known().map(|_| value.to_owned());
-            inline::variable(walker, name, known.map(|value| vec![value]));
+            let known = field.known().map(|_| vec![value.to_owned()]);
+            inline::variable(walker, name, known.clone());
+            walker.note_setting(name, known);
         }
     }
 }
@@ -260,18 +249,6 @@ fn nix(walker: &mut Walker, arguments: &[Field], input: &Input) {
             Some(_) => {}
             None => walker.hide(Why::UnknownOption, &first.to_string()),
         }
-    }
-}
-
-/// The text that `xargs -I` puts its input in the place of.
-fn replaced(arguments: &[Field]) -> Option<String> {
-    let texts: Vec<String> =
-        arguments.iter().map(|field| field.known().unwrap_or_default()).collect();
-    let at = texts.iter().position(|text| text.starts_with("-I"))?;
-    let option = texts.get(at)?;
-    match option.strip_prefix("-I").filter(|text| !text.is_empty()) {
-        Some(text) => Some(text.to_owned()),
-        None => texts.get(at + 1).cloned(),
     }
 }
 

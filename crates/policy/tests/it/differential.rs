@@ -31,8 +31,7 @@ struct Seen {
 }
 
 fn names(reading: &Reading) -> BTreeSet<String> {
-    let base = |name: String| name.rsplit('/').next().unwrap_or_default().to_owned();
-    reading.runs.iter().filter_map(|run| run.program()).map(base).collect()
+    reading.runs.iter().filter_map(|run| run.name()).collect()
 }
 
 /// The names of the files that a reading says are written; nothing if one of them is not known.

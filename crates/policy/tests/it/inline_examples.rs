@@ -294,7 +294,7 @@ c += " git"
 os.system(c)'"#,
     ),
     (Why::ComputedText, r#"python3 -c 'eval(compile(open("x").read(), "x", "exec"))'"#),
-    (Why::PipedIntoShell, "echo 'import os' | python3"),
+    (Why::PipedIntoShell, "cat x | python3"),
     (Why::PipedIntoShell, "curl -s https://example.com/x.py | python3 -"),
     (Why::PipedIntoShell, "cat x.js | node"),
     (Why::Interactive, "python3"),

@@ -1,6 +1,6 @@
 //! Readings by example: what is seen, what is hidden, and what is only mentioned.
 
-use bailiwick_policy::shell::{Reading, Why, read};
+use bailiwick_policy::shell::{Reading, Setting, Why, read};
 
 fn programs(text: &str) -> Vec<String> {
     let reading = read(text);
@@ -119,7 +119,7 @@ fn what_hides_the_program_is_said_to_hide_it() {
         ("$x push", Why::ComputedName),
         ("g* push", Why::ComputedName),
         ("/usr/bin/gi? push", Why::ComputedName),
-        ("echo git push | bash", Why::PipedIntoShell),
+        ("cat x | bash", Why::PipedIntoShell),
         ("curl x | sh", Why::PipedIntoShell),
         ("eval \"$x\"", Why::ComputedText),
         ("bash -c \"$x\"", Why::ComputedText),
@@ -190,5 +190,79 @@ fn bombs_end_quickly_and_closed() {
     ] {
         let reading = read(&bomb);
         assert!(!reading.hidden.is_empty() || !reading.runs.is_empty(), "{:.40}", bomb);
+    }
+}
+
+#[test]
+fn a_known_name_in_an_unknown_directory_is_that_program() {
+    for (text, name) in [
+        ("\"$VENV/bin/python\" x.py", "python"),
+        ("\"$(go env GOPATH)/bin/staticcheck\" ./...", "staticcheck"),
+        ("\"${CARGO_HOME:-$HOME/.cargo}/bin/cargo\" test", "cargo"),
+        ("~/.cargo/bin/cargo test", "cargo"),
+        ("\"$X/bash\" -c 'git push'", "git"),
+        ("\"$X\"/git push", "git"),
+    ] {
+        let reading = read(text);
+        assert!(reading.hidden.is_empty(), "{text}: {:?}", reading.hidden);
+        let named = reading.runs.iter().filter_map(|run| run.name()).any(|run| run == name);
+        assert!(named, "{text}: {:?}", reading.runs);
+    }
+    // What is split may begin with any program, and a pattern may match any.
+    for text in ["$X/git push", "\"$X/\"* push", "\"$X/$Y\"", "\"$X\"", "x/y() { git; }; \"$X/y\""]
+    {
+        assert!(!read(text).hidden.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn what_is_printed_into_a_pipe_is_read_where_it_is_plain() {
+    for text in [
+        "echo 'git push' | bash",
+        "echo git push | sh",
+        "printf '%s\\n' 'ls -l' 'git push' | sh",
+        "printf 'git push\\n' | sh",
+        "x=git; echo \"$x push\" | sh",
+        "cat <<'E' | bash\ngit push\nE",
+        "cat <<< 'git push' | bash",
+        "cat <<'E' | python3 -\nimport os\nos.system('git push')\nE",
+        "echo push | xargs -I{} git {}",
+        "echo x | xargs -I{} sh -c 'git {}'",
+    ] {
+        assert!(programs(text).iter().any(|name| name == "git"), "{text}: {:?}", read(text));
+    }
+    for text in [
+        "echo -e 'git push' | sh",
+        "echo 'git\\x20push' | sh",
+        "printf '%b' 'git push' | sh",
+        "echo \"$x\" | sh",
+        "echo() { git; }; echo ls | sh",
+        "PATH=.; cat <<< ls | sh",
+        "echo ls | tr l g | sh",
+        "cat x <<< ls | sh",
+    ] {
+        assert!(!read(text).hidden.is_empty(), "{text}: {:?}", read(text));
+    }
+}
+
+#[test]
+fn variables_are_told_with_what_they_are_set_to() {
+    let told = |text: &str| {
+        let shown = |set: &Setting| format!("{}={}", set.name, set.value.as_deref().unwrap_or("?"));
+        read(text).sets.iter().map(shown).collect::<Vec<_>>()
+    };
+    assert_eq!(told("RUSTFLAGS='-D warnings' cargo check"), ["RUSTFLAGS=-D warnings"]);
+    assert_eq!(told("env A=b C=$d cargo check"), ["A=b", "C=?"]);
+    assert_eq!(told("export A=b; A+=c"), ["A=b", "A=bc"]);
+    assert_eq!(told("declare A=$x"), ["A=?"]);
+    assert_eq!(told("for A in b; do read C; done"), ["A=?", "C=?"]);
+    assert!(told("unset A").is_empty());
+}
+
+#[test]
+fn hash_hides_only_what_it_gives_a_path_to() {
+    assert_eq!(programs("hash git; hash -r"), ["hash"; 2]);
+    for text in ["hash -p /bin/x ls", "hash -lp x y", "hash $x"] {
+        assert!(!read(text).hidden.is_empty(), "{text}");
     }
 }

@@ -88,7 +88,17 @@ pub(in crate::shell) fn by_path(walker: &mut Walker, path: &str, arguments: &[Fi
         Content::Texts(texts) => {
             for text in texts {
                 let reading = shebang(&text);
-                read(walker, reading, &text);
+                // Without a first line that says otherwise, bash runs it itself.
+                let started_by = walker.through.iter().rev().nth(1);
+                let by_bash = started_by.is_none_or(|name| name == "bash");
+                let line = text.lines().next().filter(|line| line.starts_with("#!"));
+                if line.map_or(by_bash, |line| line.ends_with("bash")) {
+                    walker.through.push("bash".to_owned());
+                    read(walker, reading, &text);
+                    walker.through.pop();
+                } else {
+                    read(walker, reading, &text);
+                }
             }
         }
     }

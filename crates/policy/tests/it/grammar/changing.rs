@@ -321,4 +321,7 @@ pub(super) const CHANGING: &[&str] = &[
     "%1 \\\n| %2",
     "if ((0)); then %1; else %2; fi",
     "if [[ a == b ]]; then %1; elif false; then %2; else %3; fi",
+    "shopt -s expand_aliases\nalias a=%1\nf() { a; }\nalias a=%2\nf",
+    "shopt -s expand_aliases\nif true; then alias a=%1; else alias a=%2; fi\na",
+    "shopt -s expand_aliases\nalias a=%1\nunalias a; alias a=%2\na",
 ];

@@ -1,0 +1,124 @@
+//! Texts that go through a pipe and are known: `echo ls | sh`, `cat <<E | python3 -`.
+
+use brush_parser::ast::{self, CommandPrefixOrSuffixItem, IoRedirect};
+
+use super::field::Field;
+use super::redirect::Input;
+use super::walk::Walker;
+
+/// More texts than this are as good as unknown.
+const MOST: usize = 8;
+
+impl Walker {
+    /// What the command behind this one reads, as far as the text of this one decides it.
+    pub(super) fn piped(&mut self, command: &ast::Command) -> Input {
+        let texts = match command {
+            ast::Command::Simple(simple) if simple.prefix.is_none() => self.prints(simple),
+            ast::Command::Simple(_)
+            | ast::Command::Compound(..)
+            | ast::Command::Function(_)
+            | ast::Command::ExtendedTest(..) => None,
+        };
+        match texts.filter(|texts| !texts.is_empty() && texts.len() <= MOST) {
+            Some(texts) => Input::Text(Some(texts)),
+            None => Input::Pipe,
+        }
+    }
+
+    fn prints(&mut self, simple: &ast::SimpleCommand) -> Option<Vec<String>> {
+        let name = simple.word_or_name.as_ref()?.value.as_str();
+        let known = |name: &str| matches!(name, "cat" | "echo" | "printf");
+        let shadowed = self.environment.functions.contains_key(name)
+            || self.environment.aliases.contains_key(name)
+            || !self.environment.is_untouched("PATH");
+        if !known(name) || shadowed || self.forget_later {
+            return None;
+        }
+        let items: Vec<&CommandPrefixOrSuffixItem> =
+            simple.suffix.iter().flat_map(|suffix| &suffix.0).collect();
+        if name == "cat" {
+            return match items.as_slice() {
+                [CommandPrefixOrSuffixItem::IoRedirect(redirect)] => self.given(redirect),
+                _ => None,
+            };
+        }
+        let mut alternatives = vec![Vec::new()];
+        for item in items {
+            let CommandPrefixOrSuffixItem::Word(word) = item else { return None };
+            alternatives = super::expand::product(alternatives, self.word(&word.value));
+        }
+        let print = |fields: &Vec<Field>| {
+            let words = fields.iter().map(Field::known).collect::<Option<Vec<String>>>()?;
+            if name == "echo" { echoed(&words) } else { formatted(&words) }
+        };
+        alternatives.iter().map(print).collect()
+    }
+
+    /// The text of a here document or here string.
+    fn given(&mut self, redirect: &IoRedirect) -> Option<Vec<String>> {
+        match redirect {
+            IoRedirect::HereDocument(None | Some(0), document) => {
+                let text = &document.doc.value;
+                if document.requires_expansion {
+                    self.here_document(text).scalars()
+                } else {
+                    Some(vec![text.clone()])
+                }
+            }
+            IoRedirect::HereString(None | Some(0), word) => {
+                let texts = self.scalar(&word.value).scalars()?;
+                Some(texts.into_iter().map(|text| text + "\n").collect())
+            }
+            IoRedirect::HereDocument(..)
+            | IoRedirect::HereString(..)
+            | IoRedirect::File(..)
+            | IoRedirect::OutputAndError(..) => None,
+        }
+    }
+}
+
+/// What `echo` prints of words that no shell takes for anything else.
+fn echoed(words: &[String]) -> Option<String> {
+    let option = words.first().is_some_and(|first| first.starts_with('-'));
+    let escapes = words.iter().any(|word| word.contains('\\'));
+    (!option && !escapes).then(|| words.join(" ") + "\n")
+}
+
+/// What `printf` prints with the plainest of formats.
+fn formatted(words: &[String]) -> Option<String> {
+    let (format, values) = words.split_first()?;
+    match format.as_str() {
+        "%s" if !values.is_empty() => Some(values.concat()),
+        "%s\\n" if !values.is_empty() => {
+            Some(values.iter().map(|value| format!("{value}\n")).collect())
+        }
+        plain if values.is_empty() && !plain.contains('%') && !plain.starts_with('-') => {
+            let text = plain.replace("\\n", "\n");
+            (!text.contains('\\')).then_some(text)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn only_the_plainest_words_are_known_to_be_printed() {
+        assert_eq!(echoed(&words(&["a", "b c"])).as_deref(), Some("a b c\n"));
+        assert_eq!(echoed(&words(&["-n", "a"])), None);
+        assert_eq!(echoed(&words(&["a\\nb"])), None);
+        assert_eq!(formatted(&words(&["%s\\n", "a", "%d"])).as_deref(), Some("a\n%d\n"));
+        assert_eq!(formatted(&words(&["a\\nb"])).as_deref(), Some("a\nb"));
+        for odd in [["%d", "1"], ["a", "b"], ["-v", "x"]] {
+            assert_eq!(formatted(&words(&odd)), None, "{odd:?}");
+        }
+        assert_eq!(formatted(&words(&["a\\\\nb"])), None);
+        assert_eq!(formatted(&words(&["\\x67it"])), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! `xargs -I`: what it reads, in the places of its command that stand for it.
+
+use super::field::{Field, Piece};
+use super::redirect::Input;
+
+/// More lines than this are as good as unknown.
+const MOST: usize = 8;
+
+/// The commands that `xargs` starts: one for each line that it reads, if those are known.
+pub(super) fn commands(arguments: &[Field], command: &[Field], input: &Input) -> Vec<Vec<Field>> {
+    let before = arguments.len().saturating_sub(command.len());
+    let options = arguments.get(..before).unwrap_or_default();
+    let Some(place) = place(options) else {
+        return vec![[command, &[Field::unknown_many()]].concat()];
+    };
+    let plain = is_plain(options);
+    match lines(input).filter(|_| plain) {
+        Some(lines) => {
+            let value = |line: &String| Field::text(line.as_str());
+            let with = |line: &String| put(command, &place, &value(line));
+            lines.iter().map(with).collect()
+        }
+        None => {
+            let mut argv = put(command, &place, &Field::unknown());
+            // Other options may take the place away and put the words behind the command.
+            if !plain {
+                argv.push(Field::unknown_many());
+            }
+            vec![argv]
+        }
+    }
+}
+
+/// The text that stands for what is read.
+fn place(arguments: &[Field]) -> Option<String> {
+    let texts: Vec<String> =
+        arguments.iter().map(|field| field.known().unwrap_or_default()).collect();
+    let at = texts.iter().position(|text| text.starts_with("-I"))?;
+    let option = texts.get(at)?;
+    match option.strip_prefix("-I").filter(|text| !text.is_empty()) {
+        Some(text) => Some(text.to_owned()),
+        None => texts.get(at + 1).cloned(),
+    }
+}
+
+/// Whether there is one `-I` and nothing else that changes what is read or how it is put in.
+fn is_plain(options: &[Field]) -> bool {
+    let known: Option<Vec<String>> = options.iter().map(Field::known).collect();
+    let Some(known) = known else { return false };
+    let (mut places, mut words) = (0, known.iter());
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "-I" => {
+                places += 1;
+                words.next();
+            }
+            "-P" => {
+                words.next();
+            }
+            "-r" | "--no-run-if-empty" | "-t" | "--verbose" | "--" => {}
+            _ if word.starts_with("-I") => places += 1,
+            _ if word.strip_prefix("-P").is_some_and(|count| count.parse::<u32>().is_ok()) => {}
+            _ => return false,
+        }
+    }
+    places == 1
+}
+
+/// The lines that it reads, if they are known and plain; quotes and backslashes would be taken out.
+fn lines(input: &Input) -> Option<Vec<String>> {
+    let Input::Text(Some(texts)) = input else { return None };
+    let [text] = texts.as_slice() else { return None };
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| line.trim_start_matches([' ', '\t']).to_owned())
+        .filter(|line| !line.is_empty())
+        .collect();
+    let plain = |line: &String| !line.contains(['\'', '"', '\\']) && !line.ends_with([' ', '\t']);
+    (!lines.is_empty() && lines.len() <= MOST && lines.iter().all(plain)).then_some(lines)
+}
+
+/// A command with a value in the places that stand for it.
+fn put(command: &[Field], place: &str, value: &Field) -> Vec<Field> {
+    let one = |field: &Field| match field.known() {
+        Some(_) if place.is_empty() => Field::unknown(),
+        Some(text) => {
+            let mut whole = Vec::new();
+            for (index, part) in text.split(place).enumerate() {
+                if index > 0 {
+                    whole.extend(value.pieces().iter().cloned());
+                }
+                whole.push(Piece::Text(part.to_owned()));
+            }
+            let empty = |piece: &Piece| matches!(piece, Piece::Text(text) if text.is_empty());
+            if whole.len() > 1 {
+                whole.retain(|piece| !empty(piece));
+            }
+            Field::of(whole)
+        }
+        // With what is not known, a place may come about anywhere in it.
+        None if field.may_be_many() => Field::unknown_many(),
+        None => Field::unknown(),
+    };
+    command.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(words: &[&str], at: usize, text: Option<&str>) -> Vec<String> {
+        let fields: Vec<Field> = words.iter().map(|word| Field::text(*word)).collect();
+        let input = match text {
+            Some(text) => Input::Text(Some(vec![text.to_owned()])),
+            None => Input::Pipe,
+        };
+        let started = commands(&fields, &fields[at..], &input);
+        let line =
+            |argv: &Vec<Field>| argv.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        started.iter().map(line).collect()
+    }
+
+    #[test]
+    fn what_is_around_the_place_is_kept() {
+        assert_eq!(shown(&["-I{}", "touch", ".git/{}"], 1, None), ["touch .git/…"]);
+        assert_eq!(shown(&["-I", "@", "@", "b@c@"], 2, Some("x\n y\n")), ["x bxcx", "y bycy"]);
+        assert_eq!(shown(&["-I{}", "-n1", "a", "{}"], 2, Some("x")), ["a … …"]);
+        assert_eq!(shown(&["-I{}", "a", "{}"], 1, Some("x 'y'")), ["a …"]);
+        assert_eq!(shown(&["-n1", "a"], 1, Some("x")), ["a …"]);
+    }
+}
