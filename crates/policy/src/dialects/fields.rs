@@ -127,7 +127,19 @@ pub(super) fn written(input: &Object) -> Result<Action, Unreadable> {
 
 /// What a tool of an MCP server may touch: nothing is known of it but the names of its arguments.
 pub(super) fn touched_by_mcp(tool: &str, input: &Object) -> Action {
-    const KEYS: [&str; 16] = [
+    const KEYS: [&str; 28] = [
+        "absolute_path",
+        "absolutePath",
+        "relative_path",
+        "relativePath",
+        "filepath",
+        "file_name",
+        "fileName",
+        "old_path",
+        "new_path",
+        "oldPath",
+        "newPath",
+        "dst",
         "path",
         "paths",
         "file",
@@ -147,11 +159,51 @@ pub(super) fn touched_by_mcp(tool: &str, input: &Object) -> Action {
     ];
     let reads =
         ["read", "get", "list", "search", "find", "view", "show", "describe", "query", "stat"];
-    let lower = tool.to_ascii_lowercase();
-    let touch =
-        if reads.iter().any(|verb| lower.starts_with(verb)) { Touch::Read } else { Touch::Change };
-    match paths(input, &KEYS, touch) {
-        Ok(targets) if !targets.is_empty() => Action::Files(targets),
-        Ok(_) | Err(_) => Action::Plain,
+    // A whole word: `listen` does not list.
+    let is_verb = |verb: &&str| {
+        let (head, rest) = tool.split_at_checked(verb.len()).unwrap_or_default();
+        head.eq_ignore_ascii_case(verb) && !rest.starts_with(|c: char| c.is_ascii_lowercase())
+    };
+    let touch = if reads.iter().any(|verb| is_verb(&verb)) { Touch::Read } else { Touch::Change };
+    // One argument that is no path does not hide the others.
+    let mut targets = Vec::new();
+    for key in KEYS {
+        if let Some(value) = input.get(key) {
+            let _ = gather(value, key, &KEYS, touch, &mut targets);
+        }
+    }
+    if let Some(Value::String(uri)) = input.get("uri") {
+        let path = uri.strip_prefix("file://").map(str::to_owned);
+        targets.extend(path.map(|path| Target { path, touch }));
+    }
+    if targets.is_empty() { Action::Plain } else { Action::Files(targets) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_tool_of_a_server_names_is_seen() {
+        for (tool, input, expected) in [
+            ("write", json!({"path": "a"}), Some(Touch::Change)),
+            ("read_file", json!({"path": "a"}), Some(Touch::Read)),
+            ("readFile", json!({"path": "a"}), Some(Touch::Read)),
+            ("listen", json!({"path": "a"}), Some(Touch::Change)),
+            ("write", json!({"path": "a", "file": 5}), Some(Touch::Change)),
+            ("write", json!({"uri": "file:///a"}), Some(Touch::Change)),
+            ("write", json!({"uri": "https://a"}), None),
+            ("write", json!({"absolutePath": "/a"}), Some(Touch::Change)),
+            ("send", json!({"text": "a"}), None),
+        ] {
+            let Value::Object(input) = input else { panic!("no object") };
+            let touched = match touched_by_mcp(tool, &input) {
+                Action::Files(targets) => targets.first().map(|target| target.touch),
+                Action::Shell(_) | Action::Type | Action::Plain => None,
+            };
+            assert_eq!(touched, expected, "{tool} {input:?}");
+        }
     }
 }

@@ -10,6 +10,7 @@
 
 mod bash;
 mod differential;
+mod globs;
 mod grammar;
 mod inline;
 mod inline_examples;
