@@ -29,17 +29,26 @@ impl Effects {
                 Self { hidden, ..Self::default() }
             }
             Action::Files(targets) => {
-                let writes = targets.iter().filter_map(|target| {
+                let mut writes = Vec::new();
+                for target in targets {
                     let how = match target.touch {
-                        Touch::Read => return None,
+                        Touch::Read => continue,
                         Touch::Change => How::Change,
                         Touch::Delete => How::Delete,
                     };
-                    let path = Field::path(&target.path);
-                    let from = vec![Directory::start()];
-                    Some(Write { path, from, how, by: call.native.clone(), named: None })
-                });
-                Self { writes: writes.collect(), ..Self::default() }
+                    for path in meanings(&target.path) {
+                        let path = Field::path(&path);
+                        let from = vec![Directory::start()];
+                        writes.push(Write {
+                            path,
+                            from,
+                            how,
+                            by: call.native.clone(),
+                            named: None,
+                        });
+                    }
+                }
+                Self { writes, ..Self::default() }
             }
             Action::Plain => Self::default(),
         }
@@ -64,6 +73,33 @@ impl Effects {
     pub fn removes(&self) -> bool {
         self.writes.iter().any(|write| matches!(write.how, How::Delete | How::DeleteTree))
     }
+}
+
+/// A path as the kernel reads it, and as a CLI may that drops blanks around it, and takes `x/..`
+/// away without looking whether `x` is a link.
+fn meanings(path: &str) -> Vec<String> {
+    let mut meanings = vec![path.to_owned()];
+    let trimmed = path.trim();
+    let mut parts: Vec<&str> = Vec::new();
+    for part in trimmed.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        match part {
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            ".." if trimmed.starts_with('/') => {}
+            part => parts.push(part),
+        }
+    }
+    let parts = parts.join("/");
+    let plain = match trimmed.starts_with('/') {
+        true => format!("/{parts}"),
+        false if parts.is_empty() => ".".to_owned(),
+        false => parts,
+    };
+    if path.contains("..") || trimmed != path {
+        meanings.push(plain);
+    }
+    meanings
 }
 
 /// A program that the command itself has put where it runs it from: a copy, a link, an archive.
@@ -100,4 +136,26 @@ fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
             text: format!("{program}, which the command itself puts there"),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_means_all_that_a_tool_may_take_it_for() {
+        for (path, also) in [
+            ("src/a.rs", None),
+            ("/a//b", None),
+            ("docs/link/../x", Some("docs/x")),
+            ("../x", Some("../x")),
+            ("a/../..", Some("..")),
+            ("/../x", Some("/x")),
+            ("a/..", Some(".")),
+            (" /etc/x ", Some("/etc/x")),
+        ] {
+            let expected: Vec<&str> = std::iter::once(path).chain(also).collect();
+            assert_eq!(meanings(path), expected, "{path}");
+        }
+    }
 }

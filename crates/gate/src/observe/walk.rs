@@ -50,6 +50,8 @@ fn resolve(path: &str, last: Last) -> Option<(String, Kind)> {
                 real = next;
                 kind = Kind::Missing;
             }
+            // Links of processes lead elsewhere for the one that will follow them.
+            Ok(found) if found.is_symlink() && next.starts_with("/proc/") => return None,
             Ok(found) if found.is_symlink() && (!rest.is_empty() || last == Last::Followed) => {
                 links += 1;
                 if links > MOST_LINKS {

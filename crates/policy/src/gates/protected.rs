@@ -8,7 +8,7 @@ use crate::shell::How;
 const RULE: &str = "bailiwick::protected";
 
 /// Files of the CLIs in which hooks are wired, at the root of any directory.
-const WIRING: [&str; 11] = [
+const WIRING: [&str; 13] = [
     ".claude/settings.json",
     ".claude/settings.local.json",
     ".codex/hooks.json",
@@ -19,7 +19,9 @@ const WIRING: [&str; 11] = [
     ".opencode/plugin",
     ".opencode/plugins",
     ".opencode/opencode.json",
+    ".opencode/opencode.jsonc",
     "opencode.json",
+    "opencode.jsonc",
 ];
 
 pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
@@ -52,11 +54,12 @@ fn is_protected(context: &Context<'_>, spot: &Spot) -> bool {
 
 /// Whether a path is `.git` of some directory, or below it.
 pub(crate) fn in_git(path: &str) -> bool {
-    path.split('/').any(|part| part == ".git")
+    // Some file systems do not tell `.GIT` from `.git`.
+    path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
 }
 
 fn wires(path: &str) -> bool {
-    let path = format!("/{}/", path.trim_matches('/'));
+    let path = format!("/{}/", path.trim_matches('/').to_ascii_lowercase());
     WIRING.iter().any(|wiring| path.contains(&format!("/{wiring}/")))
 }
 

@@ -85,7 +85,9 @@ fn written(context: &Context<'_>) -> Option<String> {
 
 fn allowed(run: &Run, patterns: &Patterns) -> Result<bool, DamagedTable> {
     let Some(program) = run.program() else { return Ok(false) };
-    if run.builtin && HARMLESS.contains(&format!(" {program} ")) {
+    // `jobs -x` starts a program.
+    let starts = program == "jobs" && run.argv.len() > 1;
+    if run.builtin && !starts && HARMLESS.contains(&format!(" {program} ")) {
         return Ok(true);
     }
     let words: Vec<String> = run.argv.iter().map(plainly).collect();
@@ -118,8 +120,10 @@ fn plainly(field: &Field) -> String {
         return text;
     }
     let mut parts: Vec<&str> = Vec::new();
-    for part in text.split('/') {
+    for (at, part) in text.split('/').enumerate() {
         match part {
+            // `a/./..` and `a//..` are what `a/..` is.
+            "" | "." if at > 0 => {}
             ".." if parts.last().is_some_and(|last| !last.is_empty() && *last != "..") => {
                 parts.pop();
             }
@@ -148,6 +152,8 @@ fn changes_programs(name: &str) -> bool {
         "CARGO_TARGET_",
         "CARGO_HOST",
         "CARGO_ALIAS_",
+        "CARGO_ENCODED_",
+        "CARGO_NET_GIT_",
         "CARGO_UNSTABLE",
         "RUSTC",
         "npm_config_",
@@ -183,6 +189,7 @@ fn changes_programs(name: &str) -> bool {
     names.contains(&name)
         || name.ends_with("_WRAPPER")
         || name.ends_with("_RUNNER")
+        || name.ends_with("_CREDENTIAL_PROVIDER")
         || prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
@@ -207,4 +214,25 @@ fn is_plain_flags(set: &Setting) -> bool {
 fn line(run: &Run) -> String {
     let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
     shown(&words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_seen_with_its_dots_followed() {
+        for (word, seen) in [
+            ("/tmp/a", "/tmp/a"),
+            ("/tmp/../etc", "/etc"),
+            ("/tmp/./../etc", "/etc"),
+            ("/tmp//../etc", "/etc"),
+            ("/tmp/a/./b/../../../etc", "/etc"),
+            ("../x", "../x"),
+            ("a/../../x", "../x"),
+            ("--flag=1..2", "--flag=1..2"),
+        ] {
+            assert_eq!(plainly(&Field::text(word)), seen, "{word}");
+        }
+    }
 }

@@ -44,8 +44,28 @@ pub fn harmless_device(path: &str) -> bool {
     matches!(
         path,
         "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty" | "/dev/full" | "/dev/zero" | "-"
-    ) || path.starts_with("/dev/fd/")
-        || path.starts_with("/proc/self/fd/")
+    ) || ["/dev/fd/", "/proc/self/fd/"].iter().any(|place| {
+        // Only the descriptor itself: `/dev/fd/../cwd/x` is a file.
+        path.strip_prefix(place).is_some_and(|number| {
+            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    })
+}
+
+/// A path by way of the process that opens it: its own directory is that of the call, not ours.
+fn from_own_process(shape: Shape) -> Shape {
+    let Shape::Known(path) = &shape else { return shape };
+    for place in ["/proc/self/cwd", "/proc/thread-self/cwd"] {
+        match path.strip_prefix(place) {
+            Some("") => return Shape::Known(".".to_owned()),
+            Some(rest) if rest.starts_with('/') => {
+                let rest = rest.trim_start_matches('/');
+                return Shape::Known(if rest.is_empty() { "." } else { rest }.to_owned());
+            }
+            _ => {}
+        }
+    }
+    shape
 }
 
 /// A path joined to the directory it is relative to; `..` stays, since links decide what it means.
@@ -80,7 +100,7 @@ enum Asked {
 fn leads<'a>(effects: &'a Effects, facts: &Facts) -> Vec<Lead<'a>> {
     let mut all = Vec::new();
     for write in &effects.writes {
-        let shape = write.path.shape();
+        let shape = from_own_process(write.path.shape());
         // A path that does not depend on the directory is asked once.
         let fixed = match &shape {
             Shape::Known(path) | Shape::Glob(path) | Shape::Within(path) => path.starts_with('/'),
@@ -348,5 +368,36 @@ fn inside(path: &str, directory: bool, facts: &Facts) -> Place {
             Place::Inside { path: rest.trim_start_matches('/').to_owned(), directory }
         }
         _ => Place::Outside(path.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_descriptor_itself_is_no_file() {
+        for path in ["/dev/null", "/dev/fd/3", "/proc/self/fd/1", "/dev/stderr"] {
+            assert!(harmless_device(path), "{path}");
+        }
+        for path in [
+            "/dev/fd/../cwd/x",
+            "/dev/fd/3/../../cwd/x",
+            "/proc/self/fd/../cwd/x",
+            "/dev/fd/",
+            "/dev/fd/x",
+            "/dev/shm/x",
+        ] {
+            assert!(!harmless_device(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_directory_of_the_process_is_that_of_the_call() {
+        let path = |path: &str| from_own_process(Shape::Known(path.to_owned()));
+        assert_eq!(path("/proc/self/cwd/a/b"), Shape::Known("a/b".to_owned()));
+        assert_eq!(path("/proc/self/cwd//../b"), Shape::Known("../b".to_owned()));
+        assert_eq!(path("/proc/thread-self/cwd"), Shape::Known(".".to_owned()));
+        assert_eq!(path("/proc/self/cwdx/a"), Shape::Known("/proc/self/cwdx/a".to_owned()));
     }
 }

@@ -14,6 +14,7 @@ mod bash;
 mod bombs;
 mod dialects;
 mod differential;
+mod globs;
 mod grammar;
 mod inline;
 mod inline_examples;
