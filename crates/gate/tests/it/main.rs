@@ -1,5 +1,5 @@
 //! The gate as a program: what it answers, and that whatever goes wrong is a denial.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
 mod fails_closed;
 mod forwarding;

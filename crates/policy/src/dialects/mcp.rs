@@ -7,7 +7,20 @@ use super::fields::{Object, target};
 use crate::call::{Action, Target, Touch};
 
 /// Arguments that name files, at any depth.
-const PATHS: [&str; 16] = [
+const PATHS: [&str; 29] = [
+    "absolute_path",
+    "absolutePath",
+    "relative_path",
+    "relativePath",
+    "filepath",
+    "file_name",
+    "fileName",
+    "old_path",
+    "new_path",
+    "oldPath",
+    "newPath",
+    "dst",
+    "uri",
     "path",
     "paths",
     "file",
@@ -59,7 +72,12 @@ fn of_value(
     targets: &mut Vec<Target>,
 ) -> Result<(), Unreadable> {
     match value {
-        Value::String(path) if PATHS.contains(&key) => targets.push(target(path, key, touch)?),
+        // What lies elsewhere than in the file system is no file.
+        Value::String(path) if key == "uri" && !path.starts_with("file://") => {}
+        Value::String(path) if PATHS.contains(&key) => {
+            let path = path.strip_prefix("file://").unwrap_or(path);
+            targets.push(target(path, key, touch)?);
+        }
         Value::Array(values) => {
             values.iter().try_for_each(|value| of_value(key, value, touch, targets))?;
         }
