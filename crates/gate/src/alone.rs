@@ -22,19 +22,27 @@ fn decided(told: &Told, alone: &Alone, payload: &[u8]) -> Result<Decision, Strin
         format!("the policy {} cannot be read: {error}", alone.policy.display())
     })?;
     let policy = Policy::read(&bytes, &alone.digest).map_err(|error| error.to_string())?;
-    let call = told.dialect.read(payload, &told.servers).map_err(|error| error.to_string())?;
     let surroundings = observe::Surroundings::here(alone.root.as_deref())?;
     let mut facts = surroundings.facts();
-    let effects = Effects::of(&call);
-    observe::look_up(&wanted(&call, &effects, &facts), &call, &mut facts);
-    let decision = decide_effects(&policy, &call, &effects, &facts);
+    let (call, decision) = match told.dialect.read(payload, &told.servers) {
+        Ok(call) => {
+            let effects = Effects::of(&call);
+            observe::look_up(&wanted(&call, &effects, &facts), &call, &mut facts);
+            let decision = decide_effects(&policy, &call, &effects, &facts);
+            (KeptCall::of(&call), decision)
+        }
+        Err(error) => {
+            let reason = error.to_string();
+            (KeptCall::unreadable(&reason), Decision::unreadable(reason))
+        }
+    };
     if let Some(log) = &alone.log {
         let record = Record {
             format: FORMAT,
             at: log::now(),
             policy: alone.digest.clone(),
             dialect: told.dialect,
-            call: KeptCall::of(&call),
+            call,
             facts,
             decision: decision.clone(),
         };

@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::call::{Action, Call, Target, Touch};
+use crate::decide::decide;
 use crate::decision::Decision;
 use crate::dialects::Dialect;
 use crate::facts::Facts;
+use crate::policy::Policy;
 use crate::tool::{Tool, ToolName};
 
 /// The version of the record's format.
@@ -42,6 +44,9 @@ pub struct KeptCall {
     /// The shell command, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// Why it could not be read, if it could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
     /// Whether it types into a running program.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub types: bool,
@@ -72,6 +77,16 @@ pub struct KeptTarget {
     pub touch: Touch,
 }
 
+impl Record {
+    /// The decision that this policy gives with what was known.
+    pub fn decide_again(&self, policy: &Policy) -> Decision {
+        match &self.call.unreadable {
+            Some(reason) => Decision::unreadable(reason.clone()),
+            None => decide(policy, &self.call.call(), &self.facts),
+        }
+    }
+}
+
 impl KeptCall {
     /// What is kept of a call.
     pub fn of(call: &Call) -> Self {
@@ -92,12 +107,29 @@ impl KeptCall {
             native: call.native.clone(),
             tools: call.tools.iter().map(ToString::to_string).collect(),
             command,
+            unreadable: None,
             types,
             files,
             directory: call.directory.clone(),
             types_unseen: call.types_unseen,
             id: call.id.clone(),
             agent: call.agent.clone(),
+        }
+    }
+
+    /// What is kept of a call that could not be read: that there was one, and why it was denied.
+    pub fn unreadable(reason: &str) -> Self {
+        Self {
+            native: String::new(),
+            tools: Vec::new(),
+            command: None,
+            unreadable: Some(reason.to_owned()),
+            types: false,
+            files: Vec::new(),
+            directory: None,
+            types_unseen: false,
+            id: None,
+            agent: None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bailiwick_model::Sha256Hex;
 use bailiwick_policy::decision::Outcome;
 use bailiwick_policy::record::Record;
-use bailiwick_policy::{Decision, Policy, decide};
+use bailiwick_policy::{Decision, Policy};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ impl Replay {
             };
             read(log, |line, record| match record {
                 Ok(record) => {
-                    let now = decide(policy, &record.call.call(), &record.facts);
+                    let now = record.decide_again(policy);
                     replayed.push(Replayed { record, now });
                 }
                 Err(error) => unreadable.push(format!("{}:{line}: {error}", log.display())),
@@ -113,6 +113,7 @@ impl Replay {
             let files = || call.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>();
             let what = match &call.command {
                 Some(command) => command.lines().collect::<Vec<_>>().join(" ⏎ "),
+                None if call.unreadable.is_some() => "a call that could not be read".to_owned(),
                 None => format!("{} {}", call.native, files().join(" ")),
             };
             let room = output::width().saturating_sub(2);

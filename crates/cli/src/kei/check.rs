@@ -9,6 +9,7 @@ use bailiwick_gate::{Surroundings, look_up, repository_around};
 use bailiwick_kit::{Kit, Layer, Layout, Origin, resolve};
 use bailiwick_model::capability::Capability;
 use bailiwick_model::module::GateModule;
+use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::{CapabilityName, Problem, Source, Task};
 use bailiwick_policy::compile::{Sources, bypass_variables};
 use bailiwick_policy::decide::{decide_effects, wanted};
@@ -56,20 +57,25 @@ fn policy(name: &str, task_file: &Path) -> Result<Policy, String> {
     if !capability.has_gate() {
         return Err(format!("`{asked}` has no gate: it is checked when the agent returns"));
     }
-    let role = resolve(&kit, task.task.role.get_ref(), source.at(task.task.role.span()))
-        .map_err(|problems| first(&problems))?;
-    let patterns = if lists_commands(capability) { role.bash_patterns.as_slice() } else { &[] };
+    // The role says what an allowlist allows; the other gates do not ask it.
+    let (patterns, escalation) = if lists_commands(capability) {
+        let role = resolve(&kit, task.task.role.get_ref(), source.at(task.task.role.span()))
+            .map_err(|problems| first(&problems))?;
+        (role.bash_patterns, role.escalation)
+    } else {
+        (Vec::new(), EscalationPolicy::default())
+    };
     let agent = task.task.agent_id.as_ref().map(ToString::to_string);
     let set = |name: &String| variable(name).as_deref() == Some("1");
     let switched_on: Vec<String> =
         bypass_variables(&[capability]).into_iter().filter(set).collect();
     compile(&Sources {
-        role: role.name.as_str(),
+        role: task.task.role.get_ref().as_str(),
         agent: agent.as_deref(),
         tools: None,
         ask: &[],
-        bash_patterns: patterns,
-        escalation: role.escalation,
+        bash_patterns: &patterns,
+        escalation,
         capabilities: &[capability],
         task: Some(&task),
         switched_on: &switched_on,

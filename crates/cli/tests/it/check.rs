@@ -74,7 +74,8 @@ fn without_a_task_or_a_gate_nothing_passes() {
     scratch.write("bad.toml", "[task]\nrole = \"edit-local\"\nfoo = 1\n");
     refused(check(&scratch, name).env("TASK_TOML", scratch.root().join("bad.toml")), "foo");
     scratch.write("role.toml", "[task]\nrole = \"nobody\"\n");
-    refused(check(&scratch, name).env("TASK_TOML", scratch.root().join("role.toml")), "nobody");
+    let mut listed = check(&scratch, "tools::bash-allowlist");
+    refused(listed.env("TASK_TOML", scratch.root().join("role.toml")), "nobody");
     refused(&mut check(&scratch, "policy::nothing"), "there is no capability");
     refused(&mut check(&scratch, "nonsense"), "nonsense");
     refused(&mut check(&scratch, "quality::tests-green"), "has no gate");

@@ -1,7 +1,7 @@
 //! What a gate that decides alone keeps.
 
 use bailiwick_policy::record::Record;
-use bailiwick_policy::{Outcome, Policy, decide};
+use bailiwick_policy::{Outcome, Policy};
 
 use crate::{Desk, ask};
 
@@ -28,7 +28,7 @@ fn every_decision_is_kept_and_gives_the_same_answer_again() {
         assert_eq!(record.call.command.as_deref(), Some(command));
         // The world has moved on; the record has not.
         std::fs::remove_dir_all(desk.root()).ok();
-        assert_eq!(decide(&policy, &record.call.call(), &record.facts), record.decision);
+        assert_eq!(record.decide_again(&policy), record.decision);
     }
     assert_eq!(records[1].decision.outcome, Outcome::Deny);
     let mode = std::os::unix::fs::PermissionsExt::mode(&log.metadata().unwrap().permissions());
@@ -57,4 +57,19 @@ fn secrets_and_the_contents_of_files_are_not_kept() {
     assert_eq!(text.lines().count(), 2);
     assert!(text.contains("src/a.rs") && text.contains("Authorization"));
     assert!(!text.contains(secret), "{text}");
+}
+
+#[test]
+fn a_call_that_cannot_be_read_is_kept_as_a_denial() {
+    let desk = Desk::new();
+    let log = desk.path("decisions.jsonl");
+    let output = ask(desk.gate("claude").arg("--log").arg(&log), b"{\"tool_name\":\"Frobnicate\"");
+    assert_eq!(output.status.code(), Some(2));
+    let text = std::fs::read_to_string(&log).unwrap();
+    let record: Record = serde_json::from_str(text.trim()).unwrap();
+    assert!(record.call.unreadable.is_some());
+    assert_eq!(record.decision.outcome, Outcome::Deny);
+    let policy = std::fs::read(desk.path("policy.json")).unwrap();
+    let policy = Policy::read(&policy, &desk.digest).unwrap();
+    assert_eq!(record.decide_again(&policy), record.decision);
 }
