@@ -12,11 +12,17 @@ fn options() -> ParserOptions {
 /// The syntax tree of a text; nothing if it does not parse.
 pub(super) fn program(text: &str) -> Option<ast::Program> {
     let options = options();
-    let tokens = uncached_tokenize_str(text, &options.tokenizer_options()).ok()?;
+    let tokens = contained(|| uncached_tokenize_str(text, &options.tokenizer_options()).ok())?;
     if is_deep(&tokens) {
         return None;
     }
-    parse_tokens(&tokens, &options).ok()
+    contained(|| parse_tokens(&tokens, &options).ok())
+}
+
+/// The parser panics at some texts that do not end; those do not parse.
+fn contained<T>(parse: impl FnOnce() -> Option<T>) -> Option<T> {
+    // Nothing that a panic could leave half done outlives it.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(parse)).ok().flatten()
 }
 
 /// Whether parentheses are nested so deeply that the parser, which tries every way at each of them,
@@ -45,7 +51,7 @@ pub(super) fn word(text: &str) -> Option<Vec<WordPiece>> {
     if guard::is_tangled(text) || guard::has_long_number(text) {
         return None;
     }
-    let pieces = word::parse(text, &options()).ok()?;
+    let pieces = contained(|| word::parse(text, &options()).ok())?;
     let pieces: Vec<WordPiece> = pieces.into_iter().map(|piece| piece.piece).collect();
     pieces.iter().all(is_sure).then_some(pieces)
 }
@@ -55,7 +61,7 @@ pub(super) fn here_document(text: &str) -> Option<Vec<WordPiece>> {
     if guard::is_tangled(text) || guard::has_long_number(text) {
         return None;
     }
-    let pieces = word::parse_heredoc(text, &options()).ok()?;
+    let pieces = contained(|| word::parse_heredoc(text, &options()).ok())?;
     let pieces: Vec<WordPiece> = pieces.into_iter().map(|piece| piece.piece).collect();
     pieces.iter().all(is_sure).then_some(pieces)
 }
@@ -98,7 +104,7 @@ pub(super) fn braces(text: &str) -> Option<Vec<String>> {
     if text.matches('{').count() - expansions > MOST_BRACES {
         return has_no_braces(text).then(|| vec![text.to_owned()]);
     }
-    let pieces = word::parse_brace_expansions(text, &options()).ok()??;
+    let pieces = contained(|| word::parse_brace_expansions(text, &options()).ok())??;
     combine(&pieces)
 }
 

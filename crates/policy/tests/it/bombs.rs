@@ -151,3 +151,16 @@ fn growth_without_end_is_read_or_hides() {
         assert!(is_closed(&read(&text)), "{:.60}", text);
     }
 }
+
+#[test]
+fn what_makes_the_parser_panic_hides() {
+    for text in [
+        "cat <<E > a ${x:-${y}`z}z`(\nE\n",
+        "cat 33333333333333333333<<E\nE\n",
+        "echo ${99999999999999999999}",
+        "echo ~99999999999999999999",
+        "echo $(<<  ",
+    ] {
+        assert!(!read(text).hidden.is_empty(), "{text}");
+    }
+}
