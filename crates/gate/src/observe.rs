@@ -29,6 +29,17 @@ impl Surroundings {
         Self::at(&root, &directory)
     }
 
+    /// As if started in this directory, which is the root: by its name if it does not exist.
+    pub fn alone_in(directory: &Path) -> Result<Self, String> {
+        if directory.exists() {
+            return Self::at(directory, directory);
+        }
+        let named = directory.to_str().and_then(walk::led);
+        let led = named.ok_or("the directory of the call cannot be told")?;
+        let here = Self::at(Path::new("/"), directory)?;
+        Ok(Self { root: led.real, ..here })
+    }
+
     /// With this root, as if started in this directory.
     pub fn at(root: &Path, directory: &Path) -> Result<Self, String> {
         let root = std::fs::canonicalize(root)
@@ -52,10 +63,10 @@ impl Surroundings {
     }
 }
 
-/// The nearest directory upwards that has a `.git`.
+/// The nearest directory upwards that has a `.git`, links followed.
 pub fn repository_around(directory: &Path) -> Option<PathBuf> {
-    directory
-        .ancestors()
+    let real = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
+    real.ancestors()
         .find(|place| place.join(".git").symlink_metadata().is_ok())
         .map(Path::to_path_buf)
 }

@@ -124,11 +124,10 @@ fn surroundings(call: &Call) -> Result<Surroundings, String> {
     let here = std::env::current_dir().map_err(|error| error.to_string())?;
     let directory = call.directory.as_deref().map_or_else(|| here.clone(), |own| here.join(own));
     let named = variable("WORKTREE_PATH").or_else(|| variable("CLAUDE_PROJECT_DIR"));
-    let root = match named {
-        Some(root) => PathBuf::from(root),
-        None => repository_around(&directory).unwrap_or_else(|| directory.clone()),
-    };
-    Surroundings::at(&root, &directory)
+    match named.map(PathBuf::from).or_else(|| repository_around(&directory)) {
+        Some(root) => Surroundings::at(&root, &directory),
+        None => Surroundings::alone_in(&directory),
+    }
 }
 
 fn first(problems: &[Problem]) -> String {

@@ -177,3 +177,67 @@ fn tools_of_servers_are_held_by_the_roles_globs_and_their_paths_by_the_whitelist
     allowed(&asked("mcp__files__read_text", json!({"path": "README.md"})));
     denied(&asked("mcp__other__write", json!({"path": "src/a.rs"})), "role::tools");
 }
+
+#[test]
+fn a_file_is_where_a_tool_may_take_it_to_be() {
+    let desk = Desk::new();
+    let root = desk.root();
+    std::fs::create_dir_all(root.join("src/deep")).unwrap();
+    std::fs::create_dir_all(root.join("docs")).unwrap();
+    std::os::unix::fs::symlink("../src/deep", root.join("docs/link")).unwrap();
+    let write = |path: &str| {
+        let input = json!({"file_path": path, "content": "x"});
+        let call = json!({"tool_name": "Write", "tool_input": input, "cwd": root});
+        ask(&mut desk.gate("claude"), call.to_string().as_bytes())
+    };
+    for path in ["src/a", "docs/link/a", "src/deep/../a"] {
+        allowed(&write(path));
+    }
+    for path in [
+        // The kernel goes to src/a, a tool that tidies the path to docs/a.
+        "docs/link/../a",
+        "/dev/fd/../cwd/a",
+        "/proc/self/fd/../cwd/a",
+        "/proc/self/cwd/a",
+        "/proc/self/root/etc/a",
+        " /etc/a",
+    ] {
+        denied(&write(path), "Instead:");
+    }
+    for command in ["echo x > /dev/fd/../cwd/a", "cd .git; echo x > /proc/self/cwd/config"] {
+        let shell = desk.shell(command);
+        denied(&ask(&mut desk.gate("claude"), shell.as_bytes()), "bailiwick::protected");
+    }
+    let own = desk.shell("echo x > src/a; echo y > /dev/fd/1; echo z > /dev/stderr");
+    allowed(&ask(&mut desk.gate("claude"), own.as_bytes()));
+}
+
+#[test]
+fn the_files_that_wire_hooks_stay_in_their_directories() {
+    let mut open = policy();
+    open["whitelist"] = json!(["**"]);
+    let desk = Desk::with(&open);
+    let root = desk.root();
+    std::fs::create_dir_all(root.join(".claude/agents")).unwrap();
+    std::fs::create_dir_all(root.join(".codex/notes")).unwrap();
+    std::fs::write(root.join(".claude/settings.json"), "{}").unwrap();
+    std::fs::write(root.join(".codex/notes/x"), "x").unwrap();
+    let shell = |command: &str| {
+        let call = desk.shell(command);
+        ask(&mut desk.gate("claude"), call.as_bytes())
+    };
+    for command in [
+        "rm -rf .claude",
+        "rm -rf .cl*",
+        "mv .claude elsewhere",
+        "cp -r other/. .claude",
+        "echo x > opencode.jsonc",
+        "echo x > .CLAUDE/settings.json",
+        "echo x > .GIT/config",
+    ] {
+        denied(&shell(command), "bailiwick::protected");
+    }
+    for command in ["rm -rf .codex/notes", "rm -rf .claude/agents", "mkdir -p .gemini"] {
+        allowed(&shell(command));
+    }
+}

@@ -110,3 +110,30 @@ fn links_are_kept_as_entries_and_followed_as_targets() {
     assert_eq!(at("file/x").unwrap().kind, Kind::Impossible);
     assert!(at("round").is_none() && at("round/x").is_none(), "round in circles");
 }
+
+#[test]
+fn links_of_processes_are_not_followed_for_another() {
+    let place = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(place.path()).unwrap();
+    symlink("/proc/self/cwd", root.join("here")).unwrap();
+    symlink("/proc", root.join("proc")).unwrap();
+    for path in ["/proc/self/cwd/x", "/proc/self/root/x", "/dev/fd/../cwd/x", "/proc/1/cwd/x"] {
+        assert!(led(path, &root).is_none(), "{path}");
+    }
+    for path in ["here/x", "proc/self/cwd/x"] {
+        assert!(led(&format!("{}/{path}", root.display()), &root).is_none(), "{path}");
+    }
+    assert_eq!(led("/proc/sys/kernel/x", &root).unwrap().kind, Kind::Missing);
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_the_root_by_its_name() {
+    let place = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(place.path()).unwrap();
+    symlink(&root, root.join("way")).unwrap();
+    let gone = Surroundings::alone_in(&root.join("way/gone")).unwrap().facts();
+    assert_eq!(Path::new(&gone.root), root.join("gone"));
+    assert_eq!(Path::new(&gone.directory.unwrap()), root.join("way/gone"));
+    let there = Surroundings::alone_in(&root.join("way")).unwrap().facts();
+    assert_eq!(Path::new(&there.root), root);
+}

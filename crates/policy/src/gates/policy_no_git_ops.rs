@@ -49,7 +49,7 @@ pub(crate) fn written_git(context: &Context<'_>) -> Option<String> {
             let below = spot.below.iter().flatten();
             protected::in_git(path) || below.into_iter().any(|file| protected::in_git(file))
         }
-        Place::Unknown => protected::in_git(&spot.shown),
+        Place::Unknown => protected::in_git(&spot.shown) || protected::is_roundabout(&spot.shown),
     })?;
     Some(spot.shown.clone())
 }

@@ -24,6 +24,9 @@ const WIRING: [&str; 13] = [
     "opencode.jsonc",
 ];
 
+/// Directories that hold such files.
+const HOLDERS: [&str; 4] = [".claude", ".codex", ".gemini", ".opencode"];
+
 pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
     let spot = context.spots.iter().find(|spot| is_protected(context, spot))?;
     Some(Objection::new(
@@ -36,18 +39,23 @@ pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
 fn is_protected(context: &Context<'_>, spot: &Spot) -> bool {
     let whole = matches!(spot.how, How::DeleteTree);
     match &spot.place {
-        Place::Unknown => false,
+        Place::Unknown => is_roundabout(&spot.shown),
         Place::Inside { path, .. } => {
-            in_git(path) || wires(path) || (path.is_empty() && whole) || tree_has(spot, whole)
+            in_git(path)
+                || wires(path)
+                || unwires(spot, path)
+                || (path.is_empty() && whole)
+                || tree_has(spot, path, whole)
         }
         Place::Outside(path) => {
             let mine = &context.policy.protected;
             in_git(path)
                 || wires(path)
+                || unwires(spot, path)
                 || mine.iter().any(|place| is_below(path, place))
                 || (whole && mine.iter().any(|place| is_below(place, path)))
                 || (whole && is_below(&context.facts.root, path))
-                || tree_has(spot, whole)
+                || tree_has(spot, path, whole)
         }
     }
 }
@@ -58,15 +66,33 @@ pub(crate) fn in_git(path: &str) -> bool {
     path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
 }
 
+/// Whether a path goes by way of a process, so that it can lead to anything.
+pub(crate) fn is_roundabout(path: &str) -> bool {
+    path.starts_with("/proc/") || path.starts_with("/dev/fd/")
+}
+
 fn wires(path: &str) -> bool {
     let path = format!("/{}/", path.trim_matches('/').to_ascii_lowercase());
     WIRING.iter().any(|wiring| path.contains(&format!("/{wiring}/")))
 }
 
+/// Whether a directory that holds wiring is moved, replaced or filled as a whole.
+fn unwires(spot: &Spot, path: &str) -> bool {
+    let name = super::base_name(path.trim_end_matches('/'));
+    let holds = HOLDERS.iter().any(|holder| name.eq_ignore_ascii_case(holder));
+    holds
+        && match spot.how {
+            How::Change => spot.by != "mkdir",
+            How::Delete | How::Fill => true,
+            // What lies below it is looked at, if it could be listed.
+            How::DeleteTree => spot.below.is_none(),
+        }
+}
+
 /// Whether a tree that is deleted has something in it that is protected.
-fn tree_has(spot: &Spot, whole: bool) -> bool {
+fn tree_has(spot: &Spot, path: &str, whole: bool) -> bool {
     let files = spot.below.iter().flatten();
-    whole && files.into_iter().any(|file| in_git(file))
+    whole && files.into_iter().any(|file| in_git(file) || wires(&format!("{path}/{file}")))
 }
 
 pub(crate) fn is_below(path: &str, directory: &str) -> bool {

@@ -52,22 +52,6 @@ pub fn harmless_device(path: &str) -> bool {
     })
 }
 
-/// A path by way of the process that opens it: its own directory is that of the call, not ours.
-fn from_own_process(shape: Shape) -> Shape {
-    let Shape::Known(path) = &shape else { return shape };
-    for place in ["/proc/self/cwd", "/proc/thread-self/cwd"] {
-        match path.strip_prefix(place) {
-            Some("") => return Shape::Known(".".to_owned()),
-            Some(rest) if rest.starts_with('/') => {
-                let rest = rest.trim_start_matches('/');
-                return Shape::Known(if rest.is_empty() { "." } else { rest }.to_owned());
-            }
-            _ => {}
-        }
-    }
-    shape
-}
-
 /// A path joined to the directory it is relative to; `..` stays, since links decide what it means.
 pub fn join(directory: &str, path: &str) -> String {
     if path.starts_with('/') {
@@ -100,7 +84,7 @@ enum Asked {
 fn leads<'a>(effects: &'a Effects, facts: &Facts) -> Vec<Lead<'a>> {
     let mut all = Vec::new();
     for write in &effects.writes {
-        let shape = from_own_process(write.path.shape());
+        let shape = write.path.shape();
         // A path that does not depend on the directory is asked once.
         let fixed = match &shape {
             Shape::Known(path) | Shape::Glob(path) | Shape::Within(path) => path.starts_with('/'),
@@ -390,14 +374,5 @@ mod tests {
         ] {
             assert!(!harmless_device(path), "{path}");
         }
-    }
-
-    #[test]
-    fn the_directory_of_the_process_is_that_of_the_call() {
-        let path = |path: &str| from_own_process(Shape::Known(path.to_owned()));
-        assert_eq!(path("/proc/self/cwd/a/b"), Shape::Known("a/b".to_owned()));
-        assert_eq!(path("/proc/self/cwd//../b"), Shape::Known("../b".to_owned()));
-        assert_eq!(path("/proc/thread-self/cwd"), Shape::Known(".".to_owned()));
-        assert_eq!(path("/proc/self/cwdx/a"), Shape::Known("/proc/self/cwdx/a".to_owned()));
     }
 }

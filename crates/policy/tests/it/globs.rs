@@ -9,12 +9,34 @@ use bailiwick_policy::paths::Globs;
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};
 
-const NAMES: [&str; 9] = ["a", "b", "ab", "src", "a.rs", ".a", "!a", "#a", "a b"];
+const NAMES: [&str; 12] =
+    ["a", "b", "ab", "src", "a.rs", ".a", "!a", "#a", "a b", "a ", "[a", "a-"];
 
 /// Paths to ask about in one call of git.
 const PATHS: usize = 20;
 
 fn pattern(random: &mut Random) -> String {
+    // What people write in another way, or get wrong. A blank at the end is literal in our lists.
+    const ODD: [&str; 15] = [
+        " ",
+        "/",
+        "//",
+        "/**",
+        "**/",
+        "**",
+        "a//b",
+        "./a",
+        "a/./b",
+        "../a",
+        "[a",
+        "a[",
+        "[]",
+        "**/**",
+        "a/**/**/b",
+    ];
+    if random.once_in(5) {
+        return ODD[random.below(ODD.len())].to_owned();
+    }
     let mut pattern = String::new();
     if random.once_in(4) {
         pattern.push('/');
@@ -35,7 +57,7 @@ fn pattern(random: &mut Random) -> String {
             _ => pattern.push_str(NAMES[random.below(NAMES.len())]),
         }
     }
-    if random.once_in(4) {
+    if random.once_in(4) || pattern.ends_with(' ') {
         pattern.push('/');
     }
     pattern
