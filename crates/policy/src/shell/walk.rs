@@ -281,7 +281,9 @@ impl Walker {
                 let before = self.environment.clone();
                 let next = if index == 0 { self.piped(command) } else { Input::Pipe };
                 let input = std::mem::replace(&mut input, next);
+                self.asides += 1;
                 self.command(command, input);
+                self.asides -= 1;
                 let after = std::mem::replace(&mut self.environment, before);
                 // With `lastpipe` the last one runs in this shell.
                 if index + 1 == pipeline.seq.len() {

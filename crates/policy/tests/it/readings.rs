@@ -56,6 +56,7 @@ fn disguised_names_are_seen() {
         "f() { git push; }; f=1; unset f; f",
         "x=ls; trap '$x push' EXIT; x=git",
         "trap f EXIT; f() { git push; }",
+        "f() { x=ls; trap '$x push' EXIT; x=git; }; f | cat",
         "echo git | xargs -I@ sh -c '@ push'",
         "declare -n r=x; x=ls; r=git; $x push",
         ": git; $_ push",
