@@ -164,7 +164,7 @@ pub(super) fn touched_by_mcp(tool: &str, input: &Object) -> Action {
         let (head, rest) = tool.split_at_checked(verb.len()).unwrap_or_default();
         head.eq_ignore_ascii_case(verb) && !rest.starts_with(|c: char| c.is_ascii_lowercase())
     };
-    let touch = if reads.iter().any(|verb| is_verb(&verb)) { Touch::Read } else { Touch::Change };
+    let touch = if reads.iter().any(is_verb) { Touch::Read } else { Touch::Change };
     // One argument that is no path does not hide the others.
     let mut targets = Vec::new();
     for key in KEYS {
