@@ -14,7 +14,9 @@
 //! ```
 
 mod ansi_c;
+mod assignments;
 mod builtins;
+mod compound;
 mod environment;
 mod expand;
 mod field;

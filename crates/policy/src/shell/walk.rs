@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use brush_parser::ast::{
     self, Assignment, AssignmentName, AssignmentValue, CommandPrefixOrSuffixItem, CompoundCommand,
-    ExtendedTestExpr,
 };
 
 use super::environment::{Environment, Function, Value};
@@ -15,15 +14,15 @@ use super::redirect::Input;
 use super::ways_out::{self, WaysOut};
 use super::whereabouts::Whereabouts;
 use super::writers::Link;
-use super::{Hidden, Reading, Run, Setting, Why, guard, inline, parse};
+use super::{Hidden, Reading, Run, Why, guard, inline, parse};
 
 const DEEPEST: usize = 40;
 const MOST_STEPS: usize = 4_000;
 /// Words inside of words are looked at more than once.
 const MOST_WORDS: usize = 20_000;
 const MOST_HIDDEN: usize = 64;
-const MOST_ROUNDS: usize = 4;
-const MOST_SETTINGS: usize = 500;
+pub(super) const MOST_ROUNDS: usize = 4;
+pub(super) const MOST_SETTINGS: usize = 500;
 const MOST_UNROLLED: usize = 8;
 
 /// Goes through a command and gathers what it runs and writes.
@@ -33,7 +32,7 @@ pub(super) struct Walker {
     pub(super) environment: Environment,
     pub(super) through: Vec<String>,
     /// Whether commands read what a pipe or a document gives to several of them.
-    fed: bool,
+    pub(super) fed: bool,
     /// Texts that run at some later moment.
     pub(super) traps: Vec<(String, Environment)>,
     /// Such a text may have changed every variable.
@@ -49,21 +48,21 @@ pub(super) struct Walker {
     /// How many loops stand around the command.
     pub(super) loops: usize,
     /// Every function that is defined anywhere.
-    all_functions: HashMap<String, Function>,
+    pub(super) all_functions: HashMap<String, Function>,
     /// Every alias that is defined anywhere.
     pub(super) all_aliases: HashMap<String, Option<String>>,
     /// Somewhere the value of a variable is evaluated as a number.
-    evaluated: bool,
+    pub(super) evaluated: bool,
     /// Somewhere a quoted text would run something if it were evaluated.
-    quoted_code: bool,
+    pub(super) quoted_code: bool,
     pub(super) ways_out: WaysOut,
     /// The text that is being read, for places in it.
     pub(super) source: Rc<str>,
     /// Texts of files that the command writes.
     pub(super) written: inline::Written,
-    depth: usize,
-    steps: usize,
-    words: usize,
+    pub(super) depth: usize,
+    pub(super) steps: usize,
+    pub(super) words: usize,
 }
 
 impl Walker {
@@ -97,7 +96,7 @@ impl Walker {
         reading
     }
 
-    fn count_bodies(&self) -> usize {
+    pub(super) fn count_bodies(&self) -> usize {
         self.all_functions.values().map(|function| function.bodies.len()).sum()
     }
 
@@ -129,7 +128,7 @@ impl Walker {
         });
     }
 
-    fn complete_command(&mut self, list: &ast::CompoundList) {
+    pub(super) fn complete_command(&mut self, list: &ast::CompoundList) {
         let outer = self.ways_out.of_command.take();
         self.list(list);
         let left = std::mem::replace(&mut self.ways_out.of_command, outer);
@@ -220,7 +219,7 @@ impl Walker {
         self.quoted_code |= text.contains("$(") || text.contains('`');
     }
 
-    fn list(&mut self, list: &ast::CompoundList) {
+    pub(super) fn list(&mut self, list: &ast::CompoundList) {
         for ast::CompoundListItem(and_or, separator) in &list.0 {
             match separator {
                 ast::SeparatorOperator::Async => self.apart(|walker| walker.and_or(and_or)),
@@ -229,7 +228,7 @@ impl Walker {
         }
     }
 
-    fn and_or(&mut self, and_or: &ast::AndOrList) {
+    pub(super) fn and_or(&mut self, and_or: &ast::AndOrList) {
         self.pipeline(&and_or.first);
         if and_or.additional.is_empty() {
             return;
@@ -257,7 +256,7 @@ impl Walker {
     }
 
     /// The environment if the last command worked, and if it did not.
-    fn outcomes(&mut self) -> (Environment, Environment) {
+    pub(super) fn outcomes(&mut self) -> (Environment, Environment) {
         let worked = std::mem::take(&mut self.environment);
         let failed = worked.clone();
         match self.outcome.take() {
@@ -274,7 +273,7 @@ impl Walker {
         self.environment = ours.join(other);
     }
 
-    fn pipeline(&mut self, pipeline: &ast::Pipeline) {
+    pub(super) fn pipeline(&mut self, pipeline: &ast::Pipeline) {
         let [only] = pipeline.seq.as_slice() else {
             let mut input = Input::Inherited;
             for (index, command) in pipeline.seq.iter().enumerate() {
@@ -299,7 +298,7 @@ impl Walker {
         }
     }
 
-    fn command(&mut self, command: &ast::Command, input: Input) {
+    pub(super) fn command(&mut self, command: &ast::Command, input: Input) {
         self.deeper("a command", |walker| match command {
             ast::Command::Simple(simple) => walker.simple(simple, input),
             ast::Command::Compound(compound, redirects) => {
@@ -332,201 +331,7 @@ impl Walker {
         });
     }
 
-    fn test(&mut self, test: &ExtendedTestExpr) {
-        match test {
-            ExtendedTestExpr::And(one, other) | ExtendedTestExpr::Or(one, other) => {
-                self.test(one);
-                self.test(other);
-            }
-            ExtendedTestExpr::Not(one) | ExtendedTestExpr::Parenthesized(one) => self.test(one),
-            ExtendedTestExpr::UnaryTest(predicate, word) => {
-                if matches!(predicate, ast::UnaryPredicate::ShellVariableIsSetAndAssigned) {
-                    self.evaluates(&word.value);
-                }
-                self.tested(&word.value);
-            }
-            ExtendedTestExpr::BinaryTest(predicate, one, other) => {
-                if is_arithmetic(predicate) {
-                    self.evaluates(&one.value);
-                }
-                self.tested(&one.value);
-                self.tested(&other.value);
-            }
-        }
-    }
-
-    /// Both sides of `-eq` are arithmetic, and `-v` looks into subscripts.
-    fn tested(&mut self, word: &str) {
-        match self.scalar(word).scalars() {
-            Some(texts) if texts.iter().any(|text| text.contains("$(") || text.contains('`')) => {
-                self.hide(Why::RunsText, word);
-            }
-            _ => {}
-        }
-    }
-
-    fn compound(&mut self, compound: &CompoundCommand, input: Input) {
-        let inherits = input == Input::Inherited;
-        match compound {
-            CompoundCommand::Arithmetic(command) => {
-                let source = Rc::clone(&self.source);
-                let span = source.get(command.loc.start.index..command.loc.end.index);
-                let sure = span.is_some_and(|text| text.starts_with("((") && text.ends_with("))"));
-                if !sure {
-                    self.hide(Why::Unreadable, &command.expr.value);
-                }
-                self.arithmetic(&command.expr.value);
-            }
-            CompoundCommand::BraceGroup(group) => self.reading_list(&group.list, inherits),
-            CompoundCommand::Subshell(group) => {
-                self.apart(|walker| walker.reading_list(&group.list, inherits));
-            }
-            CompoundCommand::Coprocess(command) => {
-                // The parser takes a word in the line above for the name, which bash runs.
-                if let Some(name) = &command.name {
-                    for argv in self.word(&name.value) {
-                        self.apart(|walker| walker.start(&argv, &Input::Pipe, &[]));
-                    }
-                }
-                self.apart(|walker| walker.command(&command.body, Input::Pipe));
-            }
-            CompoundCommand::IfClause(clause) => self.branches(clause, inherits),
-            CompoundCommand::CaseClause(clause) => self.case(clause, inherits),
-            CompoundCommand::WhileClause(clause) | CompoundCommand::UntilClause(clause) => {
-                let ast::WhileOrUntilClauseCommand(condition, body, _) = clause;
-                self.repeat(|walker| {
-                    walker.reading_list(condition, inherits);
-                    walker.leave_loop();
-                    walker.reading_list(&body.list, inherits);
-                });
-            }
-            CompoundCommand::ForClause(clause) => {
-                let mut fields = Vec::new();
-                for word in clause.values.iter().flatten() {
-                    fields.extend(self.word(&word.value).into_iter().flatten());
-                }
-                let values = match clause.values {
-                    Some(_) => self.each_value(&fields),
-                    None => vec![Value::Unknown],
-                };
-                self.is_set(&clause.variable_name);
-                self.repeat(|walker| {
-                    for value in &values {
-                        let before = walker.environment.clone();
-                        walker.environment.set(&clause.variable_name, value.clone());
-                        walker.reading_list(&clause.body.list, inherits);
-                        if values.len() > 1 {
-                            walker.meet(before);
-                        }
-                    }
-                });
-            }
-            CompoundCommand::ArithmeticForClause(clause) => {
-                let parts = [&clause.initializer, &clause.condition, &clause.updater];
-                for part in parts.into_iter().flatten() {
-                    self.arithmetic(&part.value);
-                }
-                self.repeat(|walker| walker.reading_list(&clause.body.list, inherits));
-            }
-        }
-    }
-
-    /// A list whose commands read what the whole reads; what a pipe or a document gives to several
-    /// commands together is not followed, so a shell among them is one that is piped into.
-    fn reading_list(&mut self, list: &ast::CompoundList, inherits: bool) {
-        if inherits {
-            return self.list(list);
-        }
-        let kept = self.fed;
-        self.fed = true;
-        self.list(list);
-        self.fed = kept;
-    }
-
-    fn branches(&mut self, clause: &ast::IfClauseCommand, inherits: bool) {
-        self.reading_list(&clause.condition, inherits);
-        let (then, mut otherwise) = self.outcomes();
-        self.environment = then;
-        self.reading_list(&clause.then, inherits);
-        let mut after = std::mem::take(&mut self.environment);
-        let mut complete = false;
-        for more in clause.elses.iter().flatten() {
-            self.environment = otherwise;
-            self.outcome = None;
-            if let Some(condition) = &more.condition {
-                self.reading_list(condition, inherits);
-            } else {
-                complete = true;
-            }
-            let (then, not) = self.outcomes();
-            self.environment = then;
-            otherwise = not;
-            self.reading_list(&more.body, inherits);
-            after = after.join(std::mem::take(&mut self.environment));
-        }
-        self.environment = if complete { after } else { after.join(otherwise) };
-    }
-
-    fn case(&mut self, clause: &ast::CaseClauseCommand, inherits: bool) {
-        self.tested(&clause.value.value);
-        let before = self.environment.clone();
-        let mut after = before.clone();
-        for case in &clause.cases {
-            for pattern in &case.patterns {
-                self.substitutions_in(&pattern.value);
-            }
-            // A case may be fallen into from the one before.
-            self.environment = before.clone().join(after.clone());
-            if let Some(list) = &case.cmd {
-                self.reading_list(list, inherits);
-            }
-            after = after.join(std::mem::take(&mut self.environment));
-        }
-        self.environment = after;
-    }
-
-    /// A body that runs any number of times: until nothing new is learnt of the variables.
-    fn repeat(&mut self, body: impl FnMut(&mut Self)) {
-        self.loops += 1;
-        self.rounds(body);
-        self.loops -= 1;
-    }
-
-    fn rounds(&mut self, mut body: impl FnMut(&mut Self)) {
-        let outer = self.ways_out.of_loop.take();
-        let mut left = None;
-        for round in 0..MOST_ROUNDS {
-            let before = self.environment.clone();
-            let traps = self.forget_later;
-            body(self);
-            self.meet(before.clone());
-            if let Some(way) = self.ways_out.of_loop.take() {
-                self.meet(way.clone());
-                ways_out::add(&mut left, way);
-            }
-            if self.environment.same_variables(&before) && self.forget_later == traps {
-                break;
-            }
-            if round + 1 == MOST_ROUNDS {
-                for value in self.environment.variables.values_mut() {
-                    *value = Value::Unknown;
-                }
-                self.environment.positional = None;
-                self.environment.whereabouts = Whereabouts::lost();
-                let before = self.environment.clone();
-                body(self);
-                self.meet(before);
-                self.environment.variables.values_mut().for_each(|value| *value = Value::Unknown);
-            }
-        }
-        // How many loops `break` leaves is not followed.
-        self.ways_out.of_loop = outer;
-        if let Some(left) = left {
-            ways_out::add(&mut self.ways_out.of_loop, left);
-        }
-    }
-
-    fn simple(&mut self, simple: &ast::SimpleCommand, input: Input) {
+    pub(super) fn simple(&mut self, simple: &ast::SimpleCommand, input: Input) {
         // A trap that was set may run between any two commands.
         if self.forget_later {
             self.environment.forget_all();
@@ -615,7 +420,7 @@ impl Walker {
     }
 
     /// `exec {name}>file` only opens the file; what else such words are would change the command.
-    fn descriptor_names(&mut self, simple: &ast::SimpleCommand) {
+    pub(super) fn descriptor_names(&mut self, simple: &ast::SimpleCommand) {
         let mut words = words_of(simple);
         if words.next() != Some("exec") || !words.all(names_descriptor) {
             return self.hide(Why::Unreadable, "a redirection to {name}");
@@ -626,14 +431,14 @@ impl Walker {
     }
 
     /// Whether a command of this name is what the shell knows by it.
-    fn is_cd(&self, name: &str) -> bool {
+    pub(super) fn is_cd(&self, name: &str) -> bool {
         matches!(name, "cd" | "pushd" | "popd")
             && !self.environment.functions.contains_key(name)
             && !self.environment.aliases.contains_key(name)
     }
 
     /// The values that a variable takes in a loop, one after the other if they are few.
-    fn each_value(&self, fields: &[Field]) -> Vec<Value> {
+    pub(super) fn each_value(&self, fields: &[Field]) -> Vec<Value> {
         if fields
             .iter()
             .any(|field| matches!(field.pieces(), [Piece::Unknown | Piece::UnknownMany]))
@@ -656,107 +461,6 @@ impl Walker {
             return vec![Value::fields(vec![Field::of(vec![Piece::Name])])];
         }
         vec![value]
-    }
-
-    /// What stands in front of a command is set for that command alone, yet builtins and functions
-    /// may keep it, so it is joined with what was known.
-    fn temporarily(&mut self, assignments: &[&Assignment]) {
-        if assignments.is_empty() {
-            return;
-        }
-        let before = self.environment.clone();
-        for assignment in assignments {
-            self.assign(assignment);
-        }
-        self.meet(before);
-    }
-
-    pub(super) fn assign(&mut self, assignment: &Assignment) {
-        let value = match &assignment.value {
-            AssignmentValue::Scalar(word) => self.scalar(&word.value),
-            AssignmentValue::Array(elements) => self.array(elements),
-        };
-        let name = match &assignment.name {
-            AssignmentName::VariableName(name) => name,
-            AssignmentName::ArrayElementName(name, index) => {
-                self.is_set(name);
-                self.arithmetic(index);
-                return self.environment.forget(name);
-            }
-        };
-        self.runs_value(name);
-        inline::variable(self, name, value.scalars());
-        // With `declare -i` what is assigned is evaluated.
-        if self.environment.odd.contains(name) {
-            self.evaluates(name);
-        }
-        if self.environment.frozen.contains(name) {
-            self.leave_command();
-        }
-        let value = match assignment.append {
-            false => value,
-            true => appended(self.environment.get(name), value),
-        };
-        for text in value.scalars().into_iter().flatten() {
-            self.data(&text);
-            // The rest may be appended later.
-            self.quoted_code |= text.ends_with('$');
-        }
-        self.note_setting(name, value.scalars());
-        self.environment.set(name, value);
-    }
-
-    /// A variable of this name is set, to something that is not known.
-    pub(super) fn is_set(&mut self, name: &str) {
-        self.runs_value(name);
-        self.note_setting(name, None);
-    }
-
-    /// The same, to this.
-    pub(super) fn is_set_to(&mut self, name: &str, value: &str) {
-        self.runs_value(name);
-        self.note_setting(name, Some(vec![value.to_owned()]));
-    }
-
-    pub(super) fn runs_value(&mut self, name: &str) {
-        if runs_its_value(name) {
-            self.hide(Why::RunsText, name);
-        }
-    }
-
-    /// A variable is set to one of these, for the shell or for a program.
-    pub(super) fn note_setting(&mut self, name: &str, values: Option<Vec<String>>) {
-        if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return;
-        }
-        let values = values.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect());
-        for value in values {
-            let setting = Setting { name: name.to_owned(), value };
-            if self.reading.sets.contains(&setting) {
-                continue;
-            }
-            if self.reading.sets.len() >= MOST_SETTINGS {
-                return self.hide(Why::TooComplex, name);
-            }
-            self.reading.sets.push(setting);
-        }
-    }
-
-    fn array(&mut self, elements: &[(Option<ast::Word>, ast::Word)]) -> Value {
-        let mut all = Some(Vec::new());
-        for (index, element) in elements {
-            if let Some(index) = index {
-                self.arithmetic(&index.value);
-                all = None;
-            }
-            let alternatives = self.word(&element.value);
-            let texts = match alternatives.as_slice() {
-                [fields] => fields.iter().map(Field::known).collect::<Option<Vec<String>>>(),
-                _ => None,
-            };
-            all = all.zip(texts).map(longer);
-        }
-        all.map_or(Value::Unknown, Value::array)
     }
 
     /// Notes a program or builtin that is started.
@@ -810,18 +514,6 @@ pub(super) fn assignment_name(assignment: &Assignment) -> &str {
     }
 }
 
-fn is_arithmetic(predicate: &ast::BinaryPredicate) -> bool {
-    matches!(
-        predicate,
-        ast::BinaryPredicate::ArithmeticEqualTo
-            | ast::BinaryPredicate::ArithmeticNotEqualTo
-            | ast::BinaryPredicate::ArithmeticLessThan
-            | ast::BinaryPredicate::ArithmeticLessThanOrEqualTo
-            | ast::BinaryPredicate::ArithmeticGreaterThan
-            | ast::BinaryPredicate::ArithmeticGreaterThanOrEqualTo
-    )
-}
-
 fn words_of(simple: &ast::SimpleCommand) -> impl Iterator<Item = &str> {
     let suffix = simple.suffix.iter().flat_map(|suffix| &suffix.0);
     let words = suffix.filter_map(|item| match item {
@@ -868,33 +560,6 @@ pub(super) fn runs_its_value(name: &str) -> bool {
                 | "BASH_ALIASES"
                 | "BASH_CMDS"
         )
-}
-
-fn appended(before: Value, more: Value) -> Value {
-    match (before, more) {
-        (Value::OneOf(before), Value::OneOf(more)) => {
-            let joined = before.iter().flat_map(|a| more.iter().map(move |b| format!("{a}{b}")));
-            Value::one_of(joined.collect())
-        }
-        (Value::Array(before), Value::Array(more)) => Value::array([before, more].concat()),
-        (
-            before @ (Value::OneOf(_) | Value::Fields(_)),
-            more @ (Value::OneOf(_) | Value::Fields(_)),
-        ) => {
-            let both = before.possible().zip(more.possible());
-            let joined = |(before, more): (Vec<Field>, Vec<Field>)| {
-                let with = |a: &Field| more.iter().map(|b| a.joined(b)).collect::<Vec<_>>();
-                Value::fields(before.iter().flat_map(with).collect())
-            };
-            both.map_or(Value::Unknown, joined)
-        }
-        _ => Value::Unknown,
-    }
-}
-
-fn longer<T>((mut all, more): (Vec<T>, Vec<T>)) -> Vec<T> {
-    all.extend(more);
-    all
 }
 
 fn distinct<T: PartialEq>(items: &mut Vec<T>) {
