@@ -2,7 +2,6 @@
 
 #![expect(clippy::panic, reason = "the panic is the purpose")]
 
-fn main() {
-    bailiwick_gate::deny_what_goes_wrong();
-    panic!("on purpose");
+fn main() -> std::process::ExitCode {
+    bailiwick_gate::guarded(|| panic!("on purpose"))
 }

@@ -28,10 +28,9 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             Answer { exit: 0, stdout: USAGE.to_owned(), stderr: String::new() }
         }
         Ok(arguments::Asked::Decide(told)) => {
-            watchdog::deny_after(told.deadline);
-            answer(&told)
+            watchdog::within(told.deadline, move || answer(&told))
         }
-        Err(problem) => refused(&problem),
+        Err(problem) => watchdog::refused(&problem),
     };
     print(&answer)
 }
@@ -39,7 +38,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 fn answer(told: &arguments::Told) -> Answer {
     let payload = match read(&mut io::stdin().lock()) {
         Ok(payload) => payload,
-        Err(problem) => return refused(&problem),
+        Err(problem) => return watchdog::refused(&problem),
     };
     let decision = match &told.way {
         arguments::Way::Alone(alone) => alone::decide(told, alone, &payload),
@@ -48,10 +47,10 @@ fn answer(told: &arguments::Told) -> Answer {
     told.dialect.answer(&decision, told.allowing)
 }
 
-/// A panic and a missed deadline end this process with a denial from now on.
-pub fn deny_what_goes_wrong() {
+/// Does the work as the gate does: a panic or a missed deadline is a denial.
+pub fn guarded(work: impl FnOnce() -> Answer + Send + 'static) -> ExitCode {
     watchdog::deny_on_panic();
-    watchdog::deny_after(arguments::DEADLINE);
+    print(&watchdog::within(arguments::DEADLINE, work))
 }
 
 /// Tells the person something that changes no answer.
@@ -68,11 +67,6 @@ pub fn read(input: &mut impl io::Read) -> Result<Vec<u8>, String> {
         .read_to_end(&mut payload)
         .map_err(|error| format!("the call cannot be read: {error}"))?;
     Ok(payload)
-}
-
-fn refused(problem: &str) -> Answer {
-    let decision = bailiwick_policy::Decision::unreadable(problem);
-    Answer { exit: 2, stdout: String::new(), stderr: format!("{}\n", decision.told()) }
 }
 
 /// Prints an answer; one that cannot be printed is a denial.

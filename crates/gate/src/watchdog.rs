@@ -1,7 +1,10 @@
 //! A panic and a missed deadline are denials.
 
 use std::io::Write as _;
+use std::sync::mpsc;
 use std::time::Duration;
+
+use bailiwick_policy::dialects::Answer;
 
 /// A panic ends the gate with a denial.
 pub(crate) fn deny_on_panic() {
@@ -11,20 +14,38 @@ pub(crate) fn deny_on_panic() {
     }));
 }
 
-/// A gate that is not done in time denies, so that no CLI gives up on it and lets the call run.
-pub(crate) fn deny_after(deadline: Duration) {
-    let watch = std::thread::Builder::new().stack_size(32 * 1024).spawn(move || {
-        std::thread::sleep(deadline);
-        deny(&format!("the gate was not done within {} ms", deadline.as_millis()));
+/// The stack of the thread that decides: whatever limit the caller has set, deep input is refused by
+/// its depth and not by a crash.
+const STACK: usize = 16 * 1024 * 1024;
+
+/// Does the work on a stack of its own; what is not done in time is a denial, so that no CLI gives up
+/// on the gate and lets the call run.
+pub(crate) fn within(deadline: Duration, work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
+    let (done, ended) = mpsc::channel();
+    let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || {
+        // Nobody listens any more when the deadline has passed.
+        let _ = done.send(work());
     });
-    if watch.is_err() {
-        deny("the gate could not start its watchdog");
+    if worker.is_err() {
+        return refused("the gate could not start its thread");
+    }
+    match ended.recv_timeout(deadline) {
+        Ok(answer) => answer,
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            refused(&format!("the gate was not done within {} ms", deadline.as_millis()))
+        }
+        Err(mpsc::RecvTimeoutError::Disconnected) => refused("the gate failed"),
     }
 }
 
-fn deny(why: &str) -> ! {
+/// The answer to what cannot be decided.
+pub(crate) fn refused(why: &str) -> Answer {
     let text = bailiwick_policy::Decision::unreadable(why).told();
+    Answer { exit: 2, stdout: String::new(), stderr: format!("{text}\n") }
+}
+
+fn deny(why: &str) -> ! {
     // There is nobody left to tell if this fails.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = std::io::stderr().write_all(refused(why).stderr.as_bytes());
     std::process::exit(2)
 }

@@ -13,36 +13,37 @@ use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::{CapabilityName, Problem, Source, Task};
 use bailiwick_policy::compile::{Sources, bypass_variables};
 use bailiwick_policy::decide::{decide_effects, wanted};
-use bailiwick_policy::dialects::{Allowing, Answer, Dialect};
+use bailiwick_policy::dialects::{Allowing, Dialect};
 use bailiwick_policy::{Call, Decision, Effects, Policy, compile};
 use bailiwick_source_control::DirectoryTree;
 
 /// Judges the call on standard input.
 pub fn run(name: &str) -> ExitCode {
-    bailiwick_gate::deny_what_goes_wrong();
-    let decision = decide(name).unwrap_or_else(Decision::unreadable);
-    let answer: Answer = Dialect::Claude.answer(&decision, Allowing::Silent);
-    bailiwick_gate::print(&answer)
+    let name = name.to_owned();
+    bailiwick_gate::guarded(move || {
+        let decision = decide(&name).unwrap_or_else(Decision::unreadable);
+        Dialect::Claude.answer(&decision, Allowing::Silent)
+    })
 }
 
 fn decide(name: &str) -> Result<Decision, String> {
     let task_file = variable("TASK_TOML").ok_or("TASK_TOML is not set, so there is no task")?;
     let payload = bailiwick_gate::read(&mut std::io::stdin().lock())?;
     let call = Dialect::Claude.read(&payload, &[]).map_err(|error| error.to_string())?;
-    let policy = policy(name, Path::new(&task_file))?;
     let mut facts = surroundings(&call)?.facts();
+    let policy = policy(name, Path::new(&task_file), Path::new(&facts.root))?;
     let effects = Effects::of(&call);
     look_up(&wanted(&call, &effects, &facts), &call, &mut facts);
     Ok(decide_effects(&policy, &call, &effects, &facts))
 }
 
 /// The policy of this capability alone, with what the task and its role say for it.
-fn policy(name: &str, task_file: &Path) -> Result<Policy, String> {
+fn policy(name: &str, task_file: &Path, workspace: &Path) -> Result<Policy, String> {
     let text = std::fs::read_to_string(task_file)
         .map_err(|error| format!("TASK_TOML {} cannot be read: {error}", task_file.display()))?;
     let source = Source::new(task_file.display().to_string(), text);
     let task = Task::parse(&source).map_err(|problem| first(&[problem]))?;
-    let kit = kit(task_file);
+    let kit = kit(task_file, workspace);
     let asked = CapabilityName::parse(name).map_err(|error| error.to_string())?;
     let asked = match asked.renamed_to() {
         Some(new) => {
@@ -90,16 +91,18 @@ fn lists_commands(capability: &Capability) -> bool {
     module.and_then(|path| GateModule::parse(path).ok()) == Some(GateModule::ToolsBashAllowlist)
 }
 
-/// The embedded kit, the user's, and that of the repository in which the task lies. The agent's own
-/// worktree is not asked: it could write its limits there.
-fn kit(task_file: &Path) -> Kit {
+/// The embedded kit, the user's, and that of the repository in which the task lies, unless that is
+/// the agent's own workspace: it could write its limits there.
+fn kit(task_file: &Path, workspace: &Path) -> Kit {
     let mut layers = Vec::new();
     let main = variable("MAIN_REPO").map(PathBuf::from);
     let around = || {
         let file = std::fs::canonicalize(task_file).ok()?;
         repository_around(file.parent()?)
     };
-    if let Some(root) = main.or_else(around) {
+    let outside =
+        |root: &PathBuf| std::fs::canonicalize(root).is_ok_and(|root| !root.starts_with(workspace));
+    if let Some(root) = main.or_else(around).filter(outside) {
         if root.join("_capabilities").is_dir() || root.join("_roles").is_dir() {
             layers.push(layer(Origin::Repository, Layout::Underscore, &root));
         }

@@ -132,9 +132,22 @@ fn what_an_agent_writes_into_its_worktree_does_not_loosen_its_limits() {
         "[capability]\nname = \"policy::no-git-ops\"\ncategory = \"policy\"\ndescription = \"d\"\n\
          [restricts]\ntool-patterns = ['^nothing']\n",
     );
-    let mut command = check(&scratch, "policy::no-git-ops");
-    let output = ask(command.env("TASK_TOML", &task), &shell(&scratch, "git push"));
-    assert_eq!(told(&output).0, Some(2));
+    // Whether the task lies elsewhere or in the workspace itself.
+    for task in [&task, &scratch.root().join("task.toml")] {
+        let mut command = check(&scratch, "policy::no-git-ops");
+        let output = ask(command.env("TASK_TOML", task), &shell(&scratch, "git push"));
+        assert_eq!(told(&output).0, Some(2), "{}", task.display());
+    }
+}
+
+#[test]
+fn a_small_stack_is_no_way_through() {
+    let scratch = scene();
+    let call = shell(&scratch, &format!("{}git push{}", "( ".repeat(30), " )".repeat(30)));
+    let mut small = scratch.command("bash");
+    let line = format!("ulimit -s 100; exec {KEI_CAPABILITY} check policy::no-git-ops");
+    small.args(["-c", &line]).env("TASK_TOML", scratch.root().join("task.toml"));
+    assert_eq!(told(&ask(&mut small, &call)).0, Some(2));
 }
 
 fn script(scratch: &Scratch, name: &str, path: &Path) -> Command {

@@ -191,19 +191,26 @@ pub(crate) fn copied_programs(effects: &Effects) -> Vec<String> {
         .collect()
 }
 
+/// Programs that start nothing by themselves, or whose doings are followed.
+const PLAIN: &str = " awk basename cat chmod chown cmp comm cp curl cut date dd df diff dirname du \
+    egrep env expr false fgrep file find fmt fold gawk grep gunzip gzip head hostname id install \
+    join jq less ln ls md5sum mkdir mktemp more mv nice nl nohup od paste patch pr printenv \
+    printf ps pwd readlink realpath rev rg rm rmdir rsync sed seq sha256sum sleep sort split \
+    stat stdbuf strings sum tac tail tar tee test time timeout touch tr tree true truncate tsort \
+    tty uname uniq unlink unzip wc wget which who whoami xargs xxd yes zcat zip git gh sudo \
+    setsid flock bash sh dash zsh ";
+
+/// Whether a program starts nothing by itself, or what it starts is followed.
+pub(crate) fn is_plain(name: &str) -> bool {
+    PLAIN.contains(&format!(" {name} "))
+}
+
 /// Programs and scripts whose own doings no text shows.
 pub(crate) fn left_to_sandbox(effects: &Effects) -> Vec<String> {
-    const PLAIN: &str = " awk basename cat chmod chown cmp comm cp curl cut date dd df diff dirname du \
-        egrep env expr false fgrep file find fmt fold gawk grep gunzip gzip head hostname id install \
-        join jq less ln ls md5sum mkdir mktemp more mv nice nl nohup od paste patch pr printenv \
-        printf ps pwd readlink realpath rev rg rm rmdir rsync sed seq sha256sum sleep sort split \
-        stat stdbuf strings sum tac tail tar tee test time timeout touch tr tree true truncate tsort \
-        tty uname uniq unlink unzip wc wget which who whoami xargs xxd yes zcat zip git gh sudo \
-        setsid flock bash sh dash zsh ";
-    let plain = |name: &str| PLAIN.contains(&format!(" {name} "));
     let mut left: Vec<String> = Vec::new();
     let programs = effects.runs.iter().filter(|run| !run.builtin).filter_map(named_program);
-    let programs = programs.filter(|program| !plain(base_name(program)) || program.contains('/'));
+    let programs =
+        programs.filter(|program| !is_plain(base_name(program)) || program.contains('/'));
     for name in programs.chain(effects.unseen.iter().map(ToString::to_string)) {
         if !left.contains(&name) {
             left.push(name);

@@ -2,7 +2,7 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::{Care, base_name, named_program, names, protected, shown};
+use crate::gates::{Care, base_name, is_plain, named_program, names, protected, shown};
 use crate::paths::Place;
 use crate::shell::{Field, Run};
 
@@ -30,7 +30,7 @@ const GIT: [&str; 16] = [
 ];
 
 pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
-    for run in context.effects.runs.iter().filter(|run| !run.builtin) {
+    for run in context.effects.runs.iter().filter(|run| !run.builtin || is_jobs(run)) {
         if let Some(reason) = objection(context, run) {
             return Some(Objection::new(rule, reason, INSTEAD));
         }
@@ -40,6 +40,11 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         return Some(Objection::new(rule, reason, INSTEAD));
     }
     super::hidden(context, rule, Care::Programs)
+}
+
+/// The builtin `jobs -x` starts a program.
+fn is_jobs(run: &Run) -> bool {
+    run.program().as_deref() == Some("jobs")
 }
 
 /// A file of git's own that would be written.
@@ -63,7 +68,30 @@ fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
     if named.iter().any(|name| base_name(name) == "gh") {
         return gh_changes(run).then(|| format!("`{}` changes a repository", line(run)));
     }
+    if hands_git_on(&program, run) {
+        return Some(format!("`{}` hands a git command on", line(run)));
+    }
     copies_git(context, run).then(|| format!("`{}` makes git runnable by another name", line(run)))
+}
+
+/// Whether a program that may start others is given `git` and one of its verbs to start.
+pub(crate) fn hands_git_on(program: &str, run: &Run) -> bool {
+    let base = base_name(program);
+    if is_plain(base) || matches!(base, "man" | "apt" | "apt-get" | "brew" | "tldr" | "info") {
+        return false;
+    }
+    let verb = |word: &str| super::policy_git_read_only::is_verb(word);
+    let words: Vec<String> = run.argv.iter().skip(1).map(ToString::to_string).collect();
+    let pair = words.windows(2).any(|pair| match pair {
+        [git, next] => base_name(git) == "git" && !git.starts_with('-') && verb(next),
+        _ => false,
+    });
+    let inside = words.iter().any(|word| {
+        let mut parts = word.split_whitespace();
+        let first = parts.next().is_some_and(|first| base_name(first) == "git");
+        first && parts.next().is_some_and(verb)
+    });
+    pair || inside
 }
 
 /// Whether a program of this name is git in one form or another.

@@ -8,7 +8,9 @@ use crate::shell::How;
 const RULE: &str = "bailiwick::protected";
 
 /// Files of the CLIs in which hooks are wired, at the root of any directory.
-const WIRING: [&str; 13] = [
+const WIRING: [&str; 15] = [
+    ".mcp.json",
+    ".claude/hooks",
     ".claude/settings.json",
     ".claude/settings.local.json",
     ".codex/hooks.json",
