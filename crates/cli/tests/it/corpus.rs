@@ -101,6 +101,16 @@ impl Count {
     }
 }
 
+/// A directory of the person's cache: /tmp is a place of its own to some rules.
+fn outside_tmp() -> std::path::PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(std::path::PathBuf::from);
+    let home = || std::path::PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
+    let place = cache.unwrap_or_else(home).join("bailiwick/scenes");
+    assert!(!place.starts_with("/tmp"), "set XDG_CACHE_HOME to a place outside of /tmp");
+    std::fs::create_dir_all(&place).unwrap();
+    place
+}
+
 /// A repository like the one in which the truth was recorded, and a task beside it.
 struct Scene {
     place: tempfile::TempDir,
@@ -108,8 +118,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        // Not below /tmp, which is a place of its own to some rules.
-        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let place = tempfile::tempdir_in(outside_tmp()).unwrap();
         std::fs::create_dir_all(place.path().join("home")).unwrap();
         corpus::fixture(&place.path().join("repo"));
         let list = |globs: &[&str]| toml::Value::from(globs.to_vec()).to_string();
