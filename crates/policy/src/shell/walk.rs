@@ -34,6 +34,8 @@ pub(super) struct Walker {
     pub(super) through: Vec<String>,
     /// Whether commands read what a pipe or a document gives to several of them.
     fed: bool,
+    /// Whether `exec` may have given the shell itself something else to read.
+    redirected: bool,
     /// Texts that run at some later moment.
     pub(super) traps: Vec<(String, Environment)>,
     /// Such a text may have changed every variable.
@@ -595,7 +597,9 @@ impl Walker {
             return self.hide(Why::Unreadable, &name.value);
         }
         self.temporarily(&assignments);
-        let input = if self.fed && input == Input::Inherited { Input::Pipe } else { input };
+        self.redirected |= name.value == "exec" && input != Input::Inherited;
+        let fed = self.fed || self.redirected;
+        let input = if fed && input == Input::Inherited { Input::Pipe } else { input };
         let before = self.environment.clone();
         let mut after: Option<Environment> = None;
         let alone = alternatives.len() == 1;
