@@ -139,12 +139,16 @@ pub(crate) fn gh_changes(run: &Run) -> bool {
         return true;
     }
     let mut plain: Vec<String> = Vec::new();
+    // An option in front of the verb may take the next word for its value.
+    let mut unsure = false;
     let mut rest = words.iter().flatten();
     while let Some(word) = rest.next() {
         if matches!(word.as_str(), "-R" | "--repo" | "--hostname") {
             rest.next();
         } else if !word.starts_with('-') {
             plain.push(word.clone());
+        } else {
+            unsure |= plain.len() == 1 && !word.contains('=');
         }
     }
     let options: Vec<&String> =
@@ -172,7 +176,7 @@ pub(crate) fn gh_changes(run: &Run) -> bool {
             });
             repositories || writes || path == "graphql" || path.is_empty() || path.contains('{')
         }
-        (Some("auth"), verb) => !matches!(verb, None | Some("status")),
+        (Some("auth"), verb) => unsure || !matches!(verb, None | Some("status")),
         (Some("config"), verb) => !matches!(verb, None | Some("get" | "list")),
         (
             Some(
@@ -180,23 +184,26 @@ pub(crate) fn gh_changes(run: &Run) -> bool {
                 | "cache" | "gist" | "ruleset" | "org" | "project" | "ssh-key" | "gpg-key",
             ),
             verb,
-        ) => !matches!(
-            verb,
-            None | Some(
-                "view"
-                    | "list"
-                    | "ls"
-                    | "status"
-                    | "diff"
-                    | "checks"
-                    | "watch"
-                    | "download"
-                    | "get"
-                    | "check"
-                    | "field-list"
-                    | "item-list"
-            )
-        ),
+        ) => {
+            unsure
+                || !matches!(
+                    verb,
+                    None | Some(
+                        "view"
+                            | "list"
+                            | "ls"
+                            | "status"
+                            | "diff"
+                            | "checks"
+                            | "watch"
+                            | "download"
+                            | "get"
+                            | "check"
+                            | "field-list"
+                            | "item-list"
+                    )
+                )
+        }
         // Extensions, aliases and what is not known here.
         (Some(_), _) => true,
     }
@@ -205,4 +212,20 @@ pub(crate) fn gh_changes(run: &Run) -> bool {
 fn line(run: &Run) -> String {
     let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
     shown(&words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_of_an_option_is_no_verb() {
+        let changes = |text: &str| crate::shell::read(text).runs.iter().any(gh_changes);
+        for text in ["gh pr --label list create", "gh issue -l view close 3", "gh pr merge 1"] {
+            assert!(changes(text), "{text}");
+        }
+        for text in ["gh pr list --label create", "gh -R a/b pr view 1", "gh pr --repo a/b list"] {
+            assert!(!changes(text), "{text}");
+        }
+    }
 }

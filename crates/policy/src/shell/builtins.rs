@@ -3,7 +3,7 @@
 use brush_parser::ast::Assignment;
 
 use super::environment::{Environment, Value};
-use super::field::Field;
+use super::field::{Field, Shape};
 use super::redirect::Input;
 use super::walk::{Walker, assignment_name};
 use super::{Why, inline, parse, ways_out};
@@ -72,6 +72,14 @@ const BUILTINS: [&str; 61] = [
     "unset",
     "wait",
 ];
+
+/// What stands behind the sign that ends options.
+fn behind_dashes(arguments: &[Field]) -> &[Field] {
+    match arguments.split_first() {
+        Some((first, rest)) if first.known().as_deref() == Some("--") => rest,
+        _ => arguments,
+    }
+}
 
 impl Walker {
     /// Starts a command as the shell does: function, builtin, then program.
@@ -200,6 +208,7 @@ impl Walker {
     }
 
     fn eval(&mut self, arguments: &[Field]) {
+        let arguments = behind_dashes(arguments);
         let texts: Option<Vec<String>> = arguments.iter().map(Field::known).collect();
         match texts {
             Some(texts) => self.text(&texts.join(" ")),
@@ -218,12 +227,14 @@ impl Walker {
     }
 
     fn source_file(&mut self, arguments: &[Field]) {
-        let Some(file) = arguments.first() else { return };
+        let Some(file) = behind_dashes(arguments).first() else { return };
         match file.known() {
             Some(path) if path.starts_with("/dev/") || path.starts_with("/proc/") => {
                 self.hide(Why::ComputedText, &path);
             }
             Some(_) => inline::sourced(self, file),
+            // As well known as any other path.
+            None if matches!(file.shape(), Shape::UnderHome { .. }) => inline::sourced(self, file),
             None => self.hide(Why::ComputedText, "source"),
         }
         self.forget_everything();

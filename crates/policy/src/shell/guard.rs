@@ -140,18 +140,32 @@ fn join_lines(text: &str) -> Result<String, (Why, String)> {
     if text.contains("<<") {
         return unsure("a here document");
     }
-    if text.contains('`') || text.contains("$'") || (text.contains("$(") && text.contains('\'')) {
+    // The patterns of `case` end with a sign that ends substitutions as well.
+    let nested = text.contains("$(") && text.contains('\'');
+    if text.contains('`') || text.contains("$'") || (nested && text.contains("esac")) {
         return unsure("nested quotes");
     }
     let mut joined = String::with_capacity(text.len());
-    let (mut single, mut double) = (false, false);
+    let (mut single, mut dollar) = (false, false);
+    // What is open: double quotes, or substitutions with the brackets in them.
+    let mut open: Vec<char> = Vec::new();
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
+        let inside = open.last().copied();
+        let substitutes = std::mem::replace(&mut dollar, c == '$');
         match c {
-            '\'' if !double => single = !single,
-            '"' if !single => double = !double,
-            '#' if !single && !double => return unsure("a comment"),
-            '\\' if !single => {
+            '\'' if inside != Some('"') => single = !single,
+            _ if single => {}
+            '"' if inside == Some('"') => {
+                open.pop();
+            }
+            '"' => open.push('"'),
+            '(' if inside == Some('(') || substitutes => open.push('('),
+            ')' if inside == Some('(') => {
+                open.pop();
+            }
+            '#' if inside != Some('"') => return unsure("a comment"),
+            '\\' => {
                 match rest.next() {
                     Some('\n') => {}
                     Some(next) => joined.extend(['\\', next]),
@@ -162,6 +176,9 @@ fn join_lines(text: &str) -> Result<String, (Why, String)> {
             _ => {}
         }
         joined.push(c);
+    }
+    if nested && (single || !open.is_empty()) {
+        return unsure("nested quotes");
     }
     Ok(joined)
 }
@@ -177,6 +194,15 @@ mod tests {
         assert_eq!(prepare("echo 'a\\\nb'").unwrap(), "echo 'a\\\nb'");
         assert_eq!(prepare("echo \\\\\nls").unwrap(), "echo \\\\\nls");
         assert!(prepare("cat <<E\na\\\nb\nE").is_err());
+        for (text, joined) in [
+            ("a -H 'b' \\\n -d \"$(c 'd')\" \\\n e", "a -H 'b'  -d \"$(c 'd')\"  e"),
+            ("a \"\\$(\" 'b\\\nc' \"$(d)\"", "a \"\\$(\" 'b\\\nc' \"$(d)\""),
+            ("a \"$(b \"it's\" '\\\n')\" \\\nc", "a \"$(b \"it's\" '\\\n')\" c"),
+        ] {
+            assert_eq!(prepare(text).unwrap(), joined, "{text}");
+        }
+        assert!(prepare("a $(case b in b) c 'd';; esac) \\\ne").is_err());
+        assert!(prepare("a 'b' $(c \\\nd").is_err());
     }
 
     #[test]

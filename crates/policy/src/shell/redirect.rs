@@ -79,6 +79,11 @@ impl Walker {
                 reads.then_some(Input::Pipe)
             }
             IoFileRedirectTarget::Fd(_) => reads.then_some(Input::Pipe),
+            // What stands behind a descriptor is not followed.
+            IoFileRedirectTarget::Duplicate(word) if reads => {
+                self.word(&word.value);
+                Some(Input::Pipe)
+            }
             IoFileRedirectTarget::Filename(word) | IoFileRedirectTarget::Duplicate(word) => {
                 if reads && !matches!(kind, IoFileRedirectKind::ReadAndWrite) {
                     let fields = self.word(&word.value).into_iter().next().unwrap_or_default();

@@ -120,8 +120,15 @@ impl Walker {
                 let file = file.clone();
                 self.script(&file);
             }
-            Input::Inherited => self.hide(Why::Interactive, "a shell without a script"),
+            Input::Inherited => self.waits("a shell without a script"),
         }
+    }
+
+    /// A shell or interpreter that is given nothing to run. If it does not stand alone, what is
+    /// around it may give it something all the same.
+    pub(super) fn waits(&mut self, what: &str) {
+        let alone = self.through.len() < 2 && self.asides == 0;
+        self.hide(if alone { Why::Interactive } else { Why::PipedIntoShell }, what);
     }
 
     /// A text that a program hands to `sh -c`.

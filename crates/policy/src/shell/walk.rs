@@ -33,6 +33,8 @@ pub(super) struct Walker {
     pub(super) through: Vec<String>,
     /// Whether commands read what a pipe or a document gives to several of them.
     pub(super) fed: bool,
+    /// Whether `exec` may have given the shell itself something else to read.
+    pub(super) redirected: bool,
     /// Texts that run at some later moment.
     pub(super) traps: Vec<(String, Environment)>,
     /// Such a text may have changed every variable.
@@ -402,7 +404,9 @@ impl Walker {
             return self.hide(Why::Unreadable, &name.value);
         }
         self.temporarily(&assignments);
-        let input = if self.fed && input == Input::Inherited { Input::Pipe } else { input };
+        self.redirected |= name.value == "exec" && input != Input::Inherited;
+        let fed = self.fed || self.redirected;
+        let input = if fed && input == Input::Inherited { Input::Pipe } else { input };
         let before = self.environment.clone();
         let mut after: Option<Environment> = None;
         let alone = alternatives.len() == 1;

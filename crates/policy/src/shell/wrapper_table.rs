@@ -158,7 +158,6 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "nocache", ..PLAIN },
     Wrapper { name: "bwrap", ..PLAIN },
     Wrapper { name: "firejail", flags: &["--quiet", "--noprofile"], ..PLAIN },
-    Wrapper { name: "setarch", flags: &["-R", "-v"], skip: 1, ..PLAIN },
     Wrapper { name: "linux64", flags: &["-R", "-v"], ..PLAIN },
     Wrapper { name: "linux32", flags: &["-R", "-v"], ..PLAIN },
     Wrapper { name: "i386", flags: &["-R", "-v"], ..PLAIN },

@@ -21,6 +21,12 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
         {
             return with_command_option(walker, name, arguments);
         }
+        // The kind of machine may be left out.
+        "setarch" => {
+            let named = arguments.first().is_some_and(|first| !first.to_string().starts_with('-'));
+            let rest = arguments.get(usize::from(named)..).unwrap_or_default();
+            return look_through(walker, "linux64", rest, input);
+        }
         "start-stop-daemon" => return daemon(walker, arguments),
         "socat" => return addresses(walker, arguments),
         "nix-shell" | "nix" | "sg" => return nix(walker, arguments, input),

@@ -295,6 +295,8 @@ fn other_writers_name_their_files() {
         ("sort a", &[]),
         ("uniq a b", &["b"]),
         ("uniq a", &[]),
+        ("xxd -l 16 a b", &["b"]),
+        ("xxd -r -p a", &[]),
         ("iconv -f a -t b x -o y", &["y"]),
         ("yq -i '.a = 1' f.yml", &["f.yml"]),
         ("yq '.a' f.yml", &[]),

@@ -87,6 +87,13 @@ pub(in crate::shell) fn by_path(walker: &mut Walker, path: &str, arguments: &[Fi
         Content::Unknown => walker.hide(Why::ComputedText, path),
         Content::Texts(texts) => {
             for text in texts {
+                if let Some(mut argv) = foreign_line(&text)
+                    && walker.written.begin(&name)
+                {
+                    argv.push(Field::text(path));
+                    walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+                    walker.written.end();
+                }
                 let reading = shebang(&text);
                 // Without a first line that says otherwise, bash runs it itself.
                 let started_by = walker.through.iter().rev().nth(1);
@@ -106,15 +113,32 @@ pub(in crate::shell) fn by_path(walker: &mut Walker, path: &str, arguments: &[Fi
 
 /// A file that the shell itself reads: it runs in this shell.
 pub(in crate::shell) fn sourced(walker: &mut Walker, file: &Field) {
-    match file.known().map(|path| (walker.content_of(&path), path)) {
-        Some((Content::Texts(texts), _)) => {
+    let path = file.to_string();
+    match walker.content_of(&path) {
+        Content::Texts(texts) => {
             for text in texts {
                 walker.text(&text);
             }
         }
-        Some((Content::Unknown, path)) => walker.hide(Why::ComputedText, &path),
-        Some((Content::Untouched, _)) | None => walker.reading.unseen.push(file.clone()),
+        Content::Unknown => walker.hide(Why::ComputedText, &path),
+        Content::Untouched => walker.reading.unseen.push(file.clone()),
     }
+}
+
+/// The program in the first line of a script, if it is neither a shell nor an interpreter.
+fn foreign_line(text: &str) -> Option<Vec<Field>> {
+    let line = text.lines().next()?.strip_prefix("#!")?;
+    let base = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
+    let mut words = line.split_whitespace().peekable();
+    if words.peek().is_some_and(|word| base(word) == "env") {
+        words.next();
+        while words.peek().is_some_and(|word| word.starts_with('-') || word.contains('=')) {
+            words.next();
+        }
+    }
+    let name = base(words.peek()?);
+    let known = is_shell(&name) || interpreters::find(&name).is_some();
+    (!known).then(|| words.map(Field::text).collect())
 }
 
 /// What the first line of a script says it is for.

@@ -229,7 +229,7 @@ fn from_input(walker: &mut Walker, interpreter: &'static Interpreter, input: &In
         Input::Text(None) => walker.hide(Why::ComputedText, "a here document"),
         Input::Pipe => walker.hide(Why::PipedIntoShell, by),
         Input::File(file) => script(walker, Reading::Interpreter(interpreter), &file.clone()),
-        Input::Inherited => walker.hide(Why::Interactive, by),
+        Input::Inherited => walker.waits(by),
     }
 }
 

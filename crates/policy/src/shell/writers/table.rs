@@ -44,7 +44,7 @@ const P: Program = Program {
     looks: &["help", "version"],
 };
 
-pub(super) const PROGRAMS: [Program; 26] = [
+pub(super) const PROGRAMS: [Program; 27] = [
     Program {
         names: &["tee"],
         grammar: Grammar { flags: "aip", long_flags: &["append", "output-error"], ..G },
@@ -209,6 +209,12 @@ pub(super) const PROGRAMS: [Program; 26] = [
             long_values: &["skip-fields", "skip-chars", "check-chars"],
             ..G
         },
+        operands: Operands::BehindFirst,
+        ..P
+    },
+    Program {
+        names: &["xxd"],
+        grammar: Grammar { flags: "abCdEehipruv", values: "cglnosR", ..G },
         operands: Operands::BehindFirst,
         ..P
     },
