@@ -96,10 +96,10 @@ impl<'a> Writers<'a> {
             9 => format!("cp {one} {other}"),
             10 => format!("cp {one} {place}"),
             11 => format!("cp {one} {other} {place}"),
-            12 => format!("cp -r {named} {place}"),
+            12 => format!("cp -r {} {place}", no_link(&named)),
             13 => format!("cp -a {named}/. {place}"),
             14 => format!("cp -t {place} {one} {other}"),
-            15 => format!("cp -rT {named} {place}"),
+            15 => format!("cp -rT {} {place}", no_link(&named)),
             16 => format!("cp -b {one} {other}"),
             17 => format!("cp --parents zd2/zsub/zc {place}"),
             18 => format!("cp -s $PWD/zf1 {other}"),
@@ -223,4 +223,10 @@ impl<'a> Writers<'a> {
             _ => format!("{one}{joint}{}", self.command(depth)),
         }
     }
+}
+
+/// A link that was there before is copied as a link, and what is then copied into the copy goes
+/// where it leads: text cannot tell, and the gate looks only at what is there before the command.
+fn no_link(named: &str) -> &str {
+    if named.contains("zl") { "zd1" } else { named }
 }
