@@ -187,6 +187,11 @@ impl Walker {
     }
 
     pub(super) fn aside(&mut self, list: &ast::CompoundList) {
+        // It is printed anew as well, and a document inside of something is then misplaced.
+        let document = self.source.replace("<<<", "").contains("<<");
+        if document && !is_plain_list(std::slice::from_ref(list)) {
+            self.hide(Why::Unreadable, "a here document inside of a substitution");
+        }
         self.apart(|walker| walker.list(list));
     }
 
@@ -538,10 +543,14 @@ fn names_descriptor(word: &str) -> bool {
 
 /// One pipeline of simple commands.
 fn is_plain(program: &ast::Program) -> bool {
+    is_plain_list(&program.complete_commands)
+}
+
+fn is_plain_list(lists: &[ast::CompoundList]) -> bool {
     let simple = |pipeline: &ast::Pipeline| {
         pipeline.seq.iter().all(|command| matches!(command, ast::Command::Simple(_)))
     };
-    let lists: Vec<_> = program.complete_commands.iter().flat_map(|list| &list.0).collect();
+    let lists: Vec<_> = lists.iter().flat_map(|list| &list.0).collect();
     matches!(lists.as_slice(), [ast::CompoundListItem(list, _)]
         if list.additional.is_empty() && simple(&list.first))
 }
