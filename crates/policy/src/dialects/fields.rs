@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Unreadable;
 use crate::call::{Action, Target, Touch, command_line};
+use crate::paths::join;
 
 pub(super) type Object = Map<String, Value>;
 
@@ -115,6 +116,15 @@ pub(super) fn target(path: &str, key: &str, touch: Touch) -> Result<Target, Unre
         return Err(Unreadable::because(format!("`{key}` has a NUL in it")));
     }
     Ok(Target { path: path.to_owned(), touch })
+}
+
+/// The directory of a call: its own, seen from where the CLI stands, else that.
+pub(super) fn within(own: Option<&str>, started: Option<String>) -> Option<String> {
+    match (own.filter(|path| !path.is_empty()), started) {
+        (Some(own), Some(started)) => Some(join(&started, own)),
+        (Some(own), None) => Some(own.to_owned()),
+        (None, started) => started,
+    }
 }
 
 /// The files that a tool writes; a tool that writes and names none is not understood.

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::{Unreadable, claude, fields, mcp};
 use crate::call::{Action, Call};
-use crate::paths::join;
 use crate::tool::ToolName;
 
 pub(super) fn read(payload: &Value) -> Result<Call, Unreadable> {
@@ -24,20 +23,15 @@ pub(super) fn read(payload: &Value) -> Result<Call, Unreadable> {
     };
     let own = match action {
         Action::Shell(_) => fields::optional_text(input, "dir_path")?
-            .or(fields::optional_text(input, "directory")?)
-            .filter(|path| !path.is_empty()),
+            .filter(|path| !path.is_empty())
+            .or(fields::optional_text(input, "directory")?),
         Action::Type | Action::Files(_) | Action::Plain => None,
-    };
-    let directory = match (own, started) {
-        (Some(own), Some(started)) => Some(join(&started, own)),
-        (Some(own), None) => Some(own.to_owned()),
-        (None, started) => started,
     };
     Ok(Call {
         native: native.to_owned(),
         tools,
         action,
-        directory,
+        directory: fields::within(own, started),
         types_unseen: false,
         id: None,
         agent: None,

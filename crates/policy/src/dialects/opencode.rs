@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::{Unreadable, claude, fields, mcp};
 use crate::call::{Action, Call};
-use crate::paths::join;
 use crate::tool::{Tool, ToolName};
 
 pub(super) fn read(payload: &Value, servers: &[String]) -> Result<Call, Unreadable> {
@@ -28,21 +27,14 @@ pub(super) fn read(payload: &Value, servers: &[String]) -> Result<Call, Unreadab
     };
     let started = fields::directory(payload)?.map(str::to_owned);
     let own = match action {
-        Action::Shell(_) => {
-            fields::optional_text(input, "workdir")?.filter(|path| !path.is_empty())
-        }
+        Action::Shell(_) => fields::optional_text(input, "workdir")?,
         Action::Type | Action::Files(_) | Action::Plain => None,
-    };
-    let directory = match (own, started) {
-        (Some(own), Some(started)) => Some(join(&started, own)),
-        (Some(own), None) => Some(own.to_owned()),
-        (None, started) => started,
     };
     Ok(Call {
         native: native.to_owned(),
         tools,
         action,
-        directory,
+        directory: fields::within(own, started),
         types_unseen: false,
         id: fields::optional_text(payload, "callID")?.map(str::to_owned),
         agent: None,

@@ -38,7 +38,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
 fn allowed(list: &Globs, spot: &Spot, path: &str, directory: bool) -> bool {
     match spot.how {
         How::Change | How::Delete => {
-            let makes_way = spot.by == "mkdir" && list.leads_to(path);
+            let makes_way = spot.by == "mkdir" && list.reaches_below(path);
             list.matches(path, directory || spot.by == "mkdir") || makes_way
         }
         How::Fill => list.covers_below(path),

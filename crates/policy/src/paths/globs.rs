@@ -61,11 +61,6 @@ impl Globs {
             rooted && (directory.is_empty() || below.is_some_and(|rest| rest.starts_with('/')))
         })
     }
-
-    /// Whether a directory leads to something that a pattern names.
-    pub fn leads_to(&self, directory: &str) -> bool {
-        self.reaches_below(directory)
-    }
 }
 
 fn one(pattern: &Pattern, path: &str, is_directory: bool) -> bool {
