@@ -15,6 +15,7 @@ pub mod capability;
 mod checked;
 pub mod digest;
 pub mod dna;
+pub mod globs;
 pub mod module;
 pub mod name;
 pub mod nearest;
@@ -24,6 +25,7 @@ pub mod run;
 pub mod secret;
 pub mod task;
 pub mod toml_file;
+pub mod well_known;
 
 pub use capability::Capability;
 pub use digest::Sha256Hex;

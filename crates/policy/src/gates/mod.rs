@@ -222,5 +222,5 @@ pub(crate) fn left_to_sandbox(effects: &Effects) -> Vec<String> {
 /// The agent's own report may be written, wherever the lists end.
 pub(crate) fn is_own_report(context: &Context<'_>, path: &str) -> bool {
     let agent = context.policy.agent.as_deref();
-    agent.is_some_and(|agent| path == format!(".claude/agents/{agent}/review.md"))
+    agent.is_some_and(|agent| path == bailiwick_model::well_known::report_path(agent))
 }

@@ -1,5 +1,7 @@
 //! `safety::no-dep-bump`: dependencies stay as they are.
 
+use bailiwick_model::well_known::is_manifest;
+
 use crate::decide::Context;
 use crate::decision::Objection;
 use crate::gates::{Care, base_name, named_program, names, shown};
@@ -9,50 +11,13 @@ use crate::shell::Run;
 const INSTEAD: &str = "work with the dependencies there are; name in your report the ones you would \
                        need, with the reason";
 
-/// Files that say which dependencies there are.
-const MANIFESTS: [&str; 33] = [
-    "Cargo.toml",
-    "Cargo.lock",
-    "package.json",
-    "package-lock.json",
-    "npm-shrinkwrap.json",
-    "yarn.lock",
-    "pnpm-lock.yaml",
-    "pnpm-workspace.yaml",
-    "bun.lock",
-    "bun.lockb",
-    "deno.json",
-    "deno.lock",
-    "pyproject.toml",
-    "poetry.lock",
-    "pdm.lock",
-    "uv.lock",
-    "Pipfile",
-    "Pipfile.lock",
-    "setup.py",
-    "setup.cfg",
-    "go.mod",
-    "go.sum",
-    "Gemfile",
-    "Gemfile.lock",
-    "composer.json",
-    "composer.lock",
-    "pom.xml",
-    "build.gradle",
-    "build.gradle.kts",
-    "mix.exs",
-    "mix.lock",
-    "pubspec.yaml",
-    "pubspec.lock",
-];
-
 pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     if context.policy.dependencies_may_change {
         return None;
     }
     for spot in context.spots {
         let Place::Inside { path, .. } = &spot.place else { continue };
-        if is_manifest(base_name(path)) {
+        if is_manifest(path) {
             let reason = format!("{} says which dependencies there are", shown(&spot.shown));
             return Some(Objection::new(rule, reason, INSTEAD));
         }
@@ -68,11 +33,6 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         }
     }
     super::hidden(context, rule, Care::Programs)
-}
-
-fn is_manifest(name: &str) -> bool {
-    let requirements = name.starts_with("requirements") && name.ends_with(".txt");
-    MANIFESTS.contains(&name) || requirements
 }
 
 fn changes(name: &str, run: &Run) -> bool {

@@ -1,15 +1,12 @@
 //! `scope::no-rule-edits`: the files that instruct or limit agents are not written by one.
 
+use bailiwick_model::well_known::is_rule;
+
 use crate::decide::Context;
 use crate::decision::Objection;
 use crate::gates::{Care, protected, shown};
 use crate::paths::Place;
 use crate::shell::How;
-
-const DIRECTORIES: [&str; 6] =
-    [".bailiwick", ".claude", ".codex", ".gemini", ".opencode", ".agents"];
-const FILES: [&str; 5] =
-    ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "AGENTS.override.md", "CLAUDE.local.md"];
 
 pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     for spot in context.spots {
@@ -43,12 +40,4 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
 /// A copy in a directory for temporary files instructs nobody.
 fn is_scratch(context: &Context<'_>, path: &str) -> bool {
     protected::is_below(path, "/tmp") || protected::is_temporary(context, path)
-}
-
-fn is_rule(path: &str) -> bool {
-    let parts = || path.split('/').filter(|part| !part.is_empty());
-    parts().any(|part| DIRECTORIES.contains(&part))
-        || parts().next_back().is_some_and(|name| FILES.contains(&name))
-        || path.contains(".config/bailiwick")
-        || path.contains(".config/opencode")
 }
