@@ -55,6 +55,12 @@ impl Request {
         let preparation = Preparation {
             copy: workspace.copy.get().iter().map(|path| path.as_str().to_owned()).collect(),
             setup: workspace.setup.get().iter().map(|line| line.as_str().to_owned()).collect(),
+            prefetch: workspace
+                .prefetch
+                .get()
+                .iter()
+                .map(|line| line.as_str().to_owned())
+                .collect(),
         };
         Ok(Self { id, run, files: TaskDirectory { task, prompt }, base, preparation })
     }

@@ -5,16 +5,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::workspace;
 
 /// What each crate may import of the others; nothing else, not even for tests, but the test kit.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("model", &[]),
     ("kit", &["model"]),
     ("policy", &["model"]),
-    ("control", &["kit", "model", "policy"]),
+    ("verify", &["model"]),
+    ("control", &["kit", "model", "policy", "verify"]),
     ("gate", &["policy"]),
     ("store", &["control", "kit", "model"]),
-    ("source-control", &["control", "kit", "model"]),
-    ("runner", &["control", "kit", "model"]),
-    ("cli", &["control", "gate", "kit", "model", "policy", "runner", "source-control", "store"]),
+    ("source-control", &["control", "kit", "model", "verify"]),
+    ("runner", &["control", "kit", "model", "verify"]),
+    (
+        "cli",
+        &[
+            "control",
+            "gate",
+            "kit",
+            "model",
+            "policy",
+            "runner",
+            "source-control",
+            "store",
+            "verify",
+        ],
+    ),
     ("testkit", &[]),
 ];
 
@@ -42,7 +56,7 @@ fn crates_import_only_along_the_arrows() {
                 let for_tests = dependency.kind == cargo_metadata::DependencyKind::Development;
                 let fine = allowed.contains(&ours) || (for_tests && ours == "testkit");
                 assert!(fine, "{name} must not import {ours}");
-            } else if ["model", "kit", "policy", "control"].contains(&name)
+            } else if ["model", "kit", "policy", "verify", "control"].contains(&name)
                 && dependency.kind == cargo_metadata::DependencyKind::Normal
             {
                 assert!(!IMPURE.contains(&other), "{name} is pure and must not import {other}");

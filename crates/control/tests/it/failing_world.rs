@@ -226,7 +226,11 @@ pub(crate) fn request(name: &str) -> Request {
         },
         files: TaskDirectory { task: format!("task of {name}"), prompt: "prompt".to_owned() },
         base: "base commit".to_owned(),
-        preparation: Preparation { copy: vec![".env".to_owned()], setup: vec!["make".to_owned()] },
+        preparation: Preparation {
+            copy: vec![".env".to_owned()],
+            setup: vec!["make".to_owned()],
+            prefetch: Vec::new(),
+        },
         id: agent,
     }
 }

@@ -30,8 +30,11 @@ fn the_run_is_recorded_under_what_is_really_written() {
     assert_eq!(request.run.dna, Some(prepare::dna(&bound, 7).to_string()));
     assert!(request.run.half_spawned, "nothing is done yet");
     assert_eq!(request.base, "base");
-    let preparation =
-        Preparation { copy: vec![".env".to_owned()], setup: vec!["npm ci".to_owned()] };
+    let preparation = Preparation {
+        copy: vec![".env".to_owned()],
+        setup: vec!["npm ci".to_owned()],
+        prefetch: Vec::new(),
+    };
     assert_eq!(request.preparation, preparation);
 }
 

@@ -1,4 +1,7 @@
-//! What the executor needs of the world. Each port has one adapter in a crate of its own.
+//! What the executors need of the world. Each port has one adapter in a crate of its own.
+
+mod work;
+mod workshop;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -6,6 +9,11 @@ use std::path::PathBuf;
 use bailiwick_model::run::IllegalTransition;
 use bailiwick_model::{AgentId, Run, RunStatus, Sha256Hex};
 use thiserror::Error;
+
+pub use work::{
+    Base, Conflict, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,
+};
+pub use workshop::{Workshop, WorkshopError};
 
 /// A run that is about to be recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,6 +150,8 @@ pub struct Preparation {
     pub copy: Vec<String>,
     /// Shell commands to run in it.
     pub setup: Vec<String>,
+    /// Shell commands that fetch what checks without a network need.
+    pub prefetch: Vec<String>,
 }
 
 /// Task directories, branches and worktrees.

@@ -1,0 +1,175 @@
+//! The agent's work as source control has it: the snapshot, the trial merge, the landing.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use bailiwick_verify::Change;
+use bailiwick_verify::facts::{RepositoryFacts, Texts};
+use thiserror::Error;
+
+/// All that an agent has made: commits, staged, unstaged and untracked files that are not ignored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The commit that is checked out in its worktree.
+    pub head: String,
+    /// A commit on `head` that has all of it; `head` itself where everything is committed.
+    pub commit: String,
+    /// The tree of that commit.
+    pub tree: String,
+    /// The commit where the work left the base branch.
+    pub merge_base: String,
+    /// The tree of that commit.
+    pub merge_base_tree: String,
+}
+
+/// The branch that the work is to land on, as it is today.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    /// Its full name, for example `refs/heads/main`.
+    pub branch: String,
+    /// Its commit.
+    pub tip: String,
+    /// The tree of that commit.
+    pub tree: String,
+    /// How it was found, in a few words.
+    pub found: String,
+}
+
+/// What a three-way merge of the work onto the base gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Merge {
+    /// A tree.
+    Clean {
+        /// Its name.
+        tree: String,
+    },
+    /// None.
+    Conflicts(Vec<Conflict>),
+}
+
+/// A path that does not merge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// The path.
+    pub path: String,
+    /// In what way, as git says it.
+    pub why: String,
+}
+
+/// How the verified tree becomes a commit of the base branch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Method {
+    /// A merge commit: the base first, then the work.
+    #[default]
+    Merge,
+    /// One commit on the base.
+    Squash,
+    /// Each commit of the work again, on the base.
+    Rebase,
+}
+
+/// What is to land.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Landing {
+    /// The agent, which names the record by which a landing that was cut off is completed.
+    pub agent: String,
+    /// The branch to advance, by its full name.
+    pub branch: String,
+    /// Where that branch must be; nothing if it must not be there yet.
+    pub expected: Option<String>,
+    /// The commit of the base branch that the tree was verified on.
+    pub onto: String,
+    /// The work.
+    pub work: Snapshot,
+    /// The verified tree.
+    pub tree: String,
+    /// How.
+    pub method: Method,
+    /// The message, with its trailers.
+    pub message: String,
+}
+
+/// What has landed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Landed {
+    /// The commit that the branch is at now.
+    pub commit: String,
+    /// The checkouts that were brought up to it.
+    pub checkouts: Vec<PathBuf>,
+}
+
+/// Why work did not land. The branch is where it was.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LandError {
+    /// The branch is elsewhere now.
+    #[error("{branch} moved to {now} meanwhile")]
+    Moved {
+        /// The branch.
+        branch: String,
+        /// Where it is.
+        now: String,
+    },
+    /// The branch is checked out, with changes that are not committed.
+    #[error("{branch} is checked out in {}, which has uncommitted changes: {}", checkout.display(), changes.join(", "))]
+    Unclean {
+        /// The branch.
+        branch: String,
+        /// Where.
+        checkout: PathBuf,
+        /// What is changed there; some of it.
+        changes: Vec<String>,
+    },
+    /// The way of landing gives another tree than the one that was verified.
+    #[error("{how} gives another tree than the one that was verified: {why}")]
+    OtherTree {
+        /// The way of landing.
+        how: &'static str,
+        /// What went otherwise.
+        why: String,
+    },
+    /// Git did not do its part.
+    #[error(transparent)]
+    Work(#[from] WorkError),
+}
+
+/// Why source control could not say or do something.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{what}: {why}")]
+pub struct WorkError {
+    /// What was tried.
+    pub what: String,
+    /// What went wrong.
+    pub why: String,
+}
+
+/// One agent's work in one repository.
+pub trait Work {
+    /// The branch that the work is to land on, as it is now.
+    fn base(&self) -> Result<Base, WorkError>;
+
+    /// The work as it is now; neither its index nor its files are touched.
+    fn snapshot(&self, base: &Base) -> Result<Snapshot, WorkError>;
+
+    /// What differs between two trees.
+    fn changes(&self, before: &str, after: &str) -> Result<Vec<Change>, WorkError>;
+
+    /// The texts of changed files, by their path now.
+    fn texts(
+        &self,
+        changes: &[Change],
+        paths: &[String],
+    ) -> Result<BTreeMap<String, Texts>, WorkError>;
+
+    /// The three-way merge of the work onto the base, made without a checkout.
+    fn merge(&self, base: &Base, work: &Snapshot) -> Result<Merge, WorkError>;
+
+    /// Puts a tree into an empty directory, as a repository of its own whose HEAD is a commit with
+    /// these parents.
+    fn materialise(&self, tree: &str, parents: &[&str], directory: &Path) -> Result<(), WorkError>;
+
+    /// How the repository stands against how it stood at the spawn.
+    fn repository(&self, base: &Base, work: &Snapshot) -> Result<RepositoryFacts, WorkError>;
+
+    /// Advances a branch to exactly the verified tree, by compare-and-swap.
+    fn land(&self, landing: &Landing) -> Result<Landed, LandError>;
+}

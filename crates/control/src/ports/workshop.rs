@@ -1,0 +1,34 @@
+//! Where checks run untrusted code: a directory for the tree, a sandbox around it, limits.
+
+use std::path::Path;
+
+use bailiwick_verify::{Job, Outcome};
+use thiserror::Error;
+
+use super::Preparation;
+
+/// Why there is no place to run checks.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{what}: {why}")]
+pub struct WorkshopError {
+    /// What was tried.
+    pub what: String,
+    /// What went wrong.
+    pub why: String,
+}
+
+/// A place in which the jobs of one tree at a time are run.
+pub trait Workshop {
+    /// An empty directory for the next tree; what was there before is gone.
+    fn clear(&mut self) -> Result<&Path, WorkshopError>;
+
+    /// Makes the tree ready: fetches its dependencies with a network, then runs its setup without.
+    fn make_ready(
+        &mut self,
+        how: &Preparation,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<(), WorkshopError>;
+
+    /// Runs a job on the tree; `tell` hears what is running.
+    fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> Outcome;
+}

@@ -1,0 +1,119 @@
+//! What a check needs to know of the world, and what was found out.
+
+use std::collections::BTreeMap;
+
+use bailiwick_model::Run;
+use serde::{Deserialize, Serialize};
+
+use crate::change::Change;
+use crate::job::{Job, Outcome};
+use crate::verdict::Verdict;
+
+/// The tree that a verdict is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pass {
+    /// What the agent made, on the base that it started from.
+    Worktree,
+    /// The same merged onto today's base.
+    SimulatedMerge,
+}
+
+/// What a check wants to know beyond the changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// The changed files whose text is looked at, before and after, by their path now.
+    pub texts: Vec<String>,
+    /// What is to be run.
+    pub jobs: Vec<Job>,
+    /// How the repository stands against how it stood at the spawn.
+    pub repository: bool,
+    /// The agent's report.
+    pub report: bool,
+    /// The agent's row in the ledger.
+    pub ledger: bool,
+}
+
+/// What was found out.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// On which tree.
+    pub pass: Pass,
+    /// What the agent changed there.
+    pub changes: Vec<Change>,
+    /// Texts of changed files, by their path now.
+    pub texts: BTreeMap<String, Texts>,
+    /// How the jobs went.
+    pub jobs: BTreeMap<Job, Outcome>,
+    /// How the repository stands, if somebody asked.
+    pub repository: Option<RepositoryFacts>,
+    /// The report, if somebody asked.
+    pub report: Option<Report>,
+    /// The row in the ledger, if somebody asked and there is one.
+    pub ledger: Option<Run>,
+    /// What was measured by the checks in front of this one, by capability and pass.
+    pub measured: Vec<(String, Pass, Verdict)>,
+}
+
+/// A file before and after.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Texts {
+    /// Before; nothing where it was not there.
+    pub before: Option<Vec<u8>>,
+    /// Now; nothing where it is deleted.
+    pub after: Option<Vec<u8>>,
+}
+
+/// The agent's report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Where it is or should be, as a person would write it.
+    pub place: String,
+    /// What it says, or why it cannot be read.
+    pub text: Result<String, String>,
+}
+
+/// How the repository stands against how it stood at the spawn.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RepositoryFacts {
+    /// What it is compared with.
+    pub since: Since,
+    /// The branch or commit that was checked out, and the one that is.
+    pub head: Moved,
+    /// The commit that HEAD led to, and the one that it leads to.
+    pub commit: Moved,
+    /// Whether the configuration is another one; not known without a record of the spawn.
+    pub configuration: Option<bool>,
+    /// Hooks that were added, changed or removed; not known without a record of the spawn.
+    pub hooks: Option<Vec<String>>,
+    /// References that moved, appeared or vanished, and now reach a commit made in the worktree.
+    pub references: Vec<String>,
+    /// Commits made in the worktree.
+    pub commits: Vec<String>,
+}
+
+/// What the repository is compared with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Since {
+    /// The record that was made when the agent was spawned.
+    Spawn,
+    /// The commit where the work left the base branch: there is no record of a spawn.
+    #[default]
+    MergeBase,
+}
+
+/// Something before and now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// At the spawn, as far as it is known.
+    pub before: Option<String>,
+    /// Now.
+    pub now: Option<String>,
+}
+
+impl Moved {
+    /// Whether it is another one; what is not known did not move.
+    pub fn is_moved(&self) -> bool {
+        self.before.is_some() && self.before != self.now
+    }
+}
