@@ -1,7 +1,7 @@
 //! The branch to land on is found, and never the agent's own.
 
-use bailiwick_control::ports::{Base, Work as _, WorkError};
-use bailiwick_source_control::GitWork;
+use bailiwick_control::ports::{Base, Preparation, Work as _, WorkError, Workspaces as _};
+use bailiwick_source_control::{GitWork, Repository, WorktreeWorkspaces};
 use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, repository};
@@ -64,6 +64,24 @@ fn a_branch_of_a_remote_means_the_local_one_of_that_name() {
     assert_eq!(base(&agent, None).unwrap().branch, "refs/heads/topic");
     let agent = Agent::spawn_on(&scratch, "ag-2", "HEAD~0");
     assert_eq!(base(&agent, None).unwrap().branch, "refs/heads/main", "that names no branch");
+}
+
+#[test]
+fn an_agent_that_is_spawned_from_a_worktree_lands_on_its_branch() {
+    let scratch = repository();
+    let linked = scratch.place().join("linked");
+    scratch.git(&["worktree", "add", "--quiet", "-b", "topic", linked.to_str().unwrap()]);
+    let repository = Repository::discover(&linked).unwrap();
+    let workspaces = WorktreeWorkspaces::new(repository, scratch.state()).spawning_on("HEAD");
+    let id = crate::workspaces::id("ag-1");
+    workspaces.add_worktree(&id, "HEAD").unwrap();
+    let _lock = workspaces.lock(&id).unwrap();
+    workspaces.make_ready(&id, &Preparation::default()).unwrap();
+    let worktree = workspaces.worktree_path(&id);
+    let work = GitWork::open(&scratch.root(), &worktree, &scratch.state(), &id, None).unwrap();
+    assert_eq!(work.base().unwrap().branch, "refs/heads/topic");
+    let recorded = work.spawn_record().unwrap().base.clone().unwrap();
+    assert_eq!(recorded.found, "checked out where the agent was spawned");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 
 use bailiwick_control::ports::{
     Base, LandError, Landed, Landing, Merge, Method, Snapshot, Work as _,
@@ -10,7 +9,7 @@ use bailiwick_control::ports::{
 use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, git_in, repository};
-use crate::workspaces::snapshot;
+use crate::work_land_refused::refused;
 
 /// What an agent would land on the base as it is now.
 pub(crate) fn verified(agent: &Agent) -> (Base, Snapshot, String) {
@@ -35,19 +34,19 @@ pub(crate) fn landing(agent: &Agent, method: Method) -> Landing {
     }
 }
 
-fn land(agent: &Agent, landing: &Landing) -> Result<Landed, LandError> {
+pub(crate) fn land(agent: &Agent, landing: &Landing) -> Result<Landed, LandError> {
     agent.work().land(landing)
 }
 
-fn tip(scratch: &Scratch) -> String {
+pub(crate) fn tip(scratch: &Scratch) -> String {
     scratch.git(&["rev-parse", "main"]).trim().to_owned()
 }
 
-fn tree(scratch: &Scratch, revision: &str) -> String {
+pub(crate) fn tree(scratch: &Scratch, revision: &str) -> String {
     scratch.git(&["rev-parse", &format!("{revision}^{{tree}}")]).trim().to_owned()
 }
 
-fn status(scratch: &Scratch) -> String {
+pub(crate) fn status(scratch: &Scratch) -> String {
     scratch.git(&["status", "--porcelain", "--untracked-files=all"])
 }
 
@@ -78,78 +77,14 @@ fn each_method_gives_the_verified_tree_and_a_clean_checkout() {
     }
 }
 
-/// The branch is where it was, and nothing in the checkout was touched.
-fn refused(scratch: &Scratch, agent: &Agent, wanted: &Landing) -> LandError {
-    let before = (tip(scratch), status(scratch), snapshot(&scratch.root()), index(scratch));
-    let error = land(agent, wanted).unwrap_err();
-    let after = (tip(scratch), status(scratch), snapshot(&scratch.root()), index(scratch));
-    assert_eq!(before, after, "{error}");
-    assert_eq!(crate::work_recover::leftovers(scratch), Vec::<PathBuf>::new(), "{error}");
-    error
-}
-
-fn index(scratch: &Scratch) -> Vec<u8> {
-    fs::read(scratch.root().join(".git/index")).unwrap()
-}
-
 /// An agent that has changed a file, added one, and removed one.
-fn ready(scratch: &Scratch) -> (Agent, Landing) {
+pub(crate) fn ready(scratch: &Scratch) -> (Agent, Landing) {
     let agent = Agent::spawn(scratch, "ag-1");
     agent.write("src/lib.rs", "fn changed() {}\n");
     agent.write("new/file.txt", "new\n");
     fs::remove_file(agent.worktree.join("src/deep/er.rs")).unwrap();
     let wanted = landing(&agent, Method::Merge);
     (agent, wanted)
-}
-
-#[test]
-fn a_checkout_with_uncommitted_changes_is_refused_and_stays() {
-    let changes: [(&str, fn(&Scratch)); 9] = [
-        ("README.md", |scratch| scratch.write("README.md", "changed by hand\n")),
-        ("src/lib.rs", |scratch| scratch.write("src/lib.rs", "changed by hand\n")),
-        ("staged.txt", |scratch| {
-            scratch.write("staged.txt", "staged\n");
-            scratch.git(&["add", "staged.txt"]);
-        }),
-        ("README.md", |scratch| drop(scratch.git(&["rm", "--quiet", "README.md"]))),
-        ("src/deep/er.rs", |scratch| {
-            fs::remove_file(scratch.root().join("src/deep/er.rs")).unwrap()
-        }),
-        ("new/file.txt", |scratch| scratch.write("new/file.txt", "in the way\n")),
-        ("new", |scratch| scratch.write("new", "in the way\n")),
-        ("new/file.txt/deep", |scratch| scratch.write("new/file.txt/deep", "in the way\n")),
-        ("new/file.txt", |scratch| {
-            fs::write(scratch.root().join(".git/info/exclude"), "new/\n").unwrap();
-            scratch.write("new/file.txt", "in the way, and ignored\n");
-        }),
-    ];
-    for (path, change) in changes {
-        let scratch = repository();
-        fs::create_dir_all(scratch.root().join(".git/info")).unwrap();
-        let (agent, wanted) = ready(&scratch);
-        change(&scratch);
-        match refused(&scratch, &agent, &wanted) {
-            LandError::Unclean { branch, changes, checkout } => {
-                assert_eq!(branch, "refs/heads/main");
-                assert_eq!(changes, [path]);
-                assert_eq!(checkout, scratch.root().canonicalize().unwrap());
-            }
-            other => panic!("{path}: {other:?}"),
-        }
-    }
-}
-
-#[test]
-fn untracked_files_that_are_not_in_the_way_are_no_matter() {
-    let scratch = repository();
-    let (agent, wanted) = ready(&scratch);
-    scratch.write("notes.txt", "mine\n");
-    scratch.write("new/other.txt", "mine\n");
-    scratch.write("target/out", "built\n");
-    land(&agent, &wanted).unwrap();
-    assert_eq!(status(&scratch), "?? new/other.txt\n?? notes.txt\n");
-    assert_eq!(scratch.read("new/file.txt"), "new\n");
-    assert!(!scratch.root().join("src/deep").exists());
 }
 
 #[test]
@@ -166,81 +101,6 @@ fn a_branch_that_is_checked_out_nowhere_just_moves() {
 }
 
 #[test]
-fn every_checkout_of_the_branch_follows_or_none() {
-    let scratch = repository();
-    let (agent, wanted) = ready(&scratch);
-    let second = scratch.place().join("second");
-    scratch.git(&["worktree", "add", "--quiet", "--force", second.to_str().unwrap(), "main"]);
-    fs::write(second.join("README.md"), "changed by hand\n").unwrap();
-    let error = refused(&scratch, &agent, &wanted);
-    assert!(matches!(error, LandError::Unclean { .. }), "{error}");
-    git_in(&scratch, &second, &["checkout", "--quiet", "README.md"]);
-    let landed = land(&agent, &wanted).unwrap();
-    assert_eq!(landed.checkouts.len(), 2);
-    assert_eq!(git_in(&scratch, &second, &["status", "--porcelain"]), "");
-    assert_eq!(status(&scratch), "");
-}
-
-#[test]
-fn a_branch_that_is_in_use_is_refused() {
-    let uses: [(&str, fn(&Scratch)); 4] = [
-        ("a merge is in progress", |scratch| {
-            scratch.git(&["checkout", "--quiet", "-b", "side", "main"]);
-            scratch.commit("side");
-            scratch.git(&["checkout", "--quiet", "main"]);
-            scratch.git(&["merge", "--quiet", "--no-ff", "--no-commit", "side"]);
-        }),
-        ("a rebase is in progress", |scratch| {
-            let mut rebase = scratch.command("git");
-            rebase.args(["rebase", "--quiet", "--exec", "false", "HEAD~1"]);
-            assert!(!rebase.output().unwrap().status.success());
-        }),
-        ("a bisection is in progress", |scratch| {
-            scratch.git(&["bisect", "start", "HEAD", "HEAD~2"]);
-        }),
-        ("another git is at work there", |scratch| {
-            fs::write(scratch.root().join(".git/index.lock"), "").unwrap();
-        }),
-    ];
-    for (what, begin) in uses {
-        let scratch = repository();
-        for text in ["two\n", "three\n"] {
-            scratch.write("more.txt", text);
-            scratch.commit(text);
-        }
-        let (agent, wanted) = ready(&scratch);
-        begin(&scratch);
-        let before = (tip(&scratch), index(&scratch), snapshot(&scratch.root()));
-        match land(&agent, &wanted).unwrap_err() {
-            LandError::Held { why, checkout, .. } => {
-                assert!(why.contains(what), "{what}: {why}");
-                assert_eq!(checkout, scratch.root().canonicalize().unwrap(), "{what}");
-            }
-            other => panic!("{what}: {other:?}"),
-        }
-        assert_eq!((tip(&scratch), index(&scratch), snapshot(&scratch.root())), before, "{what}");
-    }
-}
-
-#[test]
-fn a_branch_that_moved_or_vanished_is_told() {
-    let scratch = repository();
-    let (agent, wanted) = ready(&scratch);
-    scratch.write("theirs.txt", "theirs\n");
-    let now = scratch.commit("theirs");
-    assert_eq!(
-        refused(&scratch, &agent, &wanted),
-        LandError::Moved { branch: wanted.branch.clone(), now }
-    );
-    scratch.git(&["checkout", "--quiet", "--detach"]);
-    scratch.git(&["branch", "--quiet", "-D", "main"]);
-    match land(&agent, &wanted).unwrap_err() {
-        LandError::Moved { now, .. } => assert!(now.contains("not there"), "{now}"),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
 fn a_new_branch_is_made_where_none_is() {
     let scratch = repository();
     let (agent, mut wanted) = ready(&scratch);
@@ -250,38 +110,13 @@ fn a_new_branch_is_made_where_none_is() {
     assert_eq!(scratch.git(&["rev-parse", "review/one"]).trim(), landed.commit);
     assert_eq!(tree(&scratch, "review/one"), wanted.tree);
     assert_eq!((tip(&scratch), status(&scratch)), (main, String::new()));
-    match land(&agent, &wanted).unwrap_err() {
-        LandError::Moved { now, .. } => assert_eq!(now, landed.commit),
-        other => panic!("{other:?}"),
-    }
+    let error = land(&agent, &wanted).unwrap_err();
+    assert!(matches!(&error, LandError::Moved { now, .. } if *now == landed.commit), "{error}");
     for name in
         ["review/two", "refs/heads/a..b", "refs/tags/x", "HEAD", "refs/heads/review/one/more"]
     {
         wanted.branch = name.to_owned();
         assert!(matches!(land(&agent, &wanted), Err(LandError::Work(_))), "{name}");
-    }
-}
-
-#[test]
-fn commits_of_the_branch_are_never_dropped() {
-    let scratch = repository();
-    let (agent, mut wanted) = ready(&scratch);
-    scratch.write("theirs.txt", "theirs\n");
-    wanted.expected = Some(scratch.commit("theirs"));
-    let error = refused(&scratch, &agent, &wanted).to_string();
-    assert!(error.contains("commits that the work was not verified on"), "{error}");
-}
-
-#[test]
-fn nothing_is_not_landed() {
-    let scratch = repository();
-    let agent = Agent::spawn(&scratch, "ag-1");
-    agent.write("a", "a\n");
-    agent.commit(&scratch, "there");
-    fs::remove_file(agent.worktree.join("a")).unwrap();
-    for method in [Method::Merge, Method::Squash, Method::Rebase] {
-        let error = refused(&scratch, &agent, &landing(&agent, method));
-        assert!(matches!(error, LandError::Nothing { .. }), "{error}");
     }
 }
 
@@ -386,55 +221,4 @@ fn a_bare_repository_is_landed_on() {
     let landed = land(&agent, &wanted).unwrap();
     assert_eq!(git_in(&scratch, &bare, &["rev-parse", "main"]).trim(), landed.commit);
     assert_eq!(git_in(&scratch, &bare, &["rev-parse", "main^{tree}"]).trim(), wanted.tree);
-}
-
-/// Whoever lands first wins; the others see where the branch is now. With one state they wait for
-/// each other, with several only git's own compare-and-swap is between them.
-#[test]
-fn of_many_at_once_exactly_one_lands_on_a_tip() {
-    for states in [1, 4] {
-        let scratch = repository();
-        let mut agents = Vec::new();
-        for number in 0..6 {
-            let agent = Agent::spawn(&scratch, &format!("ag-{number}"));
-            agent.write(&format!("file-{number}"), "text\n");
-            let state = scratch.place().join(format!("state-{}", number % states));
-            agents.push(agent.with_state(&state));
-        }
-        let mut landed = 0;
-        while landed < agents.len() {
-            let before = tip(&scratch);
-            let results: Vec<_> = std::thread::scope(|scope| {
-                let threads: Vec<_> = agents
-                    .iter()
-                    .map(|agent| scope.spawn(|| agent.work().land(&landing(agent, Method::Merge))))
-                    .collect();
-                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-            });
-            let mut winners = 0;
-            for result in results {
-                match result {
-                    Ok(landed) => {
-                        winners += 1;
-                        scratch.git(&["merge-base", "--is-ancestor", &landed.commit, "main"]);
-                    }
-                    Err(LandError::Moved { .. } | LandError::Nothing { .. }) => {}
-                    // Somebody else's landing holds the checkout at this moment.
-                    Err(LandError::Held { .. } | LandError::Unclean { .. }) if states > 1 => {}
-                    Err(LandError::Work(error)) if states > 1 => {
-                        assert!(error.why.contains("cannot lock ref"), "{error}");
-                    }
-                    Err(other) => panic!("{other:?}"),
-                }
-            }
-            landed += winners;
-            let range = format!("{before}..main");
-            let count = scratch.git(&["rev-list", "--count", "--first-parent", &range]);
-            assert_eq!(count.trim(), winners.to_string(), "one commit for every winner");
-            assert_eq!(status(&scratch), "");
-        }
-        for number in 0..6 {
-            assert_eq!(scratch.read(&format!("file-{number}")), "text\n");
-        }
-    }
 }

@@ -10,6 +10,9 @@ use bailiwick_verify::facts::{RepositoryFacts, Since};
 use crate::agent::{Agent, repository};
 use crate::workspaces::{id, over};
 
+/// Something that an agent does to the configuration.
+type Happening = fn(&Scratch, &Agent);
+
 fn facts(agent: &Agent) -> RepositoryFacts {
     let (base, snapshot) = agent.snapshot();
     agent.work().repository(&base, &snapshot).unwrap()
@@ -106,7 +109,7 @@ fn references_that_reach_a_commit_of_the_agent_are_told() {
     agent.git(&scratch, &["update-ref", "refs/remotes/origin/pushed", &commit]);
     agent.git(&scratch, &["tag", "harmless", "main"]);
     let found = facts(&agent);
-    assert_eq!(found.commits, [commit.clone()]);
+    assert_eq!(found.commits, std::slice::from_ref(&commit));
     let expected = [
         "refs/heads/agent/ag-1",
         "refs/heads/feature",
@@ -139,7 +142,7 @@ fn another_branch_or_none_is_told() {
 #[test]
 fn configuration_is_told_wherever_it_comes_from() {
     let place = |scratch: &Scratch, name: &str| scratch.root().join(".git").join(name);
-    let changes: [(&str, fn(&Scratch, &Agent)); 6] = [
+    let changes: [(&str, Happening); 6] = [
         ("a setting", |scratch, _| drop(scratch.git(&["config", "core.fsmonitor", "evil"]))),
         ("a setting that is gone", |scratch, _| {
             drop(scratch.git(&["config", "--unset", "user.flag"]))

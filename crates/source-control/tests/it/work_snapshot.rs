@@ -317,3 +317,29 @@ fn a_branch_without_a_commit_is_refused() {
     agent.git(&scratch, &["checkout", "--quiet", "--orphan", "unborn"]);
     assert!(refusal(&agent).contains("has no commit"), "{}", refusal(&agent));
 }
+
+/// For an object that is not there, git asks a remote that has promised it, by any program that the
+/// configuration calls a transport.
+#[test]
+fn no_transport_runs_for_an_object_that_is_missing() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    let ran = scratch.place().join("ran");
+    let remote = format!("ext::sh -c touch% {}", ran.display());
+    for (name, value) in [
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", &remote),
+        ("protocol.ext.allow", "always"),
+    ] {
+        scratch.git(&["config", name, value]);
+    }
+    let head = scratch.root().join(".git/refs/heads/agent/ag-1");
+    fs::write(head, format!("{}\n", "1".repeat(40))).unwrap();
+    refusal(&agent);
+    assert!(!ran.exists());
+    let plain = scratch.command("git").current_dir(&agent.worktree).args(["log", "-1"]).output();
+    assert!(!plain.unwrap().status.success());
+    assert!(ran.exists(), "plain git does run it");
+}

@@ -125,9 +125,6 @@ pub(super) fn guess(git: &Git, own: &[String]) -> Result<Option<BaseBranch>, Git
 
 /// The local branch that a person means by a revision; nothing if it names no branch.
 pub(super) fn meant_by(git: &Git, revision: &str) -> Result<Option<BaseBranch>, GitError> {
-    if revision == "HEAD" {
-        return Ok(None);
-    }
     let remotes = format!("refs/remotes/{revision}");
     let remote = exists(git, &remotes)?.then(|| revision.split_once('/')).flatten();
     for name in [Some(revision), remote.map(|(_, name)| name)].into_iter().flatten() {
@@ -137,6 +134,13 @@ pub(super) fn meant_by(git: &Git, revision: &str) -> Result<Option<BaseBranch>, 
         }
     }
     Ok(None)
+}
+
+/// The branch that is checked out where git is called; nothing if none is, or if it has no commit.
+pub(super) fn where_called(git: &Git) -> Result<Option<BaseBranch>, GitError> {
+    let Some(branch) = symbolic(git, "HEAD")? else { return Ok(None) };
+    let found = "checked out where the agent was spawned".to_owned();
+    Ok(exists(git, &branch)?.then_some(BaseBranch { branch, found }))
 }
 
 /// Branches that cannot be the base: the agent's, and the one that its worktree is on.

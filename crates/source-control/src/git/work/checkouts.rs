@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bailiwick_control::ports::{LandError, WorkError};
 
 use super::index_lock::IndexLock;
-use super::places::Places;
+use super::places::{Places, offline};
 use super::{paths, programs, trouble};
 use crate::git::command::{Git, GitError, Input};
 
@@ -27,8 +27,9 @@ pub(super) fn private_directories(common: &Path) -> Vec<PathBuf> {
 /// The checkouts that have `branch`. Those that are gone are left out.
 pub(super) fn having(common: &Path, branch: &str) -> Result<Vec<Places>, WorkError> {
     let what = || format!("the checkouts of {branch} cannot be found");
-    let listing =
-        Git::at(common).run(["worktree", "list", "--porcelain", "-z"]).map_err(trouble(what()))?;
+    let listing = offline(Git::at(common))
+        .run(["worktree", "list", "--porcelain", "-z"])
+        .map_err(trouble(what()))?;
     let wanted = [b"branch ", branch.as_bytes()].concat();
     let mut path: Option<&[u8]> = None;
     let mut found = Vec::new();
@@ -209,7 +210,7 @@ pub(super) fn bring(
     let what = || format!("{} cannot be brought along", checkout.worktree.display());
     let fresh = index.fresh_copy().map_err(trouble(what()))?;
     let git = git(checkout).map_err(trouble(what()))?.with_variable("GIT_INDEX_FILE", &fresh);
-    let arguments = ["read-tree"].iter().chain(how);
+    let arguments = ["read-tree", "--no-recurse-submodules"].iter().chain(how);
     git.run_with(arguments, Input::File(held)).map_err(trouble(what()))?;
     index.install().map_err(trouble(what()))
 }

@@ -15,7 +15,7 @@ use bailiwick_control::ports::{LandError, Landed, Landing, WorkError};
 use super::commits::{self, Person};
 use super::index_lock::IndexLock;
 use super::journal::{Journal, Landings};
-use super::places::Places;
+use super::places::{Places, offline};
 use super::private::PrivateDirectory;
 use super::{checkouts, plain, recover, trouble};
 use crate::git::command::{Git, GitError, Input};
@@ -151,7 +151,7 @@ fn references(places: &Places, directory: &PrivateDirectory) -> io::Result<Git> 
     fs::write(directory.path().join("HEAD"), "ref: refs/heads/none\n")?;
     let common = [places.common.as_os_str().as_bytes(), b"\n"].concat();
     fs::write(directory.path().join("commondir"), common)?;
-    Ok(Git::at(directory.path()).with_variable("GIT_DIR", directory.path()))
+    Ok(offline(Git::at(directory.path())).with_variable("GIT_DIR", directory.path()))
 }
 
 /// Moves a branch if it is where it must be.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use bailiwick_control::ports::WorkError;
 
-use super::places::Places;
+use super::places::{Places, offline};
 use super::{paths, trouble};
 use crate::git::command::{Git, GitError, Input};
 
@@ -107,6 +107,6 @@ fn is_sparse(git: &Git) -> Result<bool, GitError> {
 fn commit_of(submodule: &Path) -> Option<String> {
     let git = submodule.join(".git");
     fs::symlink_metadata(&git).ok()?;
-    let git = Git::at(submodule).with_variable("GIT_DIR", git);
+    let git = offline(Git::at(submodule)).with_variable("GIT_DIR", git);
     git.line(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).ok()
 }

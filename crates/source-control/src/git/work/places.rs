@@ -50,12 +50,12 @@ impl Places {
 
     /// Git in what all worktrees share.
     pub(super) fn git(&self) -> Git {
-        Git::at(&self.common)
+        offline(Git::at(&self.common))
     }
 
     /// Git in the agent's worktree, whatever its `.git` says.
     pub(super) fn agent_git(&self) -> Git {
-        Git::at(&self.worktree)
+        offline(Git::at(&self.worktree))
             .with_variable("GIT_DIR", &self.private)
             .with_variable("GIT_WORK_TREE", &self.worktree)
     }
@@ -64,6 +64,12 @@ impl Places {
     pub(super) fn objects(&self) -> PathBuf {
         self.common.join("objects")
     }
+}
+
+/// Git that fetches nothing: for an object that is not there, it would call whatever transport the
+/// configuration names.
+pub(super) fn offline(git: Git) -> Git {
+    git.with_variable("GIT_NO_LAZY_FETCH", "1").with_variable("GIT_ALLOW_PROTOCOL", "none")
 }
 
 /// What all worktrees of a repository share; `place` is a checkout, a worktree or a bare repository.

@@ -11,7 +11,7 @@ use bailiwick_model::{AgentId, Sha256Hex};
 use serde::{Deserialize, Serialize};
 
 use super::base::{self, BaseBranch};
-use super::places::Places;
+use super::places::{Places, offline};
 use super::trouble;
 use crate::git::command::{Git, GitError};
 
@@ -49,7 +49,7 @@ pub fn record_spawn(
 ) -> Result<SpawnRecord, WorkError> {
     let what = || format!("the spawn of `{agent}` cannot be recorded");
     let places = Places::observe(repository, worktree)?;
-    let record = observe(&places, agent, revision).map_err(trouble(what()))?;
+    let record = observe(&places, repository, agent, revision).map_err(trouble(what()))?;
     let text = serde_json::to_string_pretty(&record).map_err(trouble(what()))?;
     write_whole(&place(state, agent), text.as_bytes()).map_err(trouble(what()))?;
     Ok(record)
@@ -68,13 +68,18 @@ pub(super) fn read(state: &Path, agent: &AgentId) -> Result<Option<SpawnRecord>,
 
 fn observe(
     places: &Places,
+    repository: &Path,
     agent: &AgentId,
     revision: Option<&str>,
 ) -> Result<SpawnRecord, GitError> {
     let git = places.agent_git();
     let shared = places.git();
     let own = base::own_branches(places, &agent.branch())?;
-    let meant = revision.map_or(Ok(None), |revision| base::meant_by(&shared, revision))?;
+    let meant = match revision.filter(|revision| *revision != "HEAD") {
+        Some(revision) => base::meant_by(&shared, revision)?,
+        // An agent may be spawned from a worktree of somebody's.
+        None => base::where_called(&offline(Git::at(repository)))?,
+    };
     let meant = meant.filter(|meant| !own.contains(&meant.branch));
     let base = meant.map_or_else(|| base::guess(&shared, &own), |meant| Ok(Some(meant)))?;
     Ok(SpawnRecord {

@@ -1,0 +1,76 @@
+//! Several checkouts of a branch, and several who land on it at once.
+
+use std::fs;
+
+use bailiwick_control::ports::{LandError, Method, Work as _};
+
+use crate::agent::{Agent, git_in, repository};
+use crate::work_land::{land, landing, ready, status, tip};
+use crate::work_land_refused::refused;
+
+#[test]
+fn every_checkout_of_the_branch_follows_or_none() {
+    let scratch = repository();
+    let (agent, wanted) = ready(&scratch);
+    let second = scratch.place().join("second");
+    scratch.git(&["worktree", "add", "--quiet", "--force", second.to_str().unwrap(), "main"]);
+    fs::write(second.join("README.md"), "changed by hand\n").unwrap();
+    let error = refused(&scratch, &agent, &wanted);
+    assert!(matches!(error, LandError::Unclean { .. }), "{error}");
+    git_in(&scratch, &second, &["checkout", "--quiet", "README.md"]);
+    let landed = land(&agent, &wanted).unwrap();
+    assert_eq!(landed.checkouts.len(), 2);
+    assert_eq!(git_in(&scratch, &second, &["status", "--porcelain"]), "");
+    assert_eq!(status(&scratch), "");
+}
+
+/// Whoever lands first wins; the others see where the branch is now. With one state they wait for
+/// each other, with several only git's own compare-and-swap is between them.
+#[test]
+fn of_many_at_once_exactly_one_lands_on_a_tip() {
+    for states in [1, 4] {
+        let scratch = repository();
+        let mut agents = Vec::new();
+        for number in 0..6 {
+            let agent = Agent::spawn(&scratch, &format!("ag-{number}"));
+            agent.write(&format!("file-{number}"), "text\n");
+            let state = scratch.place().join(format!("state-{}", number % states));
+            agents.push(agent.with_state(&state));
+        }
+        let mut landed = 0;
+        while landed < agents.len() {
+            let before = tip(&scratch);
+            let results: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> = agents
+                    .iter()
+                    .map(|agent| scope.spawn(|| agent.work().land(&landing(agent, Method::Merge))))
+                    .collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let mut winners = 0;
+            for result in results {
+                match result {
+                    Ok(landed) => {
+                        winners += 1;
+                        scratch.git(&["merge-base", "--is-ancestor", &landed.commit, "main"]);
+                    }
+                    Err(LandError::Moved { .. } | LandError::Nothing { .. }) => {}
+                    // Somebody else's landing holds the checkout at this moment.
+                    Err(LandError::Held { .. } | LandError::Unclean { .. }) if states > 1 => {}
+                    Err(LandError::Work(error)) if states > 1 => {
+                        assert!(error.why.contains("cannot lock ref"), "{error}");
+                    }
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+            landed += winners;
+            let range = format!("{before}..main");
+            let count = scratch.git(&["rev-list", "--count", "--first-parent", &range]);
+            assert_eq!(count.trim(), winners.to_string(), "one commit for every winner");
+            assert_eq!(status(&scratch), "");
+        }
+        for number in 0..6 {
+            assert_eq!(scratch.read(&format!("file-{number}")), "text\n");
+        }
+    }
+}
