@@ -9,5 +9,6 @@ pub mod policy;
 pub mod ports;
 pub mod prepare;
 pub mod spawn;
+pub mod verification;
 
 pub use prepare::AgentInvocation;
