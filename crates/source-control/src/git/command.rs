@@ -52,6 +52,20 @@ pub enum Input<'a> {
 #[derive(Debug, Clone)]
 pub struct Git {
     directory: PathBuf,
+    environment: Vec<(OsString, OsString)>,
+    settings: Vec<(String, String)>,
+}
+
+/// How git ended, whether it did what it was asked or not.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// Its exit code; nothing if a signal ended it.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub printed: Vec<u8>,
+    /// What it complained of.
+    pub complaint: String,
+    command: String,
 }
 
 /// Settings that would run a program of somebody's choice.
@@ -67,7 +81,21 @@ const NO_PROGRAMS: [&str; 6] = [
 impl Git {
     /// Git as if called in `directory`.
     pub fn at(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into() }
+        Self { directory: directory.into(), environment: Vec::new(), settings: Vec::new() }
+    }
+
+    /// The same with a variable more in its environment.
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// The same with settings that go before those of every file. Names may have any letters.
+    #[must_use]
+    pub fn with_settings(mut self, settings: &[(String, String)]) -> Self {
+        self.settings.extend_from_slice(settings);
+        self
     }
 
     /// The directory it is called in.
@@ -90,18 +118,30 @@ impl Git {
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
+        let ended = self.end_with(arguments, input)?;
+        if ended.code == Some(0) { Ok(ended.printed) } else { Err(ended.into_error()) }
+    }
+
+    /// Runs git, feeds it `input`, and tells how it ended.
+    pub fn end_with<I, S>(&self, arguments: I, input: Input<'_>) -> Result<Ended, GitError>
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
         let arguments: Vec<OsString> =
             arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
         let mut output = self.output(&[], &arguments, input)?;
         if !output.status.success() && is_ownership_refusal(&output) {
             output = self.output(&self.directories_held_safe(), &arguments, input)?;
         }
-        if output.status.success() {
-            return Ok(output.stdout);
-        }
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        let why = if said.is_empty() { output.status.to_string() } else { said };
-        Err(GitError::Failed { command: shown(&arguments), why })
+        let failed = !output.status.success() && said.is_empty();
+        Ok(Ended {
+            code: output.status.code(),
+            printed: output.stdout,
+            complaint: if failed { output.status.to_string() } else { said },
+            command: shown(&arguments),
+        })
     }
 
     /// Runs git and gives its one line.
@@ -143,8 +183,15 @@ impl Git {
             command.arg("-c").arg(setting);
         }
         forget_repository(&mut command);
+        // Git splits `-c name=value` at the first `=`, which a name may have.
+        command.env("GIT_CONFIG_COUNT", self.settings.len().to_string());
+        for (number, (name, value)) in self.settings.iter().enumerate() {
+            command.env(format!("GIT_CONFIG_KEY_{number}"), name);
+            command.env(format!("GIT_CONFIG_VALUE_{number}"), value);
+        }
         command
             .args(arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .env("LC_ALL", "C")
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_CONFIG_NOSYSTEM", "1")
@@ -187,6 +234,13 @@ impl Git {
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
         let text = text.unwrap_or_default();
         text.split_terminator('\0').map(|path| format!("safe.directory={path}")).collect()
+    }
+}
+
+impl Ended {
+    /// It did not do what it was asked.
+    pub fn into_error(self) -> GitError {
+        GitError::Failed { command: self.command, why: self.complaint }
     }
 }
 

@@ -151,10 +151,14 @@ fn entries(listing: &[u8]) -> Result<Vec<Entry>, GitError> {
 }
 
 /// The answers of `cat-file --batch`, one after the other.
-struct Batch<'a>(&'a [u8]);
+pub(super) struct Batch<'a>(&'a [u8]);
 
-impl Batch<'_> {
-    fn next(&mut self) -> Result<Vec<u8>, GitError> {
+impl<'a> Batch<'a> {
+    pub(super) fn new(printed: &'a [u8]) -> Self {
+        Self(printed)
+    }
+
+    pub(super) fn next(&mut self) -> Result<Vec<u8>, GitError> {
         let broken = || unexpected("cat-file --batch", "an answer is cut off");
         let end = self.0.iter().position(|byte| *byte == b'\n').ok_or_else(broken)?;
         let (head, rest) = self.0.split_at_checked(end).ok_or_else(broken)?;

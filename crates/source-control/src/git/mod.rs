@@ -4,10 +4,12 @@ mod command;
 mod commit_tree;
 mod listing;
 mod repository;
+mod work;
 mod workspaces;
 
-pub use command::{Git, GitError, Input, forget_repository};
+pub use command::{Ended, Git, GitError, Input, forget_repository};
 pub use commit_tree::CommitTree;
 pub use listing::{Committed, Listing};
 pub use repository::{Difference, Repository};
+pub use work::{BaseBranch, GitWork, SpawnRecord, record_spawn};
 pub use workspaces::{SpawnLock, WorktreeWorkspaces};

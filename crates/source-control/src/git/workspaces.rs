@@ -3,7 +3,7 @@
 //! ```text
 //! <checkout>/tasks/<id>/{task.toml, prompt.md, .gitignore}   what the agent was given
 //! <state>/worktrees/<id>/                                     where it works, on agent/<id>
-//! <state>/runs/<id>/{lock, ready}                             what only we write
+//! <state>/runs/<id>/{lock, ready, spawned.json}               what only we write
 //! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -20,11 +20,13 @@ use bailiwick_model::AgentId;
 
 use super::command::{Input, forget_repository};
 use super::repository::Repository;
+use super::work::record_spawn;
 
 /// Workspaces of one repository.
 pub struct WorktreeWorkspaces {
     repository: Repository,
     state: PathBuf,
+    base: Option<String>,
     held: Mutex<Weak<File>>,
 }
 
@@ -37,7 +39,15 @@ pub struct SpawnLock {
 impl WorktreeWorkspaces {
     /// Workspaces of `repository`, with what only we write below `state`.
     pub fn new(repository: Repository, state: impl Into<PathBuf>) -> Self {
-        Self { repository, state: state.into(), held: Mutex::default() }
+        Self { repository, state: state.into(), base: None, held: Mutex::default() }
+    }
+
+    /// The same for agents that start from what the person calls `revision`: if that is a branch,
+    /// their work is to land on it.
+    #[must_use]
+    pub fn spawning_on(mut self, revision: &str) -> Self {
+        self.base = Some(revision.to_owned());
+        self
     }
 
     /// The directory of the agent's task.
@@ -187,8 +197,10 @@ impl Workspaces for WorktreeWorkspaces {
         if let Some(parent) = path.parent() {
             make_private(parent).map_err(|error| failed(what.clone(), &error))?;
         }
-        remove(&self.run_directory(id).join("ready"))
-            .map_err(|error| failed(what.clone(), &error))?;
+        for note in ["ready", "spawned.json"] {
+            remove(&self.run_directory(id).join(note))
+                .map_err(|error| failed(what.clone(), &error))?;
+        }
         let branch = id.branch();
         // A branch that is there was left by the attempt that was cut short: the plan saw to that.
         let create = if self.has_branch(&branch)? { "-B" } else { "-b" };
@@ -210,6 +222,12 @@ impl Workspaces for WorktreeWorkspaces {
             run_setup(&worktree, command, self.lock_held().as_deref())?;
         }
         let marker = self.run_directory(id).join("ready");
+        // No agent has run where the marker is not there yet, and only then is the record true.
+        if !marker.exists() {
+            let base = self.base.as_deref();
+            record_spawn(self.repository.root(), &worktree, &self.state, id, base)
+                .map_err(|error| WorkspaceError { what: error.what, why: error.why })?;
+        }
         File::create(&marker)
             .and_then(|file| file.sync_all())
             .map_err(|error| failed(format!("{} cannot be written", marker.display()), &error))

@@ -6,6 +6,7 @@
     reason = "a helper of a test that cannot go on says so by stopping"
 )]
 
+mod agent;
 mod branch_names;
 mod copying;
 mod cut_short;
@@ -16,4 +17,5 @@ mod random_tree;
 mod repository;
 mod setup;
 mod trees;
+mod work_snapshot;
 mod workspaces;

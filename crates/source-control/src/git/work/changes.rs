@@ -1,0 +1,99 @@
+//! What differs between two trees, and the texts of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bailiwick_verify::Change;
+use bailiwick_verify::change::{Entry, Mode};
+use bailiwick_verify::facts::Texts;
+
+use super::paths;
+use crate::git::command::{Git, GitError, Input};
+use crate::git::commit_tree::Batch;
+
+/// What differs; files that only moved are told as such.
+pub(super) fn between(git: &Git, before: &str, after: &str) -> Result<Vec<Change>, GitError> {
+    // A `.gitmodules` may ask that changes of a submodule be left out.
+    let options = [
+        "diff-tree",
+        "-r",
+        "-z",
+        "--raw",
+        "--no-abbrev",
+        "--find-renames",
+        "--ignore-submodules=none",
+    ];
+    let printed = git.run(options.into_iter().chain(["--end-of-options", before, after, "--"]))?;
+    let mut fields = printed.split(|byte| *byte == 0);
+    let mut changes = Vec::new();
+    while let Some(head) = fields.next().filter(|field| !field.is_empty()) {
+        let head = String::from_utf8_lossy(head).into_owned();
+        changes.push(change(&head, &mut fields).ok_or_else(|| unexpected(&head))?);
+    }
+    Ok(changes)
+}
+
+/// `:<mode> <mode> <object> <object> <status>`, then a path, or two where it moved.
+fn change<'a>(head: &str, paths: &mut impl Iterator<Item = &'a [u8]>) -> Option<Change> {
+    let words: Vec<&str> = head.strip_prefix(':')?.split(' ').collect();
+    let [mode_before, mode_after, object_before, object_after, status] = words.try_into().ok()?;
+    let first = paths::shown(paths.next()?);
+    let (path, from) = match status.as_bytes().first()? {
+        b'R' | b'C' => (paths::shown(paths.next()?), Some(first)),
+        _ => (first, None),
+    };
+    Some(Change {
+        path,
+        from,
+        copied: status.starts_with('C'),
+        before: entry(mode_before, object_before)?,
+        after: entry(mode_after, object_after)?,
+    })
+}
+
+#[expect(clippy::option_option, reason = "nothing there is known, unlike a mode that is not known")]
+fn entry(mode: &str, object: &str) -> Option<Option<Entry>> {
+    let mode = match mode {
+        "000000" => return Some(None),
+        "100644" | "100664" => Mode::File,
+        "100755" => Mode::Executable,
+        "120000" => Mode::Link,
+        "160000" => Mode::Submodule,
+        _ => return None,
+    };
+    Some(Some(Entry { mode, object: object.to_owned() }))
+}
+
+/// The texts of changed files, read by one process; submodules have none.
+pub(super) fn texts(
+    git: &Git,
+    changes: &[Change],
+    wanted: &[String],
+) -> Result<BTreeMap<String, Texts>, GitError> {
+    let wanted: BTreeSet<&str> = wanted.iter().map(String::as_str).collect();
+    let changes: Vec<&Change> =
+        changes.iter().filter(|change| wanted.contains(change.path.as_str())).collect();
+    let sides = changes.iter().flat_map(|change| [&change.before, &change.after]);
+    let objects: BTreeSet<&str> = sides.filter_map(|side| text_of(side.as_ref())).collect();
+    let input: String = objects.iter().map(|object| format!("{object}\n")).collect();
+    let printed = git.run_with(["cat-file", "--batch"], Input::Bytes(input.as_bytes()))?;
+    let mut batch = Batch::new(&printed);
+    let mut contents = BTreeMap::new();
+    for object in objects {
+        contents.insert(object, batch.next()?);
+    }
+    let content =
+        |side: &Option<Entry>| contents.get(text_of(side.as_ref())?).map(|text| text.to_owned());
+    let texts = changes.into_iter().map(|change| {
+        let texts = Texts { before: content(&change.before), after: content(&change.after) };
+        (change.path.clone(), texts)
+    });
+    Ok(texts.collect())
+}
+
+fn text_of(side: Option<&Entry>) -> Option<&str> {
+    side.filter(|entry| entry.mode != Mode::Submodule).map(|entry| entry.object.as_str())
+}
+
+fn unexpected(what: &str) -> GitError {
+    GitError::Unexpected { command: "diff-tree".to_owned(), what: what.to_owned() }
+}

@@ -1,0 +1,62 @@
+//! Whether an index has anything that hides or holds back changes: bits that tell git not to look,
+//! conflicts, submodules, directories in place of files.
+//!
+//! A plain index is told from its bytes; of any other, git is asked.
+
+/// Whether every entry is an ordinary file or link at stage 0 without a flag. `false` also for
+/// what is not understood.
+pub(super) fn is_plain(index: &[u8], name_length: usize) -> bool {
+    plain(index, name_length).unwrap_or(false)
+}
+
+/// Ten numbers of four bytes: times, device, inode, mode, owner, size.
+const STATISTICS: usize = 40;
+const MODE_AT: usize = 24;
+/// Everything of the flags but the length of the path.
+const PECULIAR: u16 = 0xf000;
+
+fn plain(index: &[u8], name_length: usize) -> Option<bool> {
+    let version = number(index, 4)?;
+    if index.get(..4)? != b"DIRC" || !(version == 2 || version == 3) {
+        return Some(false);
+    }
+    let count = number(index, 8)?;
+    let mut at = 12usize;
+    for _ in 0..count {
+        let kind = number(index, at.checked_add(MODE_AT)?)? >> 12;
+        let flags_at = at.checked_add(STATISTICS)?.checked_add(name_length)?;
+        let flags = index.get(flags_at..flags_at.checked_add(2)?)?;
+        let flags = u16::from_be_bytes(flags.try_into().ok()?);
+        if flags & PECULIAR != 0 || !(kind == 0o10 || kind == 0o12) {
+            return Some(false);
+        }
+        let path_at = flags_at.checked_add(2)?;
+        let length = match usize::from(flags & 0x0fff) {
+            0x0fff => index.get(path_at..)?.iter().position(|byte| *byte == 0)?,
+            short => short,
+        };
+        // At least one zero ends it, and the entry is filled up to a multiple of eight.
+        let size = path_at.checked_sub(at)?.checked_add(length)?;
+        at = at.checked_add(size.checked_add(8)? & !7)?;
+    }
+    let extensions = index.get(at..index.len().checked_sub(name_length)?)?;
+    Some(!has_link(extensions)?)
+}
+
+/// Whether the entries are somewhere else: a split index.
+fn has_link(mut extensions: &[u8]) -> Option<bool> {
+    while !extensions.is_empty() {
+        let name = extensions.get(..4)?;
+        if name == b"link" || name == b"sdir" {
+            return Some(true);
+        }
+        let size = usize::try_from(number(extensions, 4)?).ok()?;
+        extensions = extensions.get(size.checked_add(8)?..)?;
+    }
+    Some(false)
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_be_bytes(four.try_into().ok()?))
+}

@@ -1,0 +1,147 @@
+//! One agent's work in a git repository: its snapshot, its merge, its landing.
+//!
+//! ```text
+//! places      where things are; the agent's .git counts only if the repository agrees
+//! plain       a view on the objects alone, with no configuration of anybody's
+//! private     directories for one piece of work, swept if we are killed
+//! base        the branch to land on      snapshot     all work as one commit
+//! changes     tree against tree          merge        without a checkout
+//! materialise a tree as files            spawn_record, repository_state
+//! ```
+
+mod base;
+mod changes;
+mod index;
+mod materialise;
+mod merge;
+mod paths;
+mod peculiar;
+mod places;
+mod plain;
+mod private;
+mod programs;
+mod repository_state;
+mod snapshot;
+mod spawn_record;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use bailiwick_control::ports::{
+    Base, LandError, Landed, Landing, Merge, Snapshot, Work, WorkError,
+};
+use bailiwick_model::AgentId;
+use bailiwick_verify::Change;
+use bailiwick_verify::facts::{RepositoryFacts, Texts};
+
+pub use base::BaseBranch;
+pub use spawn_record::{SpawnRecord, record_spawn};
+
+/// The work of one agent.
+#[derive(Debug, Clone)]
+pub struct GitWork {
+    places: places::Places,
+    state: PathBuf,
+    agent: AgentId,
+    base: Option<String>,
+    record: Option<SpawnRecord>,
+}
+
+impl GitWork {
+    /// The work of `agent` in `worktree`, which belongs to `repository` (a checkout, a worktree or
+    /// a bare repository); what only we write is below `state`. `base` is the branch to land on, if
+    /// a person has named it.
+    pub fn open(
+        repository: &Path,
+        worktree: &Path,
+        state: &Path,
+        agent: &AgentId,
+        base: Option<String>,
+    ) -> Result<Self, WorkError> {
+        Ok(Self {
+            places: places::Places::observe(repository, worktree)?,
+            state: std::path::absolute(state).map_err(trouble("the state cannot be found"))?,
+            agent: agent.clone(),
+            base,
+            record: spawn_record::read(state, agent)?,
+        })
+    }
+
+    /// What was recorded when the agent was spawned.
+    pub fn spawn_record(&self) -> Option<&SpawnRecord> {
+        self.record.as_ref()
+    }
+
+    fn objects(&self, object: &str) -> Result<super::Git, WorkError> {
+        plain::git(&self.state, &self.places, object)
+    }
+}
+
+impl Work for GitWork {
+    fn base(&self) -> Result<Base, WorkError> {
+        let recorded = self.record.as_ref().and_then(|record| record.base.as_ref());
+        let wanted = base::Wanted {
+            given: self.base.as_deref(),
+            recorded: recorded.map(|base| base.branch.as_str()),
+            own: self.agent.branch(),
+        };
+        base::observe(&self.places, &wanted)
+    }
+
+    fn snapshot(&self, base: &Base) -> Result<Snapshot, WorkError> {
+        snapshot::take(&self.places, &self.state, self.agent.as_str(), base)
+    }
+
+    fn changes(&self, before: &str, after: &str) -> Result<Vec<Change>, WorkError> {
+        let what = || format!("{before} and {after} cannot be compared");
+        changes::between(&self.objects(after)?, before, after).map_err(trouble(what()))
+    }
+
+    fn texts(
+        &self,
+        changes: &[Change],
+        paths: &[String],
+    ) -> Result<BTreeMap<String, Texts>, WorkError> {
+        let sides = changes.iter().flat_map(|change| [&change.before, &change.after]);
+        let Some(any) = sides.flatten().next() else { return Ok(BTreeMap::new()) };
+        let texts = changes::texts(&self.objects(&any.object)?, changes, paths);
+        texts.map_err(trouble("changed files cannot be read"))
+    }
+
+    fn merge(&self, base: &Base, work: &Snapshot) -> Result<Merge, WorkError> {
+        if work.merge_base == base.tip {
+            return Ok(Merge::Clean { tree: work.tree.clone() });
+        }
+        if work.merge_base == work.commit {
+            return Ok(Merge::Clean { tree: base.tree.clone() });
+        }
+        let what = || format!("the work cannot be merged onto {}", base.branch);
+        let sides = merge::Sides {
+            base: None,
+            ours: &base.tip,
+            theirs: &work.commit,
+            attributes: &base.tree,
+        };
+        merge::merge(&self.objects(&base.tip)?, &sides).map_err(trouble(what()))
+    }
+
+    fn materialise(&self, tree: &str, parents: &[&str], directory: &Path) -> Result<(), WorkError> {
+        materialise::materialise(&self.places, &self.state, tree, parents, directory)
+    }
+
+    fn repository(&self, base: &Base, work: &Snapshot) -> Result<RepositoryFacts, WorkError> {
+        let what = format!("the state of {} cannot be told", self.places.common.display());
+        repository_state::observe(&self.places, self.record.as_ref(), base, work)
+            .map_err(trouble(what))
+    }
+
+    fn land(&self, _landing: &Landing) -> Result<Landed, LandError> {
+        Err(LandError::Work(trouble("landing")("not yet")))
+    }
+}
+
+/// Makes an error of whatever went wrong with `what`.
+fn trouble<E: std::fmt::Display>(what: impl Into<String>) -> impl FnOnce(E) -> WorkError {
+    let what = what.into();
+    move |why| WorkError { what, why: why.to_string() }
+}

@@ -1,0 +1,50 @@
+//! Paths of git as text: bytes that are not UTF-8 are shown as `\xff`, and no two paths as one.
+
+/// The path as text.
+pub(super) fn shown(path: &[u8]) -> String {
+    let mut text = String::with_capacity(path.len());
+    for chunk in path.utf8_chunks() {
+        push_valid(&mut text, chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+/// A backslash of the path itself that reads like one of ours is shown as `\x5c`.
+fn push_valid(text: &mut String, part: &str) {
+    let mut rest = part;
+    while let Some((before, after)) = rest.split_once('\\') {
+        text.push_str(before);
+        let digits = after.strip_prefix('x').and_then(|after| after.get(..2));
+        let like_ours = digits.is_some_and(|digits| {
+            digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+        });
+        text.push_str(if like_ours { "\\x5c" } else { "\\" });
+        rest = after;
+    }
+    text.push_str(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn plain_paths_stay_as_they_are() {
+        for path in ["a/b.rs", "größer", "new\nline", "back\\slash", "\\x", "\\xg0", "\\XFF", "\\"]
+        {
+            assert_eq!(shown(path.as_bytes()), path);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_shown_and_cannot_be_mistaken() {
+        assert_eq!(shown(b"a\xff/\xfe"), "a\\xff/\\xfe");
+        assert_eq!(shown(b"a\\xff"), "a\\x5cxff");
+        assert_eq!(shown(b"a\\x5cxff"), "a\\x5cx5cxff");
+        assert_eq!(shown(b"\\\xff"), "\\\\xff");
+        assert_eq!(shown(b"\\\\xff"), "\\\\x5cxff");
+    }
+}

@@ -1,0 +1,110 @@
+//! Where a repository and one agent's worktree have their things, found without asking git.
+//!
+//! The agent can write the `.git` of its worktree: it counts only if the repository agrees.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bailiwick_control::ports::WorkError;
+
+use crate::git::command::Git;
+
+/// The directories of one agent's worktree and of the repository that it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Places {
+    /// What all worktrees share.
+    pub(super) common: PathBuf,
+    /// What belongs to the agent's worktree alone; the same as `common` in a main checkout.
+    pub(super) private: PathBuf,
+    /// The agent's worktree.
+    pub(super) worktree: PathBuf,
+}
+
+impl Places {
+    /// The worktree of an agent, which must be one of the repository that `repository` belongs to.
+    pub(super) fn observe(repository: &Path, worktree: &Path) -> Result<Self, WorkError> {
+        let common = common(repository)?;
+        let what = || format!("{} cannot be taken for a worktree", worktree.display());
+        let place = fs::canonicalize(worktree).map_err(|error| failed(what(), &error))?;
+        let git = place.join(".git");
+        if fs::symlink_metadata(&git).is_ok_and(|found| found.is_symlink()) {
+            return Err(refuse(what(), "its .git is a link".to_owned()));
+        }
+        let Some(private) = git_directory(&place) else {
+            return Err(refuse(what(), "it has no .git that leads anywhere".to_owned()));
+        };
+        if private == common {
+            return Ok(Self { common, private, worktree: place });
+        }
+        let registered = private.parent() == Some(&common.join("worktrees"));
+        // Git writes down where the worktree is; only that makes the two belong together.
+        let back = fs::read_to_string(private.join("gitdir")).ok();
+        let back = back.and_then(|text| fs::canonicalize(private.join(text.trim_end())).ok());
+        if !registered || back.as_deref() != Some(&git) {
+            let why =
+                format!("its .git leads to {}, not to {}", private.display(), common.display());
+            return Err(refuse(what(), why));
+        }
+        Ok(Self { common, private, worktree: place })
+    }
+
+    /// Git in what all worktrees share.
+    pub(super) fn git(&self) -> Git {
+        Git::at(&self.common)
+    }
+
+    /// Git in the agent's worktree, whatever its `.git` says.
+    pub(super) fn agent_git(&self) -> Git {
+        Git::at(&self.worktree)
+            .with_variable("GIT_DIR", &self.private)
+            .with_variable("GIT_WORK_TREE", &self.worktree)
+    }
+
+    /// Where the objects are.
+    pub(super) fn objects(&self) -> PathBuf {
+        self.common.join("objects")
+    }
+
+    /// Whether the agent works in the main checkout.
+    pub(super) fn is_main(&self) -> bool {
+        self.private == self.common
+    }
+}
+
+/// What all worktrees of a repository share; `place` is a checkout, a worktree or a bare repository.
+pub(super) fn common(place: &Path) -> Result<PathBuf, WorkError> {
+    let what = || format!("{} cannot be taken for a repository", place.display());
+    let place = fs::canonicalize(place).map_err(|error| failed(what(), &error))?;
+    let Some(private) = place.ancestors().find_map(git_directory) else {
+        return Err(refuse(what(), "there is no git repository".to_owned()));
+    };
+    match fs::read_to_string(private.join("commondir")) {
+        Ok(text) => {
+            let common = private.join(text.trim_end());
+            fs::canonicalize(common).map_err(|error| failed(what(), &error))
+        }
+        Err(_) => Ok(private),
+    }
+}
+
+/// The directory that `.git` of this place is or names, or the place itself where it is bare.
+fn git_directory(place: &Path) -> Option<PathBuf> {
+    let git = place.join(".git");
+    if let Ok(text) = fs::read_to_string(&git) {
+        let named = place.join(text.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r']));
+        return fs::canonicalize(named).ok().filter(|named| named.join("HEAD").exists());
+    }
+    let is_one = |place: &Path| place.join("HEAD").exists() && place.join("objects").is_dir();
+    if is_one(&git) {
+        return fs::canonicalize(git).ok();
+    }
+    is_one(place).then(|| place.to_owned())
+}
+
+fn failed(what: String, error: &std::io::Error) -> WorkError {
+    refuse(what, error.to_string())
+}
+
+fn refuse(what: String, why: String) -> WorkError {
+    WorkError { what, why }
+}
