@@ -9,6 +9,8 @@
 
 pub mod change;
 pub mod checks;
+#[cfg(test)]
+mod example;
 pub mod facts;
 pub mod job;
 pub mod verdict;
