@@ -13,6 +13,7 @@ pub mod checks;
 mod example;
 pub mod facts;
 pub mod job;
+mod measure;
 pub mod verdict;
 
 pub use change::{Change, Entry, Mode};
