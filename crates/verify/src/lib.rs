@@ -9,8 +9,11 @@
 
 pub mod change;
 pub mod checks;
+#[cfg(test)]
+mod example;
 pub mod facts;
 pub mod job;
+mod measure;
 pub mod verdict;
 
 pub use change::{Change, Entry, Mode};

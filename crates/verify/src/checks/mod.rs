@@ -3,6 +3,7 @@
 mod output_ledger_row_required;
 mod output_report_format;
 mod output_severity_grade;
+mod paths;
 mod policy_git_read_only;
 mod policy_no_git_ops;
 mod quality_cargo_check_green;
@@ -10,11 +11,14 @@ mod quality_commands_green;
 mod quality_constructor_pattern;
 mod quality_no_warnings;
 mod quality_tests_green;
+mod ran;
+mod repository;
 mod safety_no_dep_bump;
 mod safety_no_mass_delete;
 mod scope_files_denylist;
 mod scope_files_whitelist;
 mod scope_no_rule_edits;
+mod test_tally;
 
 use bailiwick_model::module::CheckModule;
 use bailiwick_model::{AgentId, CapabilityName, Task};
