@@ -19,7 +19,7 @@ use crate::ports::{Base, Preparation, Snapshot};
 
 pub use plan::{NoCheck, of_capability, of_role};
 pub use reuse::Verdicts;
-pub use run::{World, verify};
+pub use run::{World, nothing_found, verify};
 
 /// The name under which a merge that cannot be made is reported.
 pub const TRIAL_MERGE: &str = "bailiwick::trial-merge";
@@ -83,7 +83,7 @@ pub struct CheckResult {
 }
 
 /// What came of all of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verification {
     /// The branch that the work is to land on; not known if it could not be found out.
     pub base: Option<Base>,

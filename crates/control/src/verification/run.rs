@@ -43,7 +43,7 @@ pub fn verify<W: Work>(request: &Request<'_>, world: World<'_, W>) -> Verificati
     let found = found.and_then(|base| Ok((running.world.work.snapshot(&base)?, base)));
     let (work, base) = match found {
         Ok(found) => found,
-        Err(error) => return running.nothing_found(&error, left_out),
+        Err(error) => return nothing_found(request, &error),
     };
     if includes(request.mode, Pass::Worktree) {
         running.pass(&Tree {
@@ -94,6 +94,22 @@ pub fn verify<W: Work>(request: &Request<'_>, world: World<'_, W>) -> Verificati
     Verification { base: Some(base), work: Some(work), merged, results, left_out }
 }
 
+/// The verification of work that cannot be found: every check has failed.
+pub fn nothing_found(request: &Request<'_>, error: &WorkError) -> Verification {
+    let failed = |(capability, pass): (String, Pass)| CheckResult {
+        capability,
+        pass,
+        verdict: Verdict::fail(error.to_string()),
+        reused: false,
+    };
+    let mut names: Vec<(String, Pass)> = request.checks.iter().flat_map(first_pass).collect();
+    if names.is_empty() {
+        names.push((TRIAL_MERGE.to_owned(), Pass::SimulatedMerge));
+    }
+    let results = names.into_iter().map(failed).collect();
+    Verification { base: None, work: None, merged: None, results, left_out: Vec::new() }
+}
+
 /// A tree that is checked.
 struct Tree<'a> {
     pass: Pass,
@@ -119,18 +135,6 @@ struct Running<'a, 'b, W> {
 }
 
 impl<W: Work> Running<'_, '_, W> {
-    fn nothing_found(mut self, error: &WorkError, left_out: Vec<String>) -> Verification {
-        let names: Vec<(String, Pass)> = self.request.checks.iter().flat_map(first_pass).collect();
-        for (name, pass) in names {
-            self.conclude(&name, pass, Verdict::fail(error.to_string()), false);
-        }
-        if self.results.is_empty() {
-            let verdict = Verdict::fail(error.to_string());
-            self.conclude(TRIAL_MERGE, Pass::SimulatedMerge, verdict, false);
-        }
-        Verification { base: None, work: None, merged: None, results: self.results, left_out }
-    }
-
     fn conclude(&mut self, capability: &str, pass: Pass, verdict: Verdict, reused: bool) {
         let result = CheckResult { capability: capability.to_owned(), pass, verdict, reused };
         (self.world.tell)(Progress::Done(&result));
