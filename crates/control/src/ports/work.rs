@@ -119,6 +119,24 @@ pub enum LandError {
         /// What is changed there; some of it.
         changes: Vec<String>,
     },
+    /// The branch is in use: by a rebase, a bisection, a merge, or another git at this moment.
+    #[error("{branch} is in use in {}: {why}", checkout.display())]
+    Held {
+        /// The branch.
+        branch: String,
+        /// Where.
+        checkout: PathBuf,
+        /// By what, and what to do.
+        why: String,
+    },
+    /// The base has all of it already.
+    #[error("nothing to land: {branch} has the tree {tree} already")]
+    Nothing {
+        /// The branch.
+        branch: String,
+        /// The tree.
+        tree: String,
+    },
     /// The way of landing gives another tree than the one that was verified.
     #[error("{how} gives another tree than the one that was verified: {why}")]
     OtherTree {

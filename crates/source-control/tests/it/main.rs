@@ -17,5 +17,6 @@ mod random_tree;
 mod repository;
 mod setup;
 mod trees;
+mod work_land;
 mod work_snapshot;
 mod workspaces;

@@ -7,11 +7,17 @@
 //! base        the branch to land on      snapshot     all work as one commit
 //! changes     tree against tree          merge        without a checkout
 //! materialise a tree as files            spawn_record, repository_state
+//! land        commits, checkouts, index_lock, journal; recover; rollback
 //! ```
 
 mod base;
 mod changes;
+mod checkouts;
+mod commits;
 mod index;
+mod index_lock;
+mod journal;
+mod land;
 mod materialise;
 mod merge;
 mod paths;
@@ -20,7 +26,9 @@ mod places;
 mod plain;
 mod private;
 mod programs;
+mod recover;
 mod repository_state;
+mod rollback;
 mod snapshot;
 mod spawn_record;
 
@@ -35,6 +43,8 @@ use bailiwick_verify::Change;
 use bailiwick_verify::facts::{RepositoryFacts, Texts};
 
 pub use base::BaseBranch;
+pub use recover::{Recovered, recover};
+pub use rollback::RollbackPlan;
 pub use spawn_record::{SpawnRecord, record_spawn};
 
 /// The work of one agent.
@@ -135,8 +145,8 @@ impl Work for GitWork {
             .map_err(trouble(what))
     }
 
-    fn land(&self, _landing: &Landing) -> Result<Landed, LandError> {
-        Err(LandError::Work(trouble("landing")("not yet")))
+    fn land(&self, landing: &Landing) -> Result<Landed, LandError> {
+        land::land(&self.places, &self.state, landing)
     }
 }
 

@@ -64,11 +64,6 @@ impl Places {
     pub(super) fn objects(&self) -> PathBuf {
         self.common.join("objects")
     }
-
-    /// Whether the agent works in the main checkout.
-    pub(super) fn is_main(&self) -> bool {
-        self.private == self.common
-    }
 }
 
 /// What all worktrees of a repository share; `place` is a checkout, a worktree or a bare repository.

@@ -15,15 +15,6 @@ pub(super) fn without_filters(places: &Places) -> Result<Vec<(String, String)>, 
     off(&files, &places.agent_git())
 }
 
-/// The same for a checkout with this directory of its own.
-pub(super) fn without_filters_at(
-    common: &Path,
-    private: &Path,
-    git: &Git,
-) -> Result<Vec<(String, String)>, GitError> {
-    off(&[common.join("config"), private.join("config.worktree")], git)
-}
-
 fn off(files: &[impl AsRef<Path>], git: &Git) -> Result<Vec<(String, String)>, GitError> {
     // Asking git takes a process; a file that has neither word cannot bring a filter in.
     if !files.iter().any(|file| may_name_filters(file.as_ref())) {

@@ -152,7 +152,7 @@ fn settings() -> Vec<(String, String)> {
 }
 
 /// The bytes of the index; nothing if there is none.
-fn copy_index(from: &Path, to: &Path) -> io::Result<Option<Vec<u8>>> {
+pub(super) fn copy_index(from: &Path, to: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut file = match File::open(from) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

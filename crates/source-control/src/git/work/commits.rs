@@ -1,0 +1,184 @@
+//! The commits that bring a verified tree onto a branch, and who signs them.
+
+use bailiwick_control::ports::{LandError, Landing, Merge, Method, WorkError};
+
+use super::merge::{self, Sides};
+use super::places::Places;
+use super::plain::{self, OURSELVES};
+use super::trouble;
+use crate::git::command::{Git, GitError, Input, forget_repository};
+
+/// Who lands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Person {
+    pub(super) name: String,
+    pub(super) email: String,
+}
+
+impl Person {
+    /// Who the person is by their own configuration; ourselves if that does not say.
+    pub(super) fn observe(places: &Places) -> Self {
+        let mut command = std::process::Command::new("git");
+        forget_repository(&mut command);
+        let pattern = r"^(user|committer)\.(name|email)$";
+        let output = command
+            .arg("-C")
+            .arg(&places.common)
+            .args(["config", "-z", "--get-regexp", pattern])
+            .stdin(std::process::Stdio::null())
+            .output();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        Self::parse(&text.unwrap_or_default())
+            .unwrap_or_else(|| Self { name: OURSELVES.0.to_owned(), email: OURSELVES.1.to_owned() })
+    }
+
+    /// The last one counts, and `committer` before `user`.
+    fn parse(settings: &str) -> Option<Self> {
+        let last = |name: String| {
+            let value = |setting: &str| {
+                let (key, value) = setting.split_once('\n')?;
+                (key == name && !value.trim().is_empty()).then(|| value.to_owned())
+            };
+            settings.split('\0').rev().find_map(value)
+        };
+        let find =
+            |what: &str| last(format!("committer.{what}")).or_else(|| last(format!("user.{what}")));
+        Some(Self { name: find("name")?, email: find("email")? })
+    }
+
+    /// Git that signs as this person, now.
+    pub(super) fn sign(&self, git: Git) -> Git {
+        plain::signed(git, (&self.name, &self.email), None)
+    }
+}
+
+/// Makes the commits of a landing; gives the last one, whose tree is the verified one.
+pub(super) fn make(git: &Git, person: &Person, landing: &Landing) -> Result<String, LandError> {
+    let what = || format!("the commit for {} cannot be made", landing.branch);
+    let git = person.sign(git.clone());
+    let parents = match landing.method {
+        Method::Merge => vec![landing.onto.as_str(), landing.work.commit.as_str()],
+        Method::Squash => vec![landing.onto.as_str()],
+        Method::Rebase => return replay(&git, landing),
+    };
+    let commit = write(&git, &landing.tree, &parents, landing.message.as_bytes());
+    Ok(commit.map_err(trouble(what()))?)
+}
+
+fn write(git: &Git, tree: &str, parents: &[&str], message: &[u8]) -> Result<String, GitError> {
+    let parents = parents.iter().flat_map(|parent| ["-p", *parent]);
+    let arguments = ["commit-tree", "-F", "-", tree].into_iter().chain(parents);
+    let printed = git.run_with(arguments, Input::Bytes(message))?;
+    Ok(String::from_utf8_lossy(&printed).trim().to_owned())
+}
+
+/// A commit of the work, to be made again.
+struct Original {
+    commit: String,
+    parent: String,
+    author: [String; 3],
+    message: Vec<u8>,
+}
+
+/// Each commit of the work again, on the base. What is not committed becomes the last one, with the
+/// message of the landing.
+fn replay(git: &Git, landing: &Landing) -> Result<String, LandError> {
+    let how = "rebasing";
+    let what = || format!("the commits for {} cannot be made", landing.branch);
+    let other = |why: String| LandError::OtherTree { how, why };
+    let mut tip = landing.onto.clone();
+    let mut tip_tree = tree_of(git, &landing.onto)?;
+    for original in originals(git, landing).map_err(trouble(what()))? {
+        let original = original.map_err(|commit| {
+            other(format!("{commit} is a merge, which cannot be replayed; land by merge or squash"))
+        })?;
+        let sides = Sides {
+            base: Some(&original.parent),
+            ours: &tip,
+            theirs: &original.commit,
+            attributes: &tip,
+        };
+        let tree = match merge::merge(git, &sides).map_err(trouble(what()))? {
+            Merge::Clean { tree } => tree,
+            Merge::Conflicts(conflicts) => {
+                let paths: Vec<String> = conflicts.into_iter().map(|one| one.path).collect();
+                let why = format!("{} conflicts in {}", original.commit, paths.join(", "));
+                return Err(other(why));
+            }
+        };
+        // As with git, what the base has already is not made again.
+        if tree == tip_tree {
+            continue;
+        }
+        let is_rest =
+            original.commit == landing.work.commit && landing.work.commit != landing.work.head;
+        let commit = if is_rest {
+            write(git, &tree, &[&tip], landing.message.as_bytes())
+        } else {
+            let [name, email, date] = &original.author;
+            let git = git
+                .clone()
+                .with_variable("GIT_AUTHOR_NAME", name)
+                .with_variable("GIT_AUTHOR_EMAIL", email)
+                .with_variable("GIT_AUTHOR_DATE", date);
+            write(&git, &tree, &[&tip], &original.message)
+        };
+        tip = commit.map_err(trouble(what()))?;
+        tip_tree = tree;
+    }
+    if tip_tree == landing.tree {
+        return Ok(tip);
+    }
+    Err(other(format!("the last commit has the tree {tip_tree}, not {}", landing.tree)))
+}
+
+/// The commits of the work, the oldest first; a merge is an error with its name.
+fn originals(git: &Git, landing: &Landing) -> Result<Vec<Result<Original, String>>, GitError> {
+    let range = format!("{}..{}", landing.work.merge_base, landing.work.commit);
+    let format = "--format=%H%x00%P%x00%an%x00%ae%x00%ad%x00%B%x00";
+    let order = ["log", "--reverse", "--topo-order", "--no-show-signature", "--no-mailmap"];
+    let options = ["--date=raw", "--encoding=UTF-8", format, &range, "--"];
+    let printed = git.run(order.into_iter().chain(options))?;
+    let mut fields = printed.split(|byte| *byte == 0);
+    let mut originals = Vec::new();
+    let text = |field: &[u8]| String::from_utf8_lossy(field).trim().to_owned();
+    while let Some(commit) = fields.next().map(text).filter(|commit| !commit.is_empty()) {
+        let next: Vec<&[u8]> = fields.by_ref().take(5).collect();
+        let [parents, name, email, date, message] = next.as_slice() else {
+            return Err(GitError::Unexpected { command: "log".to_owned(), what: commit });
+        };
+        let parent = text(parents);
+        originals.push(if parent.contains(' ') {
+            Err(commit)
+        } else {
+            let author = [text(name), text(email), format!("@{}", text(date))];
+            Ok(Original { commit, parent, author, message: (*message).to_owned() })
+        });
+    }
+    Ok(originals)
+}
+
+/// What a commit has: its tree.
+pub(super) fn tree_of(git: &Git, commit: &str) -> Result<String, WorkError> {
+    git.line(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])
+        .map_err(trouble(format!("the tree of {commit} cannot be found")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Person;
+
+    #[test]
+    fn a_person_is_known_by_name_and_address() {
+        let person = |text: &str| Person::parse(text).map(|one| (one.name, one.email));
+        let known = Some(("B".to_owned(), "b@c".to_owned()));
+        assert_eq!(person("user.name\nA\0user.email\nb@c\0user.name\nB\0"), known);
+        assert_eq!(
+            person("user.name\nA\0user.email\na\0committer.name\nB\0committer.email\nb@c\0"),
+            known
+        );
+        assert_eq!(person("user.name\nA\0"), None);
+        assert_eq!(person("user.name\nA\0user.email\n \0"), None);
+        assert_eq!(person(""), None);
+    }
+}
