@@ -14,6 +14,7 @@ pub mod lint;
 pub mod prepare;
 pub mod replay;
 pub mod roles;
+pub mod sandbox_init;
 pub mod spawn;
 
 use std::path::PathBuf;
