@@ -8,7 +8,10 @@ mod explain;
 mod faults;
 mod generated;
 mod help;
+mod histories;
 mod hooks;
+mod kills;
+mod land;
 mod layering;
 mod ledger_processes;
 mod new_user;
@@ -17,6 +20,7 @@ mod schemas;
 mod seed_binaries;
 mod spawn;
 mod tree;
+mod verify;
 
 /// The programs under test.
 const BAILIWICK: &str = env!("CARGO_BIN_EXE_bailiwick");

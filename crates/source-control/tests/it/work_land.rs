@@ -1,6 +1,5 @@
 //! Landing: the branch gets exactly the verified tree, or stays where it was.
 
-
 use bailiwick_control::ports::{
     Base, LandError, Landed, Landing, Merge, Method, Snapshot, Work as _,
 };

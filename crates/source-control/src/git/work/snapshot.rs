@@ -125,12 +125,7 @@ fn tree_of_files(
 }
 
 /// The agent's report is for whoever reads it, and no part of the work; unless the base has it.
-fn leave_report_out(
-    git: &Git,
-    places: &Places,
-    agent: &str,
-    base: &Base,
-) -> Result<(), GitError> {
+fn leave_report_out(git: &Git, places: &Places, agent: &str, base: &Base) -> Result<(), GitError> {
     let path = report_path(agent);
     if fs::symlink_metadata(places.worktree.join(&path)).is_err() {
         return Ok(());
