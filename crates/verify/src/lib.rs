@@ -9,6 +9,7 @@
 
 pub mod change;
 pub mod checks;
+mod dependencies;
 #[cfg(test)]
 mod example;
 pub mod facts;
