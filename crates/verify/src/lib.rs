@@ -15,6 +15,7 @@ mod example;
 pub mod facts;
 pub mod job;
 mod measure;
+mod report;
 pub mod verdict;
 
 pub use change::{Change, Entry, Mode};
