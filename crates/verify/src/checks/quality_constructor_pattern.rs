@@ -1,7 +1,7 @@
 //! `quality::constructor-pattern`: files and functions stay small, measured by a parser.
 //!
 //! Only what the agent added or made worse is held against it. A function is known again by the
-//! names that lead to it, or by its text where it moved from one changed file to another.
+//! names that lead to it, or by its body where it was renamed or moved between changed files.
 
 use std::collections::BTreeMap;
 
@@ -167,9 +167,9 @@ fn functions(files: &[File<'_>], limits: Limits) -> Vec<String> {
     let over = |function: &Function| {
         function.lines > function_limit || function.parameters > parameter_limit
     };
-    let mut texts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut bodies: BTreeMap<&str, Vec<&Function>> = BTreeMap::new();
     for function in files.iter().flat_map(|file| &file.before.functions).filter(|one| over(one)) {
-        *texts.entry(&function.text).or_default() += 1;
+        bodies.entry(&function.body).or_default().push(function);
     }
     let mut suspects = Vec::new();
     for file in files {
@@ -180,16 +180,15 @@ fn functions(files: &[File<'_>], limits: Limits) -> Vec<String> {
             let parameters = function.parameters > parameter_limit && wider;
             if lines || parameters {
                 suspects.push((file, function, before, lines, parameters));
-            } else if let Some(left) = texts.get_mut(function.text.as_str()) {
-                // It stands where it stood: its text excuses no other.
-                *left = left.saturating_sub(1);
+            } else {
+                // It stands where it stood: what it was excuses no other.
+                excuse(&mut bodies, function);
             }
         }
     }
     let mut faults = Vec::new();
     for (file, function, before, lines, parameters) in suspects {
-        if let Some(left) = texts.get_mut(function.text.as_str()).filter(|left| **left > 0) {
-            *left -= 1;
+        if excuse(&mut bodies, function) {
             continue;
         }
         let at = format!("{}:{} {}", file.path.escape_debug(), function.line, function.path);
@@ -207,6 +206,17 @@ fn functions(files: &[File<'_>], limits: Limits) -> Vec<String> {
         }
     }
     faults
+}
+
+/// Takes a function with the same body off the list that was no smaller, if there is one.
+fn excuse(bodies: &mut BTreeMap<&str, Vec<&Function>>, function: &Function) -> bool {
+    let Some(same) = bodies.get_mut(function.body.as_str()) else { return false };
+    let no_smaller = |before: &&Function| {
+        before.lines >= function.lines && before.parameters >= function.parameters
+    };
+    let Some(place) = same.iter().position(no_smaller) else { return false };
+    same.swap_remove(place);
+    true
 }
 
 /// Each function with the one that it was; of several with the same names, the longest with the

@@ -21,8 +21,8 @@ pub(crate) struct Function {
     pub(crate) lines: usize,
     /// What a caller passes: `self` is not counted.
     pub(crate) parameters: usize,
-    /// Its text without indentation, to know it again in another place.
-    pub(crate) text: String,
+    /// Its body without indentation, to know it again by another name or in another place.
+    pub(crate) body: String,
 }
 
 /// Endings of the files that are source, and held to a length.

@@ -36,7 +36,7 @@ fn parse(text: &str) -> Result<Measured, String> {
     }
     let file: syn::File =
         syn::parse2(tokens).map_err(|error| at(error.span(), &error.to_string()))?;
-    let mut finder = Finder { lines: text.lines().collect(), names: Vec::new(), found: Vec::new() };
+    let mut finder = Finder { names: Vec::new(), found: Vec::new() };
     finder.visit_file(&file);
     Ok(Measured { functions: finder.found })
 }
@@ -45,27 +45,23 @@ fn at(span: Span, what: &str) -> String {
     format!("line {}: {what}", span.start().line)
 }
 
-struct Finder<'a> {
-    lines: Vec<&'a str>,
+struct Finder {
     names: Vec<String>,
     found: Vec<Function>,
 }
 
-impl Finder<'_> {
+impl Finder {
     /// Notes a function and looks into it, as a part of what it lies in.
-    fn note(&mut self, signature: &Signature, end: Option<Span>, inside: impl FnOnce(&mut Self)) {
+    fn note(&mut self, signature: &Signature, body: Option<Span>, inside: impl FnOnce(&mut Self)) {
         let line = signature.span().start().line;
-        let last = end.map_or(line, |end| end.end().line);
-        let text =
-            self.lines.iter().skip(line.saturating_sub(1)).take((last + 1).saturating_sub(line));
-        let text = text.map(|line| line.trim()).collect::<Vec<_>>().join("\n");
+        let text = body.unwrap_or_else(|| signature.span()).source_text().unwrap_or_default();
         self.names.push(signature.ident.to_string());
         self.found.push(Function {
             path: self.names.join("::"),
             line,
-            lines: end.map_or(0, |_| (last + 1).saturating_sub(line)),
+            lines: body.map_or(0, |body| (body.end().line + 1).saturating_sub(line)),
             parameters: signature.inputs.iter().filter(|input| is_passed(input)).count(),
-            text,
+            body: text.lines().map(str::trim).collect::<Vec<_>>().join("\n"),
         });
         inside(self);
         self.names.pop();
@@ -78,20 +74,20 @@ impl Finder<'_> {
     }
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for Finder {
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
-        let end = item.block.brace_token.span.close();
-        self.note(&item.sig, Some(end), |finder| visit::visit_item_fn(finder, item));
+        let body = item.block.brace_token.span.join();
+        self.note(&item.sig, Some(body), |finder| visit::visit_item_fn(finder, item));
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
-        let end = item.block.brace_token.span.close();
-        self.note(&item.sig, Some(end), |finder| visit::visit_impl_item_fn(finder, item));
+        let body = item.block.brace_token.span.join();
+        self.note(&item.sig, Some(body), |finder| visit::visit_impl_item_fn(finder, item));
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast TraitItemFn) {
-        let end = item.default.as_ref().map(|block| block.brace_token.span.close());
-        self.note(&item.sig, end, |finder| visit::visit_trait_item_fn(finder, item));
+        let body = item.default.as_ref().map(|block| block.brace_token.span.join());
+        self.note(&item.sig, body, |finder| visit::visit_trait_item_fn(finder, item));
     }
 
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {

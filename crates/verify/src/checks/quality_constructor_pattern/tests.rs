@@ -96,6 +96,10 @@ fn a_function_that_only_moved_is_not_new_but_a_second_one_is() {
     let doubled =
         [(changed("a.rs"), Some(&*old), Some(&*old)), (added("b.rs"), None, Some(&*nested))];
     assert!(reason(&judged(&doubled)).contains("b.rs:2 m::f has 80 lines"));
+    let named = old.replace("fn f(", "fn g(");
+    assert!(judged(&[(changed("a.rs"), Some(&old), Some(&named))]).holds(), "by another name");
+    let wider = named.replace("    a: u8,", "    a: u8,\n    b: u8,");
+    assert!(!judged(&[(changed("a.rs"), Some(&old), Some(&wider))]).holds(), "and longer");
     let twice = format!("{old}mod m {{\n{old}}}\n");
     let split = [(changed("a.rs"), Some(&*old), Some("")), (added("b.rs"), None, Some(&*twice))];
     assert!(!judged(&split).holds());
