@@ -33,6 +33,21 @@ impl Agent {
         Self { id, worktree, repository: scratch.root(), state: scratch.state() }
     }
 
+    /// In a worktree that is there already.
+    pub(crate) fn at(repository: &Path, worktree: &Path, state: &Path, name: &str) -> Self {
+        Self {
+            id: id(name),
+            worktree: worktree.to_owned(),
+            repository: repository.to_owned(),
+            state: state.to_owned(),
+        }
+    }
+
+    /// The same agent for somebody who keeps another state, and so no record of its spawn.
+    pub(crate) fn with_state(self, state: &Path) -> Self {
+        Self { state: state.to_owned(), ..self }
+    }
+
     pub(crate) fn work(&self) -> GitWork {
         self.work_on(None)
     }

@@ -1,38 +1,319 @@
-//! The snapshot of an agent's work against what plain git would commit, and that it leaves no trace.
+//! The snapshot of an agent's work: what is in it, what cannot hide from it, what it refuses.
 
-use bailiwick_control::ports::{Merge, Work as _};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
-use crate::agent::{Agent, repository};
+use bailiwick_control::ports::Work as _;
+use bailiwick_testkit::Scratch;
+use bailiwick_verify::Change;
+use bailiwick_verify::change::Mode;
+
+use crate::agent::{Agent, git_in, repository};
+use crate::work_snapshot_random::seen;
+
+fn changes(agent: &Agent) -> Vec<Change> {
+    let (_, snapshot) = agent.snapshot();
+    agent.work().changes(&snapshot.merge_base_tree, &snapshot.tree).unwrap()
+}
+
+fn changed(agent: &Agent) -> Vec<String> {
+    changes(agent).into_iter().map(|change| change.path).collect()
+}
+
+fn refusal(agent: &Agent) -> String {
+    let work = agent.work();
+    work.snapshot(&work.base().unwrap()).unwrap_err().to_string()
+}
 
 #[test]
 fn everything_that_is_not_ignored_is_in_it() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
+    assert_eq!(changed(&agent), Vec::<String>::new());
+    let (_, nothing) = agent.snapshot();
+    assert_eq!((&nothing.commit, &nothing.head), (&nothing.merge_base, &nothing.merge_base));
     agent.write("src/lib.rs", "fn one() {}\n");
-    agent.commit(&scratch, "committed");
+    let commit = agent.commit(&scratch, "committed");
+    let (_, committed) = agent.snapshot();
+    assert_eq!((&committed.commit, &committed.head), (&commit, &commit));
     agent.write("staged.txt", "staged\n");
-    agent.git(&scratch, &["add", "staged.txt"]);
+    agent.write("staged-and-gone", "gone\n");
+    agent.git(&scratch, &["add", "staged.txt", "staged-and-gone"]);
+    fs::remove_file(agent.worktree.join("staged-and-gone")).unwrap();
+    agent.write("intended", "intended\n");
+    agent.git(&scratch, &["add", "--intent-to-add", "intended"]);
     agent.write("README.md", "changed\n");
     agent.write("new/untracked", [0, 159, 255]);
     agent.write("target/out", "ignored");
+    let expected = ["README.md", "intended", "new/untracked", "src/lib.rs", "staged.txt"];
+    assert_eq!(changed(&agent), expected);
+    let (_, snapshot) = agent.snapshot();
+    let parent = agent.git(&scratch, &["rev-parse", &format!("{}^", snapshot.commit)]);
+    assert_eq!((parent.trim(), &snapshot.head), (commit.as_str(), &commit));
+}
+
+#[test]
+fn every_kind_of_file_keeps_its_kind_and_a_move_is_one() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    let place = |path: &str| agent.worktree.join(path);
+    fs::rename(place("src/lib.rs"), place("src/renamed.rs")).unwrap();
+    fs::set_permissions(place("src/renamed.rs"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::remove_file(place("README.md")).unwrap();
+    std::os::unix::fs::symlink("src/renamed.rs", place("README.md")).unwrap();
+    fs::remove_file(place("src/deep/er.rs")).unwrap();
+    let changes = changes(&agent);
+    let told: Vec<_> = changes
+        .iter()
+        .map(|change| {
+            let mode =
+                |entry: &Option<bailiwick_verify::Entry>| entry.as_ref().map(|entry| entry.mode);
+            (
+                change.path.as_str(),
+                change.from.as_deref(),
+                mode(&change.before),
+                mode(&change.after),
+            )
+        })
+        .collect();
+    let file = Some(Mode::File);
+    let expected = [
+        ("README.md", None, file, Some(Mode::Link)),
+        ("src/deep/er.rs", None, file, None),
+        ("src/renamed.rs", Some("src/lib.rs"), file, Some(Mode::Executable)),
+    ];
+    assert_eq!(told, expected);
+    let paths: Vec<String> = changes.iter().map(|change| change.path.clone()).collect();
+    let texts = agent.work().texts(&changes, &paths).unwrap();
+    let after = |path: &str| texts.get(path).unwrap().after.as_deref();
+    assert_eq!(after("README.md"), Some("src/renamed.rs".as_bytes()), "of a link, where it leads");
+    assert_eq!(after("src/deep/er.rs"), None);
+    assert_eq!(
+        texts.get("src/deep/er.rs").unwrap().before.as_deref(),
+        Some("// deep\n".as_bytes())
+    );
+    assert_eq!(after("src/renamed.rs"), texts.get("src/renamed.rs").unwrap().before.as_deref());
+    assert_eq!(agent.work().texts(&changes, &["README.md".to_owned()]).unwrap().len(), 1);
+}
+
+#[test]
+fn an_empty_tree_is_work_as_well() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    agent.git(&scratch, &["rm", "-r", "--quiet", "."]);
+    fs::create_dir_all(&agent.worktree).unwrap();
+    assert_eq!(agent.snapshot().1.tree, "4b825dc642cb6eb9a060e54bf8d69288fbee4904");
+}
+
+#[test]
+fn bits_that_tell_git_not_to_look_hide_nothing() {
+    for bit in ["--assume-unchanged", "--skip-worktree"] {
+        for version in ["2", "4"] {
+            let scratch = repository();
+            let agent = Agent::spawn(&scratch, "ag-1");
+            agent.git(&scratch, &["update-index", "--index-version", version]);
+            agent.git(&scratch, &["update-index", bit, "README.md", "src/lib.rs"]);
+            agent.write("README.md", "hidden\n");
+            fs::remove_file(agent.worktree.join("src/lib.rs")).unwrap();
+            let before = seen(&scratch, &agent);
+            assert_eq!(before.status(), "", "plain git does not see it: {bit}");
+            assert_eq!(changed(&agent), ["README.md", "src/lib.rs"], "{bit}, version {version}");
+            assert_eq!(seen(&scratch, &agent), before, "{bit}");
+        }
+    }
+}
+
+#[test]
+fn settings_of_the_repository_hide_nothing() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    for (name, value) in [
+        ("core.trustctime", "false"),
+        ("core.checkStat", "minimal"),
+        ("core.safecrlf", "true"),
+        ("core.splitIndex", "true"),
+        ("core.untrackedCache", "true"),
+        ("add.ignoreErrors", "true"),
+        ("diff.ignoreSubmodules", "all"),
+        ("diff.renames", "false"),
+        ("status.showUntrackedFiles", "no"),
+    ] {
+        scratch.git(&["config", name, value]);
+    }
+    agent.git(&scratch, &["update-index", "--split-index"]);
+    agent.write("README.md", "mixed\r\nline ends\n");
+    agent.write("new", "new\n");
+    let before = seen(&scratch, &agent);
+    assert_eq!(changed(&agent), ["README.md", "new"]);
+    assert_eq!(seen(&scratch, &agent), before);
+}
+
+#[test]
+fn in_a_sparse_checkout_what_is_not_there_is_not_deleted() {
+    for kind in ["--sparse-index", "--no-sparse-index"] {
+        let scratch = repository();
+        let agent = Agent::spawn(&scratch, "ag-1");
+        agent.git(&scratch, &["sparse-checkout", "set", "--cone", kind, "src/deep"]);
+        scratch.write("far/away.txt", "far\n");
+        agent.write("src/deep/er.rs", "// changed\n");
+        assert_eq!(changed(&agent), ["src/deep/er.rs"], "{kind}");
+        // A file that is there all the same counts, wherever it is.
+        agent.write("outside/new.txt", "new\n");
+        assert_eq!(changed(&agent), ["outside/new.txt", "src/deep/er.rs"], "{kind}");
+    }
+}
+
+/// A program that leaves a file behind when it runs.
+fn trap(scratch: &Scratch, name: &str) -> (String, std::path::PathBuf) {
+    let ran = scratch.place().join(name);
+    (format!("touch '{}'; cat", ran.display()), ran)
+}
+
+#[test]
+fn no_filter_runs_and_the_file_is_taken_as_it_is() {
+    let scratch = repository();
+    scratch
+        .write(".gitattributes", "*.txt filter=evil\n*.bin filter=od=d.name\n*.lfs filter=lfs\n");
+    scratch.commit("attributes");
+    let (command, ran) = trap(&scratch, "ran");
+    for key in ["filter.evil.clean", "filter.evil.smudge", "filter.od=d.name.clean"] {
+        scratch.git(&["config", key, &command]);
+    }
+    scratch.git(&["config", "filter.evil.required", "true"]);
+    scratch.git(&["config", "filter.lfs.process", &command]);
+    let agent = Agent::spawn(&scratch, "ag-1");
+    agent.write("a.txt", "as it is\n");
+    agent.write("b.bin", "as it is\n");
+    agent.write("c.lfs", "as it is\n");
+    let _gone = fs::remove_file(&ran);
     let (base, snapshot) = agent.snapshot();
-    assert_eq!(base.branch, "refs/heads/main");
-    let work = agent.work();
-    let changes = work.changes(&snapshot.merge_base_tree, &snapshot.tree).unwrap();
-    let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
-    assert_eq!(paths, ["README.md", "new/untracked", "src/lib.rs", "staged.txt"]);
-    scratch.write("other.txt", "other\n");
-    scratch.commit("second");
-    let base = work.base().unwrap();
-    let snapshot = work.snapshot(&base).unwrap();
-    let merged = work.merge(&base, &snapshot).unwrap();
-    assert!(matches!(merged, Merge::Clean { .. }), "{merged:?}");
     let place = scratch.place().join("fresh");
-    let Merge::Clean { tree } = merged else { return };
-    work.materialise(&tree, &[&base.tip, &snapshot.commit], &place).unwrap();
-    let status = crate::agent::git_in(&scratch, &place, &["status", "--porcelain"]);
-    assert_eq!(status, "");
-    println!("{:?}", work.repository(&base, &snapshot).unwrap());
-    println!("{}", crate::agent::git_in(&scratch, &place, &["log", "--graph", "--oneline"]));
-    println!("{:?}", work.texts(&changes, &["new/untracked".to_owned(), "README.md".to_owned()]));
+    agent.work().materialise(&snapshot.tree, &[&base.tip], &place).unwrap();
+    assert_eq!(fs::read_to_string(place.join("a.txt")).unwrap(), "as it is\n");
+    assert!(!ran.exists());
+    assert_eq!(changed(&agent), ["a.txt", "b.bin", "c.lfs"]);
+    agent.git(&scratch, &["add", "a.txt"]);
+    assert!(ran.exists(), "plain git does run it");
+}
+
+#[test]
+fn a_filter_from_an_included_file_does_not_run_either() {
+    let scratch = repository();
+    scratch.write(".gitattributes", "*.txt filter=evil\n");
+    scratch.commit("attributes");
+    let agent = Agent::spawn(&scratch, "ag-1");
+    let (command, ran) = trap(&scratch, "ran");
+    let elsewhere = scratch.place().join("elsewhere");
+    fs::write(&elsewhere, format!("[filter \"evil\"]\n\tclean = \"{command}\"\n")).unwrap();
+    scratch.git(&["config", "include.path", elsewhere.to_str().unwrap()]);
+    agent.write("a.txt", "as it is\n");
+    agent.snapshot();
+    assert!(!ran.exists());
+    agent.git(&scratch, &["add", "a.txt"]);
+    assert!(ran.exists(), "plain git does run it");
+}
+
+fn submodule(scratch: &Scratch) -> Agent {
+    let library = scratch.place().join("library");
+    git_in(scratch, scratch.place(), &["init", "--quiet", "library"]);
+    fs::write(library.join("code.txt"), "one\n").unwrap();
+    git_in(scratch, &library, &["add", "."]);
+    git_in(scratch, &library, &["commit", "--quiet", "-m", "one"]);
+    let from = library.to_str().unwrap();
+    scratch.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", from, "lib"]);
+    scratch.commit("submodule");
+    let agent = Agent::spawn(scratch, "ag-1");
+    let update = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init"];
+    agent.git(scratch, &update);
+    agent
+}
+
+#[test]
+fn a_submodule_is_recorded_by_its_commit_and_nothing_of_it_runs() {
+    let scratch = repository();
+    let agent = submodule(&scratch);
+    assert_eq!(changed(&agent), Vec::<String>::new());
+    let inside = agent.worktree.join("lib");
+    let (command, ran) = trap(&scratch, "ran");
+    git_in(&scratch, &inside, &["config", "filter.evil.clean", &command]);
+    fs::write(inside.join(".gitattributes"), "* filter=evil\n").unwrap();
+    fs::write(inside.join("code.txt"), "two\n").unwrap();
+    assert_eq!(changed(&agent), Vec::<String>::new(), "what is not committed there is not ours");
+    assert!(!ran.exists());
+    git_in(
+        &scratch,
+        &inside,
+        &["-c", "filter.evil.clean=cat", "commit", "--quiet", "--all", "-m", "two"],
+    );
+    fs::write(inside.join("code.txt"), "six\n").unwrap();
+    let _gone = fs::remove_file(&ran);
+    let changes = changes(&agent);
+    let [change] = changes.as_slice() else { panic!("{changes:?}") };
+    let now = git_in(&scratch, &inside, &["rev-parse", "HEAD"]);
+    let after = change.after.as_ref().unwrap();
+    assert_eq!((after.mode, after.object.as_str()), (Mode::Submodule, now.trim()));
+    let texts = agent.work().texts(&changes, &["lib".to_owned()]).unwrap();
+    assert_eq!(texts.get("lib").unwrap(), &bailiwick_verify::facts::Texts::default());
+    assert!(!ran.exists());
+    agent.git(&scratch, &["status"]);
+    assert!(ran.exists(), "plain git does run it when it looks");
+}
+
+#[test]
+fn a_submodule_that_is_removed_or_replaced_is_told() {
+    let scratch = repository();
+    let agent = submodule(&scratch);
+    fs::remove_dir_all(agent.worktree.join("lib")).unwrap();
+    assert_eq!(changed(&agent), ["lib"]);
+    agent.write("lib", "now a file\n");
+    let found = changes(&agent);
+    let after = found.first().and_then(|change| change.after.as_ref());
+    assert_eq!(after.map(|entry| entry.mode), Some(Mode::File), "{found:?}");
+}
+
+#[test]
+fn a_repository_inside_of_the_worktree_is_refused_not_left_out() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    agent.write("nested/file.txt", "text\n");
+    git_in(&scratch, &agent.worktree.join("nested"), &["init", "--quiet"]);
+    let why = refusal(&agent);
+    assert!(why.contains("nested/"), "a repository without a commit: {why}");
+    git_in(&scratch, &agent.worktree.join("nested"), &["add", "."]);
+    git_in(&scratch, &agent.worktree.join("nested"), &["commit", "--quiet", "-m", "x"]);
+    let why = refusal(&agent);
+    assert!(why.contains("nested has a git repository of its own"), "{why}");
+    fs::remove_dir_all(agent.worktree.join("nested/.git")).unwrap();
+    assert_eq!(changed(&agent), ["nested/file.txt"]);
+}
+
+#[test]
+fn a_merge_with_conflicts_is_refused() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    agent.write("README.md", "mine\n");
+    agent.commit(&scratch, "mine");
+    scratch.write("README.md", "theirs\n");
+    let theirs = scratch.commit("theirs");
+    let merge =
+        scratch.command("git").current_dir(&agent.worktree).args(["merge", &theirs]).output();
+    assert!(!merge.unwrap().status.success());
+    let before = seen(&scratch, &agent);
+    let why = refusal(&agent);
+    assert!(
+        why.contains("a merge with conflicts is in progress") && why.contains("README.md"),
+        "{why}"
+    );
+    assert_eq!(seen(&scratch, &agent), before);
+    agent.write("README.md", "both\n");
+    agent.git(&scratch, &["add", "README.md"]);
+    assert_eq!(changed(&agent), ["README.md"], "resolved, though not committed");
+}
+
+#[test]
+fn a_branch_without_a_commit_is_refused() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    agent.git(&scratch, &["checkout", "--quiet", "--orphan", "unborn"]);
+    assert!(refusal(&agent).contains("has no commit"), "{}", refusal(&agent));
 }

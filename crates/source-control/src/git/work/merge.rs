@@ -74,11 +74,11 @@ impl Answer {
     fn conflicts(self) -> Vec<Conflict> {
         let mut said: BTreeMap<String, Vec<String>> =
             self.files.into_iter().map(|file| (file, Vec::new())).collect();
+        // Some conflicts, as that of a directory that went two ways, leave no file unmerged.
+        let none = said.is_empty();
         for message in self.messages.into_iter().filter(|message| message.is_conflict()) {
-            // A message of several paths is about those that are in conflict, if any is.
-            let known = message.paths.iter().any(|path| said.contains_key(path));
             for path in message.paths {
-                if !known || said.contains_key(&path) {
+                if none || said.contains_key(&path) {
                     said.entry(path).or_default().push(message.text.clone());
                 }
             }

@@ -1,0 +1,174 @@
+//! The branch to land on is found, and never the agent's own.
+
+use bailiwick_control::ports::{Base, Work as _, WorkError};
+use bailiwick_source_control::GitWork;
+use bailiwick_testkit::Scratch;
+
+use crate::agent::{Agent, repository};
+
+/// As if the agent had been spawned by somebody who keeps no record.
+fn without_record(scratch: &Scratch, agent: &Agent) {
+    std::fs::remove_file(scratch.state().join("runs").join(agent.id.as_str()).join("spawned.json"))
+        .unwrap();
+}
+
+fn base(agent: &Agent, given: Option<&str>) -> Result<Base, WorkError> {
+    agent.work_on(given).base()
+}
+
+#[test]
+fn what_a_person_names_comes_first_then_the_record() {
+    let scratch = repository();
+    scratch.git(&["branch", "develop"]);
+    scratch.git(&["branch", "release"]);
+    let agent = Agent::spawn_on(&scratch, "ag-1", "develop");
+    let found = base(&agent, None).unwrap();
+    assert_eq!(found.branch, "refs/heads/develop");
+    assert_eq!(found.found, "recorded when the agent was spawned");
+    scratch.git(&["checkout", "--quiet", "release"]);
+    assert_eq!(base(&agent, None).unwrap().branch, "refs/heads/develop");
+    for name in ["release", "refs/heads/release"] {
+        let found = base(&agent, Some(name)).unwrap();
+        assert_eq!(
+            (found.branch.as_str(), found.found.as_str()),
+            ("refs/heads/release", "given by --base")
+        );
+        assert_eq!(found.tip, scratch.git(&["rev-parse", "release"]).trim());
+        assert_eq!(found.tree, scratch.git(&["rev-parse", "release^{tree}"]).trim());
+    }
+    let error = base(&agent, Some("no-such")).unwrap_err().to_string();
+    assert!(error.contains("there is no branch no-such"), "{error}");
+    scratch.git(&["branch", "--quiet", "-D", "develop"]);
+    let error = base(&agent, None).unwrap_err().to_string();
+    assert!(error.contains("refs/heads/develop") && error.contains("--base NAME"), "{error}");
+}
+
+#[test]
+fn the_base_is_as_it_is_now() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    let then = base(&agent, None).unwrap();
+    scratch.write("more", "more\n");
+    let commit = scratch.commit("more");
+    let now = base(&agent, None).unwrap();
+    assert_ne!(then.tip, now.tip);
+    assert_eq!(now.tip, commit);
+}
+
+#[test]
+fn a_branch_of_a_remote_means_the_local_one_of_that_name() {
+    let scratch = repository();
+    scratch.git(&["branch", "topic"]);
+    scratch.git(&["update-ref", "refs/remotes/origin/topic", "HEAD"]);
+    let agent = Agent::spawn_on(&scratch, "ag-1", "origin/topic");
+    assert_eq!(base(&agent, None).unwrap().branch, "refs/heads/topic");
+    let agent = Agent::spawn_on(&scratch, "ag-2", "HEAD~0");
+    assert_eq!(base(&agent, None).unwrap().branch, "refs/heads/main", "that names no branch");
+}
+
+#[test]
+fn without_a_record_the_main_checkout_tells() {
+    let scratch = repository();
+    scratch.git(&["checkout", "--quiet", "-b", "somewhere/else"]);
+    let agent = Agent::spawn(&scratch, "ag-1");
+    without_record(&scratch, &agent);
+    let found = base(&agent, None).unwrap();
+    assert_eq!(found.branch, "refs/heads/somewhere/else");
+    assert_eq!(found.found, "checked out in the main checkout");
+    // The same from wherever the repository is named.
+    let work = GitWork::open(&agent.worktree, &agent.worktree, &scratch.state(), &agent.id, None);
+    assert_eq!(work.unwrap().base().unwrap(), found);
+}
+
+#[test]
+fn where_the_checkout_is_detached_the_remote_or_a_usual_name_tells() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    without_record(&scratch, &agent);
+    scratch.git(&["checkout", "--quiet", "--detach"]);
+    let found = base(&agent, None).unwrap();
+    assert_eq!(
+        (found.branch.as_str(), found.found.as_str()),
+        ("refs/heads/main", "the only branch with a usual name")
+    );
+    scratch.git(&["branch", "master"]);
+    let error = base(&agent, None).unwrap_err().to_string();
+    assert!(error.contains("--base NAME"), "two could be it: {error}");
+    scratch.git(&["branch", "stem"]);
+    scratch.git(&["update-ref", "refs/remotes/origin/stem", "HEAD"]);
+    scratch.git(&["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/stem"]);
+    let found = base(&agent, None).unwrap();
+    assert_eq!(
+        (found.branch.as_str(), found.found.as_str()),
+        ("refs/heads/stem", "the default branch of origin")
+    );
+    scratch.git(&["branch", "--quiet", "-D", "stem", "master", "main"]);
+    scratch.git(&["branch", "odd"]);
+    assert!(base(&agent, None).is_err());
+    scratch.git(&["config", "init.defaultBranch", "odd"]);
+    assert_eq!(base(&agent, None).unwrap().branch, "refs/heads/odd");
+}
+
+#[test]
+fn the_agents_own_branch_is_never_its_base() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    let error = base(&agent, Some("agent/ag-1")).unwrap_err().to_string();
+    assert!(error.contains("the agent's own branch"), "{error}");
+    // Nor is any that it switches to, though the record names it.
+    agent.git(&scratch, &["checkout", "--quiet", "--ignore-other-worktrees", "main"]);
+    for given in [None, Some("main")] {
+        let error = base(&agent, given).unwrap_err().to_string();
+        assert!(error.contains("own branch"), "{error}");
+    }
+    without_record(&scratch, &agent);
+    assert!(base(&agent, None).is_err());
+    agent.git(&scratch, &["checkout", "--quiet", "agent/ag-1"]);
+    assert_eq!(base(&agent, None).unwrap().branch, "refs/heads/main");
+}
+
+#[test]
+fn a_bare_repository_has_a_base_as_well() {
+    let scratch = repository();
+    let bare = scratch.place().join("bare.git");
+    let worktree = scratch.place().join("linked");
+    scratch.git(&["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
+    let git = |arguments: &[&str]| crate::agent::git_in(&scratch, &bare, arguments);
+    git(&["worktree", "add", "--quiet", "-b", "agent/ag-1", worktree.to_str().unwrap()]);
+    let id = crate::workspaces::id("ag-1");
+    let work = GitWork::open(&bare, &worktree, &scratch.state(), &id, None).unwrap();
+    assert_eq!(work.base().unwrap().branch, "refs/heads/main");
+}
+
+#[test]
+fn a_worktree_that_leads_elsewhere_is_refused() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    let other = Agent::spawn(&scratch, "ag-2");
+    let open =
+        || GitWork::open(&scratch.root(), &agent.worktree, &scratch.state(), &agent.id, None);
+    assert!(open().is_ok());
+    let git = agent.worktree.join(".git");
+    let own = std::fs::read(&git).unwrap();
+    std::fs::copy(other.worktree.join(".git"), &git).unwrap();
+    let error = open().unwrap_err().to_string();
+    assert!(error.contains("its .git leads to"), "{error}");
+    std::fs::remove_file(&git).unwrap();
+    assert!(open().is_err(), "the repository around it is not taken for it");
+    crate::agent::git_in(&scratch, &agent.worktree, &["init", "--quiet"]);
+    assert!(open().is_err());
+    std::fs::remove_dir_all(&git).unwrap();
+    std::os::unix::fs::symlink(scratch.root().join(".git"), &git).unwrap();
+    assert!(open().is_err());
+    std::fs::remove_file(&git).unwrap();
+    std::fs::write(&git, own).unwrap();
+    assert!(open().is_ok());
+    let gone = GitWork::open(
+        &scratch.root(),
+        &scratch.place().join("gone"),
+        &scratch.state(),
+        &agent.id,
+        None,
+    );
+    assert!(gone.is_err());
+}

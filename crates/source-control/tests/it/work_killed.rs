@@ -1,0 +1,183 @@
+//! Killed at a random moment, by itself or with every git that it started: the branch is at the old
+//! or the new commit, and after a recovery nothing is left.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bailiwick_control::ports::{LandError, Landing, Method, Work as _};
+use bailiwick_source_control::git::recover;
+use bailiwick_testkit::random::Random;
+use bailiwick_testkit::{Depth, Scratch};
+
+use crate::agent::{Agent, repository};
+use crate::work_land::landing;
+use crate::work_recover::leftovers;
+use crate::work_snapshot_random::seen;
+
+const ASKED: &str = "BAILIWICK_TEST_WORK";
+const PLACE: &str = "BAILIWICK_TEST_PLACE";
+const FILES: usize = 150;
+
+/// The part that is killed: it runs in a process of its own.
+#[test]
+fn does_the_work_that_another_test_asks_for() {
+    let Ok(what) = std::env::var(ASKED) else { return };
+    let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
+    let state = place.join("state");
+    let agent = Agent::at(&place.join("repo"), &state.join("worktrees/ag-1"), &state, "ag-1");
+    match what.as_str() {
+        "snapshot" => drop(agent.snapshot()),
+        "materialise" => {
+            let (base, work) = agent.snapshot();
+            let parents = [base.tip.as_str(), work.commit.as_str()];
+            agent.work().materialise(&work.tree, &parents, &place.join("fresh")).unwrap();
+        }
+        "land" => match agent.work().land(&landing(&agent, Method::Merge)) {
+            Ok(_) | Err(LandError::Moved { .. }) => {}
+            Err(other) => panic!("{other}"),
+        },
+        other => panic!("{other}"),
+    }
+    println!("done: {what}");
+}
+
+fn start(scratch: &Scratch, what: &str) -> Child {
+    let mut command = scratch.command(std::env::current_exe().unwrap());
+    let name = "work_killed::does_the_work_that_another_test_asks_for";
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
+    command.env(ASKED, what).env(PLACE, scratch.place());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn().unwrap()
+}
+
+/// A repository whose agent has much to land, some of it not committed.
+fn busy() -> (Scratch, Agent) {
+    let scratch = repository();
+    for number in 0..FILES {
+        scratch.write(&format!("many/{number}.txt"), &format!("{number}\n").repeat(50));
+    }
+    scratch.commit("many");
+    let agent = Agent::spawn(&scratch, "ag-1");
+    for number in 0..FILES {
+        match number % 3 {
+            0 => agent.write(&format!("many/{number}.txt"), format!("new {number}\n").repeat(60)),
+            1 => agent.write(&format!("added/{number}.txt"), "added\n".repeat(number)),
+            _ => std::fs::remove_file(agent.worktree.join(format!("many/{number}.txt"))).unwrap(),
+        }
+        if number == FILES / 2 {
+            agent.commit(&scratch, "half of it");
+        }
+    }
+    scratch.write("theirs.txt", "theirs\n");
+    scratch.commit("theirs");
+    (scratch, agent)
+}
+
+/// How long it takes when nobody kills it.
+fn duration(what: &str) -> Duration {
+    let (scratch, _agent) = busy();
+    let begin = Instant::now();
+    let output = start(&scratch, what).wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains(&format!("done: {what}")), "it is really done: {text}");
+    begin.elapsed()
+}
+
+fn kill(child: &mut Child, whole_group: bool) {
+    if whole_group {
+        let group = format!("-{}", child.id());
+        let status =
+            Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+        // It may have ended by itself.
+        let _ended = status.unwrap();
+    } else {
+        child.kill().unwrap();
+    }
+    child.wait().unwrap();
+}
+
+/// A git that outlives us holds its directory; once it has ended, that is swept as well.
+fn recover_until_still(scratch: &Scratch) -> Vec<PathBuf> {
+    let mut left = Vec::new();
+    for _ in 0..600 {
+        let done = recover(&scratch.state(), &scratch.root()).unwrap();
+        assert_eq!(done.left, Vec::new(), "a checkout stays behind");
+        left = leftovers(scratch);
+        if left.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    left
+}
+
+fn micros(count: usize) -> Duration {
+    Duration::from_micros(u64::try_from(count).unwrap())
+}
+
+fn wait_for(child: &mut Child, file: &Path) {
+    while !file.exists() && child.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+}
+
+struct Before {
+    old: String,
+    wanted: Landing,
+}
+
+fn check(scratch: &Scratch, agent: &Agent, before: &Before, case: &str) -> bool {
+    let git = |arguments: &[&str]| scratch.git(arguments).trim().to_owned();
+    let now = git(&["rev-parse", "main"]);
+    assert_eq!(git(&["status", "--porcelain", "--untracked-files=all"]), "", "{case}");
+    if now == before.old {
+        let landed = agent.work().land(&before.wanted).unwrap();
+        assert_eq!(git(&["rev-parse", "main"]), landed.commit, "{case}: it can be done again");
+    }
+    assert_eq!(git(&["rev-parse", "main^{tree}"]), before.wanted.tree, "{case}");
+    assert_eq!(git(&["rev-parse", "main^1"]), before.old, "{case}");
+    assert_eq!(git(&["status", "--porcelain", "--untracked-files=all"]), "", "{case}");
+    now != before.old
+}
+
+#[test]
+fn killed_at_any_moment_nothing_is_lost_and_nothing_is_left() {
+    let mut random = Random::rotating("kills");
+    let works = ["snapshot", "materialise", "land", "land", "land"];
+    let durations: Vec<Duration> = works.iter().map(|what| duration(what)).collect();
+    let (mut killed, mut moved, mut with_leftovers) = (0, 0, 0);
+    let cases = Depth::from_env().cases(100);
+    for number in 0..cases {
+        let at = usize::try_from(number).unwrap() % works.len();
+        let (what, duration) = (works.get(at).unwrap(), durations.get(at).unwrap());
+        let (scratch, agent) = busy();
+        let wanted = landing(&agent, Method::Merge);
+        let before = Before { old: wanted.onto.clone(), wanted };
+        let state = seen(&scratch, &agent);
+        let mut child = start(&scratch, what);
+        let delay = if at < 3 {
+            micros(random.below(usize::try_from(duration.as_micros()).unwrap()))
+        } else {
+            // Within the few milliseconds in which the branch and the checkout move.
+            wait_for(&mut child, &scratch.state().join("landings/ag-1.json"));
+            micros(random.below(20_000))
+        };
+        std::thread::sleep(delay);
+        killed += usize::from(child.try_wait().unwrap().is_none());
+        let whole_group = random.once_in(2);
+        kill(&mut child, whole_group);
+        let case = format!("case {number}: {what} killed after {delay:?}, group {whole_group}");
+        with_leftovers += usize::from(!leftovers(&scratch).is_empty());
+        assert_eq!(recover_until_still(&scratch), Vec::<PathBuf>::new(), "{case}");
+        assert_eq!(seen(&scratch, &agent), state, "{case}: the agent's worktree is another one");
+        moved += usize::from(check(&scratch, &agent, &before, &case));
+        assert!(Path::new(&agent.worktree).exists());
+    }
+    bailiwick_testkit::figure(&format!(
+        "{cases} kills at random moments of snapshot, tree and landing: {killed} met it at work, \
+         {with_leftovers} left something behind, {moved} after the branch had moved; after recovery \
+         nothing was left and every checkout was clean"
+    ));
+    assert!(killed > 0);
+}

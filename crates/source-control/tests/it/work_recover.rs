@@ -1,0 +1,229 @@
+//! What killed processes leave behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bailiwick_control::ports::{Method, Work as _};
+use bailiwick_source_control::git::{Recovered, recover};
+use bailiwick_testkit::Scratch;
+
+use crate::agent::{Agent, repository};
+
+/// Files and directories of ours that only a work in progress has.
+pub(crate) fn leftovers(scratch: &Scratch) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let entries = |place: &Path| -> Vec<PathBuf> {
+        fs::read_dir(place).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+    };
+    let named = |path: &PathBuf, names: &[&str]| {
+        names.iter().any(|name| path.file_name().unwrap() == *name)
+    };
+    let temporary = entries(&scratch.state().join("temporary"));
+    found.extend(temporary.into_iter().filter(|path| !named(path, &["door"])));
+    let landings = entries(&scratch.state().join("landings"));
+    found.extend(landings.into_iter().filter(|path| !named(path, &["lock"])));
+    let mut open = vec![scratch.root().join(".git")];
+    while let Some(directory) = open.pop() {
+        for path in entries(&directory) {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && name != "objects" {
+                open.push(path);
+            } else if name.ends_with(".lock") || name.contains("bailiwick") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// A landing that was cut off right after the branch had moved: the checkout is as it was.
+struct CutOff {
+    scratch: Scratch,
+    agent: Agent,
+    old: String,
+    new: String,
+}
+
+/// `changed` is rewritten, `gone` deleted, `added` and `deep/added` made.
+fn cut_off() -> CutOff {
+    let scratch = repository();
+    scratch.write("changed", "old\n");
+    scratch.write("gone", "old\n");
+    let old = scratch.commit("second");
+    let agent = Agent::spawn(&scratch, "ag-1");
+    agent.write("changed", "new text of several words\n");
+    agent.write("added", "new\n");
+    agent.write("deep/added", "new\n");
+    fs::remove_file(agent.worktree.join("gone")).unwrap();
+    agent.commit(&scratch, "work");
+    let new = agent.git(&scratch, &["rev-parse", "HEAD"]).trim().to_owned();
+    scratch.git(&["update-ref", "refs/heads/main", &new]);
+    let cut = CutOff { scratch, agent, old, new };
+    cut.write_journal();
+    cut
+}
+
+impl CutOff {
+    fn journal(&self) -> PathBuf {
+        self.scratch.state().join("landings/ag-1.json")
+    }
+
+    fn write_journal(&self) {
+        let root = self.scratch.root().canonicalize().unwrap();
+        let text = format!(
+            "{{\"agent\": \"ag-1\", \"repository\": {:?}, \"branch\": \"refs/heads/main\", \"old\": \
+             {:?}, \"new\": {:?}, \"checkouts\": [{:?}]}}",
+            root.join(".git"),
+            self.old,
+            self.new,
+            root
+        );
+        fs::create_dir_all(self.journal().parent().unwrap()).unwrap();
+        fs::write(self.journal(), text).unwrap();
+    }
+
+    fn recover(&self) -> Recovered {
+        recover(&self.scratch.state(), &self.scratch.root()).unwrap()
+    }
+
+    fn status(&self) -> String {
+        self.scratch.git(&["status", "--porcelain", "--untracked-files=all"])
+    }
+
+    #[track_caller]
+    fn is_complete(&self) {
+        let done = self.recover();
+        assert_eq!((done.completed, done.left), (vec!["ag-1".to_owned()], Vec::new()));
+        assert_eq!(self.status(), "");
+        assert_eq!(self.scratch.read("changed"), "new text of several words\n");
+        assert_eq!(leftovers(&self.scratch), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn a_checkout_that_was_not_brought_along_is() {
+    let cut = cut_off();
+    assert_ne!(cut.status(), "");
+    cut.is_complete();
+    assert_eq!(cut.recover(), Recovered::default(), "a second time there is nothing to do");
+}
+
+#[test]
+fn a_checkout_that_was_half_brought_along_is_completed() {
+    let cut = cut_off();
+    cut.scratch.write("changed", "new text of");
+    fs::remove_file(cut.scratch.root().join("gone")).unwrap();
+    cut.scratch.write("added", "new\n");
+    cut.scratch.write("deep/added", "");
+    cut.is_complete();
+}
+
+#[test]
+fn a_checkout_that_was_brought_along_is_let_be() {
+    let cut = cut_off();
+    cut.scratch.git(&["reset", "--quiet", "--hard"]);
+    cut.scratch.write("README.md", "the person goes on\n");
+    let done = cut.recover();
+    assert_eq!(done.completed, ["ag-1"]);
+    assert_eq!(cut.scratch.read("README.md"), "the person goes on\n");
+    assert_eq!(cut.status(), " M README.md\n");
+}
+
+#[test]
+fn what_a_person_has_changed_meanwhile_is_not_overwritten() {
+    let changes: [fn(&Scratch); 5] = [
+        |scratch| scratch.write("README.md", "by hand\n"),
+        |scratch| scratch.write("changed", "by hand\n"),
+        |scratch| scratch.write("added", "by hand\n"),
+        |scratch| fs::remove_file(scratch.root().join("README.md")).unwrap(),
+        |scratch| {
+            scratch.write("staged", "by hand\n");
+            scratch.git(&["add", "staged"]);
+        },
+    ];
+    for change in changes {
+        let cut = cut_off();
+        change(&cut.scratch);
+        let before = crate::workspaces::snapshot(&cut.scratch.root());
+        let done = cut.recover();
+        assert_eq!((done.completed.len(), done.left.len()), (0, 1), "{done:?}");
+        assert_eq!(crate::workspaces::snapshot(&cut.scratch.root()), before);
+        assert!(cut.journal().exists(), "it is not forgotten");
+        cut.scratch.git(&["reset", "--quiet", "--hard", &cut.old]);
+        cut.scratch.git(&["update-ref", "refs/heads/main", &cut.new]);
+        let _gone = fs::remove_file(cut.scratch.root().join("added"));
+        cut.is_complete();
+    }
+}
+
+#[test]
+fn a_branch_that_did_not_move_or_went_on_is_forgotten() {
+    let cut = cut_off();
+    cut.scratch.git(&["update-ref", "refs/heads/main", &cut.old]);
+    assert_eq!(cut.recover().forgotten, ["ag-1"]);
+    assert_eq!((cut.status(), leftovers(&cut.scratch)), (String::new(), Vec::new()));
+    let cut = cut_off();
+    cut.scratch.git(&["reset", "--quiet", "--hard"]);
+    cut.scratch.commit("the person goes on");
+    assert_eq!(cut.recover().forgotten, ["ag-1"]);
+    assert_eq!((cut.status(), leftovers(&cut.scratch)), (String::new(), Vec::new()));
+}
+
+#[test]
+fn the_next_landing_completes_the_one_before() {
+    let cut = cut_off();
+    let next = Agent::spawn(&cut.scratch, "ag-2");
+    next.write("next", "next\n");
+    next.work().land(&crate::work_land::landing(&next, Method::Merge)).unwrap();
+    assert_eq!((cut.status(), leftovers(&cut.scratch)), (String::new(), Vec::new()));
+    assert_eq!(cut.scratch.read("next"), "next\n");
+    assert_eq!(cut.scratch.read("deep/added"), "new\n");
+}
+
+#[test]
+fn a_journal_of_another_repository_is_left_alone() {
+    let cut = cut_off();
+    let other = repository();
+    let done = recover(&cut.scratch.state(), &other.root()).unwrap();
+    assert_eq!(done, Recovered::default());
+    assert!(cut.journal().exists());
+    fs::write(cut.journal(), "{").unwrap();
+    let error = recover(&cut.scratch.state(), &other.root()).unwrap_err().to_string();
+    assert!(error.contains("ag-1.json is broken"), "{error}");
+}
+
+#[test]
+fn locks_are_removed_only_if_they_are_ours() {
+    let cut = cut_off();
+    let git = cut.scratch.root().join(".git");
+    let branch = git.join("refs/heads/main.lock");
+    // Somebody's git is at work, or was killed: not for us to say.
+    fs::write(git.join("index.lock"), "DIRC").unwrap();
+    fs::write(&branch, format!("{}\n", "1".repeat(40))).unwrap();
+    let done = cut.recover();
+    assert!(done.removed.is_empty() && done.left.len() == 1, "{done:?}");
+    assert!(branch.exists() && git.join("index.lock").exists());
+    fs::remove_file(git.join("index.lock")).unwrap();
+    // Empty, but open: a git that has just begun.
+    let open = fs::File::create(&branch).unwrap();
+    assert!(cut.recover().removed.is_empty());
+    assert!(branch.exists());
+    drop(open);
+    cut.write_journal();
+    assert_eq!(cut.recover().removed.len(), 1, "empty, and nobody has it open");
+    cut.write_journal();
+    fs::write(&branch, format!("{}\n", cut.new)).unwrap();
+    assert_eq!(cut.recover().removed.len(), 1, "it has the name of our commit");
+    assert!(!branch.exists());
+    // A lock on the index that says that it is ours, and of whom.
+    let state = cut.scratch.state();
+    let mark =
+        |state: &Path| format!("a landing of bailiwick with its state in {}\n", state.display());
+    fs::write(git.join("index.lock"), mark(Path::new("/another/state"))).unwrap();
+    assert!(cut.recover().removed.is_empty());
+    fs::write(git.join("index.lock"), mark(&state)).unwrap();
+    fs::write(git.join("bailiwick.index"), "half").unwrap();
+    assert_eq!(cut.recover().removed.len(), 1);
+    assert_eq!(leftovers(&cut.scratch), Vec::<PathBuf>::new());
+    assert_eq!(cut.agent.git(&cut.scratch, &["status", "--porcelain"]), "");
+}
