@@ -76,7 +76,7 @@ impl Live {
                 };
                 let took = self.began.elapsed();
                 let reused = if result.reused { ", checked before" } else { "" };
-                self.above(&format!(
+                self.keep(&format!(
                     "{mark}  {} {}",
                     result.capability,
                     styled(DIM, format_args!("({}{reused}, {})", word(result.pass), elapsed(took)))
@@ -93,14 +93,12 @@ impl Live {
         }
     }
 
-    /// A line that stays.
-    fn above(&self, line: &str) {
-        if self.quiet {
+    /// A line that stays, where there is no table to come that says the same.
+    fn keep(&self, line: &str) {
+        if self.quiet || self.lines.is_some() {
             return;
         }
-        let mut out = anstream::stderr();
-        let clear = if self.lines.is_some() { "\r\x1b[K" } else { "" };
-        let _ = writeln!(out, "{clear}{line}");
+        let _ = writeln!(anstream::stderr(), "{line}");
     }
 }
 

@@ -96,18 +96,34 @@ impl Shown {
         self.failed.iter().map(failure).collect()
     }
 
+    /// All of it in a line.
+    pub fn summary(&self) -> String {
+        let base = self.base.as_deref().unwrap_or("?");
+        let failed: Vec<&str> =
+            self.failed.iter().map(|failed| failed.capability.as_str()).collect();
+        match failed.as_slice() {
+            [] => format!("all {} hold on {base:.12}", self.passed.len()),
+            some => format!(
+                "{} of {} fail on {base:.12}: {}",
+                some.len(),
+                some.len() + self.passed.len(),
+                some.join(", ")
+            ),
+        }
+    }
+
     /// Prints a table, and what to look at below it.
     pub fn print(&self) {
         let mut rows: Vec<Vec<String>> = Vec::new();
         for passed in &self.passed {
             let again = if passed.reused { "checked before: " } else { "" };
             let what = format!("{again}{}", passed.evidence);
-            rows.push(row(&passed.capability, passed.pass, "holds", &what));
+            rows.push(row("holds", &passed.capability, passed.pass, &what));
         }
         for failed in &self.failed {
-            rows.push(row(&failed.capability, failed.pass, "FAILS", &failed.reason));
+            rows.push(row("FAILS", &failed.capability, failed.pass, &failed.reason));
         }
-        output::table(&["CAPABILITY", "TREE", "VERDICT", "MEASURED"], &rows);
+        output::table(&["", "CAPABILITY", "TREE", "MEASURED"], &rows);
         for failed in &self.failed {
             let title = format!("{} ({})", failed.capability, word(failed.pass));
             output::line(format_args!("\n{}", styled(RED.bold(), title)));
@@ -143,7 +159,15 @@ impl Shown {
     }
 }
 
-fn row(capability: &str, pass: Pass, verdict: &str, what: &str) -> Vec<String> {
+fn row(verdict: &str, capability: &str, pass: Pass, what: &str) -> Vec<String> {
     let first = what.lines().next().unwrap_or_default();
-    [capability, word(pass), verdict, first].map(str::to_owned).to_vec()
+    [verdict, capability, short(pass), first].map(str::to_owned).to_vec()
+}
+
+/// A pass in a word that leaves room for what was measured.
+fn short(pass: Pass) -> &'static str {
+    match pass {
+        Pass::Worktree => "worktree",
+        Pass::SimulatedMerge => "merged",
+    }
 }
