@@ -84,7 +84,7 @@ fn fill(scratch: &Scratch) {
             message.len()
         );
     };
-    let mut file = |stream: &mut String, path: &str, text: &str| {
+    let file = |stream: &mut String, path: &str, text: &str| {
         let _ = write!(stream, "M 100644 inline {path}\ndata {}\n{text}\n", text.len());
     };
     commit(&mut stream, 0);

@@ -35,6 +35,21 @@ pub struct Done {
     pub landed: Landed,
 }
 
+/// What whoever watches a landing hears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched<'a> {
+    /// This is about to be tried. Whoever writes it down can tell the ledger later, if we are killed
+    /// before we do.
+    Landing(&'a Landing),
+    /// The base moved, and the new merge is verified.
+    Moved {
+        /// The branch.
+        branch: &'a str,
+        /// Where it is.
+        now: &'a str,
+    },
+}
+
 /// Why work did not land.
 #[derive(Debug, Error)]
 pub enum NotLanded {
@@ -44,6 +59,9 @@ pub enum NotLanded {
     /// The branch would not have it.
     #[error(transparent)]
     Refused(#[from] LandError),
+    /// It could not be written down that it is about to land.
+    #[error("{0}")]
+    Unrecorded(String),
     /// The base moved each time that the work was verified on it.
     #[error("{branch} moved {ATTEMPTS} times while the work was verified; try again")]
     KeptMoving {
@@ -53,12 +71,12 @@ pub enum NotLanded {
 }
 
 /// Verifies, then lands exactly the tree that was verified; if the base moved meanwhile, verifies the
-/// new merge first. `tell` hears why it begins again.
+/// new merge first. `watch` hears of each landing before it is tried, and why it begins again.
 pub fn land<W: Work>(
     order: &Order,
     work: &W,
     verify: &mut dyn FnMut() -> Verification,
-    tell: &mut dyn FnMut(&str),
+    watch: &mut dyn FnMut(Watched<'_>) -> Result<(), String>,
 ) -> Result<Done, NotLanded> {
     let mut last = String::new();
     for _ in 0..ATTEMPTS {
@@ -73,6 +91,7 @@ pub fn land<W: Work>(
             None => (base.branch.clone(), Some(base.tip.clone())),
         };
         let onto = base.tip.clone();
+        // Where it was verified stands in the commit itself: a ledger that was not told can be.
         let landing = Landing {
             agent: order.agent.to_string(),
             branch: branch.clone(),
@@ -81,12 +100,14 @@ pub fn land<W: Work>(
             work: snapshot.clone(),
             tree: tree.clone(),
             method: order.method,
-            message: order.message.clone(),
+            message: format!("{}Bailiwick-Base: {onto}\n", order.message),
         };
+        watch(Watched::Landing(&landing)).map_err(NotLanded::Unrecorded)?;
         match work.land(&landing) {
             Ok(landed) => return Ok(Done { verification, branch, onto, landed }),
             Err(LandError::Moved { branch, now }) if order.branch.is_none() => {
-                tell(&format!("{branch} moved to {now:.12}; verifying the new merge"));
+                watch(Watched::Moved { branch: &branch, now: &now })
+                    .map_err(NotLanded::Unrecorded)?;
                 last = branch;
             }
             Err(error) => return Err(error.into()),

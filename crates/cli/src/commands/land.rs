@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::landing::{self, Done, NotLanded, Order};
-use bailiwick_control::ports::{LandError, Method, RunStore as _};
+use bailiwick_control::landing::{self, Done, NotLanded, Order, Watched};
+use bailiwick_control::ports::{LandError, Landing, Method, RunStore as _, Work as _};
 use bailiwick_control::verification::Verification;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::settings::LandMethod;
@@ -81,6 +81,17 @@ impl Land {
         let _lock = subject.lock(&run.id)?;
         may_land(&run)?;
         subject.recover()?;
+        let branch = match &self.branch {
+            Some(branch) => full_name(branch),
+            None => {
+                let base = subject.found()?.base();
+                base.map_err(|error| Failure::general(error.to_string()))?.branch
+            }
+        };
+        if let Some(record) = already_landed(&subject, &run, &branch)? {
+            output::note(format_args!("`{}` has landed; the ledger was not told", run.id));
+            return self.finish(&subject, &run, &record);
+        }
         let method = self.method(&subject);
         let order = Order {
             agent: run.id.clone(),
@@ -101,7 +112,15 @@ impl Land {
                     Verification::default()
                 }
             },
-            &mut |line| output::note(line),
+            &mut |watched| match watched {
+                Watched::Landing(landing) => intend(&subject, landing, method),
+                Watched::Moved { branch, now } => {
+                    output::note(format_args!(
+                        "{branch} moved to {now:.12}; verifying the new merge"
+                    ));
+                    Ok(())
+                }
+            },
         );
         drop(live);
         if let Some(failure) = failure {
@@ -110,10 +129,14 @@ impl Land {
         let done = landed.map_err(|error| refused(&subject, &self.agent, error, json))?;
         let shown = Shown::new(Some(run.id.to_string()), &done.verification);
         subject.record(&shown)?;
-        let record = record(&run.id, &done, method);
-        self.tell_ledger(&subject, &run, &record)?;
-        if json {
-            return output::json(&record);
+        self.finish(&subject, &run, &record(&run.id, &done, method))
+    }
+
+    /// Tells the ledger, then the person.
+    fn finish(&self, subject: &Subject, run: &Run, record: &LandedRecord) -> Result<(), Failure> {
+        self.tell_ledger(subject, run, record)?;
+        if self.format.format == Format::Json {
+            return output::json(record);
         }
         let short = record.branch.strip_prefix("refs/heads/").unwrap_or(&record.branch);
         output::line(format_args!(
@@ -180,6 +203,49 @@ impl Land {
     }
 }
 
+/// Where it is written down that an agent's work is about to land.
+fn intention(subject: &Subject, agent: &str) -> PathBuf {
+    subject.context.state.join("runs").join(agent).join("landing.json")
+}
+
+/// Writes down what is about to land, all but the commit, which is not made yet.
+fn intend(subject: &Subject, landing: &Landing, method: Method) -> Result<(), String> {
+    let record = LandedRecord {
+        agent_id: landing.agent.clone(),
+        branch: landing.branch.clone(),
+        onto: landing.onto.clone(),
+        commit: String::new(),
+        tree: landing.tree.clone(),
+        method: name(method).to_owned(),
+        checkouts: Vec::new(),
+    };
+    let text = serde_json::to_string(&record).map_err(|error| error.to_string())?;
+    wire::write_whole(&intention(subject, &landing.agent), &text).map_err(|failure| match failure {
+        Failure::Message { text, .. } => text,
+        Failure::Problems(_) | Failure::Said(_) => "it cannot be written down".to_owned(),
+    })
+}
+
+/// What a run has landed though the ledger was not told, because we were killed in between: a commit
+/// of the branch that has the tree which was verified, on the base which it was verified on.
+fn already_landed(
+    subject: &Subject,
+    run: &Run,
+    branch: &str,
+) -> Result<Option<LandedRecord>, Failure> {
+    let Ok(text) = std::fs::read(intention(subject, run.id.as_str())) else { return Ok(None) };
+    let Ok(intended) = serde_json::from_slice::<LandedRecord>(&text) else { return Ok(None) };
+    let tip = subject.repository.commit(branch)?.filter(|_| intended.branch == branch);
+    let Some(tip) = tip else { return Ok(None) };
+    let range = format!("{}..{tip}", intended.onto);
+    let format = "--format=%H %T %(trailers:key=Bailiwick-Agent,valueonly,separator=%x20)";
+    let wanted = format!(" {} {}", intended.tree, run.id);
+    let log = subject.repository.git().run(["log", "--first-parent", format, &range])?;
+    let log = String::from_utf8_lossy(&log);
+    let landed = log.lines().find_map(|line| line.trim_end().strip_suffix(&wanted));
+    Ok(landed.map(|commit| LandedRecord { commit: commit.to_owned(), ..intended }))
+}
+
 fn may_land(run: &Run) -> Result<(), Failure> {
     match run.status {
         RunStatus::Running | RunStatus::Done if !run.half_spawned => Ok(()),
@@ -197,6 +263,14 @@ fn full_name(branch: &str) -> String {
     if branch.starts_with("refs/") { branch.to_owned() } else { format!("refs/heads/{branch}") }
 }
 
+fn name(method: Method) -> &'static str {
+    match method {
+        Method::Merge => "merge",
+        Method::Squash => "squash",
+        Method::Rebase => "rebase",
+    }
+}
+
 fn record(agent: &AgentId, done: &Done, method: Method) -> LandedRecord {
     LandedRecord {
         agent_id: agent.to_string(),
@@ -204,12 +278,7 @@ fn record(agent: &AgentId, done: &Done, method: Method) -> LandedRecord {
         onto: done.onto.clone(),
         commit: done.landed.commit.clone(),
         tree: done.verification.merged.clone().unwrap_or_default(),
-        method: match method {
-            Method::Merge => "merge",
-            Method::Squash => "squash",
-            Method::Rebase => "rebase",
-        }
-        .to_owned(),
+        method: name(method).to_owned(),
         checkouts: done.landed.checkouts.clone(),
     }
 }
@@ -233,6 +302,8 @@ fn refused(subject: &Subject, agent: &AgentId, error: NotLanded, json: bool) -> 
         NotLanded::Refused(error @ LandError::Unclean { .. }) => Failure::usage(error.to_string())
             .help("commit or stash what is there, or land on a branch of its own: --branch NAME"),
         NotLanded::Refused(error) => Failure::usage(error.to_string()),
-        NotLanded::KeptMoving { .. } => Failure::general(error.to_string()),
+        NotLanded::KeptMoving { .. } | NotLanded::Unrecorded(_) => {
+            Failure::general(error.to_string())
+        }
     }
 }

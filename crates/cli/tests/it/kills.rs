@@ -54,9 +54,13 @@ fn a_kill_at_any_moment_loses_nothing_and_leaves_nothing() {
         assert!(next.code == 0 || landed, "{}{}", next.out, next.err);
         assert_eq!(place.scratch.git(&["status", "--porcelain"]), "", "the checkout follows");
         nothing_left(&place);
-        if !landed {
-            place.bailiwick(&["land", "one"]).expect_code(0);
+        let listed = place.bailiwick(&["ledger", "list", "--status", "merged"]).out;
+        if !listed.contains("one") {
+            let landed = place.bailiwick(&["land", "one"]).expect_code(0);
+            assert!(landed.out.contains("landed    one as"), "{}", landed.out);
         }
+        let listed = place.bailiwick(&["ledger", "list", "--status", "merged"]).out;
+        assert!(listed.contains("one"), "{listed}");
         assert_eq!(place.scratch.git(&["show", "main:src/b.txt"]), "b\n");
         assert_eq!(place.scratch.git(&["show", "main:src/c.txt"]), "c\n");
         place.scratch.git(&["fsck", "--strict"]);

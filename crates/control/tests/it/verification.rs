@@ -279,7 +279,7 @@ fn a_base_that_moved_is_verified_again_before_anything_lands() {
         *times.borrow_mut() += 1;
         run(&repository, &checks, RunMode::Both, &mut Kept::default())
     };
-    let done = landing::land(&order(), &repository, &mut again, &mut |_| {}).unwrap();
+    let done = landing::land(&order(), &repository, &mut again, &mut |_| Ok(())).unwrap();
     assert_eq!(*times.borrow(), 3);
     assert_eq!(done.onto, "newer-0", "what it was verified on last");
     let landed = repository.landed.borrow();
@@ -292,15 +292,15 @@ fn nothing_lands_that_does_not_hold_or_never_stands_still() {
     let repository = repository("merged");
     let failing = [planned("quality::fails", "fails on merged", RunMode::Both)];
     let mut verify = || run(&repository, &failing, RunMode::Both, &mut Kept::default());
-    let refused = landing::land(&order(), &repository, &mut verify, &mut |_| {});
+    let refused = landing::land(&order(), &repository, &mut verify, &mut |_| Ok(()));
     assert!(matches!(refused, Err(NotLanded::Failed(_))));
     let holding = [planned("quality::holds", "holds", RunMode::Both)];
     let mut half = || run(&repository, &holding, RunMode::Worktree, &mut Kept::default());
-    let refused = landing::land(&order(), &repository, &mut half, &mut |_| {});
+    let refused = landing::land(&order(), &repository, &mut half, &mut |_| Ok(()));
     assert!(matches!(refused, Err(NotLanded::Failed(_))), "without a merge nothing lands");
     repository.moves.replace(1000);
     let mut verify = || run(&repository, &holding, RunMode::Both, &mut Kept::default());
-    let refused = landing::land(&order(), &repository, &mut verify, &mut |_| {});
+    let refused = landing::land(&order(), &repository, &mut verify, &mut |_| Ok(()));
     assert!(matches!(refused, Err(NotLanded::KeptMoving { .. })));
     assert!(repository.landed.borrow().is_empty());
 }
