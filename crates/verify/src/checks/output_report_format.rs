@@ -8,6 +8,7 @@ use bailiwick_model::well_known::report_path;
 
 use super::Subject;
 use super::test_tally::{Tally, tally};
+use crate::change::{Change, Entry, Mode};
 use crate::facts::{Facts, Needs, Pass, Report};
 use crate::job::{Job, Outcome};
 use crate::report::fields::{Field, fields, spelled};
@@ -34,7 +35,7 @@ const ALIASES: [(&str, &str); 8] = [
 
 pub(super) fn needs(subject: &Subject<'_>) -> Needs {
     let counted = required(subject).any(|(name, _)| LINES.contains(&name.as_str()));
-    let texts = subject.changes.iter().filter(|_| counted).map(|change| change.path.clone());
+    let texts = with_lines(subject).filter(|_| counted).map(|change| change.path.clone());
     Needs { report: true, texts: texts.collect(), ..Needs::default() }
 }
 
@@ -213,7 +214,7 @@ fn lines(text: &str, subject: &Subject<'_>, facts: &Facts) -> Compared {
     let Some(claim) = line_delta::parse(text) else { return Compared::NotMeasured };
     let report = subject.agent.map(|agent| report_path(agent.as_str()));
     let mut files = Vec::new();
-    for change in subject.changes.iter().filter(|change| Some(&change.path) != report.as_ref()) {
+    for change in with_lines(subject).filter(|change| Some(&change.path) != report.as_ref()) {
         let Some(texts) = facts.texts.get(&change.path) else { return Compared::NotMeasured };
         let mut texts = texts.clone();
         texts.before = texts.before.filter(|_| !change.copied);
@@ -229,6 +230,14 @@ fn lines(text: &str, subject: &Subject<'_>, facts: &Facts) -> Compared {
         text.lines().next().unwrap_or_default(),
         lines.net
     ))
+}
+
+/// The changes that have lines: a submodule has none.
+fn with_lines<'a>(subject: &Subject<'a>) -> impl Iterator<Item = &'a Change> + use<'a> {
+    let is_submodule =
+        |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| entry.mode == Mode::Submodule);
+    let lacks = move |change: &Change| is_submodule(&change.before) || is_submodule(&change.after);
+    subject.changes.iter().filter(move |change| !lacks(change))
 }
 
 fn evidence(subject: &Subject<'_>, agreed: &[&str], unmeasured: &[&str]) -> String {

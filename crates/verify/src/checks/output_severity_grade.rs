@@ -2,7 +2,8 @@
 
 use super::Subject;
 use crate::facts::{Facts, Needs, Report};
-use crate::report::findings::{Finding, Findings, GRADES, findings};
+use crate::report::findings::{Finding, Findings, findings};
+use crate::report::grades::GRADES;
 use crate::verdict::Verdict;
 
 /// How many findings a verdict lists.

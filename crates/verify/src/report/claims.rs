@@ -132,8 +132,8 @@ pub(crate) fn passed_counts(value: &str) -> Vec<u64> {
         if !["passed", "pass", "passing", "ok", "green", "succeeded"].contains(&word.as_str()) {
             continue;
         }
-        let front: Vec<&String> = words.iter().take(place).rev().collect();
-        let mut front = front.into_iter().skip_while(|word| between.contains(&word.as_str()));
+        let front = words.iter().take(place).rev().take(12);
+        let mut front = front.skip_while(|word| between.contains(&word.as_str()));
         let (first, second, third) = (front.next(), front.next(), front.next());
         let part = second.is_some_and(|word| word == "of" || word == "/");
         let counted = if part { number(third) } else { number(first) };

@@ -3,6 +3,7 @@
 pub(crate) mod claims;
 pub(crate) mod fields;
 pub(crate) mod findings;
+pub(crate) mod grades;
 pub(crate) mod line_delta;
 pub(crate) mod lines;
 pub(crate) mod touched;

@@ -84,7 +84,7 @@ fn random_reports_break_nothing() {
 }
 
 #[test]
-fn long_reports_are_read_in_little_time() {
+fn long_reports_break_nothing() {
     for piece in [
         "a and ",
         "(",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::lines::{bare, without_marker};
+use super::lines::without_marker;
 use crate::change::Change;
 
 /// What is wrong with a list of touched files; nothing if it agrees.
@@ -41,7 +41,10 @@ fn some(paths: &[&str]) -> String {
 
 /// The paths of a line: entries apart by commas, each perhaps with a word about it.
 fn paths(line: &str, known: &BTreeSet<&str>) -> Vec<String> {
-    entries(line).iter().flat_map(|entry| of_entry(entry, known)).collect()
+    match known.get(clean(line).as_str()) {
+        Some(path) => vec![(*path).to_owned()],
+        None => entries(line).iter().flat_map(|entry| of_entry(entry, known)).collect(),
+    }
 }
 
 /// Splits at commas and semicolons that stand outside of brackets and code.
@@ -96,7 +99,9 @@ fn recognised(entry: &str, known: &BTreeSet<&str>) -> Option<String> {
 fn candidates(entry: &str) -> Vec<String> {
     let mut found = vec![clean(entry)];
     found.extend(entry.split('`').nth(1).map(clean));
-    for end in [" (", " [", " — ", " – ", " - ", ": ", " | ", " → ", " -> "] {
+    // The words of a link.
+    found.extend(entry.strip_prefix('[').and_then(|link| Some(clean(link.split_once(']')?.0))));
+    for end in [" (", " [", " — ", " – ", " - ", ": ", " | ", " → ", " -> ", ":"] {
         found.extend(entry.split_once(end).map(|(path, _)| clean(path)));
     }
     let words: Vec<&str> = entry.split_whitespace().collect();
@@ -121,9 +126,11 @@ fn unknown(entry: &str) -> Option<String> {
     ((single || looks_like_one) && !nothing).then_some(path)
 }
 
+/// Without the marks around it; an underscore may be a part of the name.
 fn clean(path: &str) -> String {
-    let path = bare(path).trim_matches(['"', '\'', ',', ';']);
-    let path = bare(path.trim_end_matches(':'));
+    let mark =
+        |sign: char| sign.is_whitespace() || matches!(sign, '*' | '`' | '"' | '\'' | ',' | ';');
+    let path = path.trim_matches(mark).trim_end_matches(':').trim_matches(mark);
     path.strip_prefix("./").unwrap_or(path).to_owned()
 }
 
@@ -155,9 +162,18 @@ mod tests {
             "I changed these files:\nsrc/a.rs\n./src/b c.rs\nMakefile\nold/d.rs → new/d.rs",
             "M src/a.rs\n`src/b c.rs`\nD Makefile\nnew/d.rs | 12 ++--\n.claude/agents/ag-1/review.md",
             "**src/a.rs**; src/b c.rs; Makefile and new/d.rs",
+            "[src/a.rs](src/a.rs), src/b c.rs, Makefile:3, new/d.rs",
             "src/a.rs - adds `Foo.bar` and x\nsrc/b c.rs\nMakefile\nold/d.rs\nnew/d.rs",
         ] {
             assert_eq!(wrong(value), None, "{value}");
+        }
+        let odd = [added("__init__.py"), added("app/(group)/[id].tsx"), added("a, b.txt")];
+        for value in [
+            "__init__.py, app/(group)/[id].tsx\na, b.txt",
+            "`a, b.txt`, `__init__.py`; app/(group)/[id].tsx",
+        ] {
+            let value: Vec<String> = value.lines().map(ToOwned::to_owned).collect();
+            assert_eq!(disagreement(&value, &odd, None), None, "{value:?}");
         }
         assert_eq!(disagreement(&["none".to_owned()], &[], None), None);
         assert_eq!(disagreement(&["No files.".to_owned()], &[], None), None);

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::change::Change;
 use crate::example::{added, agent, changed, evidence, facts, ran, reason, subject, task, texts};
 use crate::job::{CrateTests, Crates, Harness, TestProgram, TestResult};
 
