@@ -60,6 +60,8 @@ pub(super) struct Walker {
     pub(super) ways_out: WaysOut,
     /// The text that is being read, for places in it.
     pub(super) source: Rc<str>,
+    /// Variables that stand in front of the command that is started next.
+    pub(super) handed: Vec<(String, Value)>,
     /// Texts of files that the command writes.
     pub(super) written: inline::Written,
     pub(super) depth: usize,
@@ -408,7 +410,7 @@ impl Walker {
         if parse::is_reserved(&name.value) && !quoted {
             return self.hide(Why::Unreadable, &name.value);
         }
-        self.temporarily(&assignments);
+        let handed = self.temporarily(&assignments);
         self.redirected |= name.value == "exec" && input != Input::Inherited;
         let fed = self.fed || self.redirected;
         let input = if fed && input == Input::Inherited { Input::Pipe } else { input };
@@ -419,7 +421,9 @@ impl Walker {
             self.environment = before.clone();
             self.outcome = None;
             self.remember_text(&argv, &input, written);
+            self.handed.clone_from(&handed);
             self.start(&argv, &input, &declared);
+            self.handed.clear();
             ways_out::add(&mut after, std::mem::take(&mut self.environment));
         }
         self.environment = after.unwrap_or(before);

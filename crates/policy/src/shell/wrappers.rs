@@ -42,6 +42,11 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
     if wrapper.assignments {
         variables(walker, arguments);
     }
+    // With `exec -c` nothing is handed on.
+    if name == "exec" && arguments.first().is_none_or(|first| first.to_string().starts_with('-')) {
+        walker.environment.exported.clear();
+        walker.handed.clear();
+    }
     let arguments = match behind_word(wrapper, arguments) {
         Behind::Program(rest) => rest,
         Behind::Nothing | Behind::Split(_) => return,
@@ -291,7 +296,12 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
             return split_string(&option, more);
         }
         if option == "--" {
-            rest = more;
+            let assigns = |field: &&Field| {
+                let shown = field.to_string();
+                shown.split_once('=').is_some_and(|(name, _)| !runs_its_value(name))
+            };
+            let assigned = more.iter().take_while(assigns).filter(|_| wrapper.assignments).count();
+            rest = more.get(assigned..).unwrap_or_default();
             break;
         }
         if !option.starts_with('-') || (option == "-" && wrapper.name == "uv") {

@@ -82,16 +82,19 @@ impl Walker {
             return;
         }
         let mut next = 0;
+        // Through which links each write goes: once through each is enough.
+        let mut passed: Vec<Vec<usize>> = vec![Vec::new(); self.reading.writes.len()];
         while let Some(write) = self.reading.writes.get(next).cloned() {
+            let before = passed.get(next).cloned().unwrap_or_default();
             next += 1;
-            for directory in &write.from {
-                for link in &links {
-                    for path in through(link, directory, &write) {
-                        let from = vec![Directory::start()];
-                        let more = Write { path, from, ..write.clone() };
-                        if !self.reading.writes.contains(&more) {
-                            self.reading.writes.push(more);
-                        }
+            for (number, link) in links.iter().enumerate().filter(|(n, _)| !before.contains(n)) {
+                let leads = write.from.iter().flat_map(|place| through(link, place, &write));
+                for path in leads.collect::<Vec<Field>>() {
+                    let from = vec![Directory::start()];
+                    let more = Write { path, from, ..write.clone() };
+                    if !self.reading.writes.contains(&more) {
+                        self.reading.writes.push(more);
+                        passed.push(before.iter().copied().chain([number]).collect());
                     }
                 }
             }
@@ -149,12 +152,16 @@ fn through(link: &Link, directory: &Directory, write: &Write) -> Vec<Field> {
     let Some(path) = from_place(place.as_ref(), &write.path) else { return Vec::new() };
     let Some(at) = &link.at else { return vec![Field::unknown()] };
     let Some((text, rest)) = spelt(&path) else { return Vec::new() };
-    let behind = match text.strip_prefix(at.as_str()) {
-        Some(behind) if behind.is_empty() || behind.starts_with('/') => vec![behind.to_owned()],
-        _ => loosely(at, &text),
+    let (behind, exact) = match text.strip_prefix(at.as_str()) {
+        Some(behind) if behind.is_empty() || behind.starts_with('/') => {
+            (vec![behind.to_owned()], true)
+        }
+        _ => (loosely(at, &text), false),
     };
-    // Deleting a name deletes nothing else.
-    let away = matches!(write.how, How::Delete | How::DeleteTree) || write.by == "ln";
+    // Deleting a name deletes nothing else, and what is moved to a name replaces it.
+    let away = matches!(write.how, How::Delete | How::DeleteTree)
+        || write.by == "ln"
+        || (!exact && (write.by == "mv" || (write.by == "cp" && write.how == How::Fill)));
     let deeper = behind.into_iter().filter(|behind| {
         let itself = behind.is_empty() && rest.is_empty();
         !(itself && away)
@@ -173,16 +180,11 @@ fn trailing(text: &str) -> &str {
 }
 
 /// A path that is spelt in another way may still go through the link: with `..` in it, absolute
-/// where the link is not, or with a pattern. Then its name alone decides; what stands behind it,
-/// wherever it may stand.
+/// where the link is not, with a pattern, or by way of a link that was there before. Then its name
+/// alone decides; what stands behind it, wherever it may stand.
 fn loosely(link: &str, text: &str) -> Vec<String> {
-    let dotted = |path: &str| path.split('/').any(|part| part == "..");
-    let differently = text.starts_with('/') != link.starts_with('/');
-    let wild = text.contains(['*', '?', '[']);
     let name = link.rsplit('/').next().filter(|name| !name.is_empty() && *name != "..");
-    let Some(name) = name.filter(|_| dotted(text) || dotted(link) || differently || wild) else {
-        return Vec::new();
-    };
+    let Some(name) = name else { return Vec::new() };
     let parts: Vec<&str> = text.split('/').collect();
     let at = (0..parts.len()).filter(|at| parts.get(*at).is_some_and(|part| matches(part, name)));
     let behind = |at: usize| parts.iter().skip(at + 1).map(|part| format!("/{part}")).collect();
