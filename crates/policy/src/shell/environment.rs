@@ -267,9 +267,8 @@ impl Environment {
     /// variables are is not followed.
     pub(super) fn in_new_shell(&self, positional: Option<Vec<String>>) -> Self {
         let foreign = self.foreign || self.all_odd;
-        let handed = |name: &str| {
-            !foreign && self.exported.contains(name) && !is_set_by_shells(name)
-        };
+        let handed =
+            |name: &str| !foreign && self.exported.contains(name) && !is_set_by_shells(name);
         let inside = |(name, value): (&String, &Value)| {
             let value = match value {
                 Value::OneOf(_) | Value::Fields(_) if handed(name) => self.get(name),
@@ -320,7 +319,15 @@ impl Environment {
 /// Variables that a new shell sets anew, whatever it is handed.
 fn is_set_by_shells(name: &str) -> bool {
     const ANEW: [&str; 10] = [
-        "IFS", "SHLVL", "OPTIND", "OPTERR", "PS4", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE",
+        "IFS",
+        "SHLVL",
+        "OPTIND",
+        "OPTERR",
+        "PS4",
+        "HOSTNAME",
+        "HOSTTYPE",
+        "MACHTYPE",
+        "OSTYPE",
         "MAILCHECK",
     ];
     ANEW.contains(&name) || name.starts_with("BASH")

@@ -42,6 +42,9 @@ impl Walker {
                 }
                 "--norc" | "--noprofile" | "--login" | "--posix" | "--restricted" | "--verbose" => {
                     rest = more;
+                    if option == "--login" {
+                        inline::startup(self);
+                    }
                 }
                 "--version" | "--help" => return,
                 _ if option.starts_with("--") => return self.hide(Why::UnknownOption, &option),
@@ -53,6 +56,9 @@ impl Walker {
                     }
                     command |= option.starts_with('-') && letters.contains('c');
                     from_input |= letters.contains('s');
+                    if letters.contains(['i', 'l']) {
+                        inline::startup(self);
+                    }
                     if letters.contains('i') {
                         self.hide(Why::Interactive, &option);
                     }
@@ -125,7 +131,7 @@ impl Walker {
                 }
             }
             Input::Text(None) => self.hide(Why::ComputedText, "a here document"),
-            Input::Pipe => self.hide(Why::PipedIntoShell, "a pipe"),
+            Input::Pipe | Input::Names(_) => self.hide(Why::PipedIntoShell, "a pipe"),
             Input::File(file) => {
                 let file = file.clone();
                 self.script(&file);
@@ -166,6 +172,7 @@ impl Walker {
         let Some(name) = first.program_name() else { return };
         let path = first.known().unwrap_or_else(|| first.to_string());
         self.through.push(name.clone());
+        inline::configured(self, &name, arguments);
         if is_shell(&name) {
             self.shell(arguments, input);
         } else if !inline::look_into(self, &name, arguments, input) {

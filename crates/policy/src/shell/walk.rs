@@ -96,6 +96,7 @@ impl Walker {
         distinct(&mut reading.runs);
         distinct(&mut reading.writes);
         distinct(&mut reading.unseen);
+        distinct(&mut reading.by_path);
         distinct(&mut reading.hidden);
         reading
     }
@@ -287,7 +288,7 @@ impl Walker {
             let mut input = Input::Inherited;
             for (index, command) in pipeline.seq.iter().enumerate() {
                 let before = self.environment.clone();
-                let next = if index == 0 { self.piped(command) } else { Input::Pipe };
+                let next = if index == 0 { self.piped(command) } else { input.filtered(command) };
                 let input = std::mem::replace(&mut input, next);
                 self.asides += 1;
                 self.command(command, input);
@@ -478,6 +479,19 @@ impl Walker {
 
     /// Notes a program or builtin that is started.
     pub(super) fn note(&mut self, argv: &[Field], builtin: bool) {
+        let program = argv
+            .first()
+            .and_then(Field::known)
+            .filter(|path| !builtin && path.contains('/') && !path.starts_with('/'));
+        if let Some(program) = program {
+            for place in &self.environment.whereabouts.places {
+                let directory = place.path.as_ref().and_then(Field::known).unwrap_or_default();
+                if !directory.is_empty() {
+                    let path = format!("{directory}/{program}");
+                    self.reading.by_path.push((program.clone(), path));
+                }
+            }
+        }
         let through = self.through.clone();
         self.reading.runs.push(Run { argv: argv.to_vec(), through, builtin });
     }
