@@ -1,6 +1,11 @@
 //! The commands as people and programs use them, and what must hold for the whole tree.
 
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a helper of a test fails the test"
+)]
 
 mod check;
 mod corpus;
