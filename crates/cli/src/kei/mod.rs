@@ -3,6 +3,7 @@
 pub mod agent_runtime;
 pub mod capability;
 pub mod check;
+pub mod facade;
 pub mod ledger;
 pub mod verify;
 

@@ -72,8 +72,17 @@ impl Subject {
         agent: Option<AgentId>,
         places: &Places,
     ) -> Result<Self, Failure> {
-        let source = wire::read_task(context, task)?;
-        let named = Task::parse(&source)?.task.agent_id;
+        Self::of_source(context, &wire::read_task(context, task)?, agent, places)
+    }
+
+    /// The same, for a task whose text is at hand.
+    pub fn of_source(
+        context: &Context,
+        source: &Source,
+        agent: Option<AgentId>,
+        places: &Places,
+    ) -> Result<Self, Failure> {
+        let named = Task::parse(source)?.task.agent_id;
         let agent = agent.or(named);
         let context = seen_from(context, places)?;
         let run = match &agent {
@@ -81,7 +90,7 @@ impl Subject {
             None => None,
         };
         if let (Some(run), Some(id)) = (&run, &agent) {
-            let given = Sha256Hex::of(task_text::with_agent_id(&source, id)?).to_string();
+            let given = Sha256Hex::of(task_text::with_agent_id(source, id)?).to_string();
             if given != run.spec_sha && Sha256Hex::of(&*source.text).to_string() != run.spec_sha {
                 return Err(Failure::general(format!(
                     "{} differs from the one that `{id}` was spawned with",
@@ -90,7 +99,7 @@ impl Subject {
                 .help(format!("verify it by what was recorded: bailiwick verify {id}")));
             }
         }
-        Self::bound(context, &source, agent, run, places)
+        Self::bound(context, source, agent, run, places)
     }
 
     fn bound(

@@ -10,6 +10,7 @@
 mod check;
 mod corpus;
 mod explain;
+mod facade;
 mod faults;
 mod generated;
 mod help;
