@@ -43,8 +43,13 @@ fn read(lines: &[Line]) -> Findings {
         reader.take(line);
     }
     reader.finish();
+    // Words around findings are none; where there are only words, they are.
+    let formed = reader.found.iter().any(|(began, _)| *began != Began::Loose);
+    reader.found.retain(|(began, _)| !formed || *began != Began::Loose);
     match (reader.found.is_empty(), reader.none) {
-        (false, _) => Findings::Some(reader.found),
+        (false, _) => {
+            Findings::Some(reader.found.into_iter().map(|(_, finding)| finding).collect())
+        }
         (true, true) => Findings::None,
         (true, false) => Findings::Unsaid,
     }
@@ -65,8 +70,10 @@ enum Began {
     Heading(usize),
     /// An entry of a list at this indentation.
     Item(usize),
-    /// A line.
+    /// A line that begins with a grade or a place.
     Line,
+    /// Any other line of a section: a finding only where nothing else is one.
+    Loose,
 }
 
 struct Entry {
@@ -83,8 +90,9 @@ struct Reader {
     place: Option<Place>,
     group: Option<(usize, &'static str)>,
     entry: Option<Entry>,
-    found: Vec<Finding>,
+    found: Vec<(Began, Finding)>,
     none: bool,
+    blank: bool,
 }
 
 impl Reader {
@@ -99,6 +107,7 @@ impl Reader {
             Kind::Row(cells) => self.row(cells),
             Kind::Text => self.text(line),
         }
+        self.blank = line.kind == Kind::Blank;
     }
 
     fn heading(&mut self, level: usize, text: &str) {
@@ -192,10 +201,15 @@ impl Reader {
 
     /// A line under a heading that begins nothing by its form.
     fn loose(&mut self, text: &str) {
-        let intro = text.trim_end().ends_with(':') || is_number(text);
-        if begins_with_place(text) || (self.entry.is_none() && !intro) {
+        if begins_with_place(text) {
             self.begin(Began::Line, text);
-        } else if !intro {
+        } else if self.blank || self.entry.is_none() {
+            let intro = text.trim_end().ends_with(':') || is_number(text);
+            self.finish();
+            if !intro {
+                self.begin(Began::Loose, text);
+            }
+        } else {
             self.add(text);
         }
     }
@@ -203,7 +217,7 @@ impl Reader {
     fn begin(&mut self, began: Began, text: &str) {
         let deeper = |of: usize| match began {
             Began::Heading(level) => level > of,
-            Began::Item(_) | Began::Line => true,
+            Began::Item(_) | Began::Line | Began::Loose => true,
         };
         if let Some(Entry { began: Began::Heading(of), lines, parent, .. }) = &mut self.entry {
             // A title without a grade above entries that have one.
@@ -222,11 +236,12 @@ impl Reader {
 
     fn finish(&mut self) {
         let Some(entry) = self.entry.take().filter(|entry| !entry.parent) else { return };
-        let mut found: BTreeSet<&'static str> =
-            entry.lines.iter().flat_map(|line| grades(line)).collect();
+        // The first line with a grade decides: others may say why it is no other one.
+        let graded = entry.lines.iter().map(|line| grades(line)).find(|found| !found.is_empty());
+        let mut found = graded.unwrap_or_default();
         found.extend(entry.group);
         let text = entry.lines.into_iter().next().unwrap_or_default();
-        self.found.push(Finding { text, grades: found });
+        self.found.push((entry.began, Finding { text, grades: found }));
     }
 }
 
@@ -314,6 +329,10 @@ mod tests {
             "Summary.\n\nHIGH src/a.rs:42: x\n\nLOW src/b.rs:1: y\n\nThat is all.",
             "```\n## Findings\nHIGH a\nLOW b\n```",
             "    HIGH a.rs:1: x\n    LOW b.rs:2: y",
+            "## Findings\n\nI found two, the worst first.\n\n- HIGH x\n- LOW y\n\nNone is CRITICAL.\n",
+            "## Findings\n- HIGH x\n  I hesitated between HIGH and MEDIUM.\n- LOW y\n",
+            "## Findings\n### HIGH\n\n**1. a.rs: x**\nText.\n\n### LOW\n**2. b.rs: y**\n",
+            "## Findings\n### HIGH: x\nIt is not CRITICAL, as one can see.\n\n### LOW: y\n",
             "## Findings\n- `HIGH` a.rs: x\n- LOW b.rs: `HIGH` is never used\n",
         ] {
             assert_eq!(seen(report), [["HIGH"], ["LOW"]], "{report}");
