@@ -39,8 +39,12 @@ pub(crate) fn findings(report: &str) -> Findings {
 
 fn read(lines: &[Line]) -> Findings {
     let mut reader = Reader::default();
-    for line in lines {
-        reader.take(line);
+    for (place, line) in lines.iter().enumerate() {
+        // A row above a rule has the names of the columns.
+        let rule = |next: &Line| next.kind == Kind::Blank && next.text.starts_with('|');
+        if !lines.get(place + 1).is_some_and(rule) {
+            reader.take(line);
+        }
     }
     reader.finish();
     // Words around findings are none; where there are only words, they are.
@@ -81,6 +85,8 @@ struct Entry {
     /// What a heading above it says of its grade.
     group: Option<&'static str>,
     lines: Vec<String>,
+    /// The entries of a list among the lines.
+    items: Vec<String>,
     /// Whether entries with grades came below it, so that it was only their title.
     parent: bool,
 }
@@ -151,10 +157,7 @@ impl Reader {
         let text = cells.join(" | ");
         let graded =
             cells.iter().any(|cell| only_a_grade(cell).is_some() || begins_with_grade(cell));
-        // Words without a grade above the first row with one are the names of the columns.
-        let heads = ["severity", "grade", "level"];
-        let head = cells.iter().any(|cell| heads.contains(&spelled(cell).as_str()));
-        if graded || (self.place() != Place::Outside && !head) {
+        if graded || self.place() != Place::Outside {
             self.begin(Began::Line, &text);
         }
     }
@@ -189,6 +192,8 @@ impl Reader {
         let in_section = self.place() != Place::Outside || self.group.is_some();
         if inside_item || (under_heading && !begins_with_grade(text)) {
             self.add(text);
+            let items = self.entry.as_mut().map(|entry| &mut entry.items).filter(|_| line.listed);
+            items.into_iter().for_each(|items| items.push(text.to_owned()));
         } else if begins_with_grade(text) || (line.listed && in_section) {
             let began = if line.listed { Began::Item(line.indent) } else { Began::Line };
             self.begin(began, text);
@@ -219,13 +224,24 @@ impl Reader {
             Began::Heading(level) => level > of,
             Began::Item(_) | Began::Line | Began::Loose => true,
         };
-        if let Some(Entry { began: Began::Heading(of), lines, parent, .. }) = &mut self.entry {
-            // A title without a grade above entries that have one.
+        if let Some(Entry { began: Began::Heading(of), lines, items, parent, .. }) = &mut self.entry
+        {
+            // A title without a grade above entries that have one; its own have none.
             *parent = deeper(*of) && lines.iter().all(|line| grades(line).is_empty());
+            if *parent && matches!(began, Began::Item(_)) {
+                let ungraded = |text| (began, Finding { text, grades: BTreeSet::new() });
+                self.found.extend(items.drain(..).map(ungraded));
+            }
         }
         self.finish();
         let group = self.group.map(|(_, grade)| grade);
-        self.entry = Some(Entry { began, group, lines: vec![text.to_owned()], parent: false });
+        self.entry = Some(Entry {
+            began,
+            group,
+            lines: vec![text.to_owned()],
+            items: Vec::new(),
+            parent: false,
+        });
     }
 
     fn add(&mut self, text: &str) {
@@ -343,6 +359,9 @@ mod tests {
     fn a_finding_may_have_none_or_two() {
         assert_eq!(seen("## Findings\n- the value is BELOW the limit\n"), [Vec::<&str>::new()]);
         assert_eq!(seen("## Findings\n- a.rs: x\n- HIGH y"), [vec![], vec!["HIGH"]]);
+        let titled = "## Findings\n### Parser\n- a.rs: x\n- HIGH y";
+        assert_eq!(seen(titled), [vec![], vec!["HIGH"]]);
+        assert_eq!(seen("## Findings\n|#|What|\n|-|-|\n|1|HIGH|\n|2|x|"), [vec!["HIGH"], vec![]]);
         assert_eq!(seen("## Findings\n- HIGH/LOW x"), [["HIGH", "LOW"]]);
         assert_eq!(seen("## Findings\nIt leaks.\n"), [Vec::<&str>::new()]);
         assert_eq!(seen("HIGH a.rs:1: x\nb.rs:2: y").len(), 1, "outside of a section, one line");
