@@ -29,10 +29,10 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
         );
     }
     let leading: Vec<String> = links(subject)
-        .filter_map(|link| Some(format!("{}: {}", link.path, astray(link, facts)?)))
+        .filter_map(|link| Some(format!("`{}` {}", link.path.escape_debug(), astray(link, facts)?)))
         .collect();
-    if !leading.is_empty() {
-        return paths::blame(&leading, "is a link that the agent made");
+    if let Some(first) = leading.first() {
+        return Verdict::fail_with(format!("the link {first}"), leading.join("\n"));
     }
     match subject.changes.len() {
         0 => Verdict::pass("nothing was changed"),
@@ -51,10 +51,10 @@ fn links<'a>(subject: &Subject<'a>) -> impl Iterator<Item = &'a Change> + use<'a
 fn astray(link: &Change, facts: &Facts) -> Option<String> {
     let target = facts.texts.get(&link.path).and_then(|texts| texts.after.as_deref());
     let Some(target) = target else {
-        return Some("where it leads could not be read".to_owned());
+        return Some("could not be read".to_owned());
     };
     let Ok(target) = std::str::from_utf8(target) else {
-        return Some("where it leads is no text".to_owned());
+        return Some("leads to what is no text".to_owned());
     };
     let shown = target.escape_debug();
     if target.starts_with('/') {

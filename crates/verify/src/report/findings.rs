@@ -39,12 +39,21 @@ pub(crate) fn findings(report: &str) -> Findings {
 
 fn read(lines: &[Line]) -> Findings {
     let mut reader = Reader::default();
-    for line in lines {
-        reader.take(line);
+    for (place, line) in lines.iter().enumerate() {
+        // A row above a rule has the names of the columns.
+        let rule = |next: &Line| next.kind == Kind::Blank && next.text.starts_with('|');
+        if !lines.get(place + 1).is_some_and(rule) {
+            reader.take(line);
+        }
     }
     reader.finish();
+    // Words around findings are none; where there are only words, they are.
+    let formed = reader.found.iter().any(|(began, _)| *began != Began::Loose);
+    reader.found.retain(|(began, _)| !formed || *began != Began::Loose);
     match (reader.found.is_empty(), reader.none) {
-        (false, _) => Findings::Some(reader.found),
+        (false, _) => {
+            Findings::Some(reader.found.into_iter().map(|(_, finding)| finding).collect())
+        }
         (true, true) => Findings::None,
         (true, false) => Findings::Unsaid,
     }
@@ -65,8 +74,10 @@ enum Began {
     Heading(usize),
     /// An entry of a list at this indentation.
     Item(usize),
-    /// A line.
+    /// A line that begins with a grade or a place.
     Line,
+    /// Any other line of a section: a finding only where nothing else is one.
+    Loose,
 }
 
 struct Entry {
@@ -74,6 +85,8 @@ struct Entry {
     /// What a heading above it says of its grade.
     group: Option<&'static str>,
     lines: Vec<String>,
+    /// The entries of a list among the lines.
+    items: Vec<String>,
     /// Whether entries with grades came below it, so that it was only their title.
     parent: bool,
 }
@@ -83,8 +96,9 @@ struct Reader {
     place: Option<Place>,
     group: Option<(usize, &'static str)>,
     entry: Option<Entry>,
-    found: Vec<Finding>,
+    found: Vec<(Began, Finding)>,
     none: bool,
+    blank: bool,
 }
 
 impl Reader {
@@ -99,6 +113,7 @@ impl Reader {
             Kind::Row(cells) => self.row(cells),
             Kind::Text => self.text(line),
         }
+        self.blank = line.kind == Kind::Blank;
     }
 
     fn heading(&mut self, level: usize, text: &str) {
@@ -142,10 +157,7 @@ impl Reader {
         let text = cells.join(" | ");
         let graded =
             cells.iter().any(|cell| only_a_grade(cell).is_some() || begins_with_grade(cell));
-        // Words without a grade above the first row with one are the names of the columns.
-        let heads = ["severity", "grade", "level"];
-        let head = cells.iter().any(|cell| heads.contains(&spelled(cell).as_str()));
-        if graded || (self.place() != Place::Outside && !head) {
+        if graded || self.place() != Place::Outside {
             self.begin(Began::Line, &text);
         }
     }
@@ -180,6 +192,8 @@ impl Reader {
         let in_section = self.place() != Place::Outside || self.group.is_some();
         if inside_item || (under_heading && !begins_with_grade(text)) {
             self.add(text);
+            let items = self.entry.as_mut().map(|entry| &mut entry.items).filter(|_| line.listed);
+            items.into_iter().for_each(|items| items.push(text.to_owned()));
         } else if begins_with_grade(text) || (line.listed && in_section) {
             let began = if line.listed { Began::Item(line.indent) } else { Began::Line };
             self.begin(began, text);
@@ -192,10 +206,15 @@ impl Reader {
 
     /// A line under a heading that begins nothing by its form.
     fn loose(&mut self, text: &str) {
-        let intro = text.trim_end().ends_with(':') || is_number(text);
-        if begins_with_place(text) || (self.entry.is_none() && !intro) {
+        if begins_with_place(text) {
             self.begin(Began::Line, text);
-        } else if !intro {
+        } else if self.blank || self.entry.is_none() {
+            let intro = text.trim_end().ends_with(':') || is_number(text);
+            self.finish();
+            if !intro {
+                self.begin(Began::Loose, text);
+            }
+        } else {
             self.add(text);
         }
     }
@@ -203,15 +222,26 @@ impl Reader {
     fn begin(&mut self, began: Began, text: &str) {
         let deeper = |of: usize| match began {
             Began::Heading(level) => level > of,
-            Began::Item(_) | Began::Line => true,
+            Began::Item(_) | Began::Line | Began::Loose => true,
         };
-        if let Some(Entry { began: Began::Heading(of), lines, parent, .. }) = &mut self.entry {
-            // A title without a grade above entries that have one.
+        if let Some(Entry { began: Began::Heading(of), lines, items, parent, .. }) = &mut self.entry
+        {
+            // A title without a grade above entries that have one; its own have none.
             *parent = deeper(*of) && lines.iter().all(|line| grades(line).is_empty());
+            if *parent && matches!(began, Began::Item(_)) {
+                let ungraded = |text| (began, Finding { text, grades: BTreeSet::new() });
+                self.found.extend(items.drain(..).map(ungraded));
+            }
         }
         self.finish();
         let group = self.group.map(|(_, grade)| grade);
-        self.entry = Some(Entry { began, group, lines: vec![text.to_owned()], parent: false });
+        self.entry = Some(Entry {
+            began,
+            group,
+            lines: vec![text.to_owned()],
+            items: Vec::new(),
+            parent: false,
+        });
     }
 
     fn add(&mut self, text: &str) {
@@ -222,11 +252,12 @@ impl Reader {
 
     fn finish(&mut self) {
         let Some(entry) = self.entry.take().filter(|entry| !entry.parent) else { return };
-        let mut found: BTreeSet<&'static str> =
-            entry.lines.iter().flat_map(|line| grades(line)).collect();
+        // The first line with a grade decides: others may say why it is no other one.
+        let graded = entry.lines.iter().map(|line| grades(line)).find(|found| !found.is_empty());
+        let mut found = graded.unwrap_or_default();
         found.extend(entry.group);
         let text = entry.lines.into_iter().next().unwrap_or_default();
-        self.found.push(Finding { text, grades: found });
+        self.found.push((entry.began, Finding { text, grades: found }));
     }
 }
 
@@ -314,6 +345,10 @@ mod tests {
             "Summary.\n\nHIGH src/a.rs:42: x\n\nLOW src/b.rs:1: y\n\nThat is all.",
             "```\n## Findings\nHIGH a\nLOW b\n```",
             "    HIGH a.rs:1: x\n    LOW b.rs:2: y",
+            "## Findings\n\nI found two, the worst first.\n\n- HIGH x\n- LOW y\n\nNone is CRITICAL.\n",
+            "## Findings\n- HIGH x\n  I hesitated between HIGH and MEDIUM.\n- LOW y\n",
+            "## Findings\n### HIGH\n\n**1. a.rs: x**\nText.\n\n### LOW\n**2. b.rs: y**\n",
+            "## Findings\n### HIGH: x\nIt is not CRITICAL, as one can see.\n\n### LOW: y\n",
             "## Findings\n- `HIGH` a.rs: x\n- LOW b.rs: `HIGH` is never used\n",
         ] {
             assert_eq!(seen(report), [["HIGH"], ["LOW"]], "{report}");
@@ -324,6 +359,9 @@ mod tests {
     fn a_finding_may_have_none_or_two() {
         assert_eq!(seen("## Findings\n- the value is BELOW the limit\n"), [Vec::<&str>::new()]);
         assert_eq!(seen("## Findings\n- a.rs: x\n- HIGH y"), [vec![], vec!["HIGH"]]);
+        let titled = "## Findings\n### Parser\n- a.rs: x\n- HIGH y";
+        assert_eq!(seen(titled), [vec![], vec!["HIGH"]]);
+        assert_eq!(seen("## Findings\n|#|What|\n|-|-|\n|1|HIGH|\n|2|x|"), [vec!["HIGH"], vec![]]);
         assert_eq!(seen("## Findings\n- HIGH/LOW x"), [["HIGH", "LOW"]]);
         assert_eq!(seen("## Findings\nIt leaks.\n"), [Vec::<&str>::new()]);
         assert_eq!(seen("HIGH a.rs:1: x\nb.rs:2: y").len(), 1, "outside of a section, one line");
