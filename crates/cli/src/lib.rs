@@ -11,6 +11,7 @@ pub mod kei;
 pub mod output;
 pub mod policy_file;
 pub mod reference;
+pub mod verifying;
 pub mod watch;
 pub mod wire;
 

@@ -113,6 +113,11 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Prints text for programs on standard error, as it is.
+pub fn plain_error(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
 fn aside(text: impl fmt::Display) {
     let mut out = anstream::stderr();
     let _ = writeln!(out, "{text}");

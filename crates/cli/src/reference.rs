@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use bailiwick_model::{Capability, Role, Task};
+use bailiwick_model::{Capability, Role, Settings, Task};
 use clap::{Command, CommandFactory as _};
 use schemars::{JsonSchema, SchemaGenerator};
 
@@ -13,6 +13,7 @@ pub fn schemas() -> Vec<(&'static str, String)> {
     vec![
         ("capability.schema.json", schema::<Capability>("capability.toml")),
         ("role.schema.json", schema::<Role>("role")),
+        ("settings.schema.json", schema::<Settings>("settings.toml")),
         ("task.schema.json", schema::<Task>("task.toml")),
     ]
 }

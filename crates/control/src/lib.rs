@@ -5,9 +5,12 @@
 
 pub mod brief;
 pub mod executor;
+pub mod landing;
 pub mod policy;
 pub mod ports;
 pub mod prepare;
+pub mod respawn;
 pub mod spawn;
+pub mod verification;
 
 pub use prepare::AgentInvocation;

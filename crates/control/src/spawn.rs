@@ -51,17 +51,7 @@ impl Request {
             half_spawned: true,
             base: Some(base.clone()),
         };
-        let workspace = &bound.task.workspace;
-        let preparation = Preparation {
-            copy: workspace.copy.get().iter().map(|path| path.as_str().to_owned()).collect(),
-            setup: workspace.setup.get().iter().map(|line| line.as_str().to_owned()).collect(),
-            prefetch: workspace
-                .prefetch
-                .get()
-                .iter()
-                .map(|line| line.as_str().to_owned())
-                .collect(),
-        };
+        let preparation = Preparation::of(&bound.task);
         Ok(Self { id, run, files: TaskDirectory { task, prompt }, base, preparation })
     }
 }

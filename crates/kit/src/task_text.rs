@@ -1,15 +1,11 @@
 //! The text of a task as `spawn` keeps it.
 
 use bailiwick_model::{AgentId, Problem, Source, Task};
-use toml_edit::{DocumentMut, value};
+use toml_edit::{DocumentMut, Item, Table, value};
 
 /// The task's text with its agent id set; comments and order stay.
 pub fn with_agent_id(source: &Source, id: &AgentId) -> Result<String, Problem> {
-    let text = Task::normalised_text(source);
-    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
-        let place = error.span().map_or_else(|| source.whole(), |span| source.at(span));
-        Problem::error("bad-toml", place, error.message().to_owned())
-    })?;
+    let mut document = document(source)?;
     if let Some(task) = document.get_mut("task").and_then(|task| task.as_table_like_mut()) {
         let kept = task.get("agent-id").and_then(|item| item.as_str()) == Some(id.as_str());
         if !kept {
@@ -17,6 +13,25 @@ pub fn with_agent_id(source: &Source, id: &AgentId) -> Result<String, Problem> {
         }
     }
     Ok(document.to_string())
+}
+
+/// The task's text with more to read behind its body; comments and order stay.
+pub fn with_more_body(source: &Source, more: &str) -> Result<String, Problem> {
+    let body = Task::parse(source)?.body.text;
+    let mut document = document(source)?;
+    let table = document.entry("body").or_insert_with(|| Item::Table(Table::new()));
+    if let Some(table) = table.as_table_like_mut() {
+        table.insert("text", value(format!("{}\n\n{more}", body.trim_end())));
+    }
+    Ok(document.to_string())
+}
+
+fn document(source: &Source) -> Result<DocumentMut, Problem> {
+    let text = Task::normalised_text(source);
+    text.parse().map_err(|error: toml_edit::TomlError| {
+        let place = error.span().map_or_else(|| source.whole(), |span| source.at(span));
+        Problem::error("bad-toml", place, error.message().to_owned())
+    })
 }
 
 #[cfg(test)]
@@ -33,5 +48,16 @@ mod tests {
         let task = Task::parse(&Source::new("t", kept.as_str())).unwrap();
         assert_eq!((task.task.agent_id.as_ref(), task.body.text.as_str()), (Some(&id), "go"));
         assert_eq!(with_agent_id(&Source::new("t", kept.as_str()), &id).unwrap(), kept);
+    }
+
+    #[test]
+    fn a_body_grows_and_one_that_is_missing_is_made() {
+        let with = Source::new("t", "[task]\nrole = \"x\" # r\n\n[body]\ntext = \"go\"\n");
+        let grown = with_more_body(&with, "and \"on\"\n").unwrap();
+        assert!(grown.contains("role = \"x\" # r"), "{grown}");
+        let read = |text: &str| Task::parse(&Source::new("t", text)).unwrap().body.text;
+        assert_eq!(read(&grown), "go\n\nand \"on\"\n");
+        let without = Source::new("t", "[task]\nrole = \"x\"\n");
+        assert_eq!(read(&with_more_body(&without, "on").unwrap()).trim(), "on");
     }
 }

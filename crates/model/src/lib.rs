@@ -23,6 +23,7 @@ pub mod problem;
 pub mod role;
 pub mod run;
 pub mod secret;
+pub mod settings;
 pub mod task;
 pub mod toml_file;
 pub mod well_known;
@@ -34,4 +35,5 @@ pub use name::{AgentId, CapabilityName, Category, NameError, ParameterName, Role
 pub use problem::{Place, Problem, Severity, Source};
 pub use role::Role;
 pub use run::{Run, RunStatus};
+pub use settings::Settings;
 pub use task::Task;

@@ -7,6 +7,7 @@ use crate::facts::{Facts, Wanted};
 use crate::gates;
 use crate::paths::{self, Spot};
 use crate::policy::{Policy, Rule};
+use crate::shell::How;
 use crate::tool::{Class, ToolName, matches};
 use bailiwick_model::capability::GateSeverity;
 
@@ -53,9 +54,14 @@ pub fn decide_effects(policy: &Policy, call: &Call, effects: &Effects, facts: &F
 /// the root, the home and the directory.
 pub fn wanted(call: &Call, effects: &Effects, facts: &Facts) -> Wanted {
     let mut wanted = Wanted::default();
-    paths::want(effects, &within(call, facts), &mut wanted);
+    let facts = within(call, facts);
+    paths::want(effects, &facts, &mut wanted);
+    if effects.writes.iter().any(|write| write.how == How::Fill) {
+        wanted.trees.extend(gates::copied_trees(effects, &facts));
+    }
     let programs = effects.runs.iter().filter(|run| !run.builtin).filter_map(|run| run.program());
     wanted.programs.extend(programs);
+    wanted.programs.extend(effects.by_path.iter().map(|(_, path)| path.clone()));
     wanted.programs.extend(gates::copied_programs(effects));
     wanted
 }

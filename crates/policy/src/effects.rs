@@ -12,6 +12,8 @@ pub struct Effects {
     pub writes: Vec<Write>,
     /// Scripts that it runs and whose text is not here.
     pub unseen: Vec<Field>,
+    /// Programs that are named by a path, and that path as seen from where the call starts.
+    pub by_path: Vec<(String, String)>,
     /// Variables that it sets and that change what a name or a program means.
     pub sets: Vec<Setting>,
     /// What cannot be read off it.
@@ -45,6 +47,7 @@ impl Effects {
                             how,
                             by: call.native.clone(),
                             named: None,
+                            there: false,
                         });
                     }
                 }
@@ -64,6 +67,7 @@ impl Effects {
             runs: reading.runs,
             writes: reading.writes,
             unseen: reading.unseen,
+            by_path: reading.by_path,
             sets: reading.sets,
             hidden,
         }

@@ -1,7 +1,12 @@
-//! Agents, sandbox and processes.
+//! Agents, sandbox, processes and checks.
 //!
-//! At this step it only looks: which agent programs are there, and what a sandbox could hold here.
+//! ```text
+//!  checks ──▶ process ──▶ sandbox::Launcher ──▶ ours, outside ──▶ ours, PID 1 ──▶ the program
+//!                └── limits: time, output            namespaces      root, Landlock, seccomp
+//! ```
 
 pub mod agents;
+pub mod checks;
 pub mod process;
 pub mod sandbox;
+pub mod toolchain;

@@ -4,4 +4,6 @@ pub mod directory;
 pub mod git;
 
 pub use directory::DirectoryTree;
-pub use git::{CommitTree, Git, GitError, GitWork, Repository, WorktreeWorkspaces};
+pub use git::{
+    CommitTree, Git, GitError, GitWork, Repository, SpawnLock, WorktreeWorkspaces, recover,
+};

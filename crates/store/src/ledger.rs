@@ -177,6 +177,14 @@ impl Store {
         transaction.commit().await.map_err(|error| self.error(&error))
     }
 
+    /// Writes an event of a run that is in the ledger.
+    pub async fn note_of(&self, id: &AgentId, kind: &str, detail: &str) -> Result<(), StoreError> {
+        self.get(id).await?;
+        let mut transaction = self.writing().await?;
+        self.append(&mut transaction, id.as_str(), kind, detail).await?;
+        transaction.commit().await.map_err(|error| self.error(&error))
+    }
+
     /// What happened to a run, in order; to the ledger itself with an empty `run`.
     pub async fn events(&self, run: &str) -> Result<Vec<Event>, StoreError> {
         let rows = sqlx::query(

@@ -9,8 +9,13 @@
 
 pub mod change;
 pub mod checks;
+mod dependencies;
+#[cfg(test)]
+mod example;
 pub mod facts;
 pub mod job;
+mod measure;
+mod report;
 pub mod verdict;
 
 pub use change::{Change, Entry, Mode};

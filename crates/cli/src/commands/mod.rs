@@ -9,12 +9,18 @@ pub mod explain;
 pub mod gate;
 pub mod hooks;
 pub mod init;
+pub mod land;
 pub mod ledger;
 pub mod lint;
 pub mod prepare;
+pub mod reject;
 pub mod replay;
+pub mod respawn;
 pub mod roles;
+pub mod rollback;
+pub mod sandbox_init;
 pub mod spawn;
+pub mod verify;
 
 use std::path::PathBuf;
 
@@ -72,6 +78,11 @@ enum Command {
     Prepare(prepare::Prepare),
     Compose(compose::Compose),
     Spawn(spawn::Spawn),
+    Verify(verify::Verify),
+    Land(land::Land),
+    Reject(reject::Reject),
+    Respawn(respawn::Respawn),
+    Rollback(rollback::Rollback),
     Explain(explain::Explain),
     Replay(replay::Replay),
     Gate(gate::Gate),
@@ -96,6 +107,11 @@ impl Bailiwick {
             Command::Prepare(command) => command.run(&context()?),
             Command::Compose(command) => command.run(&context()?),
             Command::Spawn(command) => command.run(&context()?),
+            Command::Verify(command) => command.run(&context()?),
+            Command::Land(command) => command.run(&context()?),
+            Command::Reject(command) => command.run(&context()?),
+            Command::Respawn(command) => command.run(&context()?),
+            Command::Rollback(command) => command.run(&context()?),
             Command::Explain(command) => command.run(&context()?),
             Command::Replay(command) => command.run(&context()?),
             Command::Gate(command) => command.run(),

@@ -6,7 +6,7 @@ use bailiwick_control::executor::{self, SpawnError};
 use bailiwick_control::ports::Workspaces as _;
 use bailiwick_control::spawn::{Request, Step};
 use bailiwick_kit::bind;
-use bailiwick_model::AgentId;
+use bailiwick_model::{AgentId, Source};
 use bailiwick_source_control::WorktreeWorkspaces;
 use clap::Args;
 use serde::Serialize;
@@ -61,64 +61,82 @@ impl Spawn {
         if format == Format::Json {
             return output::json(&spawned);
         }
-        output::line(format_args!("agent     {}", spawned.agent_id));
-        output::line(format_args!("dna       {}", spawned.dna.as_deref().unwrap_or("-")));
-        output::line(format_args!("branch    {} on {:.12}", spawned.branch, spawned.base));
-        output::line(format_args!("worktree  {}", spawned.worktree.display()));
-        output::line(format_args!("prompt    {}", spawned.prompt.display()));
-        output::line(format_args!("policy    {}", spawned.policy.display()));
-        output::next_step(format_args!(
-            "bailiwick ledger tree {}{}",
-            spawned.agent_id, context.repeated
-        ));
+        print(&spawned, context);
         Ok(())
     }
 
     pub(crate) fn spawn(self, context: &Context) -> Result<Spawned, Failure> {
-        let repository = context.require_repository()?;
-        let Some(base) = repository.commit(&self.base)? else {
-            return Err(no_commit(&self.base));
-        };
-        let kit = wire::committed_kit(context, &repository, &base)?;
-        wire::note_differences(context)?;
-        let bound = bind(&kit, &wire::read_task(context, &self.task)?)?;
-        let id = agent_id(&bound, self.agent_id.as_ref())?;
-        let workspaces = WorktreeWorkspaces::new(repository, &context.state);
-        let worktree = workspaces.worktree_path(&id);
-        let request = Request::new(
-            &bound,
-            id.clone(),
-            base.clone(),
-            worktree.display().to_string(),
-            variable("KEI_CREATOR_ID")?.or(variable("USER")?),
-            wire::random()?,
-        )?;
-        wire::warn(&bound.warnings);
-        let compiled = policy_file::of_bound(context, &bound, Some(&id), Some(&worktree))?;
-        let lock = workspaces.lock(&id)?;
-        let policy = context.state.join("runs").join(id.as_str()).join("policy.json");
-        wire::write_whole(&policy, &compiled.json)?;
-        let dna = wire::with_store(context, async |store| {
-            let done = executor::spawn(&request, &store, &workspaces, tell).await;
-            done.map_err(|error| explain(error, &id, &self.task))?;
-            Ok(store.get(&id).await?.dna)
-        })?;
-        drop(lock);
-        let directory = workspaces.task_directory(&id);
-        Ok(Spawned {
-            agent_id: id.to_string(),
-            role: bound.role.name.to_string(),
-            branch: id.branch(),
-            base,
-            worktree,
-            task: directory.join("task.toml"),
-            prompt: directory.join("prompt.md"),
-            policy,
-            policy_digest: compiled.digest,
-            spec_sha: request.run.spec_sha.clone(),
-            dna,
-        })
+        let source = wire::read_task(context, &self.task)?;
+        spawn(context, &source, self.agent_id.as_ref(), &self.base, None)
     }
+}
+
+/// Spawns an agent for a task; `fork_parent` is the identity of the attempt before it.
+pub(crate) fn spawn(
+    context: &Context,
+    source: &Source,
+    id: Option<&AgentId>,
+    base: &str,
+    fork_parent: Option<String>,
+) -> Result<Spawned, Failure> {
+    let repository = context.require_repository()?;
+    let Some(base) = repository.commit(base)? else {
+        return Err(no_commit(base));
+    };
+    let kit = wire::committed_kit(context, &repository, &base)?;
+    wire::note_differences(context)?;
+    let bound = bind(&kit, source)?;
+    let id = agent_id(&bound, id)?;
+    let workspaces = WorktreeWorkspaces::new(repository, &context.state);
+    let worktree = workspaces.worktree_path(&id);
+    let mut request = Request::new(
+        &bound,
+        id.clone(),
+        base.clone(),
+        worktree.display().to_string(),
+        variable("KEI_CREATOR_ID")?.or(variable("USER")?),
+        wire::random()?,
+    )?;
+    request.run.fork_parent = fork_parent;
+    wire::warn(&bound.warnings);
+    let compiled = policy_file::of_bound(context, &bound, Some(&id), Some(&worktree))?;
+    let lock = workspaces.lock(&id)?;
+    let policy = context.state.join("runs").join(id.as_str()).join("policy.json");
+    wire::write_whole(&policy, &compiled.json)?;
+    let dna = wire::with_store(context, async |store| {
+        let done = executor::spawn(&request, &store, &workspaces, tell).await;
+        done.map_err(|error| explain(error, &id, &source.file))?;
+        Ok(store.get(&id).await?.dna)
+    })?;
+    drop(lock);
+    let directory = workspaces.task_directory(&id);
+    Ok(Spawned {
+        agent_id: id.to_string(),
+        role: bound.role.name.to_string(),
+        branch: id.branch(),
+        base,
+        worktree,
+        task: directory.join("task.toml"),
+        prompt: directory.join("prompt.md"),
+        policy,
+        policy_digest: compiled.digest,
+        spec_sha: request.run.spec_sha.clone(),
+        dna,
+    })
+}
+
+/// Tells a person what was made.
+pub(crate) fn print(spawned: &Spawned, context: &Context) {
+    output::line(format_args!("agent     {}", spawned.agent_id));
+    output::line(format_args!("dna       {}", spawned.dna.as_deref().unwrap_or("-")));
+    output::line(format_args!("branch    {} on {:.12}", spawned.branch, spawned.base));
+    output::line(format_args!("worktree  {}", spawned.worktree.display()));
+    output::line(format_args!("prompt    {}", spawned.prompt.display()));
+    output::line(format_args!("policy    {}", spawned.policy.display()));
+    output::next_step(format_args!(
+        "bailiwick ledger tree {}{}",
+        spawned.agent_id, context.repeated
+    ));
 }
 
 fn tell(step: &Step) {
@@ -141,13 +159,12 @@ fn no_commit(base: &str) -> Failure {
 }
 
 /// After the first step, nothing is lost: the same call goes on where it stopped.
-fn explain(error: SpawnError, id: &AgentId, task: &std::path::Path) -> Failure {
+fn explain(error: SpawnError, id: &AgentId, task: &str) -> Failure {
     match error {
         SpawnError::Refused(refusal) => Failure::usage(refusal.to_string()),
         SpawnError::Store(error) => error.into(),
         SpawnError::Workspace(error) => Failure::from(error).help(format!(
-            "nothing is lost; once it is mended, go on with: bailiwick spawn {} --agent-id {id}",
-            task.display()
+            "nothing is lost; once it is mended, go on with: bailiwick spawn {task} --agent-id {id}"
         )),
     }
 }

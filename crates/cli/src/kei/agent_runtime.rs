@@ -4,13 +4,15 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use super::kit_root;
+use super::{kit_root, kit_root_in};
 use crate::commands::compose::Compose;
 use crate::commands::prepare::{Prepare, Shape};
 use crate::commands::spawn::Spawn;
+use crate::commands::verify::Mode;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, FormatOption};
+use crate::verifying::{Live, Manner, Places, Shown, Subject};
 
 /// Compose, prepare and spawn agents whose limits are enforced
 #[derive(Debug, Parser)]
@@ -53,13 +55,27 @@ enum Verb {
         #[arg(long)]
         kit_root: Option<PathBuf>,
     },
-    /// Check an agent's work; this version has no checks yet, so nothing passes
+    /// Check an agent's work on its own tree and merged onto today's base; prints JSON
     Verify {
-        /// The task, and whatever else was given
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        rest: Vec<String>,
+        /// The task
+        task: PathBuf,
+        /// Where the agent worked
+        #[arg(conflicts_with = "worktree")]
+        place: Option<PathBuf>,
+        /// The same
+        #[arg(long)]
+        worktree: Option<PathBuf>,
+        /// The repository that the work is to land in
+        #[arg(long)]
+        main_repo: Option<PathBuf>,
+        /// On which trees
+        #[arg(long, default_value = "both")]
+        mode: Mode,
+        /// The directory with _capabilities/ and _roles/
+        #[arg(long)]
+        kit_root: Option<PathBuf>,
     },
-    /// Spawn and check; this version has no checks yet, so nothing passes
+    /// Spawn, run and check; this version starts no agents yet, so nothing passes
     Run {
         /// The task, and whatever else was given
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -88,8 +104,22 @@ impl AgentRuntime {
                 output::line(format_args!("worktree={}", spawned.worktree.display()));
                 Ok(())
             }
-            Verb::Verify { .. } | Verb::Run { .. } => Err(Failure::usage(
-                "this version has no checks yet, so it cannot say that anything holds",
+            Verb::Verify { task, place, worktree, main_repo, mode, kit_root: root } => {
+                let root = root.or_else(|| main_repo.as_deref().and_then(kit_root_in));
+                let context = Context::observe(kit_root(root), None)?;
+                let places =
+                    Places { worktree: place.or(worktree), main_repository: main_repo, base: None };
+                let subject = Subject::of_task(&context, &task, None, &places)?;
+                let mut live = Live::start(true);
+                let done = subject.verify(mode.into(), Manner::default(), &[], &mut live)?;
+                let agent = subject.agent.as_ref().map(ToString::to_string);
+                let shown = Shown::new(agent, &done);
+                subject.record(&shown)?;
+                output::json(&shown)?;
+                shown.outcome()
+            }
+            Verb::Run { .. } => Err(Failure::usage(
+                "this version has no way to start an agent yet, so it cannot say that anything holds",
             )),
         }
     }

@@ -32,7 +32,10 @@ enum Verb {
         /// The capability
         name: String,
     },
-    /// Check an agent's work; this version has no checks yet, so nothing passes
+    /// Check an agent's work by this capability: exit 0, or 2 with the reason
+    ///
+    /// AGENT_ID, TASK_TOML, WORKTREE_PATH, MAIN_REPO and RUN_MODE (worktree, simulated-merge or
+    /// both) say whose and where.
     Verify {
         /// The capability
         name: String,
@@ -55,9 +58,7 @@ impl CapabilityTool {
                 code if code == ExitCode::SUCCESS => Ok(()),
                 _ => Err(Failure::Said(2)),
             },
-            Verb::Verify { name } => {
-                Err(Failure::usage(format!("FAIL {name}: this version has no check for it yet")))
-            }
+            Verb::Verify { name } => super::verify::run(&name),
             Verb::Fork { fork, kit_root } => {
                 let holds_kit =
                     ["_capabilities", "_roles"].iter().any(|name| kit_root.join(name).is_dir());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bailiwick_gate::{Surroundings, look_up, repository_around};
-use bailiwick_kit::{Kit, Layer, Layout, Origin, resolve};
+use bailiwick_kit::{FoundCapability, Kit, Layer, Layout, Origin, resolve};
 use bailiwick_model::capability::Capability;
 use bailiwick_model::module::GateModule;
 use bailiwick_model::role::EscalationPolicy;
@@ -14,7 +14,7 @@ use bailiwick_model::{CapabilityName, Problem, Source, Task};
 use bailiwick_policy::compile::{Sources, bypass_variables};
 use bailiwick_policy::decide::{decide_effects, wanted};
 use bailiwick_policy::dialects::{Allowing, Dialect};
-use bailiwick_policy::{Call, Decision, Effects, Policy, compile};
+use bailiwick_policy::{Call, Decision, Effects, Facts, Policy, compile};
 use bailiwick_source_control::DirectoryTree;
 
 /// Judges the call on standard input.
@@ -30,20 +30,29 @@ fn decide(name: &str) -> Result<Decision, String> {
     let task_file = variable("TASK_TOML").ok_or("TASK_TOML is not set, so there is no task")?;
     let payload = bailiwick_gate::read(&mut std::io::stdin().lock())?;
     let call = Dialect::Claude.read(&payload, &[]).map_err(|error| error.to_string())?;
-    let mut facts = surroundings(&call)?.facts();
-    let policy = policy(name, Path::new(&task_file), Path::new(&facts.root))?;
-    let effects = Effects::of(&call);
-    look_up(&wanted(&call, &effects, &facts), &call, &mut facts);
-    Ok(decide_effects(&policy, &call, &effects, &facts))
-}
-
-/// The policy of this capability alone, with what the task and its role say for it.
-fn policy(name: &str, task_file: &Path, workspace: &Path) -> Result<Policy, String> {
+    let facts = surroundings(&call, &variable)?.facts();
+    let task_file = Path::new(&task_file);
     let text = std::fs::read_to_string(task_file)
         .map_err(|error| format!("TASK_TOML {} cannot be read: {error}", task_file.display()))?;
     let source = Source::new(task_file.display().to_string(), text);
-    let task = Task::parse(&source).map_err(|problem| first(&[problem]))?;
-    let kit = kit(task_file, workspace);
+    let kit = kit(Some(task_file), Path::new(&facts.root), &variable);
+    let found = find(&kit, name)?;
+    let policy = policy(&kit, &found, &source, &variable)?;
+    Ok(judged(&policy, &call, facts))
+}
+
+/// Decides a call by a policy, once what it needs is looked up.
+pub(super) fn judged(policy: &Policy, call: &Call, mut facts: Facts) -> Decision {
+    let effects = Effects::of(call);
+    look_up(&wanted(call, &effects, &facts), call, &mut facts);
+    decide_effects(policy, call, &effects, &facts)
+}
+
+/// How a variable is looked up.
+pub(super) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The capability of this name; an old name finds the new one, with a warning.
+pub(super) fn find(kit: &Kit, name: &str) -> Result<FoundCapability, String> {
     let asked = CapabilityName::parse(name).map_err(|error| error.to_string())?;
     let asked = match asked.renamed_to() {
         Some(new) => {
@@ -53,14 +62,25 @@ fn policy(name: &str, task_file: &Path, workspace: &Path) -> Result<Policy, Stri
         None => asked,
     };
     let found = kit.capability(&asked).map_err(|problems| first(&problems))?;
-    let found = found.ok_or_else(|| format!("there is no capability `{asked}`"))?;
+    found.ok_or_else(|| format!("there is no capability `{asked}`"))
+}
+
+/// The policy of this capability alone, with what the task and its role say for it.
+pub(super) fn policy(
+    kit: &Kit,
+    found: &FoundCapability,
+    source: &Source,
+    variable: Variables<'_>,
+) -> Result<Policy, String> {
+    let task = Task::parse(source).map_err(|problem| first(&[problem]))?;
     let capability = &found.declared;
     if !capability.has_gate() {
-        return Err(format!("`{asked}` has no gate: it is checked when the agent returns"));
+        let name = capability.name();
+        return Err(format!("`{name}` has no gate: it is checked when the agent returns"));
     }
     // The role says what an allowlist allows; the other gates do not ask it.
     let (patterns, escalation) = if lists_commands(capability) {
-        let role = resolve(&kit, task.task.role.get_ref(), source.at(task.task.role.span()))
+        let role = resolve(kit, task.task.role.get_ref(), source.at(task.task.role.span()))
             .map_err(|problems| first(&problems))?;
         (role.bash_patterns, role.escalation)
     } else {
@@ -93,11 +113,11 @@ fn lists_commands(capability: &Capability) -> bool {
 
 /// The embedded kit, the user's, and that of the repository in which the task lies, unless that is
 /// the agent's own workspace: it could write its limits there.
-fn kit(task_file: &Path, workspace: &Path) -> Kit {
+pub(super) fn kit(task_file: Option<&Path>, workspace: &Path, variable: Variables<'_>) -> Kit {
     let mut layers = Vec::new();
     let main = variable("MAIN_REPO").map(PathBuf::from);
     let around = || {
-        let file = std::fs::canonicalize(task_file).ok()?;
+        let file = std::fs::canonicalize(task_file?).ok()?;
         repository_around(file.parent()?)
     };
     let outside =
@@ -123,7 +143,7 @@ fn layer(origin: Origin, layout: Layout, root: &Path) -> Layer {
 }
 
 /// The workspace: what the hook is told by its surroundings, else the repository of the call.
-fn surroundings(call: &Call) -> Result<Surroundings, String> {
+pub(super) fn surroundings(call: &Call, variable: Variables<'_>) -> Result<Surroundings, String> {
     let here = std::env::current_dir().map_err(|error| error.to_string())?;
     let directory = call.directory.as_deref().map_or_else(|| here.clone(), |own| here.join(own));
     let named = variable("WORKTREE_PATH").or_else(|| variable("CLAUDE_PROJECT_DIR"));

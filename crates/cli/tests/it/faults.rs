@@ -2,7 +2,7 @@
 
 use bailiwick_testkit::Scratch;
 
-use crate::{BAILIWICK, KEI_AGENT_RUNTIME, KEI_CAPABILITY, KEI_LEDGER};
+use crate::{BAILIWICK, KEI_AGENT_RUNTIME, KEI_LEDGER};
 
 /// A role that only documents who may use git was accepted by `spawn` and `compose`.
 #[test]
@@ -51,14 +51,8 @@ fn a_forked_capability_can_be_used_and_an_empty_one_cannot() {
 #[test]
 fn verbs_that_have_no_code_yet_refuse() {
     let scratch = Scratch::bare();
-    for (program, arguments) in [
-        (KEI_CAPABILITY, &["verify", "policy::no-git-ops"][..]),
-        (KEI_AGENT_RUNTIME, &["verify", "task.toml", "--worktree", "."]),
-        (KEI_AGENT_RUNTIME, &["run", "task.toml"]),
-    ] {
-        let ran = scratch.run(program, arguments).expect_code(2);
-        assert!(ran.err.contains("this version has no"), "{}", ran.err);
-    }
+    let ran = scratch.run(KEI_AGENT_RUNTIME, &["run", "task.toml"]).expect_code(2);
+    assert!(ran.err.contains("this version has no"), "{}", ran.err);
 }
 
 /// Ids such as `../x` and the empty one were accepted; any status could follow any other.

@@ -1,14 +1,23 @@
 //! The commands as people and programs use them, and what must hold for the whole tree.
 
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a helper of a test fails the test"
+)]
 
 mod check;
 mod corpus;
 mod explain;
+mod facade;
 mod faults;
 mod generated;
 mod help;
+mod histories;
 mod hooks;
+mod kills;
+mod land;
 mod layering;
 mod ledger_processes;
 mod new_user;
@@ -17,6 +26,7 @@ mod schemas;
 mod seed_binaries;
 mod spawn;
 mod tree;
+mod verify;
 
 /// The programs under test.
 const BAILIWICK: &str = env!("CARGO_BIN_EXE_bailiwick");

@@ -7,7 +7,8 @@ use std::future::Future;
 use std::path::PathBuf;
 
 use bailiwick_model::run::IllegalTransition;
-use bailiwick_model::{AgentId, Run, RunStatus, Sha256Hex};
+use bailiwick_model::task::{List, ShellCommand};
+use bailiwick_model::{AgentId, Run, RunStatus, Sha256Hex, Task};
 use thiserror::Error;
 
 pub use work::{
@@ -152,6 +153,21 @@ pub struct Preparation {
     pub setup: Vec<String>,
     /// Shell commands that fetch what checks without a network need.
     pub prefetch: Vec<String>,
+}
+
+impl Preparation {
+    /// As a task asks for it.
+    pub fn of(task: &Task) -> Self {
+        let lines = |list: &List<ShellCommand>| -> Vec<String> {
+            list.get().iter().map(|line| line.as_str().to_owned()).collect()
+        };
+        let workspace = &task.workspace;
+        Self {
+            copy: workspace.copy.get().iter().map(|path| path.as_str().to_owned()).collect(),
+            setup: lines(&workspace.setup),
+            prefetch: lines(&workspace.prefetch),
+        }
+    }
 }
 
 /// Task directories, branches and worktrees.

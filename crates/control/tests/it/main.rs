@@ -14,3 +14,4 @@ mod invocation;
 mod kit_in_memory;
 mod request;
 mod spawn_plan;
+mod verification;

@@ -16,6 +16,8 @@ use bailiwick_model::module::GateModule;
 use crate::decide::Context;
 use crate::decision::Objection;
 use crate::effects::Effects;
+use crate::facts::Facts;
+use crate::paths::join;
 use crate::policy::Rule;
 use crate::shell::{Hidden, Run, Why};
 use crate::tool::matches;
@@ -98,6 +100,8 @@ pub(crate) fn names(program: &str, context: &Context<'_>) -> Vec<String> {
         names.push(base);
     }
     names.extend(context.facts.programs.get(program).cloned());
+    let elsewhere = context.effects.by_path.iter().filter(|(named, _)| named == program);
+    names.extend(elsewhere.filter_map(|(_, path)| context.facts.programs.get(path).cloned()));
     names
 }
 
@@ -188,6 +192,23 @@ pub(crate) fn copied_programs(effects: &Effects) -> Vec<String> {
         .filter_map(crate::shell::Field::known)
         .map(|word| word.strip_prefix("if=").map_or(word.clone(), str::to_owned))
         .filter(|word| word.contains('/') && !word.starts_with('-'))
+        .collect()
+}
+
+/// Directories that a command copies or moves with what is in them, as far as they are named.
+pub(crate) fn copied_trees(effects: &Effects, facts: &Facts) -> Vec<String> {
+    let copies = effects.runs.iter().filter(|run| {
+        let program = named_program(run).unwrap_or_default();
+        matches!(base_name(&program), "cp" | "mv" | "rsync" | "scp")
+    });
+    let operands = copies.flat_map(|run| run.argv.iter().skip(1));
+    let operands = operands.filter_map(crate::shell::Field::known);
+    operands
+        .filter(|word| !word.starts_with('-') && !word.contains(':'))
+        .filter_map(|word| match word.starts_with('/') {
+            true => Some(word),
+            false => facts.directory.as_deref().map(|directory| join(directory, &word)),
+        })
         .collect()
 }
 

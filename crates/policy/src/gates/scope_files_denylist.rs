@@ -2,9 +2,12 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::{Care, shown};
-use crate::paths::{Globs, Place};
+use crate::gates::{Care, copied_trees, shown};
+use crate::paths::{Globs, Place, Spot};
 use crate::shell::How;
+
+/// Programs that fill a directory with what no text shows.
+const UNPACKS: [&str; 7] = ["tar", "bsdtar", "unzip", "wget", "zipfile", "tarfile", "uudecode"];
 
 pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     if context.policy.denylist.is_empty() {
@@ -28,7 +31,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
                 let hit = list.matches(path, *directory)
                     || match spot.how {
                         How::Change | How::Delete => false,
-                        How::Fill => list.reaches_below(path),
+                        How::Fill => list.reaches_below(path) || meets_floating(context, spot),
                         How::DeleteTree => match &spot.below {
                             Some(files) => files.iter().any(below),
                             None => true,
@@ -43,4 +46,22 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         return Some(Objection::new(rule, reason, instead));
     }
     super::hidden(context, rule, Care::Files)
+}
+
+/// Whether a directory that is filled has, or gets, a file that the list names in any directory.
+fn meets_floating(context: &Context<'_>, spot: &Spot) -> bool {
+    let floats =
+        |glob: &&String| glob.starts_with("**/") || !glob.trim_end_matches('/').contains('/');
+    let globs: Vec<String> = context.policy.denylist.iter().filter(floats).cloned().collect();
+    if globs.is_empty() {
+        return false;
+    }
+    let list = Globs::parse(&globs);
+    let any = |files: &Option<Vec<String>>| {
+        files.as_ref().is_none_or(|files| files.iter().any(|file| list.matches(file, false)))
+    };
+    let copies = copied_trees(context.effects, context.facts);
+    UNPACKS.contains(&spot.by.as_str())
+        || any(&spot.holds)
+        || copies.iter().filter_map(|path| context.facts.trees.get(path)).any(any)
 }

@@ -19,6 +19,8 @@ pub struct Spot {
     pub by: String,
     /// The files below it, relative to it, if it is deleted with them and they were listed.
     pub below: Option<Vec<String>>,
+    /// The files that lie below it now, if it is filled and they were listed.
+    pub holds: Option<Vec<String>>,
     /// Whether it may be any number of files.
     pub many: bool,
 }
@@ -164,7 +166,10 @@ fn fixed_directory(glob: &str) -> String {
 /// Notes what has to be looked up to place these writes.
 pub(crate) fn want(effects: &Effects, facts: &Facts, wanted: &mut Wanted) {
     for lead in leads(effects, facts) {
-        let tree = matches!(lead.write.how, How::DeleteTree);
+        let tree = match lead.asked {
+            Asked::Below(_) => !matches!(lead.write.how, How::Delete),
+            _ => matches!(lead.write.how, How::DeleteTree | How::Fill),
+        };
         wanted.paths.extend(lead.unless);
         match lead.asked {
             Asked::Path(path) => {
@@ -215,6 +220,12 @@ fn placed(lead: &Lead<'_>, facts: &Facts, removes: bool) -> Vec<Spot> {
         how,
         by: write.by.clone(),
         below,
+        holds: match (&lead.asked, how) {
+            (Asked::Path(path) | Asked::Below(path), How::Fill) => {
+                facts.trees.get(path).cloned().flatten()
+            }
+            _ => None,
+        },
         many: matches!(lead.asked, Asked::Unknown | Asked::Below(_)) && write.path.may_be_many(),
     };
     match &lead.asked {
@@ -225,21 +236,30 @@ fn placed(lead: &Lead<'_>, facts: &Facts, removes: bool) -> Vec<Spot> {
         Asked::Path(path) => match facts.paths.get(path) {
             None => vec![spot(Place::Unknown, write.how, None)],
             Some(led) if without_effect(write, led, removes) => Vec::new(),
+            Some(led) if write.there && led.kind != Kind::File => Vec::new(),
             Some(led) if write.named.is_some() => found(lead, path, led, facts),
             Some(led) => {
-                let below = facts.trees.get(path).cloned().flatten();
+                let below = match write.how {
+                    How::DeleteTree => facts.trees.get(path).cloned().flatten(),
+                    How::Change | How::Fill | How::Delete => None,
+                };
                 let places = both_places(write, led, facts).into_iter();
                 places.map(|place| spot(place, write.how, below.clone())).collect()
             }
         },
         Asked::Below(path) => match facts.paths.get(path) {
             None => vec![spot(Place::Unknown, write.how, None)],
+            // What a search by name finds is listed.
+            Some(led) if is_listed(write, path, facts) && !removes => found(lead, path, led, facts),
             Some(led) => {
                 let how = match write.how {
                     How::Change | How::Fill => How::Fill,
                     How::Delete | How::DeleteTree => How::DeleteTree,
                 };
-                let below = facts.trees.get(path).cloned().flatten();
+                let below = match how {
+                    How::DeleteTree => facts.trees.get(path).cloned().flatten(),
+                    How::Change | How::Fill | How::Delete => None,
+                };
                 vec![spot(inside(&led.real, true, facts), how, below)]
             }
         },
@@ -270,15 +290,25 @@ fn placed(lead: &Lead<'_>, facts: &Facts, removes: bool) -> Vec<Spot> {
     }
 }
 
-/// The files that a search deletes; by a name that would be found if they were not listed.
+/// Whether files are changed that a search finds by name, and they are listed.
+fn is_listed(write: &Write, path: &str, facts: &Facts) -> bool {
+    let listed = facts.trees.get(path).is_some_and(Option::is_some);
+    write.how == How::Change && write.named.is_some() && listed
+}
+
+/// The files that a search finds; by a name that would be found if they were not listed.
 fn found(lead: &Lead<'_>, path: &str, led: &Led, facts: &Facts) -> Vec<Spot> {
     let glob = lead.write.named.as_deref().unwrap_or_default();
     let spot = |below: &str, many: bool| Spot {
         shown: below.to_owned(),
         place: inside(&join(&led.entry, below), false, facts),
-        how: How::Delete,
+        how: match lead.write.how {
+            How::Change | How::Fill => How::Change,
+            How::Delete | How::DeleteTree => How::Delete,
+        },
         by: lead.write.by.clone(),
         below: None,
+        holds: None,
         many,
     };
     let fits = |file: &&String| {

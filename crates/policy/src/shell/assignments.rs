@@ -4,21 +4,28 @@ use brush_parser::ast::{self, Assignment, AssignmentName, AssignmentValue};
 
 use super::environment::Value;
 use super::field::Field;
-use super::walk::{MOST_SETTINGS, Walker, runs_its_value};
+use super::walk::{MOST_SETTINGS, Walker, assignment_name, runs_its_value};
 use super::{Setting, Why, inline};
 
 impl Walker {
     /// What stands in front of a command is set for that command alone, yet builtins and functions
-    /// may keep it, so it is joined with what was known.
-    pub(super) fn temporarily(&mut self, assignments: &[&Assignment]) {
+    /// may keep it, so it is joined with what was known. What a program is handed for sure.
+    pub(super) fn temporarily(&mut self, assignments: &[&Assignment]) -> Vec<(String, Value)> {
         if assignments.is_empty() {
-            return;
+            return Vec::new();
         }
         let before = self.environment.clone();
         for assignment in assignments {
             self.assign(assignment);
         }
+        let plain = |assignment: &&&Assignment| {
+            matches!(assignment.value, AssignmentValue::Scalar(_))
+                && matches!(assignment.name, AssignmentName::VariableName(_))
+        };
+        let names = assignments.iter().filter(plain).map(|each| assignment_name(each));
+        let handed = names.map(|name| (name.to_owned(), self.environment.get(name))).collect();
         self.meet(before);
+        handed
     }
 
     pub(super) fn assign(&mut self, assignment: &Assignment) {

@@ -188,6 +188,8 @@ impl Walker {
                 }
                 self.declare(arguments, declared);
                 self.attributes(arguments, declared, odd, frozen);
+                let exports = name == "export" && !['n', 'f', 'p'].into_iter().any(option);
+                self.export(arguments, declared, exports);
             }
             "read" | "mapfile" | "readarray" | "getopts" | "unset" | "let" | "printf" | "wait" => {
                 self.change(name, arguments);
@@ -330,6 +332,21 @@ impl Walker {
         }
     }
 
+    /// `export` hands a variable to programs; whether another declaration does is not followed.
+    fn export(&mut self, arguments: &[Field], declared: &[&Assignment], exports: bool) {
+        let exported = &mut self.environment.exported;
+        let named = declared.iter().map(|assignment| assignment_name(assignment).to_owned());
+        let words = arguments.iter().map(|field| field.leading_text().to_owned());
+        let words = words.map(|text| text.split(['=', '[', '+']).next().unwrap_or("").to_owned());
+        for name in named.chain(words) {
+            if exports && is_name(&name) {
+                exported.insert(name);
+            } else {
+                exported.remove(&name);
+            }
+        }
+    }
+
     /// `-i`, `-u` and their like change what a variable is given, `-r` lets it be given nothing.
     fn attributes(
         &mut self,
@@ -391,6 +408,7 @@ impl Walker {
         for text in attached.chain(plain) {
             let name: String = text.chars().take_while(|c| *c != '[').collect();
             if unsets {
+                self.environment.exported.remove(&name);
                 self.runs_value(&name);
             } else {
                 self.is_set(&name);

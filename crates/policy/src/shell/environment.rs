@@ -122,6 +122,8 @@ pub(super) struct Environment {
     pub(super) positional: Option<Vec<String>>,
     /// Aliases, as text.
     pub(super) aliases: HashMap<String, Option<String>>,
+    /// Variables that are handed to programs for sure, as long as nothing odd is done to them.
+    pub(super) exported: HashSet<String>,
     /// Variables that cannot be set any more, so that setting them may do nothing.
     pub(super) frozen: HashSet<String>,
     /// Variables that change what they are given, or stand for another.
@@ -190,6 +192,7 @@ impl Environment {
             functions: self.functions,
             positional: if self.positional == other.positional { self.positional } else { None },
             aliases: self.aliases,
+            exported: self.exported.intersection(&other.exported).cloned().collect(),
             frozen: self.frozen.union(&other.frozen).cloned().collect(),
             odd: self.odd.union(&other.odd).cloned().collect(),
             all_odd: self.all_odd || other.all_odd,
@@ -221,6 +224,7 @@ impl Environment {
     pub(super) fn forget_all(&mut self) {
         let paths = self.variables.contains_key("CDPATH");
         self.variables.clear();
+        self.exported.clear();
         if paths {
             self.forget("CDPATH");
         }
@@ -259,16 +263,36 @@ impl Environment {
         !self.foreign && !self.all_odd && !self.variables.contains_key(name)
     }
 
-    /// What a shell that is started here knows: which variables are exported is not followed.
+    /// What a shell that is started here knows: what is handed on for sure. Whether the other
+    /// variables are is not followed.
     pub(super) fn in_new_shell(&self, positional: Option<Vec<String>>) -> Self {
-        let names = self.variables.keys().cloned();
+        let foreign = self.foreign || self.all_odd;
+        let handed =
+            |name: &str| !foreign && self.exported.contains(name) && !is_set_by_shells(name);
+        let inside = |(name, value): (&String, &Value)| {
+            let value = match value {
+                Value::OneOf(_) | Value::Fields(_) if handed(name) => self.get(name),
+                Value::Unknown | Value::Array(_) | Value::OneOf(_) | Value::Fields(_) => {
+                    Value::Unknown
+                }
+            };
+            (name.clone(), value)
+        };
+        let exported = self.exported.iter().filter(|name| handed(name.as_str()));
         Self {
             positional,
-            variables: names.map(|name| (name, Value::Unknown)).collect(),
-            foreign: self.foreign || self.all_odd,
+            variables: self.variables.iter().map(inside).collect(),
+            exported: exported.cloned().collect(),
+            foreign,
             whereabouts: self.whereabouts.clone(),
             ..Self::default()
         }
+    }
+
+    /// A variable is set and handed to programs.
+    pub(super) fn export(&mut self, name: &str, value: Value) {
+        self.set(name, value);
+        self.exported.insert(name.to_owned());
     }
 
     /// Whether the same is known in both.
@@ -281,6 +305,7 @@ impl Environment {
             && self.foreign == other.foreign
             && self.whereabouts == other.whereabouts
             && self.aliases == other.aliases
+            && self.exported == other.exported
             && self.frozen == other.frozen
             && self.odd == other.odd
             && self.all_odd == other.all_odd
@@ -289,6 +314,23 @@ impl Environment {
             && bodies(self) == bodies(other)
             && sure(self) == sure(other)
     }
+}
+
+/// Variables that a new shell sets anew, whatever it is handed.
+fn is_set_by_shells(name: &str) -> bool {
+    const ANEW: [&str; 10] = [
+        "IFS",
+        "SHLVL",
+        "OPTIND",
+        "OPTERR",
+        "PS4",
+        "HOSTNAME",
+        "HOSTTYPE",
+        "MACHTYPE",
+        "OSTYPE",
+        "MAILCHECK",
+    ];
+    ANEW.contains(&name) || name.starts_with("BASH")
 }
 
 /// Variables that the shell itself sets or changes.

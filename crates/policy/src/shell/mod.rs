@@ -47,6 +47,8 @@ pub struct Reading {
     pub writes: Vec<Write>,
     /// Scripts that it runs and whose text is not here.
     pub unseen: Vec<Field>,
+    /// Programs that are named by a path, and that path as seen from where the command starts.
+    pub by_path: Vec<(String, String)>,
     /// Variables that it sets, for itself or for a program.
     pub sets: Vec<Setting>,
     /// What cannot be read off the text.
@@ -98,6 +100,8 @@ pub struct Write {
     pub by: String,
     /// Of what lies below, only files whose names this glob matches.
     pub named: Option<String>,
+    /// Only if a file is there before the command: what a search would find.
+    pub there: bool,
 }
 
 /// What happens to a file that is written.

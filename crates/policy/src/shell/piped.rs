@@ -2,9 +2,11 @@
 
 use brush_parser::ast::{self, CommandPrefixOrSuffixItem, IoRedirect};
 
+use super::Write;
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::Walker;
+use super::writers::{Found, listed};
 
 /// More texts than this are as good as unknown.
 const MOST: usize = 8;
@@ -21,17 +23,54 @@ impl Walker {
         };
         match texts.filter(|texts| !texts.is_empty() && texts.len() <= MOST) {
             Some(texts) => Input::Text(Some(texts)),
-            None => Input::Pipe,
+            None => match command {
+                ast::Command::Simple(simple) => {
+                    self.finds(simple).map_or(Input::Pipe, Input::Names)
+                }
+                ast::Command::Compound(..)
+                | ast::Command::Function(_)
+                | ast::Command::ExtendedTest(..) => Input::Pipe,
+            },
         }
+    }
+
+    /// The files whose names a command prints.
+    fn finds(&mut self, simple: &ast::SimpleCommand) -> Option<Found> {
+        let words = only_words_of(simple)?;
+        let name = words.first()?;
+        if !matches!(name.as_str(), "find" | "grep" | "egrep" | "fgrep" | "rg")
+            || !self.is_itself(name)
+        {
+            return None;
+        }
+        let mut fields = Vec::new();
+        for word in &words {
+            let alternatives = self.word(word);
+            let [alternative] = alternatives.as_slice() else { return None };
+            fields.extend(alternative.iter().cloned());
+        }
+        self.found(&fields)
+    }
+
+    /// The same for words that are expanded. A name with a blank in it would be taken apart.
+    pub(super) fn found(&self, argv: &[Field]) -> Option<Found> {
+        let odd = |write: &Write| write.path.to_string().contains(char::is_whitespace);
+        let names = self.reading.writes.iter().any(odd);
+        listed(argv).filter(|_| !names && self.links.is_empty())
+    }
+
+    /// Whether a command of this name is the program that everybody knows by it.
+    pub(super) fn is_itself(&self, name: &str) -> bool {
+        !self.environment.functions.contains_key(name)
+            && !self.environment.aliases.contains_key(name)
+            && self.environment.is_untouched("PATH")
+            && !self.forget_later
     }
 
     fn prints(&mut self, simple: &ast::SimpleCommand) -> Option<Vec<String>> {
         let name = simple.word_or_name.as_ref()?.value.as_str();
         let known = |name: &str| matches!(name, "cat" | "echo" | "printf");
-        let shadowed = self.environment.functions.contains_key(name)
-            || self.environment.aliases.contains_key(name)
-            || !self.environment.is_untouched("PATH");
-        if !known(name) || shadowed || self.forget_later {
+        if !known(name) || !self.is_itself(name) {
             return None;
         }
         let items: Vec<&CommandPrefixOrSuffixItem> =
@@ -75,6 +114,47 @@ impl Walker {
             | IoRedirect::OutputAndError(..) => None,
         }
     }
+}
+
+impl Input {
+    /// What comes behind a command that only drops or sorts lines.
+    pub(super) fn filtered(&self, command: &ast::Command) -> Self {
+        let Self::Names(_) = self else { return Self::Pipe };
+        let ast::Command::Simple(simple) = command else { return Self::Pipe };
+        let Some(words) = only_words_of(simple) else { return Self::Pipe };
+        let Some((name, arguments)) = words.split_first() else { return Self::Pipe };
+        let options: Vec<&String> = arguments.iter().filter(|word| word.starts_with('-')).collect();
+        let letters = |known: &str| {
+            options.iter().all(|word| word.chars().skip(1).all(|c| known.contains(c)))
+        };
+        let operands = arguments.len() - options.len();
+        let drops = match name.as_str() {
+            "grep" => letters("vEFiwxe") && operands <= 1,
+            "head" | "tail" => letters("n0123456789") && operands <= 1,
+            "sort" | "uniq" => letters("uzVrn") && operands == 0,
+            _ => false,
+        };
+        if drops { self.clone() } else { Self::Pipe }
+    }
+}
+
+/// The words of a plain command without anything around it.
+pub(super) fn only_words_of(simple: &ast::SimpleCommand) -> Option<Vec<String>> {
+    if simple.prefix.is_some() {
+        return None;
+    }
+    let mut words = vec![simple.word_or_name.as_ref()?.value.clone()];
+    for item in simple.suffix.iter().flat_map(|suffix| &suffix.0) {
+        match item {
+            CommandPrefixOrSuffixItem::Word(word) => words.push(word.value.clone()),
+            // What it complains of is no part of what it prints.
+            CommandPrefixOrSuffixItem::IoRedirect(IoRedirect::File(Some(2), ..)) => {}
+            CommandPrefixOrSuffixItem::IoRedirect(_)
+            | CommandPrefixOrSuffixItem::AssignmentWord(..)
+            | CommandPrefixOrSuffixItem::ProcessSubstitution(..) => return None,
+        }
+    }
+    Some(words)
 }
 
 /// What `echo` prints of words that no shell takes for anything else.

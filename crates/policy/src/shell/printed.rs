@@ -7,6 +7,7 @@ use brush_parser::word::ParameterExpr;
 use super::environment::Value;
 use super::field::{Field, Piece};
 use super::parse;
+use super::piped::only_words_of;
 use super::walk::Walker;
 
 impl Walker {
@@ -45,10 +46,12 @@ impl Walker {
         let program = parse::program(text.trim())?;
         let words = only_words(&program)?;
         let (name, arguments) = words.split_first()?;
+        let lists = ["find", "grep", "egrep", "fgrep", "rg"].contains(&name.as_str());
         let known = ["mktemp", "pwd", "basename", "dirname", "date", "seq", "nproc"];
         let shadowed = self.environment.functions.contains_key(name.as_str())
             || self.environment.aliases.contains_key(name.as_str());
-        if !known.contains(&name.as_str()) || shadowed || !self.environment.is_untouched("PATH") {
+        let unknown = !known.contains(&name.as_str()) && !lists;
+        if unknown || shadowed || !self.environment.is_untouched("PATH") {
             return None;
         }
         let mut fields = Vec::new();
@@ -57,6 +60,10 @@ impl Walker {
             let [alternative] = alternatives.as_slice() else { return None };
             fields.extend(alternative.iter().cloned());
         }
+        if lists {
+            let argv: Vec<Field> = [Field::text(name)].into_iter().chain(fields).collect();
+            return self.names_found(&argv);
+        }
         if name == "pwd" {
             return (fields.is_empty()).then(|| self.pwd());
         }
@@ -64,6 +71,13 @@ impl Walker {
             return None;
         }
         output(name, &fields)
+    }
+
+    /// Names of files that are found below one place; not if files of git may be among them.
+    fn names_found(&self, argv: &[Field]) -> Option<Field> {
+        let found = self.found(argv).filter(|found| found.of_git.is_empty())?;
+        let [field] = found.fields.as_slice() else { return None };
+        Some(field.clone())
     }
 
     /// `${f%.rs}`, `${f##*/}` and their like.
@@ -174,17 +188,8 @@ fn only_words(program: &ast::Program) -> Option<Vec<String>> {
         return None;
     };
     let [ast::Command::Simple(simple)] = and_or.first.seq.as_slice() else { return None };
-    if !and_or.additional.is_empty() || and_or.first.bang || simple.prefix.is_some() {
+    if !and_or.additional.is_empty() || and_or.first.bang {
         return None;
     }
-    let mut words = vec![simple.word_or_name.as_ref()?.value.clone()];
-    for item in simple.suffix.iter().flat_map(|suffix| &suffix.0) {
-        match item {
-            ast::CommandPrefixOrSuffixItem::Word(word) => words.push(word.value.clone()),
-            ast::CommandPrefixOrSuffixItem::IoRedirect(_)
-            | ast::CommandPrefixOrSuffixItem::AssignmentWord(..)
-            | ast::CommandPrefixOrSuffixItem::ProcessSubstitution(..) => return None,
-        }
-    }
-    Some(words)
+    only_words_of(simple)
 }

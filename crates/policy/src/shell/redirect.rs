@@ -5,6 +5,7 @@ use brush_parser::ast::{IoFileRedirectKind, IoFileRedirectTarget, IoHereDocument
 use super::environment::Value;
 use super::field::Field;
 use super::walk::Walker;
+use super::writers::Found;
 use super::{How, Why};
 
 /// What a command reads.
@@ -18,6 +19,8 @@ pub(super) enum Input {
     Text(Option<Vec<String>>),
     /// A file.
     File(Field),
+    /// The names of files, one a line.
+    Names(Found),
 }
 
 impl Walker {

@@ -7,6 +7,12 @@ use super::{Why, inline, wrappers, writers};
 
 const SHELLS: [&str; 9] = ["bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash"];
 
+/// Programs that hand every variable to what they start, and take none for something else.
+const HANDS_ON: [&str; 12] = [
+    "bash", "sh", "dash", "env", "timeout", "nice", "nohup", "setsid", "stdbuf", "time", "xargs",
+    "find",
+];
+
 /// Whether a program of this name is a shell.
 pub(super) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
@@ -36,6 +42,9 @@ impl Walker {
                 }
                 "--norc" | "--noprofile" | "--login" | "--posix" | "--restricted" | "--verbose" => {
                     rest = more;
+                    if option == "--login" {
+                        inline::startup(self);
+                    }
                 }
                 "--version" | "--help" => return,
                 _ if option.starts_with("--") => return self.hide(Why::UnknownOption, &option),
@@ -47,6 +56,9 @@ impl Walker {
                     }
                     command |= option.starts_with('-') && letters.contains('c');
                     from_input |= letters.contains('s');
+                    if letters.contains(['i', 'l']) {
+                        inline::startup(self);
+                    }
                     if letters.contains('i') {
                         self.hide(Why::Interactive, &option);
                     }
@@ -85,7 +97,7 @@ impl Walker {
         self.in_new_shell(&text, positional);
     }
 
-    /// A shell of its own knows only what is exported, which is not followed.
+    /// A shell of its own knows only what is exported.
     pub(super) fn in_new_shell(&mut self, text: &str, positional: Option<Vec<String>>) {
         if self.environment.exports_functions && !self.environment.functions.is_empty() {
             self.hide(Why::RunsText, "an exported function");
@@ -97,7 +109,11 @@ impl Walker {
         if self.environment.exports_unknown {
             self.hide(Why::RunsText, "an exported variable");
         }
+        let hands_on = self.through.iter().all(|name| HANDS_ON.contains(&name.as_str()));
         self.apart(|walker| {
+            if !hands_on {
+                walker.environment.exported.clear();
+            }
             walker.environment = walker.environment.in_new_shell(positional);
             walker.text(text);
         });
@@ -115,7 +131,7 @@ impl Walker {
                 }
             }
             Input::Text(None) => self.hide(Why::ComputedText, "a here document"),
-            Input::Pipe => self.hide(Why::PipedIntoShell, "a pipe"),
+            Input::Pipe | Input::Names(_) => self.hide(Why::PipedIntoShell, "a pipe"),
             Input::File(file) => {
                 let file = file.clone();
                 self.script(&file);
@@ -138,11 +154,25 @@ impl Walker {
 
     /// A program, and what it starts.
     pub(super) fn program(&mut self, argv: &[Field], input: &Input) {
+        let handed = std::mem::take(&mut self.handed);
+        if handed.is_empty() {
+            return self.program_here(argv, input);
+        }
+        let before = self.environment.clone();
+        for (name, value) in handed {
+            self.environment.export(&name, value);
+        }
+        self.program_here(argv, input);
+        self.environment = before;
+    }
+
+    fn program_here(&mut self, argv: &[Field], input: &Input) {
         self.note(argv, false);
         let Some((first, arguments)) = argv.split_first() else { return };
         let Some(name) = first.program_name() else { return };
         let path = first.known().unwrap_or_else(|| first.to_string());
         self.through.push(name.clone());
+        inline::configured(self, &name, arguments);
         if is_shell(&name) {
             self.shell(arguments, input);
         } else if !inline::look_into(self, &name, arguments, input) {

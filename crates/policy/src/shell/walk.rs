@@ -60,6 +60,8 @@ pub(super) struct Walker {
     pub(super) ways_out: WaysOut,
     /// The text that is being read, for places in it.
     pub(super) source: Rc<str>,
+    /// Variables that stand in front of the command that is started next.
+    pub(super) handed: Vec<(String, Value)>,
     /// Texts of files that the command writes.
     pub(super) written: inline::Written,
     pub(super) depth: usize,
@@ -94,6 +96,7 @@ impl Walker {
         distinct(&mut reading.runs);
         distinct(&mut reading.writes);
         distinct(&mut reading.unseen);
+        distinct(&mut reading.by_path);
         distinct(&mut reading.hidden);
         reading
     }
@@ -285,7 +288,7 @@ impl Walker {
             let mut input = Input::Inherited;
             for (index, command) in pipeline.seq.iter().enumerate() {
                 let before = self.environment.clone();
-                let next = if index == 0 { self.piped(command) } else { Input::Pipe };
+                let next = if index == 0 { self.piped(command) } else { input.filtered(command) };
                 let input = std::mem::replace(&mut input, next);
                 self.asides += 1;
                 self.command(command, input);
@@ -408,7 +411,7 @@ impl Walker {
         if parse::is_reserved(&name.value) && !quoted {
             return self.hide(Why::Unreadable, &name.value);
         }
-        self.temporarily(&assignments);
+        let handed = self.temporarily(&assignments);
         self.redirected |= name.value == "exec" && input != Input::Inherited;
         let fed = self.fed || self.redirected;
         let input = if fed && input == Input::Inherited { Input::Pipe } else { input };
@@ -419,7 +422,9 @@ impl Walker {
             self.environment = before.clone();
             self.outcome = None;
             self.remember_text(&argv, &input, written);
+            self.handed.clone_from(&handed);
             self.start(&argv, &input, &declared);
+            self.handed.clear();
             ways_out::add(&mut after, std::mem::take(&mut self.environment));
         }
         self.environment = after.unwrap_or(before);
@@ -474,6 +479,19 @@ impl Walker {
 
     /// Notes a program or builtin that is started.
     pub(super) fn note(&mut self, argv: &[Field], builtin: bool) {
+        let program = argv
+            .first()
+            .and_then(Field::known)
+            .filter(|path| !builtin && path.contains('/') && !path.starts_with('/'));
+        if let Some(program) = program {
+            for place in &self.environment.whereabouts.places {
+                let directory = place.path.as_ref().and_then(Field::known).unwrap_or_default();
+                if !directory.is_empty() {
+                    let path = format!("{directory}/{program}");
+                    self.reading.by_path.push((program.clone(), path));
+                }
+            }
+        }
         let through = self.through.clone();
         self.reading.runs.push(Run { argv: argv.to_vec(), through, builtin });
     }

@@ -1,10 +1,10 @@
 //! Programs that start the program named behind them.
 
-use super::field::Field;
+use super::field::{Field, Piece};
 use super::redirect::Input;
 use super::walk::{Walker, runs_its_value};
 use super::wrapper_table::{WRAPPERS, Wrapper};
-use super::{Why, inline, writers, xargs};
+use super::{How, Why, inline, writers, xargs};
 
 /// Follows what a program starts, if it is known to start something.
 pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
@@ -41,6 +41,11 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
     let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) else { return };
     if wrapper.assignments {
         variables(walker, arguments);
+    }
+    // With `exec -c` nothing is handed on.
+    if name == "exec" && arguments.first().is_none_or(|first| first.to_string().starts_with('-')) {
+        walker.environment.exported.clear();
+        walker.handed.clear();
     }
     let arguments = match behind_word(wrapper, arguments) {
         Behind::Program(rest) => rest,
@@ -82,6 +87,9 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
             };
             for argv in commands {
                 walker.apart(|walker| walker.started(&argv, inner_input));
+            }
+            for argv in xargs::of_git(arguments, rest, input).filter(|_| wrapper.more) {
+                walker.if_there(|walker| walker.started(&argv, inner_input));
             }
         }
     }
@@ -291,7 +299,12 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
             return split_string(&option, more);
         }
         if option == "--" {
-            rest = more;
+            let assigns = |field: &&Field| {
+                let shown = field.to_string();
+                shown.split_once('=').is_some_and(|(name, _)| !runs_its_value(name))
+            };
+            let assigned = more.iter().take_while(assigns).filter(|_| wrapper.assignments).count();
+            rest = more.get(assigned..).unwrap_or_default();
             break;
         }
         if !option.starts_with('-') || (option == "-" && wrapper.name == "uv") {
@@ -392,12 +405,32 @@ fn find(walker: &mut Walker, arguments: &[Field], input: &Input) {
             continue;
         }
         let end = rest.iter().position(ends).unwrap_or(rest.len());
-        let placed = |field: &Field| match field.known() {
-            Some(text) if text.contains("{}") => writers::found(arguments, &text),
+        let mut of_git = Vec::new();
+        let mut placed = |field: &Field| match field.known() {
+            Some(text) if text.contains("{}") => {
+                let (field, files) = writers::found(arguments, &text);
+                of_git.extend(files);
+                field
+            }
             _ => field.clone(),
         };
-        let argv: Vec<Field> = rest.iter().take(end).map(placed).collect();
+        let argv: Vec<Field> = rest.iter().take(end).map(&mut placed).collect();
+        let before = walker.reading.writes.len();
         walker.apart(|walker| walker.started(&argv, input));
+        let named = writers::only_named(arguments);
+        for write in walker.reading.writes.iter_mut().skip(before) {
+            // The files themselves, not what is called after them.
+            let itself = matches!(write.path.pieces().last(), Some(Piece::Below));
+            write.named = named.clone().filter(|_| itself && write.how == How::Change);
+        }
+        for file in of_git {
+            let placed = |field: &Field| match field.known() {
+                Some(text) if text.contains("{}") => Field::text(file.as_str()),
+                _ => field.clone(),
+            };
+            let argv: Vec<Field> = rest.iter().take(end).map(placed).collect();
+            walker.if_there(|walker| walker.started(&argv, input));
+        }
         rest = rest.get(end + 1..).unwrap_or_default();
     }
 }

@@ -1,4 +1,4 @@
-//! `xargs -I`: what it reads, in the places of its command that stand for it.
+//! `xargs`: what it reads, behind its command or in the places that stand for it.
 
 use super::field::{Field, Piece};
 use super::redirect::Input;
@@ -10,10 +10,15 @@ const MOST: usize = 8;
 pub(super) fn commands(arguments: &[Field], command: &[Field], input: &Input) -> Vec<Vec<Field>> {
     let before = arguments.len().saturating_sub(command.len());
     let options = arguments.get(..before).unwrap_or_default();
+    let names = named(options, input);
     let Some(place) = place(options) else {
-        return vec![[command, &[Field::unknown_many()]].concat()];
+        let more = names.map_or_else(|| vec![Field::unknown_many()], <[Field]>::to_vec);
+        return vec![[command, &more].concat()];
     };
     let plain = is_plain(options);
+    if let Some(names) = names.filter(|_| plain) {
+        return names.iter().map(|name| put(command, &place, name)).collect();
+    }
     match lines(input).filter(|_| plain) {
         Some(lines) => {
             let value = |line: &String| Field::text(line.as_str());
@@ -29,6 +34,60 @@ pub(super) fn commands(arguments: &[Field], command: &[Field], input: &Input) ->
             vec![argv]
         }
     }
+}
+
+/// The commands that it starts with files of git that may be among those it reads.
+pub(super) fn of_git(
+    arguments: &[Field],
+    command: &[Field],
+    input: &Input,
+) -> impl Iterator<Item = Vec<Field>> {
+    let before = arguments.len().saturating_sub(command.len());
+    let options = arguments.get(..before).unwrap_or_default();
+    let files = match input {
+        Input::Names(found) if !reads_elsewhere(options) => found.of_git.clone(),
+        _ => Vec::new(),
+    };
+    let place = place(options);
+    let command = command.to_vec();
+    files.into_iter().map(move |file| match &place {
+        Some(place) => put(&command, place, &Field::text(file)),
+        None => command.iter().cloned().chain([Field::text(file)]).collect(),
+    })
+}
+
+/// The names that it reads, if they are known to be names of files.
+fn named<'a>(options: &[Field], input: &'a Input) -> Option<&'a [Field]> {
+    match input {
+        Input::Names(found) if !reads_elsewhere(options) => Some(&found.fields),
+        Input::Names(_) | Input::Inherited | Input::Pipe | Input::Text(_) | Input::File(_) => None,
+    }
+}
+
+/// Whether it may read another file, or take names apart at odd places.
+fn reads_elsewhere(options: &[Field]) -> bool {
+    let mut words = options.iter();
+    while let Some(field) = words.next() {
+        let Some(word) = field.known() else { return true };
+        match word.as_str() {
+            "-d" | "--delimiter" => {
+                if words.next().and_then(Field::known).is_none_or(|sign| sign != "\\n") {
+                    return true;
+                }
+            }
+            "-d\\n" | "--delimiter=\\n" => {}
+            _ if word.starts_with("-a")
+                || word.starts_with("-d")
+                || word.starts_with("-E")
+                || word.starts_with("--arg")
+                || word.starts_with("--del") =>
+            {
+                return true;
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The text that stands for what is read.

@@ -143,7 +143,7 @@ impl<'a> Writers<'a> {
             55 => format!("tar cf {one} zd1"),
             56 => format!("gzip -f {one}"),
             57 => format!("gzip -kf {one} && gunzip -f zf1.gz"),
-            58 => format!("split -b 2 zf1 {place}/zx"),
+            58 => format!("split -n 2 zf1 {place}/zx"),
             59 => format!("sort -o {one} zf1"),
             60 => format!("uniq zf1 {one}"),
             61 => format!("find {named} -type f -delete"),

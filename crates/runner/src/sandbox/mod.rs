@@ -1,98 +1,129 @@
-//! What a sandbox could hold on this machine.
+//! Running a program that nobody trusts.
+//!
+//! A [`Sandbox`] is a plain value that says what the program may see; a [`Launcher`] starts it:
+//!
+//! ```text
+//!  the launcher's process
+//!    └─ ours, outside     makes the user, PID, mount, network, IPC and UTS namespaces; watches
+//!        └─ ours, PID 1   builds the new root, gives its powers away, applies Landlock and seccomp
+//!            └─ the program, and whatever it starts
+//! ```
+//!
+//! Each of our processes dies with the one above it, and everything inside dies with PID 1. They talk
+//! over their standard input, a socket: the description goes in, how it went comes out.
 
-use std::fs;
-use std::process::Command;
-use std::time::Duration;
+mod fence;
+mod filter;
+mod inside;
+mod launch;
+mod loopback;
+mod mounts;
+mod outside;
+mod probe;
+mod root;
+mod unguarded;
+mod wire;
 
-use serde::Serialize;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use crate::process::first_words;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
-/// How much a sandbox can hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub use launch::{Launcher, Next, Running, Stopper};
+pub use probe::{Part, level, probe, probe_with};
+pub use wire::{Held, Report};
+
+/// What a program may see and do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sandbox {
+    /// Files and directories that it can read, beside the system's.
+    pub read_only: Vec<Bind>,
+    /// Files and directories that it can write.
+    pub writable: Vec<Bind>,
+    /// Empty directories of its own, gone when it ends; `/tmp` and `/var/tmp` are always there.
+    pub private: Vec<PathBuf>,
+    /// What is empty in there although something around it is seen.
+    pub hidden: Vec<PathBuf>,
+    /// Its whole environment.
+    pub environment: Vec<(String, String)>,
+    /// Where it starts.
+    pub directory: PathBuf,
+    /// What it can reach.
+    pub network: Network,
+    /// What must hold it; with less it does not start.
+    pub level: Level,
+}
+
+/// Something of the host, and where it is seen inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    /// On the host.
+    pub source: PathBuf,
+    /// Inside.
+    pub target: PathBuf,
+}
+
+impl Bind {
+    /// `source` of the host, seen at `target`.
+    pub fn new(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        Self { source: source.into(), target: target.into() }
+    }
+
+    /// Seen where it is.
+    pub fn same(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Self { source: path.clone(), target: path }
+    }
+}
+
+/// What a program can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// A loopback of its own.
+    None,
+    /// What the host can reach.
+    Host,
+}
+
+/// How much a sandbox holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
+    /// Nothing: the program runs as the person would run it, and is only ended with its children.
+    Off,
+    /// Namespaces, and what there is of Landlock and seccomp.
+    Partial,
     /// Namespaces, Landlock and seccomp.
     Full,
-    /// Some of them.
-    Partial,
-    /// None of them.
-    Off,
 }
 
-/// One part of the sandbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Part {
-    /// What it is called.
-    pub name: &'static str,
-    /// Whether it works here.
-    pub works: bool,
-    /// How that was seen.
-    pub seen: String,
+/// Why a program did not run in a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error("{part}: {why}")]
+pub struct SandboxError {
+    /// The part of the sandbox that could not be made.
+    pub part: String,
+    /// What went wrong.
+    pub why: String,
 }
 
-/// Tries each part of the sandbox.
-pub fn probe() -> Vec<Part> {
-    let namespaces = [
-        ("user namespace", "--map-root-user"),
-        ("mount namespace", "--mount"),
-        ("pid namespace", "--pid"),
-        ("network namespace", "--net"),
-    ];
-    let mut parts: Vec<Part> =
-        namespaces.into_iter().map(|(name, flag)| unshare(name, flag)).collect();
-    let modules = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
-    parts.push(Part {
-        name: "Landlock",
-        works: modules.split(',').any(|module| module.trim() == "landlock"),
-        seen: match modules.trim() {
-            "" => "/sys/kernel/security/lsm cannot be read".to_owned(),
-            modules => format!("security modules: {modules}"),
-        },
-    });
-    let actions = fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").unwrap_or_default();
-    parts.push(Part {
-        name: "seccomp",
-        works: actions.split_whitespace().any(|action| action == "errno"),
-        seen: match actions.trim() {
-            "" => "the kernel names no seccomp actions".to_owned(),
-            actions => format!("actions: {actions}"),
-        },
-    });
-    parts
-}
-
-/// The level that the parts add up to.
-pub fn level(parts: &[Part]) -> Level {
-    match parts.iter().filter(|part| part.works).count() {
-        0 => Level::Off,
-        all if all == parts.len() => Level::Full,
-        _ => Level::Partial,
+impl SandboxError {
+    pub(crate) fn new(part: &str, why: impl std::fmt::Display) -> Self {
+        Self { part: part.to_owned(), why: why.to_string() }
     }
 }
 
-/// Really makes the namespace, as an unprivileged user would: inside a user namespace.
-fn unshare(name: &'static str, flag: &str) -> Part {
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", flag]);
-    if flag == "--pid" {
-        command.arg("--fork");
-    }
-    let answer = first_words(command.args(["--", "echo", "inside"]), Duration::from_secs(10));
-    let works = answer.as_deref().map(str::trim) == Some("inside");
-    let seen = if works { "made one" } else { "unshare(1) is missing or was refused" };
-    Part { name, works, seen: seen.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_level_is_full_only_if_every_part_works() {
-        let part = |works| Part { name: "x", works, seen: String::new() };
-        assert_eq!(level(&[part(true), part(true)]), Level::Full);
-        assert_eq!(level(&[part(true), part(false)]), Level::Partial);
-        assert_eq!(level(&[part(false), part(false)]), Level::Off);
+/// What our own processes of a sandbox do. `arguments` are those after the launcher's own.
+///
+/// Must be called before the process has a second thread.
+pub fn init(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.collect();
+    match arguments.as_slice() {
+        [] => outside::run(),
+        [only] if only.as_os_str() == inside::ARGUMENT => inside::run(),
+        _ => ExitCode::from(wire::MISUSED),
     }
 }

@@ -3,6 +3,7 @@
 mod output_ledger_row_required;
 mod output_report_format;
 mod output_severity_grade;
+mod paths;
 mod policy_git_read_only;
 mod policy_no_git_ops;
 mod quality_cargo_check_green;
@@ -10,11 +11,14 @@ mod quality_commands_green;
 mod quality_constructor_pattern;
 mod quality_no_warnings;
 mod quality_tests_green;
+mod ran;
+mod repository;
 mod safety_no_dep_bump;
 mod safety_no_mass_delete;
 mod scope_files_denylist;
 mod scope_files_whitelist;
 mod scope_no_rule_edits;
+mod test_tally;
 
 use bailiwick_model::module::CheckModule;
 use bailiwick_model::{AgentId, CapabilityName, Task};
@@ -111,4 +115,51 @@ pub fn judge(check: &Check, subject: &Subject<'_>, facts: &Facts) -> Verdict {
 
 fn command(line: &str) -> Job {
     Job::Command { line: line.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{agent, changed, facts, subject, task};
+
+    fn check(how: How) -> Check {
+        Check { capability: CapabilityName::parse("quality::own").unwrap(), how }
+    }
+
+    #[test]
+    fn fault_4_what_nobody_measured_never_passes() {
+        let task =
+            task("[scope]\nfiles-whitelist = [\"**\"]\n[verification]\ncommands = [\"true\"]");
+        let (agent, changes) = (agent(), [changed("src/a.rs"), changed("Cargo.toml")]);
+        let subject = subject(&task, &agent, &changes);
+        // These need nothing but the changes.
+        let by_changes = [
+            CheckModule::ScopeFilesWhitelist,
+            CheckModule::ScopeFilesDenylist,
+            CheckModule::ScopeNoRuleEdits,
+            CheckModule::SafetyNoMassDelete,
+        ];
+        for module in CheckModule::ALL {
+            let check = check(How::Module(*module));
+            let needed = needs(&check, &subject) != Needs::default();
+            let holds = judge(&check, &subject, &facts()).holds();
+            let alone = by_changes.contains(module);
+            assert_eq!((needed, holds), (!alone, alone), "{module:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_of_a_capability_must_exit_0() {
+        let check = check(How::Command("make lint".to_owned()));
+        let (task, agent) = (task(""), agent());
+        let subject = subject(&task, &agent, &[]);
+        let jobs = needs(&check, &subject).jobs;
+        let with = |code| {
+            let ran = crate::example::ran("make lint", code, "");
+            crate::example::after(jobs[0].clone(), crate::job::Outcome::Commands(vec![ran]))
+        };
+        assert!(judge(&check, &subject, &with(0)).holds());
+        assert!(!judge(&check, &subject, &with(1)).holds());
+        assert!(!judge(&check, &subject, &facts()).holds());
+    }
 }

@@ -5,9 +5,62 @@ use crate::facts::{Facts, Needs};
 use crate::verdict::Verdict;
 
 pub(super) fn needs(_subject: &Subject<'_>) -> Needs {
-    Needs::default()
+    Needs { ledger: true, ..Needs::default() }
 }
 
-pub(super) fn judge(_subject: &Subject<'_>, _facts: &Facts) -> Verdict {
-    Verdict::fail("this check is not written yet")
+pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
+    let Some(agent) = subject.agent else {
+        return Verdict::fail("the agent has no id, and so no row in the ledger");
+    };
+    match &facts.ledger {
+        None => Verdict::fail(format!("the ledger has no row for {agent}")),
+        Some(run) if run.id == *agent => {
+            Verdict::pass(format!("the ledger has {agent} on {}, {}", run.branch, run.status))
+        }
+        Some(run) => {
+            Verdict::fail(format!("the row that was found is of {}, not of {agent}", run.id))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_model::{AgentId, Run, RunStatus};
+
+    use super::*;
+    use crate::example::{agent, evidence, facts, reason, subject, task};
+
+    fn row(id: &str) -> Run {
+        Run {
+            id: AgentId::parse(id).unwrap(),
+            branch: "agent/ag-1".to_owned(),
+            parent_branch: None,
+            spec_sha: String::new(),
+            status: RunStatus::Running,
+            started_ts: 0,
+            finished_ts: None,
+            summary: None,
+            worktree_path: None,
+            dna: None,
+            creator_id: None,
+            fork_parent_id: None,
+            cost_cents: 0,
+            provider: String::new(),
+            model: String::new(),
+            half_spawned: false,
+            base: None,
+        }
+    }
+
+    #[test]
+    fn the_row_must_be_the_agents_own() {
+        let (task, agent) = (task(""), agent());
+        let subject = subject(&task, &agent, &[]);
+        let with = |ledger| Facts { ledger, ..facts() };
+        assert!(evidence(&judge(&subject, &with(Some(row("ag-1"))))).contains("agent/ag-1"));
+        assert!(reason(&judge(&subject, &with(Some(row("ag-2"))))).contains("is of ag-2"));
+        assert!(reason(&judge(&subject, &with(None))).contains("no row for ag-1"));
+        let nobody = Subject { agent: None, ..subject };
+        assert!(reason(&judge(&nobody, &with(Some(row("ag-1"))))).contains("no id"));
+    }
 }

@@ -1,13 +1,13 @@
 //! `policy::git-read-only`: git was read, and stands as it stood.
 
-use super::Subject;
+use super::{Subject, repository};
 use crate::facts::{Facts, Needs};
 use crate::verdict::Verdict;
 
-pub(super) fn needs(_subject: &Subject<'_>) -> Needs {
-    Needs::default()
+pub(super) fn needs(subject: &Subject<'_>) -> Needs {
+    repository::needs(subject)
 }
 
-pub(super) fn judge(_subject: &Subject<'_>, _facts: &Facts) -> Verdict {
-    Verdict::fail("this check is not written yet")
+pub(super) fn judge(_subject: &Subject<'_>, facts: &Facts) -> Verdict {
+    repository::untouched(facts)
 }

@@ -1,18 +1,63 @@
 //! `quality::commands-green`: every command that the task names exits 0.
 
-use super::Subject;
+use super::{Subject, command, ran};
 use crate::facts::{Facts, Needs};
+use crate::job::Job;
 use crate::verdict::Verdict;
 
-pub(super) fn needs(_subject: &Subject<'_>) -> Needs {
-    Needs::default()
+pub(super) fn needs(subject: &Subject<'_>) -> Needs {
+    Needs { jobs: jobs(subject), ..Needs::default() }
 }
 
-pub(super) fn judge(_subject: &Subject<'_>, _facts: &Facts) -> Verdict {
-    Verdict::fail("this check is not written yet")
+pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
+    let jobs = jobs(subject);
+    if jobs.is_empty() {
+        return Verdict::fail("the task names no command: nothing was measured");
+    }
+    all_succeeded(&jobs, facts)
 }
 
 /// Whether every one of these jobs ran and succeeded.
-pub(super) fn all_succeeded(_jobs: &[crate::job::Job], _facts: &Facts) -> Verdict {
-    Verdict::fail("this check is not written yet")
+pub(super) fn all_succeeded(jobs: &[Job], facts: &Facts) -> Verdict {
+    ran::all_succeeded(jobs, facts)
+}
+
+fn jobs(subject: &Subject<'_>) -> Vec<Job> {
+    let commands = subject.task.verification.commands.get();
+    commands.iter().map(|line| command(line.as_str())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::example::{agent, facts, ran, reason, subject, task};
+    use crate::job::Outcome;
+
+    #[test]
+    fn every_command_of_the_task_must_succeed() {
+        let task = task("[verification]\ncommands = [\"make\", \"make test\"]");
+        let agent = agent();
+        let subject = subject(&task, &agent, &[]);
+        let jobs = needs(&subject).jobs;
+        assert_eq!(jobs.len(), 2);
+        let with = |codes: &[i32]| {
+            let outcomes = jobs
+                .iter()
+                .zip(codes)
+                .map(|(job, code)| (job.clone(), Outcome::Commands(vec![ran("make", *code, "")])));
+            Facts { jobs: BTreeMap::from_iter(outcomes), ..facts() }
+        };
+        assert!(judge(&subject, &with(&[0, 0])).holds());
+        assert!(!judge(&subject, &with(&[0, 1])).holds());
+        assert!(reason(&judge(&subject, &with(&[0]))).contains("`make test` was not run"));
+    }
+
+    #[test]
+    fn a_task_without_commands_measured_nothing() {
+        let (task, agent) = (task(""), agent());
+        let verdict = judge(&subject(&task, &agent, &[]), &facts());
+        assert!(reason(&verdict).contains("names no command"));
+    }
 }

@@ -1,13 +1,219 @@
 //! `quality::tests-green`: the tests pass, and there are enough of them.
+//!
+//! What a program prints proves nothing: a test counts that was listed before the run and has a
+//! result of its own after it.
 
-use super::Subject;
+use super::test_tally::{Tally, tally};
+use super::{Subject, ran};
 use crate::facts::{Facts, Needs};
+use crate::job::{Job, Outcome};
 use crate::verdict::Verdict;
 
-pub(super) fn needs(_subject: &Subject<'_>) -> Needs {
-    Needs::default()
+/// How many tests must pass where the task names no number.
+const DEFAULT_MINIMUM: u32 = 1;
+
+pub(super) fn needs(subject: &Subject<'_>) -> Needs {
+    Needs { jobs: vec![job(subject)], ..Needs::default() }
 }
 
-pub(super) fn judge(_subject: &Subject<'_>, _facts: &Facts) -> Verdict {
-    Verdict::fail("this check is not written yet")
+pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
+    let job = job(subject);
+    let name = ran::name(&job);
+    let (outcome, tally) = match facts.jobs.get(&job).map(|outcome| (outcome, tally(outcome))) {
+        None => return Verdict::fail(format!("{name} was not run")),
+        Some((Outcome::CouldNotRun { why }, _)) => {
+            return Verdict::fail(format!("{name} could not be run: {why}"));
+        }
+        Some((_, None)) => {
+            return Verdict::fail(format!("{name}: no test was told apart, only commands ran"));
+        }
+        Some((outcome, Some(tally))) => (outcome, tally),
+    };
+    if let Some(verdict) = objection(&tally) {
+        return verdict;
+    }
+    if let Some(missing) = unmeasured(subject, outcome) {
+        return Verdict::fail(missing);
+    }
+    let minimum = subject.task.verification.test_count_min.as_ref();
+    let minimum = minimum.map_or(DEFAULT_MINIMUM, |minimum| *minimum.get_ref());
+    let Tally { passed, ignored, programs, .. } = tally;
+    if u32::try_from(passed).is_ok_and(|passed| passed < minimum) {
+        return Verdict::fail(match passed {
+            0 => format!("no test ran: at least {minimum} must pass ({ignored} were ignored)"),
+            _ => format!("{passed} tests passed, fewer than the {minimum} that must"),
+        });
+    }
+    Verdict::pass(format!(
+        "{passed} tests passed in {programs} programs, {ignored} were ignored; at least {minimum} \
+         must pass"
+    ))
+}
+
+/// What speaks against the tests that ran.
+fn objection(tally: &Tally) -> Option<Verdict> {
+    let fault = tally.faults.first();
+    if let Some(first) = tally.failed.first() {
+        let count = tally.failed.len();
+        let named = tally.failed.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+        let reason = match count {
+            1 => format!("a test failed: {first}"),
+            2..=5 => format!("{count} tests failed: {named}"),
+            _ => format!("{count} tests failed, among them {named}"),
+        };
+        let faults = tally.faults.iter().map(|(told, _)| told.clone());
+        let detail: Vec<String> = tally.failed.iter().take(40).cloned().chain(faults).collect();
+        return Some(Verdict::fail_with(reason, detail.join("\n")));
+    }
+    fault.map(|(told, output)| Verdict::fail_with(told.clone(), output.clone()))
+}
+
+/// What was to be measured and was not.
+fn unmeasured(subject: &Subject<'_>, outcome: &Outcome) -> Option<String> {
+    let (build, crates) = match outcome {
+        Outcome::Tests { build, crates } => (build, crates),
+        Outcome::CouldNotRun { .. } | Outcome::Commands(_) => return None,
+    };
+    let named = subject.task.verification.cargo_test_crates.get();
+    let missing = named.iter().find(|name| !crates.iter().any(|tests| tests.name == name.as_str()));
+    match missing {
+        Some(name) => Some(format!("the tests of `{name}` were not run")),
+        None if build.is_empty() && crates.is_empty() => {
+            Some("nothing was built and no test ran: nothing was measured".to_owned())
+        }
+        None => None,
+    }
+}
+
+fn job(subject: &Subject<'_>) -> Job {
+    let named = subject.task.verification.cargo_test_crates.get();
+    Job::CargoTest { of: ran::crates(named, subject) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::example::{after, agent, detail, evidence, facts, ran, reason, subject, task};
+    use crate::job::{CrateTests, Harness, Ran, TestProgram, TestResult};
+
+    fn program(listed: &[&str], results: &[(&str, TestResult)], run: Ran) -> TestProgram {
+        let results = results.iter().map(|(name, result)| ((*name).to_owned(), *result));
+        let harness = Harness::Standard {
+            listed: listed.iter().map(|name| (*name).to_owned()).collect(),
+            results: BTreeMap::from_iter(results),
+        };
+        TestProgram { target: "lib".to_owned(), harness, run }
+    }
+
+    fn outcome(programs: Vec<TestProgram>) -> Outcome {
+        let crates = vec![CrateTests { name: "one".to_owned(), programs, documentation: None }];
+        Outcome::Tests { build: vec![ran("cargo test --no-run", 0, "")], crates }
+    }
+
+    fn judged(rest: &str, outcome: Outcome) -> Verdict {
+        let (task, agent) = (task(rest), agent());
+        let subject = subject(&task, &agent, &[]);
+        judge(&subject, &after(job(&subject), outcome))
+    }
+
+    fn minimum(number: u32) -> String {
+        format!("[verification]\ncargo-test-crates = [\"one\"]\ntest-count-min = {number}")
+    }
+
+    const OK: TestResult = TestResult::Ok;
+
+    #[test]
+    fn tests_that_were_listed_and_passed_count() {
+        let green = program(
+            &["a", "b", "c"],
+            &[("a", OK), ("b", OK), ("c", TestResult::Ignored)],
+            ran("lib", 0, ""),
+        );
+        let verdict = judged(&minimum(2), outcome(vec![green.clone()]));
+        assert!(evidence(&verdict).contains("2 tests passed in 1 programs, 1 were ignored"));
+        let fewer = judged(&minimum(3), outcome(vec![green]));
+        assert!(reason(&fewer).contains("2 tests passed, fewer than the 3"));
+    }
+
+    #[test]
+    fn fault_6_a_program_that_prints_999_passed_proves_nothing() {
+        let lies = "test result: ok. 999 passed; 0 failed";
+        let results: Vec<(String, TestResult)> =
+            (0..999).map(|number| (format!("made_up_{number}"), OK)).collect();
+        let results: Vec<(&str, TestResult)> =
+            results.iter().map(|(name, result)| (name.as_str(), *result)).collect();
+        let spoof = program(&["real"], &[("real", OK)], ran("lib", 0, lies));
+        assert!(!judged(&minimum(2), outcome(vec![spoof])).holds());
+        let unlisted = program(&[], &results, ran("lib", 0, lies));
+        assert!(reason(&judged(&minimum(1), outcome(vec![unlisted]))).contains("no test ran"));
+    }
+
+    #[test]
+    fn fault_6_a_program_that_ends_early_with_0_fails() {
+        let early = program(&["a", "b"], &[("a", OK)], ran("lib", 0, "bye"));
+        let verdict = judged(&minimum(1), outcome(vec![early]));
+        assert!(reason(&verdict).contains("no result") && reason(&verdict).contains("(b)"));
+        assert_eq!(detail(&verdict), "bye");
+    }
+
+    #[test]
+    fn failing_tests_are_named() {
+        let red = program(&["a", "b"], &[("a", OK), ("b", TestResult::Failed)], ran("x", 101, ""));
+        let verdict = judged(&minimum(1), outcome(vec![red]));
+        assert_eq!(reason(&verdict), "a test failed: one lib b");
+        let crashed = program(&["a"], &[("a", OK)], ran("x", 101, "abort"));
+        assert!(reason(&judged(&minimum(1), outcome(vec![crashed]))).contains("ended with 101"));
+    }
+
+    #[test]
+    fn a_harness_of_its_own_is_one_test_by_its_exit() {
+        let own = |code| TestProgram {
+            target: "tests/own".to_owned(),
+            harness: Harness::Own,
+            run: ran("own", code, "999 passed"),
+        };
+        assert!(judged(&minimum(1), outcome(vec![own(0)])).holds());
+        assert!(!judged(&minimum(2), outcome(vec![own(0)])).holds());
+        assert!(reason(&judged(&minimum(1), outcome(vec![own(1)]))).contains("one tests/own"));
+    }
+
+    #[test]
+    fn documentation_tests_must_pass_and_are_not_counted() {
+        let with = |code| {
+            let documentation = Some(ran("cargo test --doc", code, "doc"));
+            let programs = vec![program(&["a"], &[("a", OK)], ran("lib", 0, ""))];
+            let tests = CrateTests { name: "one".to_owned(), programs, documentation };
+            Outcome::Tests { build: vec![ran("build", 0, "")], crates: vec![tests] }
+        };
+        assert!(judged(&minimum(1), with(0)).holds());
+        assert!(!judged(&minimum(2), with(0)).holds());
+        assert!(reason(&judged(&minimum(1), with(101))).contains("documentation tests of one"));
+    }
+
+    #[test]
+    fn no_tests_fail_unless_the_task_asks_for_none() {
+        let empty = || outcome(vec![program(&[], &[], ran("lib", 0, ""))]);
+        assert!(reason(&judged("", empty())).contains("no test ran"));
+        assert!(judged(&minimum(0), empty()).holds());
+        let nothing = Outcome::Tests { build: vec![], crates: vec![] };
+        assert!(!judged("[verification]\ntest-count-min = 0", nothing).holds());
+    }
+
+    #[test]
+    fn what_was_not_measured_fails() {
+        let (task, agent) = (task(&minimum(1)), agent());
+        let subject = subject(&task, &agent, &[]);
+        assert!(reason(&judge(&subject, &facts())).contains("was not run"));
+        let could_not = Outcome::CouldNotRun { why: "no such crate".into() };
+        assert!(reason(&judged(&minimum(1), could_not)).contains("no such crate"));
+        let commands = Outcome::Commands(vec![ran("cargo test", 0, "")]);
+        assert!(!judged(&minimum(1), commands).holds());
+        let broken = Outcome::Tests { build: vec![ran("build", 101, "E0308")], crates: vec![] };
+        assert_eq!(detail(&judged(&minimum(1), broken)), "E0308");
+        let other = "[verification]\ncargo-test-crates = [\"one\", \"two\"]";
+        let one = outcome(vec![program(&["a"], &[("a", OK)], ran("lib", 0, ""))]);
+        assert!(reason(&judged(other, one)).contains("`two` were not run"));
+    }
 }

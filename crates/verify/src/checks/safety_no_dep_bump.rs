@@ -1,13 +1,192 @@
 //! `safety::no-dep-bump`: dependencies are as they were.
 
 use super::Subject;
+use crate::change::{Change, Entry, Mode};
+use crate::dependencies::{self, Dependencies, Reading};
 use crate::facts::{Facts, Needs};
 use crate::verdict::Verdict;
 
-pub(super) fn needs(_subject: &Subject<'_>) -> Needs {
-    Needs::default()
+/// How many differences a verdict lists.
+const LISTED: usize = 40;
+
+pub(super) fn needs(subject: &Subject<'_>) -> Needs {
+    if may_change(subject) {
+        return Needs::default();
+    }
+    let texts = manifests(subject).map(|change| change.path.clone());
+    Needs { texts: texts.collect(), ..Needs::default() }
 }
 
-pub(super) fn judge(_subject: &Subject<'_>, _facts: &Facts) -> Verdict {
-    Verdict::fail("this check is not written yet")
+pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
+    if may_change(subject) {
+        return Verdict::pass("the task allows changes of dependencies");
+    }
+    let (mut count, mut differences) = (0, Vec::new());
+    for change in manifests(subject) {
+        let path = change.path.escape_debug();
+        count += 1;
+        match compare(change, facts) {
+            Ok(lines) => {
+                differences.extend(lines.into_iter().map(|line| format!("{path}: {line}")));
+            }
+            Err(why) => return Verdict::fail(format!("`{path}` {why}")),
+        }
+    }
+    match differences.first() {
+        None if count == 0 => Verdict::pass("no manifest and no lock file was changed"),
+        None => Verdict::pass(format!(
+            "{count} manifests and lock files were changed, and name the same dependencies"
+        )),
+        Some(first) => {
+            let more = differences.len() - 1;
+            let also = if more == 0 { String::new() } else { format!(", and {more} more") };
+            let mut lines: Vec<String> = differences.iter().take(LISTED).cloned().collect();
+            if differences.len() > LISTED {
+                lines.push(format!("… and {} more", differences.len() - LISTED));
+            }
+            Verdict::fail_with(format!("a dependency differs: {first}{also}"), lines.join("\n"))
+        }
+    }
+}
+
+fn may_change(subject: &Subject<'_>) -> bool {
+    let allowed = subject.task.verification.allow_dependency_changes.as_ref();
+    allowed.is_some_and(|allowed| *allowed.get_ref())
+}
+
+fn manifests<'a>(subject: &Subject<'a>) -> impl Iterator<Item = &'a Change> + use<'a> {
+    let is_one = |change: &&Change| change.paths().any(dependencies::is_manifest);
+    subject.changes.iter().filter(is_one)
+}
+
+/// What differs, or why that cannot be told.
+fn compare(change: &Change, facts: &Facts) -> Result<Vec<String>, String> {
+    let from = change.from.as_deref().unwrap_or(&change.path);
+    let odd = |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| !is_file(entry.mode));
+    if odd(&change.before) || odd(&change.after) {
+        return Ok(vec!["it is or was a link or a repository of its own".to_owned()]);
+    }
+    let texts = facts.texts.get(&change.path).ok_or("could not be read: its text is not known")?;
+    let known = (change.before.is_none() || texts.before.is_some())
+        && (change.after.is_none() || texts.after.is_some());
+    if !known {
+        return Err("could not be read: its text is not known".to_owned());
+    }
+    // What is copied is new, and what is no manifest names nothing.
+    let before = texts.before.as_deref().filter(|_| !change.copied);
+    let before = before.filter(|_| dependencies::is_manifest(from));
+    let after = texts.after.as_deref().filter(|_| dependencies::is_manifest(&change.path));
+    if before == after && from.rsplit('/').next() == change.path.rsplit('/').next() {
+        return Ok(Vec::new());
+    }
+    let read = |path, text: Option<&[u8]>| match text {
+        Some(text) => dependencies::read(path, text),
+        None => Ok(Reading::Data(Dependencies::default())),
+    };
+    let now = read(&change.path, after).map_err(|why| format!("does not parse: {why}"))?;
+    let was = read(from, before)
+        .map_err(|why| format!("cannot be compared, it did not parse before: {why}"))?;
+    match (was, now) {
+        (Reading::Data(was), Reading::Data(now)) => Ok(was.differences(&now)),
+        (Reading::Bytes, _) | (_, Reading::Bytes) => {
+            Ok(vec!["it differs, and cannot be compared as data".to_owned()])
+        }
+    }
+}
+
+fn is_file(mode: Mode) -> bool {
+    match mode {
+        Mode::File | Mode::Executable => true,
+        Mode::Link | Mode::Submodule => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{
+        added, agent, changed, deleted, detail, entry, evidence, facts, linked, reason, renamed,
+        subject, task, texts,
+    };
+
+    fn judged(change: Change, before: Option<&str>, after: Option<&str>) -> Verdict {
+        let mut facts = facts();
+        facts.texts.insert(change.path.clone(), texts(before, after));
+        judge(&subject(&task(""), &agent(), &[change]), &facts)
+    }
+
+    fn cargo(before: &str, after: &str) -> Verdict {
+        judged(changed("Cargo.toml"), Some(before), Some(after))
+    }
+
+    const OLD: &str =
+        "[package]\nname = \"a\"\nversion = \"0.1.0\"\n[dependencies]\nserde = \"1\"\n";
+
+    #[test]
+    fn fault_6_a_version_in_a_table_is_seen_and_the_packages_own_is_not() {
+        assert!(cargo(OLD, &OLD.replace("0.1.0", "9.9.9")).holds());
+        assert!(cargo(OLD, &OLD.replace("\"1\"", "{ version = \"1\" }")).holds());
+        let bumped = cargo(OLD, &OLD.replace("\"1\"", "{ version = \"2\" }"));
+        assert_eq!(detail(&bumped), "Cargo.toml: dependencies.serde: 1 → 2");
+        let featured = OLD.replace("\"1\"", "{ version = \"1\", features = [\"derive\"] }");
+        assert!(reason(&cargo(OLD, &featured)).contains("serde: 1 → 1 {"));
+    }
+
+    #[test]
+    fn new_moved_and_deleted_manifests_count_with_what_they_name() {
+        let empty = "[package]\nname = \"a\"\nversion = \"1.0.0\"\n";
+        assert!(judged(added("a/Cargo.toml"), None, Some(empty)).holds());
+        assert!(!judged(added("a/Cargo.toml"), None, Some(OLD)).holds());
+        assert!(judged(deleted("a/Cargo.toml"), Some(empty), None).holds());
+        assert!(!judged(deleted("a/Cargo.toml"), Some(OLD), None).holds());
+        let moved = || renamed("a/Cargo.toml", "b/Cargo.toml");
+        assert!(judged(moved(), Some(OLD), Some(OLD)).holds());
+        assert!(!judged(moved(), Some(OLD), Some(empty)).holds());
+        let copied = Change { copied: true, ..moved() };
+        assert!(!judged(copied, Some(OLD), Some(OLD)).holds());
+        assert!(!judged(renamed("Cargo.toml", "old.txt"), Some(OLD), Some(OLD)).holds());
+        assert!(!judged(renamed("old.txt", "Cargo.toml"), Some(OLD), Some(OLD)).holds());
+    }
+
+    #[test]
+    fn what_cannot_be_told_fails() {
+        assert!(reason(&cargo(OLD, "[dependencies\n")).contains("`Cargo.toml` does not parse"));
+        assert!(!cargo("[dependencies\n", OLD).holds());
+        let (task, agent) = (task(""), agent());
+        let changes = [changed("Cargo.toml")];
+        let unknown = judge(&subject(&task, &agent, &changes), &facts());
+        assert!(reason(&unknown).contains("its text is not known"));
+        let half = judged(changed("Cargo.toml"), None, Some(OLD));
+        assert!(reason(&half).contains("its text is not known"));
+        assert!(!judged(linked("Cargo.lock"), None, Some("../x")).holds());
+        let submodule = Change { after: entry(Mode::Submodule), ..added("Cargo.toml") };
+        assert!(!judged(submodule, None, None).holds());
+    }
+
+    #[test]
+    fn formats_without_a_parser_may_not_differ_by_a_byte() {
+        let yarn = |after| judged(changed("web/yarn.lock"), Some("a\n"), Some(after));
+        assert!(reason(&yarn("a \n")).contains("cannot be compared as data"));
+        assert!(yarn("a\n").holds(), "only its mode differs");
+    }
+
+    #[test]
+    fn a_task_may_allow_it_and_other_files_are_not_looked_at() {
+        let task = task("[verification]\nallow-dependency-changes = true");
+        let agent = agent();
+        let changes = [changed("Cargo.toml")];
+        let subject = subject(&task, &agent, &changes);
+        assert!(evidence(&judge(&subject, &facts())).contains("the task allows"));
+        assert_eq!(needs(&subject), Needs::default());
+        assert!(judged(changed("src/a.rs"), Some("a"), Some("b")).holds());
+    }
+
+    #[test]
+    fn an_override_of_cargos_configuration_is_a_change() {
+        let path = "x/.cargo/config.toml";
+        let build = "[build]\njobs = 2\n";
+        assert!(judged(added(path), None, Some(build)).holds());
+        let patched = "[patch.crates-io]\nserde = { path = \"evil\" }\n";
+        assert!(!judged(added(path), None, Some(patched)).holds());
+    }
 }

@@ -1,6 +1,6 @@
 //! `scope::files-denylist`: no changed path is one that the task forbids.
 
-use super::Subject;
+use super::{Subject, paths};
 use crate::facts::{Facts, Needs};
 use crate::verdict::Verdict;
 
@@ -8,6 +8,38 @@ pub(super) fn needs(_subject: &Subject<'_>) -> Needs {
     Needs::default()
 }
 
-pub(super) fn judge(_subject: &Subject<'_>, _facts: &Facts) -> Verdict {
-    Verdict::fail("this check is not written yet")
+pub(super) fn judge(subject: &Subject<'_>, _facts: &Facts) -> Verdict {
+    let globs = paths::globs(subject.task.scope.files_denylist.get());
+    let denied: Vec<String> = paths::touched(subject)
+        .filter(|touched| globs.matches(touched.path, touched.is_directory))
+        .map(|touched| touched.path.to_owned())
+        .collect();
+    if denied.is_empty() {
+        let count = subject.changes.len();
+        Verdict::pass(format!("{count} changes, none of them in the denylist"))
+    } else {
+        paths::blame(&denied, "was changed and is in the task's denylist")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{added, agent, deleted, facts, reason, renamed, subject, task};
+
+    #[test]
+    fn no_changed_path_may_be_denied() {
+        let task = task("[scope]\nfiles-whitelist = [\"**\"]\nfiles-denylist = [\".github/**\"]");
+        let judged = |changes: &[_]| judge(&subject(&task, &agent(), changes), &facts());
+        assert!(judged(&[added("src/a.rs"), deleted("github/x")]).holds());
+        assert!(!judged(&[deleted(".github/ci.yml")]).holds());
+        let moved = judged(&[renamed(".github/ci.yml", "ci.yml")]);
+        assert!(reason(&moved).contains("`.github/ci.yml` was changed and is in the task's deny"));
+    }
+
+    #[test]
+    fn without_a_list_nothing_is_denied() {
+        let verdict = judge(&subject(&task(""), &agent(), &[added("a")]), &facts());
+        assert!(verdict.holds());
+    }
 }

@@ -1,11 +1,12 @@
 //! Reading the ledger.
 
 use bailiwick_model::{AgentId, Run, RunStatus};
-use bailiwick_store::Store;
+use bailiwick_store::{Event, Store};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::{self, BOLD, Format, GREEN, RED, YELLOW, styled};
+use crate::verifying::Shown;
 
 /// Lists runs.
 pub async fn list(store: &Store, status: Option<RunStatus>, format: Format) -> Result<(), Failure> {
@@ -109,12 +110,31 @@ pub async fn show(store: &Store, id: &AgentId, format: Format) -> Result<(), Fai
     for event in events {
         let time = when(event.at / 1000);
         output::line(
-            format_args!("    {:3}  {time}  {} {}", event.number, event.kind, event.detail)
+            format_args!("    {:3}  {time}  {} {}", event.number, event.kind, in_a_line(&event))
                 .to_string()
                 .trim_end(),
         );
     }
     Ok(())
+}
+
+/// What an event says, in a line: those that keep a whole result for programs are summed up.
+fn in_a_line(event: &Event) -> String {
+    let text = |name: &str| -> Option<String> {
+        let detail: serde_json::Value = serde_json::from_str(&event.detail).ok()?;
+        Some(detail.get(name)?.as_str()?.to_owned())
+    };
+    let short = match event.kind.as_str() {
+        "verified" | "verification-failed" => {
+            serde_json::from_str::<Shown>(&event.detail).ok().map(|shown| shown.summary())
+        }
+        "landed" | "proposed" | "rolled-back" => match (text("commit"), text("branch")) {
+            (Some(commit), Some(branch)) => Some(format!("{commit:.12} on {branch}")),
+            _ => None,
+        },
+        _ => None,
+    };
+    short.unwrap_or_else(|| event.detail.clone())
 }
 
 /// Lists the times that the lock on the file formats was revoked.

@@ -37,6 +37,8 @@ pub(super) enum Does {
     WritesSelf(How),
     /// Writes what this keyword says, or else the argument at this place.
     WritesKey(&'static str, usize),
+    /// Writes its first argument if some text of the code changes a database.
+    Database,
     /// Moves its first argument to its second.
     Moves,
     /// Moves what it is a method of to its only argument.

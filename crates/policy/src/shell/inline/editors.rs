@@ -77,7 +77,7 @@ fn vim(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
                 }
             }
             Input::Text(None) => walker.hide(Why::ComputedText, name),
-            Input::Pipe => walker.hide(Why::PipedIntoShell, name),
+            Input::Pipe | Input::Names(_) => walker.hide(Why::PipedIntoShell, name),
             Input::File(_) | Input::Inherited => {}
         }
     }
@@ -272,7 +272,7 @@ fn ed(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
             }
         }
         Input::Text(None) => walker.hide(Why::ComputedText, name),
-        Input::Pipe => walker.hide(Why::PipedIntoShell, name),
+        Input::Pipe | Input::Names(_) => walker.hide(Why::PipedIntoShell, name),
         Input::File(file) => walker.reading.unseen.push(file.clone()),
         Input::Inherited => walker.hide(Why::Interactive, name),
     }

@@ -34,6 +34,18 @@ impl Scan<'_> {
                 self.program(&argv);
             }
             Does::Hidden(why) => self.walker.hide(why, path),
+            Does::Database => {
+                let changes = |at: usize| {
+                    let token = self.code.tokens.get(at..=at).unwrap_or_default();
+                    matches!(token, [Token::Text(_)])
+                        && self.code.value(token).text().is_some_and(changes_database)
+                };
+                if (0..self.code.tokens.len()).any(changes)
+                    && let Some(file) = values.first()
+                {
+                    self.writes(file, How::Change);
+                }
+            }
             Does::Shell => {
                 let value =
                     values.first().cloned().or_else(|| key("cmd")).or_else(|| key("command"));
@@ -285,11 +297,20 @@ impl Scan<'_> {
     }
 }
 
+/// Whether a text of SQL changes something.
+pub(super) fn changes_database(text: &str) -> bool {
+    let text = text.to_lowercase();
+    ["create ", "insert ", "update ", "delete ", "drop ", "alter ", "replace ", "vacuum"]
+        .iter()
+        .any(|word| text.contains(word))
+}
+
 /// Notes a file that code writes.
 pub(super) fn note_write(walker: &mut Walker, path: &Value, how: How, by: &str, moves: bool) {
     match path {
         Value::Text(text) if !moves || text.starts_with('/') => {
-            if !matches!(text.as_str(), "/dev/stdout" | "/dev/stderr" | "-" | "") {
+            let nowhere = ["/dev/stdout", "/dev/stderr", "-", "", ":memory:"];
+            if !nowhere.contains(&text.as_str()) {
                 walker.wrote(Field::text(text.clone()), how, by);
             }
         }

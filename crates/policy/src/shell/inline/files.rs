@@ -79,7 +79,9 @@ pub(in crate::shell) fn by_path(walker: &mut Walker, path: &str, arguments: &[Fi
             walker.written.end();
         }
     }
-    if !path.contains('/') {
+    // Elsewhere than where it is looked for by itself, a name is no file of this command.
+    let searched = walker.reading.sets.iter().any(|setting| setting.name == "PATH");
+    if !path.contains('/') && !searched {
         return;
     }
     match walker.content_of(path) {
@@ -155,7 +157,7 @@ fn shebang(text: &str) -> Reading {
 /// Sources that this command wrote and a compiler is given: what comes out is likely to be run.
 pub(super) fn compiled(walker: &mut Walker, arguments: &[Field]) {
     for path in arguments.iter().filter_map(Field::known) {
-        let source = [".c", ".cc", ".cpp", ".cxx", ".go", ".java", ".m", ".d"]
+        let source = [".c", ".cc", ".cpp", ".cxx", ".go", ".java", ".m", ".d", ".rs"]
             .iter()
             .any(|ending| path.ends_with(ending));
         if !source {

@@ -23,6 +23,7 @@ pub(super) const OTHER: Language = Language {
         ("*rawSystem", Does::Spawn),
         ("System.cmd", Does::Spawn),
         ("exec.Command", Does::All),
+        ("*Command.new", Does::First),
         ("*execl", Does::Listed(0)),
         ("*execlp", Does::Listed(0)),
         ("*execv", Does::Vector(0)),

@@ -38,7 +38,7 @@ pub(super) fn crontab(walker: &mut Walker, arguments: &[Field], input: &Input) {
             }
         }
         (Some("-") | None, Input::Text(None)) => walker.hide(Why::ComputedText, "crontab"),
-        (Some("-") | None, Input::Pipe | Input::Inherited | Input::File(_)) => {
+        (Some("-") | None, Input::Pipe | Input::Names(_) | Input::Inherited | Input::File(_)) => {
             walker.hide(Why::PipedIntoShell, "crontab");
         }
         (Some(_), _) => {

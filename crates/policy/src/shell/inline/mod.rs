@@ -12,6 +12,7 @@
 mod awk;
 mod calls;
 mod code;
+mod configured;
 mod constants;
 mod editors;
 mod effects;
@@ -24,6 +25,7 @@ mod later;
 mod lex;
 mod lisp;
 mod makefile;
+mod modules;
 mod names;
 mod options;
 mod perl;
@@ -36,6 +38,7 @@ mod tcl;
 mod tools;
 mod written;
 
+pub(super) use configured::{configured, startup};
 pub(super) use files::{by_path, script, sourced};
 pub(super) use written::Written;
 
@@ -103,9 +106,40 @@ const RUN_BY_OTHERS: [&str; 19] = [
     "RSYNC_RSH",
 ];
 
+/// Variables whose value is a program that compilers and build tools start.
+fn names_program(name: &str) -> bool {
+    let cargo = name.strip_prefix("CARGO_").is_some_and(|rest| {
+        rest.starts_with("BUILD_RUSTC")
+            || rest == "BUILD_RUSTDOC"
+            || (rest.starts_with("TARGET_")
+                && (rest.ends_with("_RUNNER") || rest.ends_with("_LINKER")))
+    });
+    let cmake =
+        name.starts_with("CMAKE_") && (name.ends_with("_COMPILER") || name.ends_with("_LAUNCHER"));
+    cargo
+        || cmake
+        || matches!(
+            name,
+            "CC" | "CXX"
+                | "RUSTC"
+                | "RUSTDOC"
+                | "RUSTC_WRAPPER"
+                | "RUSTC_WORKSPACE_WRAPPER"
+                | "npm_config_script_shell"
+                | "NPM_CONFIG_SCRIPT_SHELL"
+        )
+}
+
 /// A variable that is set: what other programs run of it.
 pub(super) fn variable(walker: &mut Walker, name: &str, values: Option<Vec<String>>) {
-    if !RUN_BY_OTHERS.contains(&name) {
+    if name == "GOFLAGS" {
+        for value in values.iter().flatten() {
+            let words: Vec<Field> = value.split_whitespace().map(Field::text).collect();
+            tools::toolexec(walker, &words);
+        }
+        return;
+    }
+    if !RUN_BY_OTHERS.contains(&name) && !names_program(name) {
         return;
     }
     match values {
@@ -183,6 +217,10 @@ fn interpret(
         for file in told.rest.iter().chain(told.values.iter().map(|(_, value)| value)) {
             imported(walker, &file.to_string());
         }
+        let name = told.values.iter().rev().find(|(letter, _)| *letter == 'm');
+        if let Some((_, name)) = name {
+            modules::look(walker, &name.to_string(), told.rest);
+        }
         return;
     }
     if interpreter.first_is_code
@@ -227,7 +265,7 @@ fn from_input(walker: &mut Walker, interpreter: &'static Interpreter, input: &In
             }
         }
         Input::Text(None) => walker.hide(Why::ComputedText, "a here document"),
-        Input::Pipe => walker.hide(Why::PipedIntoShell, by),
+        Input::Pipe | Input::Names(_) => walker.hide(Why::PipedIntoShell, by),
         Input::File(file) => script(walker, Reading::Interpreter(interpreter), &file.clone()),
         Input::Inherited => walker.waits(by),
     }

@@ -130,6 +130,7 @@ pub(super) const PYTHON: Language = Language {
         (".rename", Does::MovesSelf),
         (".replace", Does::MovesSelf),
         (".open", Does::OpenSelf),
+        ("sqlite3.connect", Does::Database),
         ("fileinput.input", Does::InPlace),
         ("fileinput.FileInput", Does::InPlace),
     ],

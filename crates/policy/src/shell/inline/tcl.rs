@@ -48,8 +48,13 @@ fn one(walker: &mut Walker, words: &[Word]) {
                     walker.wrote(file.clone(), How::Change, &by);
                 }
             }
-            for part in argv.split(|field| field.known().is_some_and(|t| t == "|" || t == "|&")) {
-                walker.apart(|walker| walker.started(part, &Input::Pipe));
+            let bar = |field: &Field| field.known().is_some_and(|text| text == "|" || text == "|&");
+            for (at, part) in argv.split(bar).enumerate() {
+                let input = if at == 0 { given(part) } else { Input::Pipe };
+                let shift = |field: &Field| field.to_string().starts_with("<<");
+                let end = part.iter().position(shift).unwrap_or(part.len());
+                let part = part.get(..end).unwrap_or_default();
+                walker.apart(|walker| walker.started(part, &input));
             }
         }
         Some("system") => {
@@ -102,6 +107,23 @@ fn one(walker: &mut Walker, words: &[Word]) {
         Some(_) => {}
         None => walker.hide(Why::ComputedName, &by),
     }
+}
+
+/// `exec program << text`: what a program reads.
+fn given(part: &[Field]) -> Input {
+    let mut rest = part.iter();
+    while let Some(field) = rest.next() {
+        match field.known().as_deref().and_then(|text| text.strip_prefix("<<")) {
+            Some("") => {
+                let text = rest.next().and_then(Field::known);
+                return Input::Text(text.map(|text| vec![text]));
+            }
+            Some(text) => return Input::Text(Some(vec![text.to_owned()])),
+            None if field.to_string().starts_with("<<") => return Input::Text(None),
+            None => {}
+        }
+    }
+    Input::Pipe
 }
 
 fn text_limit(words: &[Word]) -> usize {

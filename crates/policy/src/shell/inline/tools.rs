@@ -1,7 +1,9 @@
 //! Tools that are no interpreters, but run what some of their arguments say.
 
+use super::configured::{parts, settings};
+use super::effects::changes_database;
 use super::later::{benchmarks, crontab, multiplexer, queue};
-use super::{Reading, makefile, script};
+use super::{Reading, makefile, names_program, script, variable};
 use crate::shell::field::Field;
 use crate::shell::redirect::Input;
 use crate::shell::walk::Walker;
@@ -49,6 +51,15 @@ pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: 
         "at" | "batch" => queue(walker, arguments, input),
         "crontab" => crontab(walker, arguments, input),
         "hyperfine" => benchmarks(walker, arguments),
+        "run-parts" => parts(walker, arguments),
+        "cargo" => {
+            cargo(walker, arguments);
+            return false;
+        }
+        "cmake" | "configure" => {
+            definitions(walker, arguments);
+            return false;
+        }
         "m4" => m4(walker, input),
         "bc" | "dc" => calculator(walker, input),
         "tmux" | "screen" => multiplexer(walker, name, arguments),
@@ -57,16 +68,10 @@ pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: 
                 walker.handed_to_shell(text);
             }
         }
-        "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" | "tcc" | "go" | "javac" | "java" => {
+        "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" | "tcc" | "go" | "javac" | "java"
+        | "rustc" => {
             super::compiled(walker, arguments);
-            for value in values(&["-wrapper", "-exec"], arguments) {
-                match value.known() {
-                    Some(text) => {
-                        walker.handed_to_shell(&Field::text(text.replace(',', " ")));
-                    }
-                    None => walker.hide(Why::ComputedName, name),
-                }
-            }
+            toolexec(walker, arguments);
         }
         "npm" | "yarn" | "pnpm" | "pip" | "pip3" | "uv" => {
             packages(walker, name, arguments);
@@ -94,12 +99,54 @@ pub(super) fn values(options: &[&str], arguments: &[Field]) -> Vec<Field> {
         for option in options {
             let attached = match option.starts_with("--") {
                 true => word.strip_prefix(option).and_then(|rest| rest.strip_prefix('=')),
-                false => word.strip_prefix(option).filter(|_| option.len() == 2),
+                false if option.len() > 2 => {
+                    word.strip_prefix(option).and_then(|rest| rest.strip_prefix('='))
+                }
+                false => word.strip_prefix(option),
             };
             found.extend(attached.map(Field::text));
         }
     }
     found
+}
+
+/// `gcc -wrapper`, `go run -exec`, `go build -toolexec`: programs around others.
+pub(super) fn toolexec(walker: &mut Walker, arguments: &[Field]) {
+    for value in values(&["-wrapper", "-exec", "-toolexec"], arguments) {
+        match value.known() {
+            Some(text) => walker.handed_to_shell(&Field::text(text.replace(',', " "))),
+            None => walker.hide(Why::ComputedName, &value.to_string()),
+        }
+    }
+}
+
+/// `cargo --config 'target.x.runner="program"'`
+fn cargo(walker: &mut Walker, arguments: &[Field]) {
+    for value in values(&["--config"], arguments) {
+        match value.known() {
+            Some(text) => settings(walker, &text),
+            None => walker.hide(Why::ComputedText, "cargo"),
+        }
+    }
+}
+
+/// `cmake -DCMAKE_C_COMPILER=program`, `./configure CC=program`, `make CC=program`.
+fn definitions(walker: &mut Walker, arguments: &[Field]) {
+    const MADE: [&str; 14] = [
+        "AR", "LD", "FC", "CPP", "MAKE", "RM", "CP", "MV", "INSTALL", "PYTHON", "NODE", "NPM",
+        "GO", "CARGO",
+    ];
+    for argument in arguments {
+        let shown = argument.to_string();
+        let Some((name, value)) = shown.split_once('=') else { continue };
+        let name = name.strip_prefix("-D").unwrap_or(name);
+        let name = name.split(':').next().unwrap_or(name);
+        if names_program(name) {
+            variable(walker, name, argument.known().map(|_| vec![value.to_owned()]));
+        } else if MADE.contains(&name) && argument.known().is_some() {
+            walker.in_new_shell(value, None);
+        }
+    }
 }
 
 fn commands(walker: &mut Walker, options: &[&str], arguments: &[Field]) {
@@ -143,6 +190,13 @@ fn packages(walker: &mut Walker, name: &str, arguments: &[Field]) {
     if fetched || (versioned && !silent) {
         let argv = [Field::text("git"), Field::unknown_many()];
         walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+    }
+    let set = words.windows(2).any(|two| matches!(two, [pkg, set] if pkg == "pkg" && set == "set"));
+    for word in words.iter().filter(|word| set && word.starts_with("scripts.")) {
+        match word.split_once('=') {
+            Some((_, command)) if !word.contains('…') => walker.in_new_shell(command, None),
+            _ => walker.hide(Why::ComputedText, word),
+        }
     }
     for shell in values(&["--script-shell"], arguments) {
         walker.apart(|walker| walker.started(&[shell, Field::unknown_many()], &Input::Pipe));
@@ -189,9 +243,13 @@ fn debugger(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input)
         known.iter().any(|word| matches!(word.as_str(), "-batch" | "--batch" | "--version"));
     match input {
         Input::Inherited if !batch => walker.hide(Why::Interactive, name),
-        Input::Pipe if !batch => walker.hide(Why::PipedIntoShell, name),
+        Input::Pipe | Input::Names(_) if !batch => walker.hide(Why::PipedIntoShell, name),
         Input::Text(None) => walker.hide(Why::ComputedText, name),
-        Input::Inherited | Input::Pipe | Input::Text(Some(_)) | Input::File(_) => {}
+        Input::Inherited
+        | Input::Pipe
+        | Input::Names(_)
+        | Input::Text(Some(_))
+        | Input::File(_) => {}
     }
 }
 
@@ -202,7 +260,7 @@ fn database(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input)
         Input::Text(Some(texts)) => {
             lines.extend(texts.iter().flat_map(|text| text.lines().map(str::to_owned)));
         }
-        Input::Text(None) | Input::Inherited | Input::Pipe | Input::File(_) => {}
+        Input::Text(None) | Input::Inherited | Input::Pipe | Input::Names(_) | Input::File(_) => {}
     }
     for line in lines.iter().flat_map(|text| text.lines()) {
         let line = line.trim();
@@ -221,12 +279,7 @@ fn database(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input)
             }
         }
     }
-    let changes =
-        ["create ", "insert ", "update ", "delete ", "drop ", "alter ", "replace ", "vacuum"];
-    let changed = lines.iter().any(|line| {
-        let line = line.to_lowercase();
-        changes.iter().any(|word| line.contains(word)) || line.starts_with(".import")
-    });
+    let changed = lines.iter().any(|line| changes_database(line) || line.starts_with(".import"));
     let base = arguments.iter().find(|field| !field.to_string().starts_with('-'));
     if let (true, "sqlite3", Some(base)) = (changed, name, base) {
         walker.wrote(base.clone(), How::Change, name);
@@ -242,6 +295,7 @@ fn database(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input)
 }
 
 fn make(walker: &mut Walker, arguments: &[Field], input: &Input) {
+    definitions(walker, arguments);
     for value in values(&["--eval"], arguments) {
         match value.known() {
             Some(text) => makefile::look(walker, &text),
@@ -261,7 +315,9 @@ fn make(walker: &mut Walker, arguments: &[Field], input: &Input) {
                 }
             }
             (Some("-" | "/dev/stdin"), Input::Text(None)) => walker.hide(Why::ComputedText, "make"),
-            (Some("-" | "/dev/stdin"), Input::Pipe) => walker.hide(Why::PipedIntoShell, "make"),
+            (Some("-" | "/dev/stdin"), Input::Pipe | Input::Names(_)) => {
+                walker.hide(Why::PipedIntoShell, "make")
+            }
             (Some("-" | "/dev/stdin"), Input::Inherited) => walker.hide(Why::Interactive, "make"),
             _ => script(walker, Reading::Make, file),
         }

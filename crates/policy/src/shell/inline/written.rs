@@ -6,9 +6,10 @@ use crate::shell::redirect::Input;
 use crate::shell::walk::Walker;
 
 /// Programs that change a file without giving it another text, or make one that is no script.
-const OTHERS: [&str; 22] = [
+const OTHERS: [&str; 25] = [
     "chmod", "chown", "chgrp", "touch", "mkdir", "gcc", "cc", "clang", "g++", "c++", "clang++",
-    "rustc", "go", "cargo", "ld", "make", "javac", "tsc", "ghc", "zig", "nim", "setfacl",
+    "rustc", "go", "cargo", "ld", "make", "javac", "tsc", "ghc", "zig", "nim", "setfacl", "npm",
+    "pnpm", "yarn",
 ];
 
 /// What was written to files, in order.
@@ -30,6 +31,13 @@ impl Written {
         let mut names: Vec<String> = self.texts.iter().map(|(name, _)| name.clone()).collect();
         names.sort();
         names.dedup();
+        names
+    }
+
+    /// The files that were written, copied or linked.
+    pub(super) fn runnable(&self) -> Vec<String> {
+        let mut names = self.names();
+        names.extend(self.copies.iter().map(|(copy, _)| copy.clone()));
         names
     }
 
@@ -98,7 +106,7 @@ impl Walker {
             ("tee", files) => {
                 let texts = match input {
                     Input::Text(texts) => texts.clone(),
-                    Input::Inherited | Input::Pipe | Input::File(_) => None,
+                    Input::Inherited | Input::Pipe | Input::Names(_) | Input::File(_) => None,
                 };
                 for name in files.iter().filter_map(|file| last_part(file)) {
                     self.remember(&name, texts.clone());
@@ -193,6 +201,18 @@ impl Walker {
         }
     }
 
+    /// Whether a file was written that is at this place, in whatever directory.
+    pub(super) fn wrote_at(&self, place: &str) -> bool {
+        self.reading.writes.iter().any(|write| {
+            let path = write.path.to_string();
+            let from = write.from.iter().map(|from| from.path.clone().unwrap_or_default());
+            from.into_iter().any(|from| {
+                let whole = format!("/{from}/{path}").replace("/./", "/").replace("//", "/");
+                whole.ends_with(&format!("/{place}"))
+            })
+        })
+    }
+
     /// The same for a path as it is named.
     pub(super) fn content_of(&self, path: &str) -> Content {
         match path.trim_end_matches('/').rsplit('/').next() {
@@ -224,7 +244,7 @@ fn printed(argv: &[Field], input: &Input) -> Option<Vec<String>> {
     match name.rsplit('/').next().unwrap_or(name) {
         "cat" if arguments.iter().all(|word| word == "-") => match input {
             Input::Text(texts) => texts.clone(),
-            Input::Inherited | Input::Pipe | Input::File(_) => None,
+            Input::Inherited | Input::Pipe | Input::Names(_) | Input::File(_) => None,
         },
         "echo" => {
             let options = arguments

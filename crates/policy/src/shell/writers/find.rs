@@ -3,7 +3,8 @@
 use super::super::How;
 use super::super::field::{Field, Piece};
 use super::super::walk::Walker;
-use super::options::named_values;
+use super::options::{Grammar, named_values};
+use super::search::{files_of_git, name_matches};
 
 /// Where a search begins, and whether it follows links.
 fn starts(arguments: &[Field]) -> (Vec<Field>, bool) {
@@ -44,7 +45,7 @@ pub(super) fn note(walker: &mut Walker, arguments: &[Field]) {
 }
 
 /// The glob that every name must match, where there is no other way to be found.
-fn only_named(arguments: &[Field]) -> Option<String> {
+pub(in super::super) fn only_named(arguments: &[Field]) -> Option<String> {
     let other = |field: &Field| {
         let text = field.known();
         text.is_none_or(|text| matches!(text.as_str(), "-o" | "-or" | "!" | "-not" | "," | "("))
@@ -55,15 +56,162 @@ fn only_named(arguments: &[Field]) -> Option<String> {
     (!after.into_iter().any(other) && !glob.contains('\\')).then_some(glob)
 }
 
-/// What stands for `{}` in a word that begins with it.
-pub(in super::super) fn found(arguments: &[Field], word: &str) -> Field {
-    let (starts, follows) = starts(arguments);
-    match (starts.as_slice(), word.strip_prefix("{}")) {
-        ([start], Some(rest)) if !follows && !rest.contains("{}") => {
+/// Files that a program finds and names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in super::super) struct Found {
+    /// All of them, as far as the text decides that.
+    pub(in super::super) fields: Vec<Field>,
+    /// Files of git that are among them if they are there.
+    pub(in super::super) of_git: Vec<String>,
+}
+
+impl Found {
+    /// What lies below these places.
+    fn below(starts: &[Field]) -> Self {
+        let below = |start: &Field| {
             let start = start.single();
             Field::of(start.pieces().iter().cloned().chain([Piece::Below]).collect())
-                .followed_by(rest)
-        }
-        _ => Field::unknown(),
+        };
+        Self { fields: starts.iter().map(below).collect(), of_git: Vec::new() }
     }
+}
+
+/// What a search finds; nothing if that cannot be told.
+fn search(arguments: &[Field]) -> Option<Found> {
+    let (starts, follows) = starts(arguments);
+    let plain = |start: &Field| !start.pieces().iter().any(|p| matches!(p, Piece::UnknownMany));
+    if follows || !starts.iter().all(plain) {
+        return None;
+    }
+    let begins = |field: &Field| {
+        let text = field.known().unwrap_or_default();
+        matches!(text.as_str(), "(" | "!") || (text.starts_with('-') && !is_global(&text))
+    };
+    let at = arguments.iter().position(begins).unwrap_or(arguments.len());
+    let expression = arguments.get(at..).unwrap_or_default();
+    let mut found = Found::below(&starts);
+    for start in starts.iter().filter_map(Field::known) {
+        found.of_git.extend(files_of_git(&start, expression));
+    }
+    Some(found)
+}
+
+fn is_global(text: &str) -> bool {
+    matches!(text, "-H" | "-P" | "-L" | "-D") || text.starts_with("-O")
+}
+
+/// What stands for `{}` in a word that begins with it.
+pub(in super::super) fn found(arguments: &[Field], word: &str) -> (Field, Vec<String>) {
+    match (search(arguments), word.strip_prefix("{}")) {
+        (Some(found), Some(rest)) if !rest.contains("{}") && found.fields.len() == 1 => {
+            let field = found.fields.into_iter().next().unwrap_or_else(Field::unknown);
+            let of_git = found.of_git.iter().map(|file| format!("{file}{rest}")).collect();
+            (field.followed_by(rest), of_git)
+        }
+        _ => (Field::unknown(), Vec::new()),
+    }
+}
+
+/// The files that a program prints the names of, one a line; nothing if it prints something else.
+pub(in super::super) fn listed(argv: &[Field]) -> Option<Found> {
+    let (name, arguments) = argv.split_first()?;
+    match name.known()?.as_str() {
+        "find" => {
+            let other = |field: &Field| {
+                field.known().is_none_or(|text| {
+                    let prints = text.starts_with("-print") && !text.starts_with("-printf");
+                    !prints
+                        && ["-exec", "-ok", "-printf", "-ls", "-f"]
+                            .iter()
+                            .any(|o| text.starts_with(o))
+                })
+            };
+            if arguments.iter().any(other) { None } else { search(arguments) }
+        }
+        "grep" | "egrep" | "fgrep" => matching(arguments),
+        "rg" => ripgrep(arguments),
+        _ => None,
+    }
+}
+
+const GREP: Grammar = Grammar {
+    flags: "EFGPHhIilLnoqRrsTUvwxzZac",
+    values: "efmABCdD",
+    attached: "",
+    long_flags: &[
+        "files-with-matches",
+        "files-without-match",
+        "recursive",
+        "ignore-case",
+        "word-regexp",
+        "fixed-strings",
+        "extended-regexp",
+        "perl-regexp",
+        "invert-match",
+        "null",
+        "no-messages",
+        "line-regexp",
+    ],
+    long_values: &["include", "exclude", "exclude-dir", "regexp", "max-count"],
+};
+
+/// `grep -rl pattern directory`
+fn matching(arguments: &[Field]) -> Option<Found> {
+    let given = GREP.read(arguments);
+    let lists = given.has(&["l", "L", "files-with-matches", "files-without-match"]);
+    let follows = given.has(&["R", "d", "D"]);
+    if given.unsure || !lists || follows {
+        return None;
+    }
+    let skip = usize::from(!given.has(&["e", "f", "regexp"]));
+    let operands: Vec<Field> = given.operands.iter().skip(skip).cloned().collect();
+    if !given.has(&["r", "recursive"]) {
+        return (!operands.is_empty()).then(|| Found { fields: operands, of_git: Vec::new() });
+    }
+    let operands = if operands.is_empty() { vec![Field::text(".")] } else { operands };
+    let texts = |option: &str| -> Option<Vec<String>> {
+        given.all(&[option]).iter().map(Field::known).collect()
+    };
+    let include = texts("include")?;
+    let exclude = [texts("exclude")?, texts("exclude-dir")?].concat();
+    let mut found = Found::below(&operands);
+    for start in operands.iter().filter_map(Field::known) {
+        let kept = |file: &String| {
+            let excluded = |glob: &String| {
+                name_matches(glob, file) || file.split('/').any(|part| name_matches(glob, part))
+            };
+            (include.is_empty() || include.iter().any(|glob| name_matches(glob, file)))
+                && !exclude.iter().any(excluded)
+        };
+        found.of_git.extend(files_of_git(&start, &[]).into_iter().filter(kept));
+    }
+    Some(found)
+}
+
+const RIPGREP: Grammar = Grammar {
+    flags: "lFiwvnSsU0x",
+    values: "egtTmf",
+    attached: "",
+    long_flags: &[
+        "files",
+        "files-with-matches",
+        "ignore-case",
+        "word-regexp",
+        "fixed-strings",
+        "null",
+    ],
+    long_values: &["glob", "type", "type-not", "regexp", "max-count"],
+};
+
+/// `rg -l pattern directory`, which passes hidden files over.
+fn ripgrep(arguments: &[Field]) -> Option<Found> {
+    let given = RIPGREP.read(arguments);
+    let files = given.has(&["files"]);
+    if given.unsure || !(files || given.has(&["l", "files-with-matches"])) {
+        return None;
+    }
+    let skip = usize::from(!files && !given.has(&["e", "f", "regexp"]));
+    let operands: Vec<Field> = given.operands.iter().skip(skip).cloned().collect();
+    let operands = if operands.is_empty() { vec![Field::text(".")] } else { operands };
+    Some(Found::below(&operands))
 }

@@ -82,20 +82,19 @@ impl Walker {
             return;
         }
         let mut next = 0;
+        // Through which links each write goes: once through each is enough.
+        let mut passed: Vec<Vec<usize>> = vec![Vec::new(); self.reading.writes.len()];
         while let Some(write) = self.reading.writes.get(next).cloned() {
+            let before = passed.get(next).cloned().unwrap_or_default();
             next += 1;
-            for directory in &write.from {
-                for link in &links {
-                    let Some(path) = through(link, directory, &write) else { continue };
-                    let more = Write {
-                        path,
-                        from: vec![Directory::start()],
-                        how: write.how,
-                        by: write.by.clone(),
-                        named: write.named.clone(),
-                    };
+            for (number, link) in links.iter().enumerate().filter(|(n, _)| !before.contains(n)) {
+                let leads = write.from.iter().flat_map(|place| through(link, place, &write));
+                for path in leads.collect::<Vec<Field>>() {
+                    let from = vec![Directory::start()];
+                    let more = Write { path, from, ..write.clone() };
                     if !self.reading.writes.contains(&more) {
                         self.reading.writes.push(more);
+                        passed.push(before.iter().copied().chain([number]).collect());
                     }
                 }
             }
@@ -120,21 +119,20 @@ fn spelt(path: &Field) -> Option<(String, Vec<Piece>)> {
         | Piece::Unknown
         | Piece::UnknownMany => None,
     };
-    let (first, rest) = path.pieces().split_first()?;
+    let (first, behind) = path.pieces().split_first()?;
     // Roots that have no name here get one that no file has.
-    let root = if let Piece::Home(user) = first {
-        format!("\0home {}", user.as_deref().unwrap_or_default())
+    let (root, pieces) = if let Piece::Home(user) = first {
+        (format!("\0home {}", user.as_deref().unwrap_or_default()), behind)
     } else if *first == Piece::Temporary {
-        "\0temporary".to_owned()
+        ("\0temporary".to_owned(), behind)
     } else {
-        let text = text(first)?;
-        let end = if rest.is_empty() { "" } else { trailing(&text) };
-        return Some((tidy(&text) + end, rest.to_vec()));
+        (text(first)?, behind)
     };
-    match rest.split_first().and_then(|(next, rest)| text(next).zip(Some(rest))) {
-        Some((next, rest)) => Some((tidy(&format!("{root}{next}")), rest.to_vec())),
-        None => Some((root, rest.to_vec())),
-    }
+    let whole: String = std::iter::once(root).chain(pieces.iter().map_while(text)).collect();
+    let rest = pieces.iter().skip_while(|piece| text(piece).is_some()).cloned();
+    let rest: Vec<Piece> = rest.collect();
+    let end = if rest.is_empty() { "" } else { trailing(&whole) };
+    Some((tidy(&whole) + end, rest))
 }
 
 /// How a path is spelt, if all of it is text.
@@ -144,31 +142,37 @@ fn spelt_whole(path: &Field) -> Option<String> {
     (rest.is_empty() && !path.pieces().iter().any(wild)).then_some(text)
 }
 
-/// Where a write through a link leads; nothing if it does not go through it.
-fn through(link: &Link, directory: &Directory, write: &Write) -> Option<Field> {
+/// Where a write through a link leads; nowhere if it does not go through it.
+fn through(link: &Link, directory: &Directory, write: &Write) -> Vec<Field> {
     let makes = matches!(write.by.as_str(), "ln" | "mv" | "cp");
     if makes && link.own.contains(&write.path) {
-        return None;
+        return Vec::new();
     }
     let place = directory.path.clone().map(Field::text);
-    let path = from_place(place.as_ref(), &write.path)?;
-    let Some(at) = &link.at else { return Some(Field::unknown()) };
-    let (text, rest) = spelt(&path)?;
-    let behind = match text.strip_prefix(at.as_str()) {
-        Some(behind) if behind.is_empty() || behind.starts_with('/') => behind.to_owned(),
-        _ => loosely(at, &text)?,
+    let Some(path) = from_place(place.as_ref(), &write.path) else { return Vec::new() };
+    let Some(at) = &link.at else { return vec![Field::unknown()] };
+    let Some((text, rest)) = spelt(&path) else { return Vec::new() };
+    let (behind, exact) = match text.strip_prefix(at.as_str()) {
+        Some(behind) if behind.is_empty() || behind.starts_with('/') => {
+            (vec![behind.to_owned()], true)
+        }
+        _ => (loosely(at, &text), false),
     };
-    // Deleting a name deletes nothing else.
-    let itself = behind.is_empty() && rest.is_empty();
-    let away = matches!(write.how, How::Delete | How::DeleteTree);
-    if itself && (away || write.by == "ln") {
-        return None;
-    }
-    let Some(to) = &link.to else { return Some(Field::unknown()) };
-    let wild = behind.contains(['*', '?', '[']);
-    let first = if wild { Piece::Pattern(behind) } else { Piece::Text(behind) };
-    let behind = Field::of(std::iter::once(first).chain(rest).collect());
-    Some(to.joined(&behind))
+    // Deleting a name deletes nothing else, and what is moved to a name replaces it.
+    let away = matches!(write.how, How::Delete | How::DeleteTree)
+        || write.by == "ln"
+        || (!exact && (write.by == "mv" || (write.by == "cp" && write.how == How::Fill)));
+    let deeper = behind.into_iter().filter(|behind| {
+        let itself = behind.is_empty() && rest.is_empty();
+        !(itself && away)
+    });
+    let lead = |behind: String| {
+        let Some(to) = &link.to else { return Field::unknown() };
+        let wild = behind.contains(['*', '?', '[']);
+        let first = if wild { Piece::Pattern(behind) } else { Piece::Text(behind) };
+        to.joined(&Field::of(std::iter::once(first).chain(rest.iter().cloned()).collect()))
+    };
+    deeper.map(lead).collect()
 }
 
 fn trailing(text: &str) -> &str {
@@ -176,19 +180,15 @@ fn trailing(text: &str) -> &str {
 }
 
 /// A path that is spelt in another way may still go through the link: with `..` in it, absolute
-/// where the link is not, or with a pattern. Then its name alone decides.
-fn loosely(link: &str, text: &str) -> Option<String> {
-    let dotted = |path: &str| path.split('/').any(|part| part == "..");
-    let differently = text.starts_with('/') != link.starts_with('/');
-    let wild = text.contains(['*', '?', '[']);
-    if !(dotted(text) || dotted(link) || differently || wild) {
-        return None;
-    }
-    let name = link.rsplit('/').next().filter(|name| !name.is_empty() && *name != "..")?;
+/// where the link is not, with a pattern, or by way of a link that was there before. Then its name
+/// alone decides; what stands behind it, wherever it may stand.
+fn loosely(link: &str, text: &str) -> Vec<String> {
+    let name = link.rsplit('/').next().filter(|name| !name.is_empty() && *name != "..");
+    let Some(name) = name else { return Vec::new() };
     let parts: Vec<&str> = text.split('/').collect();
-    let at = parts.iter().position(|part| matches(part, name))?;
-    let behind = parts.get(at + 1..).unwrap_or_default();
-    Some(behind.iter().map(|part| format!("/{part}")).collect())
+    let at = (0..parts.len()).filter(|at| parts.get(*at).is_some_and(|part| matches(part, name)));
+    let behind = |at: usize| parts.iter().skip(at + 1).map(|part| format!("/{part}")).collect();
+    at.map(behind).collect()
 }
 
 /// Whether a part of a pattern matches a name; brackets match anything.

@@ -11,11 +11,12 @@ mod managers;
 mod named;
 mod options;
 mod patch;
+mod search;
 mod sed;
 mod surroundings;
 mod table;
 
-pub(super) use find::found;
+pub(super) use find::{Found, found, listed, only_named};
 pub(super) use links::Link;
 
 use super::field::Field;
@@ -56,7 +57,14 @@ impl Walker {
             // From anywhere it is the same.
             let path = from_place(None, &path).unwrap_or_else(Field::unknown);
             let from = vec![Directory::start()];
-            return self.reading.writes.push(Write { path, from, how, by, named: None });
+            return self.reading.writes.push(Write {
+                path,
+                from,
+                how,
+                by,
+                named: None,
+                there: false,
+            });
         }
         let mut from = Vec::new();
         for place in self.environment.whereabouts.places.clone() {
@@ -67,12 +75,33 @@ impl Walker {
                     let path = from_place(place.path.as_ref(), &path);
                     let path = path.unwrap_or_else(Field::unknown);
                     let (from, by) = (vec![Directory::start()], by.clone());
-                    self.reading.writes.push(Write { path, from, how, by, named: None });
+                    self.reading.writes.push(Write {
+                        path,
+                        from,
+                        how,
+                        by,
+                        named: None,
+                        there: false,
+                    });
                 }
             }
         }
         if !from.is_empty() {
-            self.reading.writes.push(Write { path, from, how, by, named: None });
+            self.reading.writes.push(Write { path, from, how, by, named: None, there: false });
+        }
+    }
+
+    /// What is started with files that may be there or not: their writes count only if they are, and
+    /// nothing else of it is new.
+    pub(super) fn if_there(&mut self, work: impl FnOnce(&mut Self)) {
+        let (runs, hidden) = (self.reading.runs.len(), self.reading.hidden.len());
+        let (writes, unseen) = (self.reading.writes.len(), self.reading.unseen.len());
+        self.apart(work);
+        self.reading.runs.truncate(runs);
+        self.reading.hidden.truncate(hidden);
+        self.reading.unseen.truncate(unseen);
+        for write in self.reading.writes.iter_mut().skip(writes) {
+            write.there = true;
         }
     }
 

@@ -16,6 +16,10 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
         }
         "split" => return split(walker, arguments),
         "mktemp" => return make_temporary(walker, arguments),
+        "rename" | "prename" | "file-rename" => return rename(walker, name, arguments),
+        "uudecode" => return uudecode(walker, arguments),
+        "flock" => return lock(walker, arguments),
+        "scp" => return copy_over(walker, arguments),
         "yq" => return yq(walker, arguments),
         "cc" | "gcc" | "g++" | "c++" | "clang" | "clang++" | "rustc" => {
             return compile(walker, name, arguments);
@@ -37,7 +41,8 @@ fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]
         return;
     }
     let outputs = given.all(program.outputs);
-    let tree = given.has(&["R", "recursive"]) && matches!(name, "chmod" | "chown" | "chgrp");
+    let tree =
+        given.has(&["R", "recursive"]) && matches!(name, "chmod" | "chown" | "chgrp" | "setfacl");
     let how = if tree { How::Fill } else { program.how };
     // A mode may look like options: `chmod -x file`.
     let behind = match given.has(&["reference"]) || (name == "chmod" && has_mode(arguments)) {
@@ -171,6 +176,64 @@ fn split(walker: &mut Walker, arguments: &[Field]) {
     if given.unsure {
         let all: Vec<Field> = given.operands.iter().map(any_ending).collect();
         walker.wrote_all(all, How::Change, "split");
+    }
+}
+
+/// `rename from to files`, or `rename code files`: what they are called then stays beside them,
+/// unless the code says otherwise.
+fn rename(walker: &mut Walker, name: &str, arguments: &[Field]) {
+    const RENAME: Grammar = Grammar { flags: "vnosfiald0u", values: "e", ..G };
+    let given = RENAME.read(arguments);
+    let words: Vec<String> = given.operands.iter().take(2).map(ToString::to_string).collect();
+    let leads = |text: &String| text.contains("..") || text.contains("\\/") || text.contains('…');
+    let away = words.iter().any(leads) || given.has(&["e"]);
+    for file in given.operands.iter().skip(1) {
+        walker.wrote(file.clone(), How::Delete, name);
+        let parent = file.parent().filter(|_| !away);
+        let to = parent.map(|parent| parent.below(&Field::of(vec![Piece::Name])));
+        walker.wrote(to.unwrap_or_else(Field::unknown), How::Change, name);
+    }
+}
+
+/// Where `uudecode` writes is said by what it reads, unless an option says it.
+fn uudecode(walker: &mut Walker, arguments: &[Field]) {
+    const UUDECODE: Grammar = Grammar { values: "o", long_values: &["output-file"], ..G };
+    let given = UUDECODE.read(arguments);
+    let output = given.value(&["o", "output-file"]).unwrap_or_else(Field::unknown);
+    walker.wrote(output, How::Change, "uudecode");
+}
+
+/// `flock file program`: the file is made if it is missing.
+fn lock(walker: &mut Walker, arguments: &[Field]) {
+    let mut rest = arguments.iter();
+    while let Some(field) = rest.next() {
+        let shown = field.to_string();
+        if matches!(shown.as_str(), "-w" | "--timeout" | "-E" | "--conflict-exit-code") {
+            rest.next();
+        } else if !shown.starts_with('-') {
+            // Alone, a number is a descriptor.
+            if rest.next().is_some() {
+                walker.wrote(field.clone(), How::Change, "flock");
+            }
+            return;
+        }
+    }
+}
+
+/// `scp`, where it copies to here.
+fn copy_over(walker: &mut Walker, arguments: &[Field]) {
+    const SCP: Grammar = Grammar { flags: "346ABCOpqRrsTv", values: "cDFiJloPSX", ..G };
+    let given = SCP.read(arguments);
+    let Some((target, sources)) = given.operands.split_last() else { return };
+    let shown = target.to_string();
+    let host = shown.split('/').next().unwrap_or_default();
+    if host.contains(':') || shown.starts_with("scp://") {
+        return;
+    }
+    let how = if given.has(&["r"]) { How::Fill } else { How::Change };
+    walker.wrote(target.clone(), how, "scp");
+    for source in sources {
+        walker.wrote(target.below(&source.base_name()), how, "scp");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Programs that start another one elsewhere, or with other variables: `env -C`, `sudo -D`.
 
+use super::super::environment::Value;
 use super::super::field::Field;
 use super::super::walk::Walker;
 use super::super::whereabouts::Whereabouts;
@@ -47,7 +48,7 @@ impl Walker {
             let (head, tail) = beginning(field);
             let letter = if name == "sudo" { "-D" } else { "-C" };
             if head == "--" {
-                break;
+                continue;
             }
             if tail.is_none() && (head == letter || head == "--chdir") {
                 let target = rest.next().cloned().unwrap_or_else(Field::unknown);
@@ -62,8 +63,10 @@ impl Walker {
                 if ["-u", "--unset"].contains(&head) && name == "env" {
                     rest.next();
                 }
-            } else if let Some((variable, _)) = head.split_once('=') {
-                self.environment.forget(variable);
+            } else if let Some((variable, value)) = head.split_once('=') {
+                let value = Field::text(value);
+                let value = tail.map_or(value.clone(), |tail| value.joined(&tail));
+                self.environment.export(variable, Value::fields(vec![value]));
             } else if name == "env" {
                 break;
             }

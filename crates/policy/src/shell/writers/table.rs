@@ -44,7 +44,7 @@ const P: Program = Program {
     looks: &["help", "version"],
 };
 
-pub(super) const PROGRAMS: [Program; 27] = [
+pub(super) const PROGRAMS: [Program; 29] = [
     Program {
         names: &["tee"],
         grammar: Grammar { flags: "aip", long_flags: &["append", "output-error"], ..G },
@@ -52,6 +52,47 @@ pub(super) const PROGRAMS: [Program; 27] = [
     },
     Program { names: &["sponge"], grammar: Grammar { flags: "a", ..G }, ..P },
     Program { names: &["unlink"], how: How::Delete, ..P },
+    Program {
+        names: &["fallocate"],
+        grammar: Grammar {
+            flags: "cdinpvxz",
+            values: "lo",
+            long_flags: &[
+                "collapse-range",
+                "dig-holes",
+                "insert-range",
+                "keep-size",
+                "punch-hole",
+                "posix",
+                "zero-range",
+                "verbose",
+            ],
+            long_values: &["length", "offset"],
+            ..G
+        },
+        ..P
+    },
+    Program {
+        names: &["setfacl"],
+        grammar: Grammar {
+            flags: "bdknLPRtv",
+            values: "mMxX",
+            long_flags: &[
+                "remove-all",
+                "remove-default",
+                "default",
+                "no-mask",
+                "recursive",
+                "logical",
+                "physical",
+                "test",
+            ],
+            long_values: &["modify", "modify-file", "remove", "remove-file", "set", "set-file"],
+            ..G
+        },
+        looks: &["help", "version", "test"],
+        ..P
+    },
     Program {
         names: &["shred"],
         grammar: Grammar {

@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use bailiwick_control::ports::{Base, Snapshot, WorkError};
+use bailiwick_model::well_known::report_path;
 
 use super::places::Places;
 use super::private::PrivateDirectory;
@@ -28,7 +29,7 @@ pub(super) fn take(
 ) -> Result<Snapshot, WorkError> {
     let what = || format!("the work in {} cannot be recorded", places.worktree.display());
     let (history, tree) = std::thread::scope(|scope| {
-        let tree = scope.spawn(|| tree_of_files(places, state, base.tip.len()));
+        let tree = scope.spawn(|| tree_of_files(places, state, agent, base));
         let history = history(places, base);
         let tree = tree.join().unwrap_or_else(|_| Err(trouble(what())("it was given up")));
         (history, tree)
@@ -93,7 +94,12 @@ fn known(git: &Git, revision: &str) -> Result<Option<Known>, GitError> {
 }
 
 /// The tree of every file that is tracked or would be, as the worktree has it.
-fn tree_of_files(places: &Places, state: &Path, name_length: usize) -> Result<String, WorkError> {
+fn tree_of_files(
+    places: &Places,
+    state: &Path,
+    agent: &str,
+    base: &Base,
+) -> Result<String, WorkError> {
     let what = || format!("the files of {} cannot be recorded", places.worktree.display());
     let directory = PrivateDirectory::make(state).map_err(trouble(what()))?;
     let copy = directory.path().join("index");
@@ -103,7 +109,7 @@ fn tree_of_files(places: &Places, state: &Path, name_length: usize) -> Result<St
         .with_variable("GIT_INDEX_FILE", &copy)
         .with_settings(&settings())
         .with_settings(&programs::without_filters(places).map_err(trouble(what()))?);
-    if !bytes.is_none_or(|bytes| index::is_plain(&bytes, name_length / 2)) {
+    if !bytes.is_none_or(|bytes| index::is_plain(&bytes, base.tip.len() / 2)) {
         peculiar::settle(&git, places)?;
     }
     let lock = Input::File(directory.lock());
@@ -112,9 +118,22 @@ fn tree_of_files(places: &Places, state: &Path, name_length: usize) -> Result<St
         return Err(trouble(what())(ended.into_error()));
     }
     refuse_nested(&ended.complaint).map_err(|why| WorkError { what: what(), why })?;
+    leave_report_out(&git, places, agent, base).map_err(trouble(what()))?;
     git.run_with(["write-tree"], lock)
         .map(|printed| String::from_utf8_lossy(&printed).trim().to_owned())
         .map_err(trouble(what()))
+}
+
+/// The agent's report is for whoever reads it, and no part of the work; unless the base has it.
+fn leave_report_out(git: &Git, places: &Places, agent: &str, base: &Base) -> Result<(), GitError> {
+    let path = report_path(agent);
+    if fs::symlink_metadata(places.worktree.join(&path)).is_err() {
+        return Ok(());
+    }
+    if git.succeeds(["cat-file", "-e", &format!("{}:{path}", base.tip)])? {
+        return Ok(());
+    }
+    git.run(["update-index", "--force-remove", "--", &path]).map(drop)
 }
 
 /// Git takes a repository inside of the worktree for a submodule, and its files for nothing.

@@ -1,4 +1,4 @@
-//! Starting a program and not waiting for it for ever.
+//! Asking a short program, and not waiting for it for ever.
 
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};

@@ -1,0 +1,89 @@
+//! `bailiwick reject`: says no to an agent's work, and keeps it.
+
+use bailiwick_control::ports::{RunStore as _, Work as _};
+use bailiwick_model::{AgentId, RunStatus};
+use clap::Args;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatOption};
+use crate::verifying::{Places, Subject};
+use crate::wire;
+
+/// Say no to an agent's work; its worktree and branch stay
+///
+/// Everything that it made, also what it did not commit, is kept as a commit under
+/// refs/bailiwick/kept/<agent>, so that it outlives the worktree.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick reject fix-42\n  bailiwick reject fix-42 --reason \
+                        'solves another problem'")]
+pub struct Reject {
+    /// The agent
+    agent: AgentId,
+    /// Why; the next attempt is told
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+#[derive(Debug, Serialize)]
+struct Rejected {
+    agent_id: String,
+    kept: Option<String>,
+    reason: Option<String>,
+}
+
+impl Reject {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let subject = Subject::of_agent(context, &self.agent, &Places::default())?;
+        let _lock = subject.lock(&self.agent)?;
+        let kept = reject(&subject, &self.agent, self.reason.as_deref())?;
+        let agent = &self.agent;
+        if self.format.format == Format::Json {
+            return output::json(&Rejected {
+                agent_id: agent.to_string(),
+                kept,
+                reason: self.reason.clone(),
+            });
+        }
+        output::line(format_args!("rejected  {agent}"));
+        if let Some(commit) = kept {
+            output::line(format_args!("kept      {commit:.12} as refs/bailiwick/kept/{agent}"));
+        }
+        output::next_step(format_args!("bailiwick respawn {agent}{}", context.repeated));
+        Ok(())
+    }
+}
+
+/// Keeps the work and tells the ledger; gives the commit that has it.
+pub(crate) fn reject(
+    subject: &Subject,
+    agent: &AgentId,
+    reason: Option<&str>,
+) -> Result<Option<String>, Failure> {
+    if let Some(run) = &subject.run {
+        run.status
+            .may_become(RunStatus::Rejected)
+            .map_err(|why| Failure::usage(format!("run `{agent}`: {why}")))?;
+    }
+    let work = subject.work.clone();
+    let kept = match work.and_then(|work| work.snapshot(&work.base()?)) {
+        Ok(work) => {
+            let name = format!("refs/bailiwick/kept/{agent}");
+            subject.repository.git().run(["update-ref", &name, &work.commit])?;
+            Some(work.commit)
+        }
+        // A worktree that is gone has nothing more to keep than its branch.
+        Err(error) => {
+            output::note(format_args!("only its branch is kept: {error}"));
+            None
+        }
+    };
+    wire::with_store(&subject.context, async |store| {
+        Ok(store.change_status(agent, RunStatus::Rejected, reason).await?)
+    })?;
+    Ok(kept)
+}

@@ -1,0 +1,131 @@
+//! `bailiwick respawn`: a new attempt at a task, told what was wrong with the last.
+
+use bailiwick_control::respawn::failure_report;
+use bailiwick_kit::task_text;
+use bailiwick_model::{AgentId, RunStatus, Source};
+use clap::Args;
+
+use super::reject::reject;
+use super::spawn::{print, spawn};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatOption};
+use crate::verifying::{Places, Shown, Subject};
+use crate::wire;
+
+/// Start a new attempt at a task, with what was wrong in its prompt
+///
+/// The former attempt is rejected if nobody did so yet; its work is kept. The new agent starts from
+/// today's base, with the same task and the report of the last verification behind it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick respawn fix-42\n  bailiwick respawn fix-42 \
+                        --agent-id fix-42-again --reason 'keep the old name'")]
+pub struct Respawn {
+    /// The agent whose task is tried again
+    agent: AgentId,
+    /// The new agent's id; else the former's with a number behind it
+    #[arg(long, value_name = "ID")]
+    agent_id: Option<AgentId>,
+    /// What the new agent should know besides
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// The commit that it starts from
+    #[arg(long, value_name = "REVISION", default_value = "HEAD")]
+    base: String,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+impl Respawn {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let former = &self.agent;
+        let subject = Subject::of_agent(context, former, &Places::default())?;
+        let lock = subject.lock(former)?;
+        let (status, events, ids) = wire::with_store(&subject.context, async |store| {
+            let ids: Vec<AgentId> = store.list(None).await?.into_iter().map(|run| run.id).collect();
+            Ok((store.get(former).await?.status, store.events(former.as_str()).await?, ids))
+        })?;
+        if status == RunStatus::Merged {
+            return Err(Failure::usage(format!("`{former}` has landed"))
+                .help(format!("to undo it: bailiwick rollback {former}")));
+        }
+        let last = events.iter().rev().find(|event| event.kind == "verification-failed");
+        let shown: Option<Shown> = last.and_then(|event| serde_json::from_str(&event.detail).ok());
+        let said = events.iter().rev().find(|event| event.kind == "rejected");
+        let said = said.map(|event| event.detail.clone()).filter(|text| !text.is_empty());
+        let reason = self.reason.clone().or(said);
+        if shown.is_none() && reason.is_none() {
+            return Err(Failure::usage(format!("nothing says what was wrong with `{former}`"))
+                .help(format!(
+                    "verify it first: bailiwick verify {former}, or say why: --reason TEXT"
+                )));
+        }
+        let failures = shown.map(|shown| shown.failures()).unwrap_or_default();
+        let report = failure_report(former.as_str(), reason.as_deref(), &failures);
+        let id = match self.agent_id.clone() {
+            Some(id) => id,
+            None => next_id(former, &ids)?,
+        };
+        if status != RunStatus::Rejected {
+            reject(&subject, former, reason.as_deref())?;
+        }
+        drop(lock);
+        let source = subject.bound.source.clone();
+        let text = task_text::with_more_body(&source, &report)?;
+        let source = Source::new(source.file.to_string(), text);
+        let fork_parent = subject.run.as_ref().and_then(|run| run.dna.clone());
+        let spawned = spawn(&subject.context, &source, Some(&id), &self.base, fork_parent)?;
+        match self.format.format {
+            Format::Json => output::json(&spawned),
+            Format::Human => {
+                print(&spawned, context);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The former's id with the first number behind it that is free.
+fn next_id(former: &AgentId, taken: &[AgentId]) -> Result<AgentId, Failure> {
+    let name = former.as_str();
+    let (stem, number) = match name.rsplit_once('-') {
+        Some((stem, number)) if !stem.is_empty() => match number.parse::<u32>() {
+            Ok(number) if (2..1000).contains(&number) => (stem, number),
+            _ => (name, 1),
+        },
+        _ => (name, 1),
+    };
+    let ids = (number + 1..).map(|number| {
+        let end = format!("-{number}");
+        let room = 64_usize.saturating_sub(end.len());
+        let stem: String = stem.chars().take(room).collect();
+        AgentId::parse(&format!("{}{end}", stem.trim_end_matches(['-', '.'])))
+    });
+    for id in ids.take(10_000) {
+        let id = id.map_err(|error| Failure::usage(error.to_string()))?;
+        if !taken.contains(&id) {
+            return Ok(id);
+        }
+    }
+    Err(Failure::usage("no id is free; give one: --agent-id ID"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_counted() {
+        let id = |text: &str| AgentId::parse(text).unwrap();
+        let next = |former: &str, taken: &[&str]| {
+            let taken: Vec<AgentId> = taken.iter().map(|text| id(text)).collect();
+            next_id(&id(former), &taken).unwrap().to_string()
+        };
+        assert_eq!(next("fix", &["fix"]), "fix-2");
+        assert_eq!(next("fix-2", &["fix", "fix-2"]), "fix-3");
+        assert_eq!(next("fix", &["fix", "fix-2"]), "fix-3");
+        assert_eq!(next("fix-42000", &[]), "fix-42000-2");
+        assert_eq!(next(&"a".repeat(64), &[]).len(), 64);
+    }
+}

@@ -1,0 +1,227 @@
+//! The seed's `Capability` trait, over the same gates and checks that everything else uses.
+//!
+//! A program that embeds capabilities asks [`find`] for one by name and calls it as the seed's own
+//! registry would. Whatever goes wrong is a denial or a failure.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use bailiwick_control::verification;
+use bailiwick_kit::{FoundCapability, Kit};
+use bailiwick_model::capability::RunMode;
+use bailiwick_model::{AgentId, Problem, Source, Task};
+use bailiwick_policy::decision::Outcome;
+use bailiwick_policy::dialects::Dialect;
+use bailiwick_policy::tool;
+use bailiwick_verify::Verdict;
+use serde_json::{Value, json};
+
+use super::check;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::verifying::{Live, Manner, Places, Subject};
+
+/// A limit or duty: stops a tool call, checks the work, or both.
+pub trait Capability: Send + Sync {
+    /// `<category>::<slug>`
+    fn name(&self) -> &str;
+
+    /// Before a tool call.
+    fn check(&self, _context: &GateContext<'_>) -> GateDecision {
+        GateDecision::NotApplicable
+    }
+
+    /// After the agent has returned.
+    fn verify(&self, _context: &VerifyContext<'_>) -> VerifyResult {
+        VerifyResult::Pass
+    }
+}
+
+/// A task.toml with its text.
+#[derive(Debug, Clone)]
+pub struct TaskSpec {
+    task: Task,
+    source: Source,
+}
+
+impl TaskSpec {
+    /// Reads a task.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Problem> {
+        let source = Source::new(file.to_owned(), text.to_owned());
+        Ok(Self { task: Task::parse(&source)?, source })
+    }
+
+    /// The task.
+    pub fn task(&self) -> &Task {
+        &self.task
+    }
+}
+
+/// A tool call, and what it happens under.
+#[derive(Debug, Clone, Copy)]
+pub struct GateContext<'a> {
+    /// What Claude Code calls the tool.
+    pub tool_name: &'a str,
+    /// Its arguments.
+    pub tool_input: &'a Value,
+    /// The task.
+    pub task: &'a TaskSpec,
+    /// The environment: bypasses, `WORKTREE_PATH`, `MAIN_REPO`.
+    pub env: &'a HashMap<String, String>,
+}
+
+/// What a gate says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GateDecision {
+    /// It may run.
+    Allow,
+    /// It may not.
+    Deny {
+        /// Why, and what is allowed instead.
+        reason: String,
+    },
+    /// The capability does not look at such calls.
+    NotApplicable,
+}
+
+/// Whose work, and where it is.
+#[derive(Debug, Clone, Copy)]
+pub struct VerifyContext<'a> {
+    /// The agent.
+    pub agent_id: &'a str,
+    /// Its task.
+    pub task: &'a TaskSpec,
+    /// Where it worked.
+    pub worktree_path: &'a Path,
+    /// The repository that the work is to land in.
+    pub main_repo: &'a Path,
+    /// On which trees.
+    pub run_mode: RunMode,
+}
+
+/// What a check says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VerifyResult {
+    /// It holds.
+    Pass,
+    /// It does not.
+    Fail {
+        /// Why.
+        reason: String,
+        /// What to look at.
+        detail: Option<String>,
+    },
+}
+
+/// The capability of this name, in the embedded kit or in the one given.
+pub fn find(name: &str, kit: Option<&Kit>) -> Result<Box<dyn Capability>, String> {
+    let embedded = Kit::over_embedded(Vec::new());
+    let found = check::find(kit.unwrap_or(&embedded), name)?;
+    Ok(Box::new(Found { name: found.declared.name().to_string(), found }))
+}
+
+struct Found {
+    name: String,
+    found: FoundCapability,
+}
+
+impl Capability for Found {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check(&self, context: &GateContext<'_>) -> GateDecision {
+        let Some(gate) =
+            self.found.declared.gate.as_ref().filter(|_| self.found.declared.has_gate())
+        else {
+            return GateDecision::NotApplicable;
+        };
+        let tools = gate.get_ref().tools().unwrap_or_default();
+        let name = tool::in_vocabulary(context.tool_name);
+        if !tools.iter().any(|written| tool::matches(&tool::in_vocabulary(written), &name)) {
+            return GateDecision::NotApplicable;
+        }
+        match self.decided(context) {
+            Ok(decision) => decision,
+            Err(reason) => GateDecision::Deny { reason },
+        }
+    }
+
+    fn verify(&self, context: &VerifyContext<'_>) -> VerifyResult {
+        match self.verified(context) {
+            Ok(result) => result,
+            Err(failure) => VerifyResult::Fail { reason: said(&failure), detail: None },
+        }
+    }
+}
+
+impl Found {
+    fn decided(&self, context: &GateContext<'_>) -> Result<GateDecision, String> {
+        let variable = |name: &str| context.env.get(name).filter(|text| !text.is_empty()).cloned();
+        let payload = json!({
+            "hook_event_name": "PreToolUse",
+            "tool_name": context.tool_name,
+            "tool_input": context.tool_input,
+        });
+        let payload = payload.to_string();
+        let call = Dialect::Claude.read(payload.as_bytes(), &[]).map_err(|why| why.to_string())?;
+        let facts = check::surroundings(&call, &variable)?.facts();
+        let kit = check::kit(None, Path::new(&facts.root), &variable);
+        let policy = check::policy(&kit, &self.found, &context.task.source, &variable)?;
+        let decision = check::judged(&policy, &call, facts);
+        Ok(match decision.outcome {
+            Outcome::Allow => GateDecision::Allow,
+            Outcome::Ask | Outcome::Deny => {
+                let reason = decision.because.map_or_else(
+                    || "it is not allowed".to_owned(),
+                    |because| format!("{}; {}", because.reason, because.instead),
+                );
+                GateDecision::Deny { reason }
+            }
+        })
+    }
+
+    fn verified(&self, context: &VerifyContext<'_>) -> Result<VerifyResult, Failure> {
+        let unusable = |error: &dyn std::fmt::Display| Failure::general(error.to_string());
+        let planned = match verification::of_capability(&self.found) {
+            Ok(planned) => planned,
+            // As in the seed: a capability that only has a gate has nothing to verify.
+            Err(verification::NoCheck::GateOnly { .. }) => return Ok(VerifyResult::Pass),
+            Err(error) => return Err(unusable(&error)),
+        };
+        let agent = AgentId::parse(context.agent_id).map_err(|error| unusable(&error))?;
+        let places = Places {
+            worktree: Some(context.worktree_path.to_path_buf()),
+            main_repository: Some(context.main_repo.to_path_buf()),
+            base: None,
+        };
+        let kit_root = super::kit_root_in(context.main_repo);
+        let around = Context::observe(kit_root, None)?;
+        let subject = Subject::of_source(&around, &context.task.source, Some(agent), &places)?;
+        let planned = verification::Planned { on: context.run_mode, ..planned };
+        let mut live = Live::start(true);
+        let manner = Manner::default();
+        let done = subject.run_checks(vec![planned], context.run_mode, manner, &mut live)?;
+        let failed = done.failed().find_map(|failed| match &failed.verdict {
+            Verdict::Fail { reason, detail } => Some((reason.clone(), detail.clone())),
+            Verdict::Pass { .. } => None,
+        });
+        Ok(match failed {
+            Some((reason, detail)) => VerifyResult::Fail { reason, detail },
+            None if done.results.is_empty() => {
+                VerifyResult::Fail { reason: "nothing was measured".to_owned(), detail: None }
+            }
+            None => VerifyResult::Pass,
+        })
+    }
+}
+
+fn said(failure: &Failure) -> String {
+    match failure {
+        Failure::Message { text, .. } => text.clone(),
+        Failure::Problems(problems) => {
+            problems.first().map_or_else(String::new, ToString::to_string)
+        }
+        Failure::Said(code) => format!("it ended with {code}"),
+    }
+}

@@ -1,0 +1,138 @@
+//! What a verification is doing, on standard error: one line that moves on a terminal, a line for
+//! each step elsewhere.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bailiwick_control::verification::Progress;
+use bailiwick_verify::Pass;
+
+use crate::output::{self, DIM, GREEN, RED, shortened, styled};
+
+/// Shows progress until it is dropped.
+pub struct Live {
+    lines: Option<Sender<String>>,
+    thread: Option<JoinHandle<()>>,
+    pass: Pass,
+    check: String,
+    began: Instant,
+    quiet: bool,
+}
+
+impl Live {
+    /// Shows on standard error; nothing at all if `quiet`.
+    pub fn start(quiet: bool) -> Self {
+        let mut live = Self {
+            lines: None,
+            thread: None,
+            pass: Pass::Worktree,
+            check: String::new(),
+            began: Instant::now(),
+            quiet,
+        };
+        if !quiet && std::io::stderr().is_terminal() {
+            let (lines, received) = mpsc::channel::<String>();
+            live.lines = Some(lines);
+            live.thread = Some(std::thread::spawn(move || {
+                let (mut shown, mut since) = (String::new(), Instant::now());
+                loop {
+                    match received.recv_timeout(Duration::from_millis(200)) {
+                        Ok(line) => (shown, since) = (line, Instant::now()),
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Err(RecvTimeoutError::Disconnected) => break,
+                    }
+                    draw(&shown, since.elapsed());
+                }
+                draw("", Duration::ZERO);
+            }));
+        }
+        live
+    }
+
+    /// Hears of a step.
+    pub fn tell(&mut self, progress: &Progress<'_>) {
+        match progress {
+            Progress::Snapshot => self.show("looking at the work".to_owned()),
+            Progress::Pass(pass) => self.pass = *pass,
+            Progress::Preparing(tree) => {
+                self.show(format!("{}: making tree {tree:.12} ready", word(self.pass)));
+            }
+            Progress::Check(name) => {
+                self.check = (*name).to_owned();
+                self.began = Instant::now();
+                if self.lines.is_some() {
+                    self.show(format!("{}: {name}", word(self.pass)));
+                }
+            }
+            Progress::Running(line) => {
+                self.show(format!("{}: {}: {line}", word(self.pass), self.check));
+            }
+            Progress::Done(result) => {
+                let mark = match result.verdict.holds() {
+                    true => styled(GREEN, "holds"),
+                    false => styled(RED, "fails"),
+                };
+                let took = self.began.elapsed();
+                let reused = if result.reused { ", checked before" } else { "" };
+                self.keep(&format!(
+                    "{mark}  {} {}",
+                    result.capability,
+                    styled(DIM, format_args!("({}{reused}, {})", word(result.pass), elapsed(took)))
+                ));
+            }
+        }
+    }
+
+    fn show(&self, line: String) {
+        match &self.lines {
+            Some(lines) => drop(lines.send(line)),
+            None if self.quiet => {}
+            None => output::progress(format_args!("{line} …")),
+        }
+    }
+
+    /// A line that stays, where there is no table to come that says the same.
+    fn keep(&self, line: &str) {
+        if self.quiet || self.lines.is_some() {
+            return;
+        }
+        let _ = writeln!(anstream::stderr(), "{line}");
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.lines = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn draw(line: &str, since: Duration) {
+    let mut out = std::io::stderr().lock();
+    let text = match line {
+        "" => String::new(),
+        line => shortened(&format!("{} {line}", elapsed(since)), output::width() - 1),
+    };
+    let _ = write!(out, "\r\x1b[K{text}").and_then(|()| out.flush());
+}
+
+/// A duration in the two largest units that say something.
+pub fn elapsed(duration: Duration) -> String {
+    match duration.as_secs() {
+        0 => format!("{} ms", duration.as_millis()),
+        seconds @ 1..60 => format!("{seconds} s"),
+        seconds => format!("{} min {:02} s", seconds / 60, seconds % 60),
+    }
+}
+
+/// A pass in a word.
+pub fn word(pass: Pass) -> &'static str {
+    match pass {
+        Pass::Worktree => "worktree",
+        Pass::SimulatedMerge => "simulated-merge",
+    }
+}

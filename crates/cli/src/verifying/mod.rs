@@ -1,0 +1,231 @@
+//! Verifying an agent's work: who it is, what binds it, where its tree is, and what came of it.
+
+pub mod live;
+mod reverted;
+pub mod shown;
+mod subject;
+mod verdict_files;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bailiwick_control::ports::{Preparation, Work, Workshop, WorkshopError};
+use bailiwick_control::verification::{self, Request, Verification, World};
+use bailiwick_model::capability::RunMode;
+use bailiwick_model::{Sha256Hex, well_known};
+use bailiwick_runner::checks::{CheckWorkshop, Setup};
+use bailiwick_runner::process::Limits;
+use bailiwick_runner::sandbox::{Launcher, Level};
+use bailiwick_runner::toolchain::Host;
+use bailiwick_verify::facts::Report;
+use clap::ValueEnum;
+
+use crate::context::variable;
+use crate::failure::Failure;
+use crate::{output, wire};
+
+pub use live::Live;
+pub use shown::Shown;
+pub use subject::{Places, Subject};
+use verdict_files::VerdictFiles;
+
+/// How a verification is done.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct Manner {
+    /// Take no verdict that was reached before on the same tree
+    #[arg(long)]
+    pub fresh: bool,
+    /// How much of a sandbox there must be around checks that run code
+    #[arg(long, value_name = "LEVEL", default_value = "full")]
+    pub sandbox: SandboxLevel,
+}
+
+/// How much of a sandbox there must be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum SandboxLevel {
+    /// All of it.
+    #[default]
+    Full,
+    /// What this machine can give.
+    Partial,
+    /// None: checks run as you, with your network and your secrets.
+    Off,
+}
+
+impl From<SandboxLevel> for Level {
+    fn from(level: SandboxLevel) -> Self {
+        match level {
+            SandboxLevel::Full => Self::Full,
+            SandboxLevel::Partial => Self::Partial,
+            SandboxLevel::Off => Self::Off,
+        }
+    }
+}
+
+impl Subject {
+    /// Runs every check of the role, or only those that are named.
+    pub fn verify(
+        &self,
+        mode: RunMode,
+        manner: Manner,
+        only: &[bailiwick_model::CapabilityName],
+        live: &mut Live,
+    ) -> Result<Verification, Failure> {
+        let refused = |error: verification::NoCheck| Failure::usage(error.to_string());
+        let mut checks = verification::of_role(&self.bound.capabilities).map_err(refused)?;
+        for name in only {
+            if !checks.iter().any(|planned| planned.check.capability == *name) {
+                return Err(Failure::usage(format!(
+                    "role {} has no check of {name}",
+                    self.bound.role.name
+                )));
+            }
+        }
+        checks.retain(|planned| only.is_empty() || only.contains(&planned.check.capability));
+        self.run_checks(checks, mode, manner, live)
+    }
+
+    /// Runs these checks.
+    pub fn run_checks(
+        &self,
+        checks: Vec<verification::Planned>,
+        mode: RunMode,
+        manner: Manner,
+        live: &mut Live,
+    ) -> Result<Verification, Failure> {
+        match &self.work {
+            Ok(work) => self.run_checks_on(work, checks, mode, manner, live),
+            Err(error) => {
+                let request = self.request(checks, mode, String::new());
+                Ok(verification::nothing_found(&request, error))
+            }
+        }
+    }
+
+    fn request(
+        &self,
+        checks: Vec<verification::Planned>,
+        mode: RunMode,
+        stamp: String,
+    ) -> Request<'_> {
+        Request {
+            agent: self.agent.as_ref(),
+            task: &self.bound.task,
+            checks,
+            mode,
+            preparation: Preparation::of(&self.bound.task),
+            stamp,
+        }
+    }
+
+    fn run_checks_on(
+        &self,
+        work: &impl Work,
+        checks: Vec<verification::Planned>,
+        mode: RunMode,
+        manner: Manner,
+        live: &mut Live,
+    ) -> Result<Verification, Failure> {
+        let level = Level::from(manner.sandbox);
+        let host = Host::observe();
+        let stamp = format!("{} {level:?} {}", env!("CARGO_PKG_VERSION"), host.stamp());
+        let request = self.request(checks, mode, stamp);
+        let repository = self.repository_key();
+        let mut limits = Limits::default();
+        if let Some(minutes) = self.settings.checks.minutes {
+            limits.time = Duration::from_secs(60 * u64::from(minutes));
+        }
+        let mut workshop = || -> Result<Box<dyn Workshop>, WorkshopError> {
+            let launcher = Launcher::own().map_err(|error| WorkshopError {
+                what: "the sandbox cannot be made".to_owned(),
+                why: error.to_string(),
+            })?;
+            let opened = CheckWorkshop::open(Setup {
+                state: self.context.state.clone(),
+                repository: repository.clone(),
+                checkout: self.repository.root().to_path_buf(),
+                level,
+                limits,
+                launcher,
+                host: host.clone(),
+            })?;
+            Ok(Box::new(opened))
+        };
+        let kept = self.context.state.join("caches").join(&repository).join("verdicts");
+        let mut verdicts = VerdictFiles::new(kept, manner.fresh);
+        let report = self.report()?;
+        Ok(verification::verify(
+            &request,
+            World {
+                work,
+                workshop: &mut workshop,
+                report: &|| read_report(&report),
+                ledger: self.run.clone(),
+                verdicts: &mut verdicts,
+                tell: &mut |progress| live.tell(&progress),
+            },
+        ))
+    }
+
+    /// What build caches and verdicts of this repository are kept under.
+    fn repository_key(&self) -> String {
+        let root = self.repository.root();
+        let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
+        let key = Sha256Hex::of(root.as_os_str().as_encoded_bytes()).to_string();
+        key.chars().take(16).collect()
+    }
+
+    /// Where the report is or should be.
+    fn report(&self) -> Result<PathBuf, Failure> {
+        if let Some(path) = variable("AGENT_REPORT_PATH")? {
+            return Ok(self.context.directory.join(path));
+        }
+        let agent = self.agent.as_ref().map_or("unknown", |agent| agent.as_str());
+        Ok(self.worktree.join(well_known::report_path(agent)))
+    }
+
+    /// Completes or forgets what killed processes have left.
+    pub fn recover(&self) -> Result<(), Failure> {
+        let done = bailiwick_source_control::recover(&self.context.state, self.repository.root())
+            .map_err(|error| Failure::general(error.to_string()))?;
+        for agent in &done.completed {
+            output::note(format_args!("the landing of `{agent}` was cut off, and is complete now"));
+        }
+        for (checkout, why) in &done.left {
+            output::note(format_args!("{} could not follow its branch: {why}", checkout.display()));
+        }
+        bailiwick_runner::checks::sweep(&self.context.state).map_err(|error| {
+            Failure::general(format!("what a killed check left cannot be removed: {error}"))
+        })
+    }
+
+    /// Writes down what came of it, where the ledger knows the agent.
+    pub fn record(&self, shown: &Shown) -> Result<(), Failure> {
+        let Some(run) = &self.run else { return Ok(()) };
+        let kind = if shown.failed.is_empty() { "verified" } else { "verification-failed" };
+        let detail = serde_json::to_string(shown).map_err(|error| {
+            Failure::general(format!("the result cannot be written as JSON: {error}"))
+        })?;
+        wire::with_store(&self.context, async |store| {
+            Ok(store.note_of(&run.id, kind, &detail).await?)
+        })
+    }
+}
+
+/// The longest report that is read.
+const LONGEST_REPORT: u64 = 1024 * 1024;
+
+/// Reads a report; a link could lead to something that is no report.
+fn read_report(file: &Path) -> Report {
+    let read = || -> Result<String, String> {
+        let found = std::fs::symlink_metadata(file).map_err(|error| error.to_string())?;
+        if !found.is_file() {
+            return Err("it is not a plain file".to_owned());
+        }
+        if found.len() > LONGEST_REPORT {
+            return Err(format!("it is longer than {LONGEST_REPORT} bytes"));
+        }
+        std::fs::read_to_string(file).map_err(|error| error.to_string())
+    };
+    Report { place: file.display().to_string(), text: read() }
+}

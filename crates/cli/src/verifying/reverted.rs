@@ -1,0 +1,106 @@
+//! Checking a tree that no agent made: what the base would be without something that has landed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bailiwick_control::ports::{
+    Base, LandError, Landed, Landing, Merge, Snapshot, Work, WorkError,
+};
+use bailiwick_control::verification::{self, Planned, Verification};
+use bailiwick_model::capability::RunMode;
+use bailiwick_model::module::CheckModule;
+use bailiwick_source_control::GitWork;
+use bailiwick_verify::Change;
+use bailiwick_verify::checks::How;
+use bailiwick_verify::facts::{RepositoryFacts, Texts};
+
+use super::{Live, Manner, Subject};
+use crate::failure::Failure;
+
+/// A repository in which the work is a tree of our own.
+struct Fixed<'a> {
+    git: &'a GitWork,
+    base: &'a Base,
+    work: &'a Snapshot,
+}
+
+impl Work for Fixed<'_> {
+    fn base(&self) -> Result<Base, WorkError> {
+        Ok(self.base.clone())
+    }
+
+    fn snapshot(&self, _base: &Base) -> Result<Snapshot, WorkError> {
+        Ok(self.work.clone())
+    }
+
+    fn changes(&self, before: &str, after: &str) -> Result<Vec<Change>, WorkError> {
+        self.git.changes(before, after)
+    }
+
+    fn texts(
+        &self,
+        changes: &[Change],
+        paths: &[String],
+    ) -> Result<BTreeMap<String, Texts>, WorkError> {
+        self.git.texts(changes, paths)
+    }
+
+    fn merge(&self, base: &Base, work: &Snapshot) -> Result<Merge, WorkError> {
+        self.git.merge(base, work)
+    }
+
+    fn materialise(&self, tree: &str, parents: &[&str], place: &Path) -> Result<(), WorkError> {
+        self.git.materialise(tree, parents, place)
+    }
+
+    fn repository(&self, base: &Base, work: &Snapshot) -> Result<RepositoryFacts, WorkError> {
+        self.git.repository(base, work)
+    }
+
+    fn land(&self, landing: &Landing) -> Result<Landed, LandError> {
+        self.git.land(landing)
+    }
+}
+
+impl Subject {
+    /// Runs the checks of the role that run code, on a tree that is to be landed without an agent.
+    pub fn verify_reverted(
+        &self,
+        base: &Base,
+        work: &Snapshot,
+        manner: Manner,
+        live: &mut Live,
+    ) -> Result<Verification, Failure> {
+        let refused = |error: verification::NoCheck| Failure::usage(error.to_string());
+        let checks = verification::of_role(&self.bound.capabilities).map_err(refused)?;
+        let checks = checks.into_iter().filter(|planned| runs_code(&planned.check.how));
+        let checks = checks.map(|planned| Planned { on: RunMode::Worktree, ..planned }).collect();
+        let git = self.found()?;
+        self.run_checks_on(&Fixed { git, base, work }, checks, RunMode::Worktree, manner, live)
+    }
+}
+
+fn runs_code(how: &How) -> bool {
+    match how {
+        How::Command(_)
+        | How::Module(
+            CheckModule::QualityCargoCheckGreen
+            | CheckModule::QualityTestsGreen
+            | CheckModule::QualityNoWarnings
+            | CheckModule::QualityCommandsGreen,
+        ) => true,
+        How::Module(
+            CheckModule::PolicyNoGitOps
+            | CheckModule::PolicyGitReadOnly
+            | CheckModule::ScopeFilesWhitelist
+            | CheckModule::ScopeFilesDenylist
+            | CheckModule::ScopeNoRuleEdits
+            | CheckModule::QualityConstructorPattern
+            | CheckModule::SafetyNoDepBump
+            | CheckModule::SafetyNoMassDelete
+            | CheckModule::OutputReportFormat
+            | CheckModule::OutputSeverityGrade
+            | CheckModule::OutputLedgerRowRequired,
+        ) => false,
+    }
+}

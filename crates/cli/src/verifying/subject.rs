@@ -1,0 +1,186 @@
+//! Whose work is verified, and what binds it: from the ledger, or from a task that was named.
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_control::ports::{RunStore as _, Work as _, WorkError};
+use bailiwick_kit::{Bound, Tree as _, bind, task_text};
+use bailiwick_model::{AgentId, Run, Settings, Sha256Hex, Source, Task};
+use bailiwick_source_control::{CommitTree, GitWork, Repository, SpawnLock, WorktreeWorkspaces};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::wire;
+
+const SETTINGS: &str = "settings.toml";
+
+/// Where the person says that things are, if they say it.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// The agent's worktree.
+    pub worktree: Option<PathBuf>,
+    /// The repository that the work is to land in.
+    pub main_repository: Option<PathBuf>,
+    /// The branch that it is to land on.
+    pub base: Option<String>,
+}
+
+/// An agent's work and all that binds it.
+pub struct Subject {
+    /// The surroundings, as seen from the main repository.
+    pub context: Context,
+    /// The main repository.
+    pub repository: Repository,
+    /// The agent, where it has an id.
+    pub agent: Option<AgentId>,
+    /// Its row in the ledger, where it has one.
+    pub run: Option<Run>,
+    /// Its task, role and capabilities, from the commit that it started from.
+    pub bound: Bound,
+    /// The commit that it started from, whose kit binds it.
+    pub commit: String,
+    /// The repository's settings, from the same commit.
+    pub settings: Settings,
+    /// Where it works.
+    pub worktree: PathBuf,
+    /// Its work, or why it cannot be found.
+    pub work: Result<GitWork, WorkError>,
+}
+
+impl Subject {
+    /// The work of an agent in the ledger.
+    pub fn of_agent(context: &Context, id: &AgentId, places: &Places) -> Result<Self, Failure> {
+        let context = seen_from(context, places)?;
+        let (run, spec) = wire::with_store(&context, async |store| {
+            let run = store.get(id).await?;
+            let spec = store.spec(&run.spec_sha).await?;
+            Ok((run, spec))
+        })?;
+        let spec = spec.ok_or_else(|| {
+            Failure::general(format!(
+                "the ledger has no task for `{id}`, so nothing says what must hold"
+            ))
+            .help("verify it by its task: bailiwick verify TASK.toml --worktree DIR")
+        })?;
+        let source = Source::new(format!("the task of {id}"), spec);
+        Self::bound(context, &source, Some(id.clone()), Some(run), places)
+    }
+
+    /// The work that a task asked for.
+    pub fn of_task(
+        context: &Context,
+        task: &Path,
+        agent: Option<AgentId>,
+        places: &Places,
+    ) -> Result<Self, Failure> {
+        Self::of_source(context, &wire::read_task(context, task)?, agent, places)
+    }
+
+    /// The same, for a task whose text is at hand.
+    pub fn of_source(
+        context: &Context,
+        source: &Source,
+        agent: Option<AgentId>,
+        places: &Places,
+    ) -> Result<Self, Failure> {
+        let named = Task::parse(source)?.task.agent_id;
+        let agent = agent.or(named);
+        let context = seen_from(context, places)?;
+        let run = match &agent {
+            Some(id) => wire::with_store(&context, async |store| Ok(store.find(id).await?))?,
+            None => None,
+        };
+        if let (Some(run), Some(id)) = (&run, &agent) {
+            let given = Sha256Hex::of(task_text::with_agent_id(source, id)?).to_string();
+            if given != run.spec_sha && Sha256Hex::of(&*source.text).to_string() != run.spec_sha {
+                return Err(Failure::general(format!(
+                    "{} differs from the one that `{id}` was spawned with",
+                    source.file
+                ))
+                .help(format!("verify it by what was recorded: bailiwick verify {id}")));
+            }
+        }
+        Self::bound(context, source, agent, run, places)
+    }
+
+    fn bound(
+        context: Context,
+        source: &Source,
+        agent: Option<AgentId>,
+        run: Option<Run>,
+        places: &Places,
+    ) -> Result<Self, Failure> {
+        let repository = context.require_repository()?;
+        let recorded = run.as_ref().and_then(|run| run.worktree_path.as_ref()).map(PathBuf::from);
+        let worktree = places
+            .worktree
+            .as_ref()
+            .map(|path| context.directory.join(path))
+            .or(recorded)
+            .ok_or_else(|| {
+                Failure::usage("it is not known where the agent worked")
+                    .help("give its worktree: --worktree DIR")
+            })?;
+        let unnamed =
+            AgentId::parse("unnamed").map_err(|error| Failure::general(error.to_string()))?;
+        let name = agent.as_ref().unwrap_or(&unnamed);
+        let open = |base: Option<String>| {
+            GitWork::open(repository.root(), &worktree, &context.state, name, base)
+        };
+        let commit = match run.as_ref().and_then(|run| run.base.clone()) {
+            Some(base) => base,
+            None => binding_commit(&repository, open(places.base.clone()).ok().as_ref())?,
+        };
+        let kit = wire::committed_kit(&context, &repository, &commit)?;
+        let bound = bind(&kit, source)?;
+        let settings = settings(&repository, &commit)?;
+        let base = places.base.clone().or_else(|| settings.land.base.clone());
+        let work = open(base);
+        Ok(Self { context, repository, agent, run, bound, commit, settings, worktree, work })
+    }
+
+    /// Its work, or the failure that it cannot be found.
+    pub fn found(&self) -> Result<&GitWork, Failure> {
+        self.work.as_ref().map_err(|error| Failure::general(error.to_string()))
+    }
+
+    /// Makes sure that nobody else lands, rejects or spawns this agent at the same time.
+    pub fn lock(&self, id: &AgentId) -> Result<SpawnLock, Failure> {
+        let workspaces = WorktreeWorkspaces::new(self.repository.clone(), &self.context.state);
+        Ok(workspaces.lock(id)?)
+    }
+}
+
+/// The surroundings as seen from the main repository.
+fn seen_from(context: &Context, places: &Places) -> Result<Context, Failure> {
+    let mut context = context.clone();
+    if let Some(main) = &places.main_repository {
+        let directory = std::fs::canonicalize(context.directory.join(main)).map_err(|error| {
+            Failure::general(format!("the repository {} cannot be used: {error}", main.display()))
+        })?;
+        context.kit_root = context.kit_root.map(|root| context.directory.join(root));
+        context.directory = directory;
+    }
+    Ok(context)
+}
+
+/// The commit whose kit binds work that the ledger does not know: where it left the base branch;
+/// what is checked out where there is no work to be found.
+fn binding_commit(repository: &Repository, work: Option<&GitWork>) -> Result<String, Failure> {
+    let found = work.map(|work| work.snapshot(&work.base()?));
+    match found {
+        Some(Ok(snapshot)) => Ok(snapshot.merge_base),
+        Some(Err(_)) | None => repository.commit("HEAD")?.ok_or_else(|| {
+            Failure::general("the repository has no commit yet, so nothing binds an agent")
+        }),
+    }
+}
+
+fn settings(repository: &Repository, commit: &str) -> Result<Settings, Failure> {
+    let tree = CommitTree::read(&repository.git(), commit, wire::REPOSITORY_KIT, &[SETTINGS])?;
+    let file = format!("{}/{SETTINGS}", wire::REPOSITORY_KIT);
+    match tree.read(SETTINGS) {
+        Ok(Some(text)) => Ok(Settings::parse(&Source::new(file, text))?),
+        Ok(None) => Ok(Settings::default()),
+        Err(error) => Err(Failure::general(format!("{file} cannot be read: {}", error.why))),
+    }
+}

@@ -1,0 +1,207 @@
+//! Landing, rejecting, trying again, rolling back: the branch, the checkout and the ledger follow.
+
+use serde_json::Value;
+
+use crate::verify::Place;
+
+const COMMANDS: &str = "quality::commands-green";
+const TASK: &str = "[scope]\nfiles-whitelist = [\"src/**\"]\n[verification]\ncommands = [\"test ! -f src/bad\"]\n[body]\ntext = \"Add b\"\n";
+
+fn place() -> Place {
+    let capabilities = ["policy::git-read-only", "scope::files-whitelist", COMMANDS];
+    Place::new(&capabilities, TASK, &[("src/a.txt", "a\n"), (".gitignore", "tasks/\n")])
+}
+
+fn status(place: &Place, id: &str) -> String {
+    let listed = place.bailiwick(&["ledger", "list", "-o", "json"]).expect_code(0);
+    let runs: Value = serde_json::from_str(&listed.out).unwrap();
+    let run = runs.as_array().unwrap().iter().find(|run| run["id"] == id).unwrap();
+    run["status"].as_str().unwrap().to_owned()
+}
+
+fn head(place: &Place, name: &str) -> String {
+    place.scratch.git(&["rev-parse", name]).trim().to_owned()
+}
+
+#[test]
+fn exactly_the_verified_tree_lands_and_a_clean_checkout_follows() {
+    for method in ["merge", "squash", "rebase"] {
+        let place = place().spawn("one");
+        place.work("one", "src/b.txt", "b\n");
+        place.scratch.write("src/c.txt", "c\n");
+        let onto = place.scratch.commit("meanwhile");
+        let ran =
+            place.bailiwick(&["land", "one", "--method", method, "-o", "json"]).expect_code(0);
+        let landed: Value = serde_json::from_str(&ran.out).unwrap();
+        let commit = head(&place, "main");
+        assert_eq!(landed["commit"].as_str(), Some(commit.as_str()));
+        assert_eq!(landed["tree"].as_str(), Some(head(&place, "main^{tree}").as_str()));
+        assert_eq!(landed["onto"].as_str(), Some(onto.as_str()));
+        assert_eq!(head(&place, "main^1"), onto);
+        let parents = place.scratch.git(&["log", "-1", "--format=%P", "main"]);
+        let expected = if method == "merge" { 2 } else { 1 };
+        assert_eq!(parents.split_whitespace().count(), expected, "{method}");
+        assert_eq!(place.scratch.read("src/b.txt"), "b\n");
+        assert_eq!(place.scratch.git(&["status", "--porcelain"]), "");
+        let message = place.scratch.git(&["log", "-1", "--format=%B", "main"]);
+        assert!(message.starts_with("Add b\n"), "{method}: {message}");
+        for trailer in ["Bailiwick-Agent: one", "Bailiwick-DNA: ", "Bailiwick-Policy: sha256:"] {
+            assert!(message.contains(trailer), "{method}: {message}");
+        }
+        assert_eq!(status(&place, "one"), "merged");
+        let again = place.bailiwick(&["land", "one"]).expect_code(2);
+        assert!(again.err.contains("merged"), "{}", again.err);
+    }
+}
+
+#[test]
+fn the_repository_says_how_work_lands() {
+    let place = place();
+    place.scratch.write(".bailiwick/settings.toml", "[land]\nmethod = \"squash\"\n");
+    place.scratch.commit("settings");
+    let place = place.spawn("one");
+    place.work("one", "src/b.txt", "b\n");
+    let ran = place.bailiwick(&["land", "one", "-o", "json"]).expect_code(0);
+    assert!(ran.out.contains("\"squash\""), "{}", ran.out);
+    let parents = place.scratch.git(&["log", "-1", "--format=%P", "main"]);
+    assert_eq!(parents.split_whitespace().count(), 1);
+}
+
+#[test]
+fn a_checkout_with_changes_is_left_alone() {
+    let place = place().spawn("one");
+    place.work("one", "src/b.txt", "b\n");
+    place.scratch.write("src/a.txt", "being edited\n");
+    let before = head(&place, "main");
+    let refused = place.bailiwick(&["land", "one"]).expect_code(2);
+    assert!(refused.err.contains("uncommitted changes: "), "{}", refused.err);
+    assert!(refused.err.contains("--branch"), "{}", refused.err);
+    assert_eq!(head(&place, "main"), before);
+    assert_eq!(place.scratch.read("src/a.txt"), "being edited\n");
+    assert_eq!(status(&place, "one"), "running");
+    let branch = place.bailiwick(&["land", "one", "--branch", "agents/one"]).expect_code(0);
+    assert!(branch.out.contains("agents/one"), "{}", branch.out);
+    assert_eq!(head(&place, "main"), before);
+    assert_eq!(place.scratch.git(&["show", "agents/one:src/b.txt"]), "b\n");
+    assert_eq!(status(&place, "one"), "done");
+    place.scratch.write("src/a.txt", "a\n");
+    place.bailiwick(&["land", "one"]).expect_code(0);
+    assert_eq!(status(&place, "one"), "merged");
+}
+
+#[test]
+fn what_does_not_hold_does_not_land() {
+    let place = place().spawn("one");
+    place.work("one", "src/bad", "x\n");
+    let before = head(&place, "main");
+    let refused = place.bailiwick(&["land", "one"]).expect_code(2);
+    assert!(refused.out.contains(COMMANDS), "{}{}", refused.out, refused.err);
+    assert_eq!(head(&place, "main"), before);
+    assert_eq!(status(&place, "one"), "running");
+}
+
+#[test]
+fn work_that_changes_nothing_does_not_land() {
+    let place = place().spawn("one");
+    let before = head(&place, "main");
+    let refused = place.bailiwick(&["land", "one"]).expect_code(2);
+    assert!(refused.err.contains("nothing to land"), "{}", refused.err);
+    assert_eq!(head(&place, "main"), before);
+}
+
+#[test]
+fn rejected_work_is_kept_and_the_next_attempt_is_told_why() {
+    let place = place().spawn("one");
+    place.work("one", "src/bad", "x\n");
+    place.verify("one", &[]).code(2);
+    let rejected = place.bailiwick(&["reject", "one", "--reason", "not like this"]).expect_code(0);
+    assert!(rejected.out.contains("refs/bailiwick/kept/one"), "{}", rejected.out);
+    assert_eq!(place.scratch.git(&["show", "refs/bailiwick/kept/one:src/bad"]), "x\n");
+    assert!(place.worktree("one").join("src/bad").exists());
+    assert_eq!(status(&place, "one"), "rejected");
+    place.bailiwick(&["land", "one"]).expect_code(2);
+    let again = place.bailiwick(&["respawn", "one", "-o", "json"]).expect_code(0);
+    let spawned: Value = serde_json::from_str(&again.out).unwrap();
+    assert_eq!(spawned["agent_id"], "one-2");
+    let prompt = place.scratch.read("tasks/one-2/prompt.md");
+    assert!(prompt.contains(COMMANDS) && prompt.contains("not like this"), "{prompt}");
+    assert!(prompt.contains("test ! -f src/bad"), "{prompt}");
+    assert!(!place.worktree("one-2").join("src/bad").exists());
+    place.work("one-2", "src/good", "x\n");
+    place.bailiwick(&["land", "one-2"]).expect_code(0);
+    assert_eq!(status(&place, "one-2"), "merged");
+}
+
+#[test]
+fn a_respawn_rejects_what_nobody_rejected_yet() {
+    let place = place().spawn("one");
+    let unsaid = place.bailiwick(&["respawn", "one"]).expect_code(2);
+    assert!(unsaid.err.contains("bailiwick verify one"), "{}", unsaid.err);
+    place.work("one", "src/bad", "x\n");
+    place.bailiwick(&["land", "one"]).expect_code(2);
+    place.bailiwick(&["respawn", "one", "--agent-id", "other"]).expect_code(0);
+    assert_eq!(status(&place, "one"), "rejected");
+    assert_eq!(status(&place, "other"), "running");
+}
+
+#[test]
+fn what_has_landed_is_rolled_back() {
+    for later in [false, true] {
+        let place = place().spawn("one");
+        place.work("one", "src/b.txt", "b\n");
+        place.bailiwick(&["land", "one"]).expect_code(0);
+        if later {
+            place.scratch.write("src/later.txt", "later\n");
+            place.scratch.commit("later");
+        }
+        let ran = place.bailiwick(&["rollback", "one", "--reason", "slow"]).expect_code(0);
+        assert!(!place.scratch.root().join("src/b.txt").exists(), "{}", ran.out);
+        assert_eq!(place.scratch.root().join("src/later.txt").exists(), later);
+        assert_eq!(place.scratch.git(&["status", "--porcelain"]), "");
+        let message = place.scratch.git(&["log", "-1", "--format=%B", "main"]);
+        assert!(message.contains("Bailiwick-Reverts: ") && message.contains("slow"), "{message}");
+        let again = place.bailiwick(&["rollback", "one"]).expect_code(2);
+        assert!(again.err.contains("rolled back"), "{}", again.err);
+    }
+}
+
+#[test]
+fn a_rollback_that_conflicts_moves_nothing() {
+    let place = place().spawn("one");
+    place.work("one", "src/a.txt", "agent\n");
+    place.bailiwick(&["land", "one"]).expect_code(0);
+    place.scratch.write("src/a.txt", "person\n");
+    let before = place.scratch.commit("later, on the same lines");
+    let refused = place.bailiwick(&["rollback", "one"]).expect_code(2);
+    assert!(refused.err.contains("src/a.txt"), "{}", refused.err);
+    assert_eq!(head(&place, "main"), before);
+    place.bailiwick(&["rollback", "nobody"]).expect_code(1);
+}
+
+#[test]
+fn two_agents_land_one_after_the_other_and_the_second_is_verified_on_the_first() {
+    let place = place().spawn("one").spawn("two");
+    place.work("one", "src/one.txt", "1\n");
+    place.work("two", "src/two.txt", "2\n");
+    let (first, second) = std::thread::scope(|scope| {
+        let first = scope.spawn(|| place.bailiwick(&["land", "one"]));
+        let second = scope.spawn(|| place.bailiwick(&["land", "two"]));
+        (first.join().unwrap(), second.join().unwrap())
+    });
+    first.expect_code(0);
+    second.expect_code(0);
+    assert_eq!(place.scratch.git(&["show", "main:src/one.txt"]), "1\n");
+    assert_eq!(place.scratch.git(&["show", "main:src/two.txt"]), "2\n");
+    assert_eq!(place.scratch.git(&["status", "--porcelain"]), "");
+}
+
+/// The agent's report is for people, not for the repository.
+#[test]
+fn a_report_does_not_land() {
+    let place = place().spawn("one");
+    place.work("one", "src/b.txt", "b\n");
+    place.work("one", ".claude/agents/one/review.md", "files-touched: src/b.txt\n");
+    place.bailiwick(&["land", "one"]).expect_code(0);
+    let listed = place.scratch.git(&["ls-tree", "-r", "--name-only", "main"]);
+    assert!(listed.contains("src/b.txt") && !listed.contains("review.md"), "{listed}");
+}

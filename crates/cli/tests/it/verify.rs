@@ -1,0 +1,387 @@
+//! Verification as people use it: what the agent made, on its own tree and merged onto today's base.
+
+use bailiwick_testkit::Scratch;
+use bailiwick_testkit::scratch::Ran;
+use serde_json::Value;
+
+use crate::{BAILIWICK, KEI_AGENT_RUNTIME, KEI_CAPABILITY};
+
+/// A repository with a role of its own, a task, and a spawned agent `one`.
+pub(crate) struct Place {
+    pub(crate) scratch: Scratch,
+}
+
+const ROLE: &str = "[role]\nname = \"worker\"\ndescription = \"d\"\n[capabilities]\nrequired = [CAPABILITIES]\n[tools]\nallowed = [\"*\"]\n";
+
+impl Place {
+    /// A repository with these files, whose agent is bound by these capabilities.
+    pub(crate) fn new(capabilities: &[&str], task: &str, files: &[(&str, &str)]) -> Self {
+        let scratch = Scratch::repository();
+        let list: Vec<String> = capabilities.iter().map(|name| format!("{name:?}")).collect();
+        scratch
+            .write(".bailiwick/roles/worker.toml", &ROLE.replace("CAPABILITIES", &list.join(", ")));
+        scratch.write("task.toml", &format!("[task]\nrole = \"worker\"\n{task}"));
+        for (path, text) in files {
+            scratch.write(path, text);
+        }
+        scratch.commit("start");
+        Self { scratch }
+    }
+
+    pub(crate) fn spawn(self, id: &str) -> Self {
+        self.bailiwick(&["spawn", "task.toml", "--agent-id", id]).expect_code(0);
+        self
+    }
+
+    pub(crate) fn bailiwick(&self, arguments: &[&str]) -> Ran {
+        self.run(BAILIWICK, arguments)
+    }
+
+    /// Runs a program with the toolchains of the person who runs the tests.
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Ran {
+        let mut command = self.scratch.command(program);
+        toolchains(&mut command);
+        Ran::from(command.args(arguments).output().unwrap())
+    }
+
+    /// Writes a file in the agent's worktree.
+    pub(crate) fn work(&self, id: &str, path: &str, text: &str) {
+        let file = self.worktree(id).join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+
+    pub(crate) fn worktree(&self, id: &str) -> std::path::PathBuf {
+        self.scratch.state().join("worktrees").join(id)
+    }
+
+    pub(crate) fn verify(&self, id: &str, more: &[&str]) -> Verified {
+        let ran = self.bailiwick(&[&["verify", id, "-o", "json"], more].concat());
+        let json = serde_json::from_str(&ran.out).unwrap_or(Value::Null);
+        Verified { ran, json }
+    }
+}
+
+/// Lets a program find cargo and rustc, though its HOME is another one.
+pub(crate) fn toolchains(command: &mut std::process::Command) {
+    let home = std::env::var_os("HOME").map(std::path::PathBuf::from).unwrap_or_default();
+    for (name, below) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+        let place = std::env::var_os(name).map_or_else(|| home.join(below), Into::into);
+        command.env(name, place);
+    }
+}
+
+/// What a verification said.
+pub(crate) struct Verified {
+    pub(crate) ran: Ran,
+    pub(crate) json: Value,
+}
+
+impl Verified {
+    /// The reason why a capability failed in a pass, or nothing if it did not.
+    #[track_caller]
+    pub(crate) fn failure(&self, capability: &str, pass: &str) -> Option<String> {
+        let failed = self.json["failed"].as_array();
+        let failed = failed.unwrap_or_else(|| panic!("{}\n{}", self.ran.out, self.ran.err));
+        let found = failed.iter().find(|f| f["capability"] == capability && f["pass"] == pass)?;
+        Some(format!("{} {}", found["reason"].as_str()?, found["detail"].as_str().unwrap_or("")))
+    }
+
+    pub(crate) fn passed(&self, capability: &str, pass: &str) -> bool {
+        let passed = self.json["passed"].as_array();
+        let is = |p: &Value| p["capability"] == capability && p["pass"] == pass;
+        passed.is_some_and(|passed| passed.iter().any(is))
+    }
+
+    #[track_caller]
+    pub(crate) fn code(self, code: i32) -> Self {
+        assert_eq!(self.ran.code, code, "{}\n{}", self.ran.out, self.ran.err);
+        self
+    }
+}
+
+const WORKTREE: &str = "worktree";
+const MERGED: &str = "simulated-merge";
+const COMMANDS: &str = "quality::commands-green";
+const WHITELIST: &str = "scope::files-whitelist";
+
+/// Fault 1: the simulated merge was never called, and a change that merges cleanly but no longer
+/// compiles passed in all modes.
+#[test]
+fn what_compiles_alone_but_not_merged_is_rejected() {
+    let place = Place::new(
+        &["quality::cargo-check-green"],
+        "[body]\ntext = \"call it\"\n",
+        &[
+            ("Cargo.toml", "[package]\nname = \"demo\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+            ("Cargo.lock", "version = 4\n\n[[package]]\nname = \"demo\"\nversion = \"0.1.0\"\n"),
+            ("src/lib.rs", "pub mod area;\n\n\n\n\n\n\npub mod other;\n"),
+            ("src/area.rs", "pub fn area(side: u32) -> u32 { side * side }\n"),
+            ("src/other.rs", "\n"),
+        ],
+    )
+    .spawn("one");
+    place.work("one", "src/other.rs", "pub fn double() -> u32 { 2 * crate::area::area(3) }\n");
+    let check = "quality::cargo-check-green";
+    let alone = place.verify("one", &[]).code(0);
+    assert!(alone.passed(check, WORKTREE) && alone.passed(check, MERGED), "the control");
+    place.scratch.write("src/area.rs", "pub fn area(a: u32, b: u32) -> u32 { a * b }\n");
+    place.scratch.commit("two sides");
+    let merged = place.verify("one", &[]).code(2);
+    assert!(merged.passed(check, WORKTREE), "{}", merged.ran.out);
+    let why = merged.failure(check, MERGED).unwrap();
+    assert!(why.contains("E0061") || why.contains("arguments"), "{why}");
+    place.verify("one", &["--mode", "worktree"]).code(0);
+    place.verify("one", &["--mode", "simulated-merge"]).code(2);
+    let land = place.bailiwick(&["land", "one"]).expect_code(2);
+    assert!(land.out.contains(check), "{}{}", land.out, land.err);
+}
+
+#[test]
+fn a_test_that_fails_only_merged_is_caught() {
+    let place = Place::new(
+        &["quality::tests-green"],
+        "[verification]\ntest-count-min = 1\n[body]\ntext = \"test it\"\n",
+        &[
+            ("Cargo.toml", "[package]\nname = \"demo\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+            ("Cargo.lock", "version = 4\n\n[[package]]\nname = \"demo\"\nversion = \"0.1.0\"\n"),
+            ("src/lib.rs", "pub fn limit() -> u32 { 10 }\n"),
+        ],
+    )
+    .spawn("one");
+    let test = "#[test]\nfn ten() { assert_eq!(demo::limit(), 10); }\n";
+    place.work("one", "tests/limit.rs", test);
+    let tests = "quality::tests-green";
+    place.verify("one", &[]).code(0);
+    place.scratch.write("src/lib.rs", "pub fn limit() -> u32 { 11 }\n");
+    place.scratch.commit("eleven");
+    let merged = place.verify("one", &[]).code(2);
+    assert!(merged.passed(tests, WORKTREE));
+    assert!(merged.failure(tests, MERGED).unwrap().contains("ten"), "{}", merged.ran.out);
+}
+
+/// Fault 2: untracked files were missed, the agent was blamed for what main changed, and the base
+/// branch's name was hard-coded.
+#[test]
+fn scope_sees_untracked_files_and_blames_only_the_agent() {
+    let place = Place::new(
+        &[WHITELIST, COMMANDS],
+        "[scope]\nfiles-whitelist = [\"src/**\"]\n[verification]\ncommands = [\"test -f src/a.txt\"]\n",
+        &[("src/a.txt", "a\n"), ("docs/b.txt", "b\n"), (".gitignore", "*.log\n")],
+    );
+    place.scratch.git(&["branch", "-m", "main", "trunk"]);
+    let place = place.spawn("one");
+    place.work("one", "src/new.txt", "n\n");
+    place.work("one", "noise.log", "ignored\n");
+    place.scratch.write("docs/b.txt", "changed on the base\n");
+    place.scratch.write("docs/c.txt", "added on the base\n");
+    place.scratch.commit("meanwhile");
+    let fine = place.verify("one", &[]).code(0);
+    assert_eq!(fine.json["base_branch"], "refs/heads/trunk");
+    place.work("one", "docs/untracked.txt", "u\n");
+    let outside = place.verify("one", &[]).code(2);
+    let why = outside.failure(WHITELIST, WORKTREE).unwrap();
+    assert!(why.contains("docs/untracked.txt") && !why.contains("docs/c.txt"), "{why}");
+    assert!(outside.failure(WHITELIST, MERGED).is_none(), "not repeated: {}", outside.ran.out);
+    assert!(outside.passed(COMMANDS, MERGED), "the others go on to the merge");
+}
+
+/// Fault 4: capabilities without code passed silently; a worktree that does not exist passed most
+/// checks; a forked capability could not be used.
+#[test]
+fn nothing_passes_that_was_not_measured() {
+    let place = Place::new(
+        &["policy::no-git-ops", WHITELIST, COMMANDS],
+        "[scope]\nfiles-whitelist = [\"**\"]\n[verification]\ncommands = [\"true\"]\n",
+        &[("a.txt", "a\n")],
+    )
+    .spawn("one");
+    place.verify("one", &[]).code(0);
+    let task = "tasks/one/task.toml";
+    let gone = place.run(KEI_AGENT_RUNTIME, &["verify", task, "--worktree", "/nowhere"]);
+    let gone = gone.expect_code(2);
+    let json: Value = serde_json::from_str(&gone.out).unwrap();
+    assert_eq!(json["passed"].as_array().map(Vec::len), Some(0), "{}", gone.out);
+    assert_eq!(json["failed"].as_array().map(Vec::len), Some(3), "{}", gone.out);
+    let gate_only = place.kei_capability("tools::deny-tools", &[]).expect_code(2);
+    assert!(gate_only.err.contains("FAIL tools::deny-tools: "), "{}", gate_only.err);
+    let unknown = place.kei_capability("quality::nothing", &[]).expect_code(2);
+    assert!(unknown.err.contains("FAIL quality::nothing: "), "{}", unknown.err);
+}
+
+#[test]
+fn a_forked_capability_is_checked_like_its_origin() {
+    let place = Place::new(&[], "", &[("a.txt", "a\n")]);
+    let fork = ["fork", "quality::commands-green", "--as", "quality::our-commands"];
+    place.run(BAILIWICK, &[&["capabilities"], &fork[..]].concat()).expect_code(0);
+    let role = ROLE.replace("CAPABILITIES", "\"quality::our-commands\"");
+    place.scratch.write(".bailiwick/roles/worker.toml", &role);
+    let task = "[task]\nrole = \"worker\"\n[verification]\ncommands = [\"test -f b.txt\"]\n";
+    place.scratch.write("task.toml", task);
+    place.scratch.commit("a capability of our own");
+    let place = place.spawn("one");
+    let without = place.verify("one", &[]).code(2);
+    assert!(without.failure("quality::our-commands", WORKTREE).is_some());
+    place.work("one", "b.txt", "b\n");
+    place.verify("one", &[]).code(0);
+}
+
+impl Place {
+    fn kei_capability(&self, name: &str, more: &[(&str, &str)]) -> Ran {
+        let mut command = self.scratch.command(KEI_CAPABILITY);
+        toolchains(&mut command);
+        let worktree = self.worktree("one");
+        command
+            .env("AGENT_ID", "one")
+            .env("TASK_TOML", self.scratch.root().join("tasks/one/task.toml"))
+            .env("WORKTREE_PATH", worktree)
+            .env("MAIN_REPO", self.scratch.root())
+            .env("RUN_MODE", "both")
+            .envs(more.iter().copied())
+            .current_dir("/");
+        Ran::from(command.args(["verify", name]).output().unwrap())
+    }
+}
+
+#[test]
+fn one_capability_is_verified_as_the_environment_says() {
+    let place = Place::new(
+        &[WHITELIST, COMMANDS],
+        "[scope]\nfiles-whitelist = [\"src/**\"]\n[verification]\ncommands = [\"test ! -f base.txt\"]\n",
+        &[("src/a.txt", "a\n")],
+    )
+    .spawn("one");
+    place.work("one", "src/b.txt", "b\n");
+    assert_eq!(place.kei_capability(WHITELIST, &[]).expect_code(0).err, "");
+    place.scratch.write("base.txt", "now it is there\n");
+    place.scratch.commit("meanwhile");
+    place.kei_capability(COMMANDS, &[("RUN_MODE", "worktree")]).expect_code(0);
+    let merged = place.kei_capability(COMMANDS, &[("RUN_MODE", "simulated-merge")]).expect_code(2);
+    assert!(merged.err.starts_with("FAIL quality::commands-green: "), "{}", merged.err);
+    place.kei_capability(COMMANDS, &[]).expect_code(2);
+    place.kei_capability(COMMANDS, &[("RUN_MODE", "whatever")]).expect_code(2);
+    place.kei_capability(COMMANDS, &[("TASK_TOML", "")]).expect_code(1);
+    place.kei_capability(COMMANDS, &[("WORKTREE_PATH", "/nowhere")]).expect_code(2);
+    place.kei_capability(COMMANDS, &[("MAIN_REPO", "/")]).expect_code(1);
+}
+
+/// The same tree with the same parameters is not checked twice, and says so.
+#[test]
+fn a_tree_that_was_checked_before_is_not_checked_again() {
+    let place =
+        Place::new(&[COMMANDS], "[verification]\ncommands = [\"date +%N\"]\n", &[("a.txt", "a\n")])
+            .spawn("one");
+    place.work("one", "b.txt", "b\n");
+    let reused = |verified: &Verified| -> Vec<bool> {
+        let passed = verified.json["passed"].as_array().unwrap();
+        passed.iter().map(|entry| entry["reused"].as_bool().unwrap()).collect()
+    };
+    let first = place.verify("one", &[]).code(0);
+    assert_eq!(reused(&first), [false, true], "the base did not move: the merge is the same tree");
+    assert_eq!(reused(&place.verify("one", &[]).code(0)), [true, true]);
+    assert_eq!(reused(&place.verify("one", &["--fresh"]).code(0)), [false, true]);
+    place.work("one", "b.txt", "other\n");
+    assert_eq!(reused(&place.verify("one", &[]).code(0)), [false, true]);
+}
+
+#[test]
+fn conflicts_are_reported_file_by_file() {
+    let place = Place::new(
+        &[COMMANDS],
+        "[verification]\ncommands = [\"true\"]\n",
+        &[("a.txt", "a\n"), ("b.txt", "b\n"), ("c.txt", "c\n")],
+    )
+    .spawn("one");
+    for path in ["a.txt", "b.txt", "c.txt"] {
+        place.work("one", path, "mine\n");
+    }
+    place.scratch.write("a.txt", "theirs\n");
+    std::fs::remove_file(place.scratch.root().join("b.txt")).unwrap();
+    place.scratch.commit("meanwhile");
+    let verified = place.verify("one", &[]).code(2);
+    let why = verified.failure("bailiwick::trial-merge", MERGED).unwrap();
+    assert!(why.contains("a.txt: ") && why.contains("b.txt: "), "{why}");
+    assert!(!why.contains("c.txt"), "{why}");
+    assert!(verified.passed(COMMANDS, WORKTREE));
+}
+
+/// What a check runs neither reaches the network nor writes anywhere but in its own directories, and
+/// the agent's worktree stays as it was.
+#[test]
+fn checks_run_in_a_sandbox() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let outside = tempfile::tempdir().unwrap();
+    let file = outside.path().join("written");
+    let commands = format!(
+        "commands = [\"! bash -c 'echo x > /dev/tcp/127.0.0.1/{port}'\", \"! sh -c 'echo x > {}'\", \
+         \"test -z \\\"$SECRET_TOKEN\\\"\", \"echo made > generated.txt\"]",
+        file.display()
+    );
+    let place =
+        Place::new(&[COMMANDS], &format!("[verification]\n{commands}\n"), &[("a.txt", "a\n")])
+            .spawn("one");
+    let script = format!("echo x > /dev/tcp/127.0.0.1/{port} && echo x > {}", file.display());
+    let control = std::process::Command::new("bash").args(["-c", &script]).status().unwrap();
+    assert!(control.success(), "the control");
+    std::fs::remove_file(&file).unwrap();
+    let mut command = place.scratch.command(BAILIWICK);
+    command.env("SECRET_TOKEN", "s3cret").args(["verify", "one"]);
+    let ran = Ran::from(command.output().unwrap()).expect_code(0);
+    assert!(ran.out.contains("all hold"), "{}", ran.out);
+    assert!(!file.exists());
+    assert!(!place.worktree("one").join("generated.txt").exists());
+    let left = std::fs::read_dir(place.scratch.state().join("caches")).unwrap();
+    for repository in left.flatten() {
+        for slot in std::fs::read_dir(repository.path().join("slots")).unwrap().flatten() {
+            let tree = slot.path().join("tree");
+            let empty = std::fs::read_dir(&tree).map(|mut list| list.next().is_none());
+            assert!(empty.unwrap_or(true), "{} is left behind", tree.display());
+        }
+    }
+}
+
+#[test]
+fn a_task_that_was_altered_after_the_spawn_is_refused() {
+    let place =
+        Place::new(&[WHITELIST], "[scope]\nfiles-whitelist = [\"src/**\"]\n", &[("a", "a\n")])
+            .spawn("one");
+    place.work("one", "elsewhere.txt", "x\n");
+    place.run(KEI_AGENT_RUNTIME, &["verify", "tasks/one/task.toml"]).expect_code(2);
+    let task = place.scratch.read("tasks/one/task.toml").replace("src/**", "**");
+    place.scratch.write("tasks/one/task.toml", &task);
+    let refused = place.run(KEI_AGENT_RUNTIME, &["verify", "tasks/one/task.toml"]).expect_code(1);
+    assert!(refused.err.contains("differs from the one"), "{}", refused.err);
+    place.verify("one", &[]).code(2);
+}
+
+#[test]
+fn what_binds_a_verification_comes_from_the_base_commit() {
+    let place =
+        Place::new(&[WHITELIST], "[scope]\nfiles-whitelist = [\"src/**\"]\n", &[("a", "a\n")])
+            .spawn("one");
+    let loose = ROLE.replace("CAPABILITIES", "\"quality::commands-green\"");
+    place.work("one", ".bailiwick/roles/worker.toml", &loose);
+    place.scratch.write(".bailiwick/roles/worker.toml", &loose);
+    let verified = place.verify("one", &[]).code(2);
+    assert!(verified.failure(WHITELIST, WORKTREE).unwrap().contains(".bailiwick"));
+}
+
+#[test]
+fn git_is_watched_since_the_spawn() {
+    let no_git = "policy::no-git-ops";
+    let place = Place::new(&[no_git], "[body]\ntext = \"x\"\n", &[("a", "a\n")]).spawn("one");
+    place.verify("one", &[]).code(0);
+    // A person goes on working in the meantime.
+    place.scratch.write("b", "b\n");
+    place.scratch.commit("by a person");
+    place.scratch.git(&["branch", "a-person-s"]);
+    place.verify("one", &[]).code(0);
+    place.work("one", "c", "c\n");
+    let worktree = place.worktree("one");
+    let worktree = worktree.to_str().unwrap();
+    place.scratch.git(&["-C", worktree, "add", "c"]);
+    place.scratch.git(&["-C", worktree, "commit", "-q", "-m", "by the agent"]);
+    let committed = place.verify("one", &[]).code(2);
+    assert!(committed.failure(no_git, WORKTREE).is_some(), "{}", committed.ran.out);
+}

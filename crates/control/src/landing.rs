@@ -1,0 +1,157 @@
+//! Landing: nothing lands but a tree that was verified on the base that it lands on.
+
+use bailiwick_model::{AgentId, Run};
+use thiserror::Error;
+
+use crate::ports::{LandError, Landed, Landing, Method, Work};
+use crate::verification::Verification;
+
+/// How often a base that moves is followed before we give up.
+const ATTEMPTS: usize = 5;
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// Whose work.
+    pub agent: AgentId,
+    /// A branch to make instead of advancing the base, by its full name.
+    pub branch: Option<String>,
+    /// How.
+    pub method: Method,
+    /// The message, with its trailers.
+    pub message: String,
+}
+
+/// Work that has landed, with the verification behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    /// What was verified.
+    pub verification: Verification,
+    /// The branch that moved.
+    pub branch: String,
+    /// Where it was.
+    pub onto: String,
+    /// What has landed.
+    pub landed: Landed,
+}
+
+/// What whoever watches a landing hears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched<'a> {
+    /// This is about to be tried. Whoever writes it down can tell the ledger later, if we are killed
+    /// before we do.
+    Landing(&'a Landing),
+    /// The base moved, and the new merge is verified.
+    Moved {
+        /// The branch.
+        branch: &'a str,
+        /// Where it is.
+        now: &'a str,
+    },
+}
+
+/// Why work did not land.
+#[derive(Debug, Error)]
+pub enum NotLanded {
+    /// It does not hold.
+    #[error("the work was verified and does not hold")]
+    Failed(Box<Verification>),
+    /// The branch would not have it.
+    #[error(transparent)]
+    Refused(#[from] LandError),
+    /// It could not be written down that it is about to land.
+    #[error("{0}")]
+    Unrecorded(String),
+    /// The base moved each time that the work was verified on it.
+    #[error("{branch} moved {ATTEMPTS} times while the work was verified; try again")]
+    KeptMoving {
+        /// The branch.
+        branch: String,
+    },
+}
+
+/// Verifies, then lands exactly the tree that was verified; if the base moved meanwhile, verifies the
+/// new merge first. `watch` hears of each landing before it is tried, and why it begins again.
+pub fn land<W: Work>(
+    order: &Order,
+    work: &W,
+    verify: &mut dyn FnMut() -> Verification,
+    watch: &mut dyn FnMut(Watched<'_>) -> Result<(), String>,
+) -> Result<Done, NotLanded> {
+    let mut last = String::new();
+    for _ in 0..ATTEMPTS {
+        let verification = verify();
+        let (Some(base), Some(snapshot), Some(tree), true) =
+            (&verification.base, &verification.work, &verification.merged, verification.holds())
+        else {
+            return Err(NotLanded::Failed(Box::new(verification)));
+        };
+        let (branch, expected) = match &order.branch {
+            Some(branch) => (branch.clone(), None),
+            None => (base.branch.clone(), Some(base.tip.clone())),
+        };
+        let onto = base.tip.clone();
+        // Where it was verified stands in the commit itself: a ledger that was not told can be.
+        let landing = Landing {
+            agent: order.agent.to_string(),
+            branch: branch.clone(),
+            expected,
+            onto: onto.clone(),
+            work: snapshot.clone(),
+            tree: tree.clone(),
+            method: order.method,
+            message: format!("{}Bailiwick-Base: {onto}\n", order.message),
+        };
+        watch(Watched::Landing(&landing)).map_err(NotLanded::Unrecorded)?;
+        match work.land(&landing) {
+            Ok(landed) => return Ok(Done { verification, branch, onto, landed }),
+            Err(LandError::Moved { branch, now }) if order.branch.is_none() => {
+                watch(Watched::Moved { branch: &branch, now: &now })
+                    .map_err(NotLanded::Unrecorded)?;
+                last = branch;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(NotLanded::KeptMoving { branch: last })
+}
+
+/// The message of a landing: a title, and trailers that tell where it came from.
+pub fn message(title: &str, run: &Run, policy: Option<&str>) -> String {
+    let mut text = format!("{}\n\nBailiwick-Agent: {}\n", title.trim(), run.id);
+    if let Some(dna) = &run.dna {
+        text += &format!("Bailiwick-DNA: {dna}\n");
+    }
+    if let Some(policy) = policy {
+        text += &format!("Bailiwick-Policy: sha256:{policy}\n");
+    }
+    text += &format!("Bailiwick-Spec: sha256:{}\n", run.spec_sha);
+    text
+}
+
+/// A title for work that was given none: the first line of what the agent was asked to do.
+pub fn title(body: &str, agent: &AgentId) -> String {
+    let first =
+        body.lines().map(|line| line.trim_matches(['#', ' ', '\t'])).find(|l| !l.is_empty());
+    match first {
+        Some(line) if line.chars().count() <= 72 => line.to_owned(),
+        Some(line) => {
+            let cut: String = line.chars().take(71).collect();
+            format!("{}…", cut.trim_end())
+        }
+        None => format!("Work of {agent}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_one_short_line() {
+        let agent = AgentId::parse("ag-1").unwrap();
+        assert_eq!(title("\n# Fix the lexer\nmore", &agent), "Fix the lexer");
+        assert_eq!(title("  \n", &agent), "Work of ag-1");
+        assert_eq!(title(&"word ".repeat(40), &agent).chars().count(), 72);
+    }
+}

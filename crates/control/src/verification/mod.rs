@@ -1,0 +1,132 @@
+//! Verification: which checks run on which tree, and what came of them.
+//!
+//! ```text
+//!  Request ──plan()──▶ checks per pass ──verify()──▶ Verification
+//!            worktree: the agent's work, on the base that it started from
+//!            simulated-merge: the same merged onto today's base, which is what would land
+//! ```
+
+mod plan;
+mod reuse;
+mod run;
+
+use bailiwick_model::capability::RunMode;
+use bailiwick_model::{AgentId, Task};
+use bailiwick_verify::{Check, Pass, Verdict};
+use serde::Serialize;
+
+use crate::ports::{Base, Preparation, Snapshot};
+
+pub use plan::{NoCheck, of_capability, of_role};
+pub use reuse::Verdicts;
+pub use run::{World, nothing_found, verify};
+
+/// The name under which a merge that cannot be made is reported.
+pub const TRIAL_MERGE: &str = "bailiwick::trial-merge";
+
+/// What is to be verified.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// The agent, where it has an id.
+    pub agent: Option<&'a AgentId>,
+    /// Its task.
+    pub task: &'a Task,
+    /// The checks, in the order of the role.
+    pub checks: Vec<Planned>,
+    /// On which trees.
+    pub mode: RunMode,
+    /// How a tree is made ready for the checks that run code.
+    pub preparation: Preparation,
+    /// What verdicts depend on besides tree, check and task: our version, the toolchain, the sandbox.
+    pub stamp: String,
+}
+
+/// A check and the trees that it looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// The check.
+    pub check: Check,
+    /// On which trees.
+    pub on: RunMode,
+}
+
+impl Planned {
+    fn runs_in(&self, pass: Pass, mode: RunMode) -> bool {
+        includes(self.on, pass) && includes(mode, pass)
+    }
+}
+
+/// Whether a mode has this pass.
+pub(crate) fn includes(mode: RunMode, pass: Pass) -> bool {
+    match (mode, pass) {
+        (RunMode::Both, Pass::Worktree | Pass::SimulatedMerge)
+        | (RunMode::Worktree, Pass::Worktree)
+        | (RunMode::SimulatedMerge, Pass::SimulatedMerge) => true,
+        (RunMode::Worktree, Pass::SimulatedMerge) | (RunMode::SimulatedMerge, Pass::Worktree) => {
+            false
+        }
+    }
+}
+
+/// What came of one check on one tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CheckResult {
+    /// The capability.
+    pub capability: String,
+    /// The tree.
+    pub pass: Pass,
+    /// The verdict.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Whether the same tree was checked with the same parameters before, and that verdict taken.
+    pub reused: bool,
+}
+
+/// What came of all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// The branch that the work is to land on; not known if it could not be found out.
+    pub base: Option<Base>,
+    /// The work.
+    pub work: Option<Snapshot>,
+    /// The tree that would land, if there was a trial merge and it was clean.
+    pub merged: Option<String>,
+    /// The verdicts, in the order in which they were reached.
+    pub results: Vec<CheckResult>,
+    /// Checks that the mode left out.
+    pub left_out: Vec<String>,
+}
+
+impl Verification {
+    /// Whether everything that was checked holds, and something was.
+    pub fn holds(&self) -> bool {
+        !self.results.is_empty() && self.results.iter().all(|result| result.verdict.holds())
+    }
+
+    /// The verdicts that hold.
+    pub fn passed(&self) -> impl Iterator<Item = &CheckResult> {
+        self.results.iter().filter(|result| result.verdict.holds())
+    }
+
+    /// The verdicts that do not.
+    pub fn failed(&self) -> impl Iterator<Item = &CheckResult> {
+        self.results.iter().filter(|result| !result.verdict.holds())
+    }
+}
+
+/// What is being done, for whoever watches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// The work is being looked at.
+    Snapshot,
+    /// A pass begins.
+    Pass(Pass),
+    /// A tree is put into a directory and made ready.
+    Preparing(&'a str),
+    /// A check begins.
+    Check(&'a str),
+    /// A command of it begins.
+    Running(&'a str),
+    /// A check is done.
+    Done(&'a CheckResult),
+}

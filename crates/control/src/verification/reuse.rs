@@ -1,0 +1,56 @@
+//! Taking a verdict again that was reached on the same tree with the same parameters.
+//!
+//! Only verdicts that hold are kept: one that does not may have had a cause that is gone.
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_verify::{Check, Needs, Verdict, checks::How};
+
+use super::Request;
+
+/// Verdicts that were reached before.
+pub trait Verdicts {
+    /// The verdict that is kept under this key.
+    fn find(&self, key: &str) -> Option<Verdict>;
+
+    /// Keeps a verdict; one that cannot be kept is reached again the next time.
+    fn keep(&mut self, key: &str, verdict: &Verdict);
+}
+
+/// The key of a verdict; nothing where it depends on more than trees and parameters, or costs
+/// nothing to reach again.
+pub(super) fn key(
+    request: &Request<'_>,
+    check: &Check,
+    needs: &Needs,
+    before: &str,
+    tree: &str,
+) -> Option<String> {
+    let Needs { texts: _, jobs, repository, report, ledger } = needs;
+    if jobs.is_empty() || *repository || *report || *ledger {
+        return None;
+    }
+    let how = match &check.how {
+        How::Module(module) => module.path().to_owned(),
+        How::Command(line) => format!("command {line}"),
+    };
+    let preparation = &request.preparation;
+    let parts = [
+        request.stamp.clone(),
+        check.capability.to_string(),
+        how,
+        before.to_owned(),
+        tree.to_owned(),
+        format!("{jobs:?}"),
+        format!("{preparation:?}"),
+        format!("{:?}", parameters(request)),
+    ];
+    // Each part with its length, so that no two lists of parts have the same text.
+    let text: String = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
+    Some(Sha256Hex::of(text).to_string())
+}
+
+/// The numbers of a task that a verdict with jobs depends on.
+fn parameters(request: &Request<'_>) -> impl std::fmt::Debug {
+    let verification = &request.task.verification;
+    verification.test_count_min.as_ref().map(|count| *count.get_ref())
+}

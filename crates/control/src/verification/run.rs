@@ -1,0 +1,312 @@
+//! Carries a verification out: looks facts up through the ports, and lets each check judge them.
+
+use std::collections::BTreeMap;
+
+use bailiwick_model::Run;
+use bailiwick_model::module::CheckModule;
+use bailiwick_verify::checks::{How, Subject, judge, needs};
+use bailiwick_verify::facts::{Report, Texts};
+use bailiwick_verify::{Change, Facts, Job, Needs, Outcome, Pass, Verdict};
+
+use super::{CheckResult, Planned, Progress, Request, TRIAL_MERGE, Verdicts, Verification};
+use super::{includes, reuse};
+use crate::ports::{Base, Merge, Snapshot, Work, WorkError, Workshop, WorkshopError};
+
+/// What a verification needs of the world.
+pub struct World<'a, W> {
+    /// The agent's work.
+    pub work: &'a W,
+    /// Makes a place to run checks in, when the first check has to run something.
+    pub workshop: &'a mut dyn FnMut() -> Result<Box<dyn Workshop + 'a>, WorkshopError>,
+    /// Reads the agent's report.
+    pub report: &'a dyn Fn() -> Report,
+    /// The agent's row in the ledger.
+    pub ledger: Option<Run>,
+    /// Verdicts that were reached before.
+    pub verdicts: &'a mut dyn Verdicts,
+    /// Hears of what is being done.
+    pub tell: &'a mut dyn FnMut(Progress<'_>),
+}
+
+/// Runs every check on every tree that it looks at. Whatever cannot be looked up is a failure of the
+/// checks that need it, so that a verification always comes to its end.
+pub fn verify<W: Work>(request: &Request<'_>, world: World<'_, W>) -> Verification {
+    let left_out = request.checks.iter().filter(|planned| {
+        ![Pass::Worktree, Pass::SimulatedMerge]
+            .iter()
+            .any(|pass| planned.runs_in(*pass, request.mode))
+    });
+    let left_out = left_out.map(|planned| planned.check.capability.to_string()).collect();
+    let mut running = Running { request, world, place: Place::NotOpened, results: Vec::new() };
+    (running.world.tell)(Progress::Snapshot);
+    let found = running.world.work.base();
+    let found = found.and_then(|base| Ok((running.world.work.snapshot(&base)?, base)));
+    let (work, base) = match found {
+        Ok(found) => found,
+        Err(error) => return nothing_found(request, &error),
+    };
+    if includes(request.mode, Pass::Worktree) {
+        running.pass(&Tree {
+            pass: Pass::Worktree,
+            before: work.merge_base_tree.clone(),
+            tree: work.tree.clone(),
+            parents: vec![work.head.clone()],
+            base: &base,
+            work: &work,
+        });
+    }
+    let mut merged = None;
+    if includes(request.mode, Pass::SimulatedMerge) {
+        (running.world.tell)(Progress::Pass(Pass::SimulatedMerge));
+        match running.world.work.merge(&base, &work) {
+            Ok(Merge::Clean { tree }) => {
+                merged = Some(tree.clone());
+                running.pass(&Tree {
+                    pass: Pass::SimulatedMerge,
+                    before: base.tree.clone(),
+                    tree,
+                    parents: vec![base.tip.clone(), work.commit.clone()],
+                    base: &base,
+                    work: &work,
+                });
+            }
+            Ok(Merge::Conflicts(conflicts)) => {
+                let lines: Vec<String> = conflicts
+                    .iter()
+                    .map(|conflict| format!("{}: {}", conflict.path, conflict.why))
+                    .collect();
+                let reason = format!(
+                    "the work does not merge onto {} at {:.12}: {} in conflict",
+                    base.branch,
+                    base.tip,
+                    counted(lines.len(), "file")
+                );
+                let verdict = Verdict::fail_with(reason, lines.join("\n"));
+                running.conclude(TRIAL_MERGE, Pass::SimulatedMerge, verdict, false);
+            }
+            Err(error) => {
+                let verdict = Verdict::fail(error.to_string());
+                running.conclude(TRIAL_MERGE, Pass::SimulatedMerge, verdict, false);
+            }
+        }
+    }
+    let results = running.results;
+    Verification { base: Some(base), work: Some(work), merged, results, left_out }
+}
+
+/// The verification of work that cannot be found: every check has failed.
+pub fn nothing_found(request: &Request<'_>, error: &WorkError) -> Verification {
+    let failed = |(capability, pass): (String, Pass)| CheckResult {
+        capability,
+        pass,
+        verdict: Verdict::fail(error.to_string()),
+        reused: false,
+    };
+    let mut names: Vec<(String, Pass)> = request.checks.iter().flat_map(first_pass).collect();
+    if names.is_empty() {
+        names.push((TRIAL_MERGE.to_owned(), Pass::SimulatedMerge));
+    }
+    let results = names.into_iter().map(failed).collect();
+    Verification { base: None, work: None, merged: None, results, left_out: Vec::new() }
+}
+
+/// A tree that is checked.
+struct Tree<'a> {
+    pass: Pass,
+    before: String,
+    tree: String,
+    parents: Vec<String>,
+    base: &'a Base,
+    work: &'a Snapshot,
+}
+
+/// Where checks run what they have to run.
+enum Place<'a> {
+    NotOpened,
+    Open { workshop: Box<dyn Workshop + 'a>, holds: Option<(String, Result<(), String>)> },
+    Refused(String),
+}
+
+struct Running<'a, 'b, W> {
+    request: &'b Request<'b>,
+    world: World<'a, W>,
+    place: Place<'a>,
+    results: Vec<CheckResult>,
+}
+
+impl<W: Work> Running<'_, '_, W> {
+    fn conclude(&mut self, capability: &str, pass: Pass, verdict: Verdict, reused: bool) {
+        let result = CheckResult { capability: capability.to_owned(), pass, verdict, reused };
+        (self.world.tell)(Progress::Done(&result));
+        self.results.push(result);
+    }
+
+    fn failed_before(&self, planned: &Planned) -> bool {
+        let name = planned.check.capability.to_string();
+        self.results.iter().any(|result| result.capability == name && !result.verdict.holds())
+    }
+
+    fn pass(&mut self, tree: &Tree<'_>) {
+        (self.world.tell)(Progress::Pass(tree.pass));
+        let request = self.request;
+        let mut checks: Vec<&Planned> = request
+            .checks
+            .iter()
+            .filter(|planned| planned.runs_in(tree.pass, request.mode))
+            .filter(|planned| !self.failed_before(planned))
+            .collect();
+        // What is quick comes first; the report, which is compared with all the others, last.
+        let changes = match self.world.work.changes(&tree.before, &tree.tree) {
+            Ok(changes) => changes,
+            Err(error) => {
+                for planned in checks {
+                    let name = planned.check.capability.to_string();
+                    self.conclude(&name, tree.pass, Verdict::fail(error.to_string()), false);
+                }
+                return;
+            }
+        };
+        let subject =
+            Subject { agent: request.agent, task: request.task, changes: changes.as_slice() };
+        let is_report =
+            |planned: &Planned| planned.check.how == How::Module(CheckModule::OutputReportFormat);
+        checks.sort_by_key(|planned| {
+            let runs = !needs(&planned.check, &subject).jobs.is_empty();
+            (is_report(planned), runs)
+        });
+        let mut facts = self.facts(tree, &changes, &checks, &subject);
+        for planned in checks {
+            let name = planned.check.capability.to_string();
+            (self.world.tell)(Progress::Check(&name));
+            let (verdict, reused) = match &mut facts {
+                Ok(facts) => self.judged(planned, tree, &subject, facts),
+                Err(error) => (Verdict::fail(error.to_string()), false),
+            };
+            if let Ok(facts) = &mut facts {
+                facts.measured.push((name.clone(), tree.pass, verdict.clone()));
+            }
+            self.conclude(&name, tree.pass, verdict, reused);
+        }
+    }
+
+    /// What all checks of a pass need, but for what has to be run.
+    fn facts(
+        &mut self,
+        tree: &Tree<'_>,
+        changes: &[Change],
+        checks: &[&Planned],
+        subject: &Subject<'_>,
+    ) -> Result<Facts, WorkError> {
+        let all: Vec<Needs> = checks.iter().map(|planned| needs(&planned.check, subject)).collect();
+        let mut paths: Vec<String> = all.iter().flat_map(|needs| needs.texts.clone()).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        let texts: BTreeMap<String, Texts> = match paths.as_slice() {
+            [] => BTreeMap::new(),
+            paths => self.world.work.texts(changes, paths)?,
+        };
+        let repository = match all.iter().any(|needs| needs.repository) {
+            true => Some(self.world.work.repository(tree.base, tree.work)?),
+            false => None,
+        };
+        let report = all.iter().any(|needs| needs.report).then(|| (self.world.report)());
+        let measured = self.results.iter();
+        let measured = measured
+            .map(|result| (result.capability.clone(), result.pass, result.verdict.clone()))
+            .collect();
+        Ok(Facts {
+            pass: tree.pass,
+            changes: changes.to_vec(),
+            texts,
+            jobs: BTreeMap::new(),
+            repository,
+            report,
+            ledger: self.world.ledger.clone(),
+            measured,
+        })
+    }
+
+    fn judged(
+        &mut self,
+        planned: &Planned,
+        tree: &Tree<'_>,
+        subject: &Subject<'_>,
+        facts: &mut Facts,
+    ) -> (Verdict, bool) {
+        let needs = needs(&planned.check, subject);
+        let key = reuse::key(self.request, &planned.check, &needs, &tree.before, &tree.tree);
+        if let Some(found) = key.as_deref().and_then(|key| self.world.verdicts.find(key)) {
+            return (found, true);
+        }
+        for job in &needs.jobs {
+            if !facts.jobs.contains_key(job) {
+                let outcome = self.run(job, tree);
+                facts.jobs.insert(job.clone(), outcome);
+            }
+        }
+        let verdict = judge(&planned.check, subject, facts);
+        if let Some(key) = key.filter(|_| verdict.holds()) {
+            self.world.verdicts.keep(&key, &verdict);
+        }
+        (verdict, false)
+    }
+
+    fn run(&mut self, job: &Job, tree: &Tree<'_>) -> Outcome {
+        if let Err(why) = self.make_ready(tree) {
+            return Outcome::CouldNotRun { why };
+        }
+        let Self { place, world, .. } = self;
+        match place {
+            Place::Open { workshop, .. } => {
+                workshop.run(job, &mut |line| (world.tell)(Progress::Running(line)))
+            }
+            Place::Refused(why) => Outcome::CouldNotRun { why: why.clone() },
+            Place::NotOpened => Outcome::CouldNotRun { why: "there is no place to run it".into() },
+        }
+    }
+
+    /// Opens the workshop and puts the tree into it, each once.
+    fn make_ready(&mut self, tree: &Tree<'_>) -> Result<(), String> {
+        if matches!(self.place, Place::NotOpened) {
+            self.place = match (self.world.workshop)() {
+                Ok(workshop) => Place::Open { workshop, holds: None },
+                Err(error) => Place::Refused(error.to_string()),
+            };
+        }
+        let Self { place, world, request, .. } = self;
+        let (workshop, holds) = match place {
+            Place::Open { workshop, holds } => (workshop, holds),
+            Place::Refused(why) => return Err(why.clone()),
+            Place::NotOpened => return Err("there is no place to run it".to_owned()),
+        };
+        if let Some((_, made)) = holds.as_ref().filter(|(held, _)| *held == tree.tree) {
+            return made.clone();
+        }
+        (world.tell)(Progress::Preparing(&tree.tree));
+        let parents: Vec<&str> = tree.parents.iter().map(String::as_str).collect();
+        let ready = workshop
+            .clear()
+            .map_err(|error| error.to_string())
+            .and_then(|directory| {
+                let made = world.work.materialise(&tree.tree, &parents, directory);
+                made.map_err(|error| error.to_string())
+            })
+            .and_then(|()| {
+                let mut tell = |line: &str| (world.tell)(Progress::Running(line));
+                let ready = workshop.make_ready(&request.preparation, &mut tell);
+                ready.map_err(|error| error.to_string())
+            });
+        *holds = Some((tree.tree.clone(), ready.clone()));
+        ready
+    }
+}
+
+fn first_pass(planned: &Planned) -> Option<(String, Pass)> {
+    let passes = [Pass::Worktree, Pass::SimulatedMerge];
+    let pass = passes.into_iter().find(|pass| includes(planned.on, *pass))?;
+    Some((planned.check.capability.to_string(), pass))
+}
+
+fn counted(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}

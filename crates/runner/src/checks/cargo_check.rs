@@ -1,0 +1,84 @@
+//! `cargo check` of every target of workspaces.
+
+use bailiwick_verify::Outcome;
+use bailiwick_verify::job::{Crates, Ended, Ran, Warnings};
+
+use super::bench::{Bench, Environment, Program};
+use super::messages::{self, Said};
+use super::workspaces::{self, Chosen, Found};
+use crate::process::Capture;
+
+/// What cargo itself exits with when a build fails.
+const FAILED: i32 = 101;
+
+pub(super) fn run(
+    bench: &Bench,
+    of: &Crates,
+    warnings: Warnings,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Outcome, String> {
+    let chosen = match workspaces::choose(bench, of)? {
+        Found::Workspaces(chosen) => chosen,
+        Found::Failed(ran) => return Ok(Outcome::Commands(vec![ran])),
+    };
+    let mut all = Vec::new();
+    for one in chosen {
+        let ran = check(bench, &one, warnings, tell)?;
+        let failed = !ran.succeeded();
+        all.push(ran);
+        if failed {
+            break;
+        }
+    }
+    Ok(Outcome::Commands(all))
+}
+
+/// Warnings are counted in cargo's own messages: a flag for the compiler would build every dependency
+/// anew.
+fn check(
+    bench: &Bench,
+    chosen: &Chosen,
+    warnings: Warnings,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Ran, String> {
+    let mut arguments = vec!["check".to_owned()];
+    arguments.extend(chosen.selection());
+    arguments.push("--all-targets".to_owned());
+    let (line, mut argv) = chosen.command(bench.tree(), arguments);
+    tell(&line);
+    let capture = match warnings {
+        Warnings::Allowed => Capture::Together,
+        Warnings::Denied => {
+            argv.push("--message-format=json".to_owned());
+            Capture::Apart
+        }
+    };
+    let (mut ran, output) = bench.run(&Program {
+        line,
+        argv,
+        directory: &bench.places.tree.join(&chosen.root),
+        environment: Environment::With(&[]),
+        capture,
+    })?;
+    if warnings == Warnings::Denied {
+        count_warnings(&mut ran, &output);
+    }
+    Ok(ran)
+}
+
+fn count_warnings(ran: &mut Ran, output: &[u8]) {
+    let mut said = String::new();
+    let mut warnings = 0_usize;
+    for message in messages::parse(output) {
+        let Said::Diagnostic { message } = message else { continue };
+        said.push_str(&message.rendered.unwrap_or_default());
+        warnings += usize::from(message.level == "warning");
+    }
+    said.push_str(&ran.tail);
+    if warnings > 0 && ran.succeeded() {
+        ran.ended = Ended::Exit(FAILED);
+        let noun = if warnings == 1 { "warning" } else { "warnings" };
+        said.push_str(&format!("error: {warnings} {noun}, and a warning is an error here\n"));
+    }
+    ran.tail = said;
+}

@@ -1,0 +1,211 @@
+//! The tests of workspaces, each told apart.
+//!
+//! Cargo builds the test programs and "runs" each with a recorder of ours in its place, which only
+//! keeps the directory and environment that cargo would have given it. Then each program is run in a
+//! sandbox of its own, exactly so, and asked for its tests and results.
+
+use bailiwick_verify::Outcome;
+use bailiwick_verify::job::{CrateTests, Crates, Ran, TestProgram};
+
+use super::bench::{Bench, Environment, Program};
+use super::messages::{self, Artifact, Metadata, Package, Said, Target};
+use super::test_program::{self, Recorded};
+use super::workspaces::{self, Chosen, Found};
+use crate::process::Capture;
+
+/// What is in the place of a test program while cargo builds.
+const RECORDER: &str = r#"# Keeps how cargo runs a test program: $1 is the program.
+record="$BAILIWICK_RECORDS/${1##*/}"
+pwd -P > "$record.directory" && cat /proc/self/environ > "$record.environment"
+"#;
+
+pub(super) fn run(
+    bench: &Bench,
+    of: &Crates,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Outcome, String> {
+    let chosen = match workspaces::choose(bench, of)? {
+        Found::Workspaces(chosen) => chosen,
+        Found::Failed(ran) => return Ok(Outcome::Tests { build: vec![ran], crates: Vec::new() }),
+    };
+    let mut builds = Vec::new();
+    let mut crates = Vec::new();
+    for one in chosen {
+        let (build, built) = build(bench, &one, tell)?;
+        let failed = !build.succeeded();
+        builds.push(build);
+        if failed {
+            return Ok(Outcome::Tests { build: builds, crates: Vec::new() });
+        }
+        crates.extend(run_all(bench, &one, &built, tell)?);
+    }
+    Ok(Outcome::Tests { build: builds, crates })
+}
+
+/// Test programs that were built, and whose they are.
+#[derive(Default)]
+struct Built {
+    packages: Vec<Package>,
+    programs: Vec<(Artifact, Recorded)>,
+}
+
+fn build(
+    bench: &Bench,
+    chosen: &Chosen,
+    tell: &mut dyn FnMut(&str),
+) -> Result<(Ran, Built), String> {
+    let directory = bench.places.tree.join(&chosen.root);
+    let ask = ["metadata", "--no-deps", "--format-version", "1"].map(str::to_owned);
+    let (line, argv) = chosen.command(bench.tree(), ask.into());
+    let environment = Environment::With(&[]);
+    let capture = Capture::Apart;
+    let (ran, output) =
+        bench.run(&Program { line, argv, directory: &directory, environment, capture })?;
+    if !ran.succeeded() {
+        return Ok((ran, Built::default()));
+    }
+    let metadata: Metadata = serde_json::from_slice(&output)
+        .map_err(|error| format!("cargo's metadata cannot be read: {error}"))?;
+
+    let mut arguments = vec!["test".to_owned()];
+    arguments.extend(chosen.selection());
+    arguments.push("--tests".to_owned());
+    let (line, mut argv) = chosen.command(bench.tree(), arguments);
+    let line = format!("{line} --no-run");
+    tell(&line);
+    argv.push("--message-format=json-render-diagnostics".to_owned());
+    let (ran, output) = bench.run(&Program {
+        line,
+        argv,
+        directory: &directory,
+        environment: Environment::With(&recorder(bench)?),
+        capture,
+    })?;
+    if !ran.succeeded() {
+        return Ok((ran, Built::default()));
+    }
+    let artifacts = messages::parse(&output).into_iter().filter_map(|message| match message {
+        Said::Artifact(artifact) if artifact.profile.test => Some(artifact),
+        Said::Artifact(_) | Said::Diagnostic { .. } | Said::Other => None,
+    });
+    let programs = artifacts
+        .filter_map(|artifact| {
+            let program = artifact.executable.clone()?;
+            let recorded = Recorded::read(&bench.slot.results(), &program).map_err(|error| {
+                format!("cargo did not run {} by itself: {error}", artifact.target.name)
+            });
+            Some(recorded.map(|recorded| (artifact, recorded)))
+        })
+        .collect::<Result<Vec<_>, String>>()?;
+    let members = metadata.workspace_members;
+    let chosen = |package: &Package| {
+        members.contains(&package.id)
+            && (chosen.crates.is_empty() || chosen.crates.contains(&package.name))
+    };
+    let packages = metadata.packages.into_iter().filter(chosen).collect();
+    Ok((ran, Built { packages, programs }))
+}
+
+/// Writes the recorder, and gives the variables that make cargo use it.
+fn recorder(bench: &Bench) -> Result<Vec<(String, String)>, String> {
+    let failed = |error: std::io::Error| format!("the tests cannot be recorded: {error}");
+    std::fs::write(bench.slot.tools().join("record"), RECORDER).map_err(failed)?;
+    bench.slot.clear_results().map_err(failed)?;
+    let recorder = format!("/bin/sh {}", bench.places.tools.join("record").display());
+    let records = bench.places.results.display().to_string();
+    let architecture = std::env::consts::ARCH.to_uppercase();
+    let runners = ["GNU", "MUSL"].map(|library| {
+        (format!("CARGO_TARGET_{architecture}_UNKNOWN_LINUX_{library}_RUNNER"), recorder.clone())
+    });
+    Ok(runners.into_iter().chain([(Recorded::VARIABLE.to_owned(), records)]).collect())
+}
+
+fn run_all(
+    bench: &Bench,
+    chosen: &Chosen,
+    built: &Built,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Vec<CrateTests>, String> {
+    built
+        .packages
+        .iter()
+        .map(|package| {
+            let own = built.programs.iter().filter(|(one, _)| one.package_id == package.id);
+            let programs = own
+                .map(|(artifact, recorded)| run_one(bench, package, artifact, recorded, tell))
+                .collect::<Result<Vec<_>, _>>()?;
+            let documentation = package
+                .targets
+                .iter()
+                .any(|target| target.doctest)
+                .then(|| document(bench, chosen, package, tell))
+                .transpose()?;
+            Ok(CrateTests { name: package.name.clone(), programs, documentation })
+        })
+        .collect()
+}
+
+fn run_one(
+    bench: &Bench,
+    package: &Package,
+    artifact: &Artifact,
+    recorded: &Recorded,
+    tell: &mut dyn FnMut(&str),
+) -> Result<TestProgram, String> {
+    let (target, option) = describe(&artifact.target);
+    let line = format!("cargo test -p {} {option}", package.name);
+    tell(&line);
+    let own = has_own_harness(bench, package, &artifact.target);
+    let (harness, run) = test_program::run(bench, recorded, &line, own)?;
+    Ok(TestProgram { target, harness, run })
+}
+
+fn document(
+    bench: &Bench,
+    chosen: &Chosen,
+    package: &Package,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Ran, String> {
+    let arguments = ["test", "--doc", "-p", &package.name].map(str::to_owned);
+    let (line, argv) = chosen.command(bench.tree(), arguments.into());
+    tell(&line);
+    let (ran, _) = bench.run(&Program {
+        line,
+        argv,
+        directory: &bench.places.tree.join(&chosen.root),
+        environment: Environment::With(&[]),
+        capture: Capture::Together,
+    })?;
+    Ok(ran)
+}
+
+/// What a target is called, and the option that chooses it.
+fn describe(target: &Target) -> (String, String) {
+    let name = &target.name;
+    match target.kind.first().map(String::as_str) {
+        Some("test") => (format!("tests/{name}"), format!("--test {name}")),
+        Some("bin") => (format!("bins/{name}"), format!("--bin {name}")),
+        Some("example") => (format!("examples/{name}"), format!("--example {name}")),
+        Some("bench") => (format!("benches/{name}"), format!("--bench {name}")),
+        _ => ("lib".to_owned(), "--lib".to_owned()),
+    }
+}
+
+/// Whether the manifest says that a target brings a harness of its own; cargo does not tell.
+fn has_own_harness(bench: &Bench, package: &Package, target: &Target) -> bool {
+    let Ok(path) = package.manifest_path.strip_prefix(&bench.places.tree) else { return false };
+    let manifest = workspaces::read_manifest(bench.tree(), path).unwrap_or_default();
+    let kind = target.kind.first().map_or("lib", String::as_str);
+    let own =
+        |table: &toml::Value| table.get("harness").and_then(toml::Value::as_bool) == Some(false);
+    let named = |table: &&toml::Value| {
+        table.get("name").and_then(toml::Value::as_str) == Some(target.name.as_str())
+    };
+    match kind {
+        "test" | "bin" | "example" | "bench" => manifest
+            .get(kind)
+            .and_then(toml::Value::as_array)
+            .is_some_and(|all| all.iter().filter(named).any(own)),
+        _ => manifest.get("lib").is_some_and(own),
+    }
+}

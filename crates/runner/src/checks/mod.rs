@@ -1,0 +1,157 @@
+//! Running the jobs of checks on a tree: `/bin/sh`, `cargo check`, tests that are told apart.
+//!
+//! ```text
+//!  CheckWorkshop ── Slot       where the tree is, and its build cache
+//!       │        └─ Bench      the sandbox around it, one program at a time
+//!       ├─ preparation: copying, prefetch, setup
+//!       └─ run(job): command │ cargo_check │ cargo_test
+//! ```
+
+mod bench;
+mod cargo_check;
+mod cargo_test;
+mod copying;
+mod libtest;
+mod messages;
+mod plain;
+mod slot;
+mod test_program;
+mod workspaces;
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_control::ports::{Preparation, Workshop, WorkshopError};
+use bailiwick_verify::job::{Ended, Ran};
+use bailiwick_verify::{Job, Outcome};
+
+use crate::process::Limits;
+use crate::sandbox::{self, Launcher, Level};
+use crate::toolchain::Host;
+use bench::{Bench, Sources};
+use slot::Slot;
+
+pub use slot::sweep;
+
+/// How a workshop is set up.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The directory of our own state.
+    pub state: PathBuf,
+    /// What the repository's caches are kept under: another repository must have another one.
+    pub repository: String,
+    /// The checkout that files are copied from.
+    pub checkout: PathBuf,
+    /// What must hold the programs.
+    pub level: Level,
+    /// What each may use up.
+    pub limits: Limits,
+    /// How a sandbox is started.
+    pub launcher: Launcher,
+    /// Where the person's tools are.
+    pub host: Host,
+}
+
+/// A slot, and a sandbox around it.
+#[derive(Debug)]
+pub struct CheckWorkshop {
+    bench: Bench,
+    checkout: PathBuf,
+}
+
+impl CheckWorkshop {
+    /// Takes a slot. Refuses where this machine does not give the level that is wanted.
+    pub fn open(setup: Setup) -> Result<Self, WorkshopError> {
+        let parts = match setup.level {
+            Level::Off => Vec::new(),
+            Level::Partial | Level::Full => sandbox::probe_with(&setup.launcher),
+        };
+        if sandbox::level(&parts) < setup.level {
+            let missing = parts.iter().filter(|part| !part.works);
+            let missing: Vec<String> =
+                missing.map(|part| format!("{}: {}", part.name, part.seen)).collect();
+            return Err(WorkshopError {
+                what: "the sandbox that checks run in cannot be had here".to_owned(),
+                why: missing.join("; "),
+            });
+        }
+        let slot = Slot::take(&setup.state, &setup.repository).map_err(|error| WorkshopError {
+            what: "there is no place to run checks".to_owned(),
+            why: error.to_string(),
+        })?;
+        let Setup { checkout, level, limits, launcher, host, .. } = setup;
+        Ok(Self { bench: Bench::new(slot, level, limits, launcher, host), checkout })
+    }
+
+    /// Where the tree is on the host.
+    pub fn tree(&self) -> PathBuf {
+        self.bench.slot.tree()
+    }
+}
+
+impl Workshop for CheckWorkshop {
+    fn clear(&mut self) -> Result<&Path, WorkshopError> {
+        self.bench.clear().map_err(|error| WorkshopError {
+            what: "the place for the tree cannot be cleared".to_owned(),
+            why: error.to_string(),
+        })?;
+        Ok(self.bench.tree())
+    }
+
+    fn make_ready(
+        &mut self,
+        how: &Preparation,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<(), WorkshopError> {
+        for path in &how.copy {
+            copying::copy(&self.checkout, self.bench.tree(), path).map_err(|error| {
+                WorkshopError { what: format!("{path} cannot be copied"), why: error.to_string() }
+            })?;
+        }
+        if !how.prefetch.is_empty() {
+            self.bench.sources = Sources::Fetched;
+        }
+        for line in &how.prefetch {
+            tell(line);
+            succeed("prefetch", line, self.bench.fetch(line))?;
+        }
+        for line in &how.setup {
+            tell(line);
+            succeed("setup", line, self.bench.shell(line))?;
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> Outcome {
+        let went = match job {
+            Job::Command { line } => {
+                tell(line);
+                self.bench.shell(line).map(|ran| Outcome::Commands(vec![ran]))
+            }
+            Job::CargoCheck { of, warnings } => cargo_check::run(&self.bench, of, *warnings, tell),
+            Job::CargoTest { of } => cargo_test::run(&self.bench, of, tell),
+        };
+        went.unwrap_or_else(|why| Outcome::CouldNotRun { why })
+    }
+}
+
+fn succeed(step: &str, line: &str, ran: Result<Ran, String>) -> Result<(), WorkshopError> {
+    let what = format!("the {step} command `{line}` failed");
+    match ran {
+        Ok(ran) if ran.succeeded() => Ok(()),
+        Ok(ran) => Err(WorkshopError { what, why: ending(&ran) }),
+        Err(why) => Err(WorkshopError { what, why }),
+    }
+}
+
+/// How a program ended, and the last lines that it printed.
+fn ending(ran: &Ran) -> String {
+    let how = match &ran.ended {
+        Ended::Exit(code) => format!("exit code {code}"),
+        Ended::Signal(signal) => format!("signal {signal}"),
+        Ended::TimedOut(limit) => format!("not done after {} s", limit.as_secs()),
+        Ended::TooMuchOutput(limit) => format!("more than {limit} bytes of output"),
+    };
+    let lines: Vec<&str> = ran.tail.trim_end().lines().collect();
+    let last = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n");
+    if last.is_empty() { how } else { format!("{how}\n{last}") }
+}

@@ -1,0 +1,157 @@
+//! Places in which trees are built, one tree at a time, with a build cache that outlives them.
+//!
+//! ```text
+//! <state>/caches/<repository>/slots/<n>/
+//!   lock     held while the slot is used
+//!   tree     the tree; gone when nobody uses the slot
+//!   target   the build cache
+//!   cargo    what cargo fetched for checks
+//!   results  where test programs write; home, for runs without a sandbox
+//!   tools    our own scripts, which nobody inside can write
+//! ```
+//!
+//! Only the slot that is used is ever writable inside, so that no repository writes another's cache.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// More of them than verifications ever run at once.
+const MOST: u32 = 1024;
+
+/// A slot that is ours until this is dropped; then its tree is gone.
+#[derive(Debug)]
+pub(super) struct Slot {
+    place: PathBuf,
+    _lock: File,
+}
+
+impl Slot {
+    /// The first slot that nobody uses.
+    pub(super) fn take(state: &Path, repository: &str) -> io::Result<Self> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if repository.is_empty() || repository.starts_with('.') || !repository.chars().all(plain) {
+            return Err(io::Error::other(format!("`{repository}` is no name for a cache")));
+        }
+        let slots = state.join("caches").join(repository).join("slots");
+        for number in 0..MOST {
+            let place = slots.join(number.to_string());
+            make_private(&place)?;
+            if let Some(lock) = try_lock(&place)? {
+                let slot = Self { place, _lock: lock };
+                slot.clear()?;
+                return Ok(slot);
+            }
+        }
+        Err(io::Error::other(format!("all slots below {} are in use", slots.display())))
+    }
+
+    /// Removes what a tree left, and makes everything that is mounted.
+    pub(super) fn clear(&self) -> io::Result<()> {
+        remove_leftovers(&self.place)?;
+        for name in ["tree", "target", "cargo", "results", "home", "tools"] {
+            make_private(&self.place.join(name))?;
+        }
+        Ok(())
+    }
+
+    /// Empties the directory that test programs write to.
+    pub(super) fn clear_results(&self) -> io::Result<()> {
+        remove(&self.results())?;
+        make_private(&self.results())
+    }
+
+    pub(super) fn tree(&self) -> PathBuf {
+        self.place.join("tree")
+    }
+
+    pub(super) fn target(&self) -> PathBuf {
+        self.place.join("target")
+    }
+
+    pub(super) fn cargo(&self) -> PathBuf {
+        self.place.join("cargo")
+    }
+
+    pub(super) fn results(&self) -> PathBuf {
+        self.place.join("results")
+    }
+
+    pub(super) fn home(&self) -> PathBuf {
+        self.place.join("home")
+    }
+
+    pub(super) fn tools(&self) -> PathBuf {
+        self.place.join("tools")
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed when the slot is taken again.
+        let _ = remove_leftovers(&self.place);
+    }
+}
+
+/// Removes the trees that killed verifications left in slots that nobody uses.
+pub fn sweep(state: &Path) -> io::Result<()> {
+    for repository in entries(&state.join("caches"))? {
+        for place in entries(&repository.join("slots"))? {
+            if let Some(_lock) = try_lock(&place)? {
+                remove_leftovers(&place)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?.map(|entry| Ok(entry?.path())).collect(),
+    }
+}
+
+fn try_lock(place: &Path) -> io::Result<Option<File>> {
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(place.join("lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn remove_leftovers(place: &Path) -> io::Result<()> {
+    ["tree", "results", "home"].into_iter().try_for_each(|name| remove(&place.join(name)))
+}
+
+/// Removes a directory and all that is in it, whatever its permissions are.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(path)?;
+            fs::remove_dir_all(path)
+        }
+        removed => removed,
+    }
+}
+
+/// A program may have taken our own permissions away from its directories.
+fn open_up(path: &Path) -> io::Result<()> {
+    if !fs::symlink_metadata(path)?.is_dir() {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    fs::read_dir(path)?.try_for_each(|entry| open_up(&entry?.path()))
+}
+
+fn make_private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}

@@ -1,0 +1,194 @@
+//! Finding the cargo workspaces of a tree.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bailiwick_verify::job::{Crates, Ran};
+
+use super::bench::{Bench, Environment, Program};
+use super::plain;
+use crate::process::Capture;
+
+/// A manifest that is larger is nobody's.
+const LARGEST: u64 = 4 * 1024 * 1024;
+
+/// One workspace, and what of it a job is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// Its root, relative to the tree.
+    pub(super) root: PathBuf,
+    /// The crates; all of them where there is none.
+    pub(super) crates: Vec<String>,
+}
+
+/// What was found.
+pub(super) enum Found {
+    /// These workspaces.
+    Workspaces(Vec<Chosen>),
+    /// Cargo could not say.
+    Failed(Ran),
+}
+
+impl Chosen {
+    /// The options that choose the crates.
+    pub(super) fn selection(&self) -> Vec<String> {
+        if self.crates.is_empty() {
+            return vec!["--workspace".to_owned()];
+        }
+        self.crates.iter().flat_map(|name| ["-p".to_owned(), name.clone()]).collect()
+    }
+
+    /// A cargo command in the root of this workspace: its arguments with `--locked` where there is
+    /// something to lock, and as a person would write it.
+    pub(super) fn command(&self, tree: &Path, arguments: Vec<String>) -> (String, Vec<String>) {
+        let mut argv = vec!["cargo".to_owned()];
+        argv.extend(arguments);
+        if fs::symlink_metadata(tree.join(&self.root).join("Cargo.lock")).is_ok() {
+            argv.insert(2.min(argv.len()), "--locked".to_owned());
+        }
+        let line = argv.join(" ");
+        let line = match self.root.to_str() {
+            Some("") => line,
+            root => format!("cd {} && {line}", root.unwrap_or_default()),
+        };
+        (line, argv)
+    }
+}
+
+/// The workspaces that a job is about.
+pub(super) fn choose(bench: &Bench, of: &Crates) -> Result<Found, String> {
+    let manifests = manifests(bench.tree());
+    if manifests.is_empty() {
+        return Err("there is no Cargo.toml in the tree".to_owned());
+    }
+    match of {
+        Crates::Holding(paths) => {
+            let mut near: BTreeSet<PathBuf> =
+                paths.iter().filter_map(|path| nearest(&manifests, Path::new(path))).collect();
+            if near.is_empty() {
+                near = outermost(&manifests);
+            }
+            let mut roots = BTreeSet::new();
+            for place in near {
+                match root_of(bench, &place)? {
+                    Ok(root) => roots.insert(root),
+                    Err(ran) => return Ok(Found::Failed(ran)),
+                };
+            }
+            let all = roots.into_iter().map(|root| Chosen { root, crates: Vec::new() });
+            Ok(Found::Workspaces(all.collect()))
+        }
+        Crates::Named(names) => named(bench, &manifests, names),
+    }
+}
+
+fn named(bench: &Bench, manifests: &BTreeSet<PathBuf>, names: &[String]) -> Result<Found, String> {
+    let mut chosen: Vec<Chosen> = Vec::new();
+    for name in names {
+        let places = manifests
+            .iter()
+            .filter(|place| package_name(bench.tree(), place).is_some_and(|found| found == *name));
+        let mut anywhere = false;
+        for place in places {
+            anywhere = true;
+            let root = match root_of(bench, place)? {
+                Ok(root) => root,
+                Err(ran) => return Ok(Found::Failed(ran)),
+            };
+            match chosen.iter_mut().find(|other| other.root == root) {
+                Some(other) if other.crates.contains(name) => {}
+                Some(other) => other.crates.push(name.clone()),
+                None => chosen.push(Chosen { root, crates: vec![name.clone()] }),
+            }
+        }
+        if !anywhere {
+            return Err(format!("there is no crate `{name}` in the tree"));
+        }
+    }
+    Ok(Found::Workspaces(chosen))
+}
+
+fn package_name(tree: &Path, place: &Path) -> Option<String> {
+    let manifest = read_manifest(tree, &place.join("Cargo.toml"))?;
+    Some(manifest.get("package")?.get("name")?.as_str()?.to_owned())
+}
+
+/// A manifest of the tree, if it can be read.
+pub(super) fn read_manifest(tree: &Path, path: &Path) -> Option<toml::Table> {
+    let text = plain::read(tree, path, LARGEST).ok()?;
+    std::str::from_utf8(&text).ok()?.parse().ok()
+}
+
+/// The root of the workspace that cargo finds from a directory of the tree.
+fn root_of(bench: &Bench, place: &Path) -> Result<Result<PathBuf, Ran>, String> {
+    let directory = bench.places.tree.join(place);
+    let argv = ["cargo", "locate-project", "--workspace", "--message-format", "plain"];
+    let (ran, output) = bench.run(&Program {
+        line: argv.join(" "),
+        argv: argv.map(str::to_owned).into(),
+        directory: &directory,
+        environment: Environment::With(&[]),
+        capture: Capture::Apart,
+    })?;
+    if !ran.succeeded() {
+        return Ok(Err(ran));
+    }
+    let manifest = PathBuf::from(String::from_utf8_lossy(&output).trim_end());
+    let root = manifest.parent().and_then(|root| root.strip_prefix(&bench.places.tree).ok());
+    let outside = || format!("cargo takes {} for the workspace", manifest.display());
+    root.map(|root| Ok(root.to_owned())).ok_or_else(outside)
+}
+
+/// The directories of the tree that have a manifest.
+fn manifests(tree: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![PathBuf::new()];
+    while let Some(place) = open.pop() {
+        let Ok(entries) = fs::read_dir(tree.join(&place)) else { continue };
+        for entry in entries.flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            let name = entry.file_name();
+            if kind.is_dir() {
+                if ![".git", "target", "node_modules"].iter().any(|skip| name == *skip) {
+                    open.push(place.join(name));
+                }
+            } else if name == "Cargo.toml" {
+                found.insert(place.clone());
+            }
+        }
+    }
+    found
+}
+
+/// The manifest nearest to a path of the tree, above or beside it.
+fn nearest(manifests: &BTreeSet<PathBuf>, path: &Path) -> Option<PathBuf> {
+    path.ancestors().find(|place| manifests.contains(*place)).map(Path::to_owned)
+}
+
+/// Those that no other is above.
+fn outermost(manifests: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let above = |place: &Path| place.ancestors().skip(1).any(|other| manifests.contains(other));
+    manifests.iter().filter(|place| !above(place)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(all: &[&str]) -> BTreeSet<PathBuf> {
+        all.iter().map(PathBuf::from).collect()
+    }
+
+    #[test]
+    fn the_nearest_and_the_outermost_manifests_are_found() {
+        let manifests = places(&["a", "a/b", "c/d"]);
+        let near = |path: &str| nearest(&manifests, Path::new(path));
+        assert_eq!(near("a/b/src/lib.rs"), Some(PathBuf::from("a/b")));
+        assert_eq!(near("a/src/lib.rs"), Some(PathBuf::from("a")));
+        assert_eq!(near("README.md"), None);
+        assert_eq!(near("ab/x"), None);
+        assert_eq!(outermost(&manifests), places(&["a", "c/d"]));
+        assert_eq!(outermost(&places(&["", "a"])), places(&[""]));
+    }
+}

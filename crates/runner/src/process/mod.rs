@@ -1,0 +1,113 @@
+//! Running programs within limits.
+
+mod first_words;
+mod output;
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use bailiwick_verify::job::Ended;
+
+pub use first_words::first_words;
+
+use crate::sandbox::{Launcher, Next, Report, Sandbox, SandboxError};
+use output::Output;
+
+/// What a program may use up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How long it may run.
+    pub time: Duration,
+    /// How many bytes it may print.
+    pub output: u64,
+}
+
+impl Default for Limits {
+    /// Half an hour, and 64 MiB.
+    fn default() -> Self {
+        Self { time: Duration::from_mins(30), output: 64 * 1024 * 1024 }
+    }
+}
+
+/// What becomes of standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capture {
+    /// It goes with standard error, both as they come.
+    Together,
+    /// It is kept in full, apart; only standard error is in the tail.
+    Apart,
+}
+
+/// A program that has ended, and nothing of which is left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// How.
+    pub ended: Ended,
+    /// The last 64 KiB of what it printed.
+    pub tail: Vec<u8>,
+    /// Standard output, where it was asked for.
+    pub output: Vec<u8>,
+    /// How many bytes it printed.
+    pub printed: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Runs a program in a sandbox, and comes back when it and all that it started are gone.
+///
+/// When this process ends before that, however it ends, so do they.
+pub fn run(
+    launcher: &Launcher,
+    sandbox: &Sandbox,
+    argv: &[String],
+    capture: Capture,
+    limits: Limits,
+) -> Result<Finished, SandboxError> {
+    let pipes = |error: io::Error| SandboxError::new("output", error);
+    let begun = Instant::now();
+    let (output, ends) = Output::new(capture).map_err(pipes)?;
+    let mut running = launcher.start(sandbox, argv, ends.output, ends.errors)?;
+    let stopper = running.stopper().map_err(pipes)?;
+    let reading = output.read(limits.output, move || stopper.stop());
+    let seen = watch(&mut running, begun + limits.time);
+    // Whatever was seen: after this nothing of it is left, and nobody holds the pipes.
+    running.end();
+    let read = reading.finish();
+    let ended = match (read.too_much, seen) {
+        (true, _) => Ended::TooMuchOutput(limits.output),
+        (false, Seen::TimedOut) => Ended::TimedOut(limits.time),
+        (false, Seen::Ended(ended)) => ended,
+        (false, Seen::Refused(error)) => return Err(error),
+        (false, Seen::Lost) => {
+            let said = String::from_utf8_lossy(&read.tail).trim().to_owned();
+            return Err(SandboxError::new("sandbox", format!("it ended without a word. {said}")));
+        }
+    };
+    Ok(Finished {
+        ended,
+        tail: read.tail,
+        output: read.output,
+        printed: read.printed,
+        took: begun.elapsed(),
+    })
+}
+
+enum Seen {
+    Ended(Ended),
+    TimedOut,
+    Refused(SandboxError),
+    Lost,
+}
+
+fn watch(running: &mut crate::sandbox::Running, late: Instant) -> Seen {
+    loop {
+        match running.next_report(late.saturating_duration_since(Instant::now())) {
+            Next::Report(Report::Held(_)) => {}
+            Next::Report(Report::Exit(code)) => return Seen::Ended(Ended::Exit(code)),
+            Next::Report(Report::Signal(signal)) => return Seen::Ended(Ended::Signal(signal)),
+            Next::Report(Report::Refused(error)) => return Seen::Refused(error),
+            Next::TimedOut => return Seen::TimedOut,
+            Next::Over => return Seen::Lost,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a program prints: counted, its end kept, and the program stopped when it is too much.
+
+use std::collections::VecDeque;
+use std::io::{self, PipeReader, PipeWriter, Read as _};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::Capture;
+
+const TAIL: usize = 64 * 1024;
+/// How long the pipes may stay open after everything that could hold them is gone.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The reading ends of a program's output.
+pub(super) struct Output {
+    tail: PipeReader,
+    apart: Option<PipeReader>,
+}
+
+/// The writing ends.
+pub(super) struct Ends {
+    pub(super) output: PipeWriter,
+    pub(super) errors: PipeWriter,
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    pub(super) tail: Vec<u8>,
+    pub(super) output: Vec<u8>,
+    pub(super) printed: u64,
+    pub(super) too_much: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    tail: Mutex<VecDeque<u8>>,
+    output: Mutex<Vec<u8>>,
+    printed: AtomicU64,
+    too_much: AtomicBool,
+}
+
+/// Threads that read.
+pub(super) struct Reading {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Output {
+    /// One pipe for both streams keeps them in the order in which they came.
+    pub(super) fn new(capture: Capture) -> io::Result<(Self, Ends)> {
+        let (tail, errors) = io::pipe()?;
+        Ok(match capture {
+            Capture::Together => {
+                let output = errors.try_clone()?;
+                (Self { tail, apart: None }, Ends { output, errors })
+            }
+            Capture::Apart => {
+                let (apart, output) = io::pipe()?;
+                (Self { tail, apart: Some(apart) }, Ends { output, errors })
+            }
+        })
+    }
+
+    /// Reads, and calls `stop` when more than `limit` bytes have come.
+    pub(super) fn read(self, limit: u64, stop: impl Fn() + Send + Sync + 'static) -> Reading {
+        let shared = Arc::new(Shared::default());
+        let stop = Arc::new(stop);
+        let count = move |shared: &Shared, length: usize| {
+            let length = u64::try_from(length).unwrap_or(u64::MAX);
+            let before = shared.printed.fetch_add(length, Ordering::Relaxed);
+            before.saturating_add(length) > limit
+        };
+        let keep_tail = |shared: &Shared, piece: &[u8]| {
+            let mut tail = shared.tail.lock().unwrap_or_else(PoisonError::into_inner);
+            tail.extend(piece);
+            let surplus = tail.len().saturating_sub(TAIL);
+            tail.drain(..surplus);
+        };
+        let keep_all = |shared: &Shared, piece: &[u8]| {
+            shared.output.lock().unwrap_or_else(PoisonError::into_inner).extend(piece);
+        };
+        let start = |mut pipe: PipeReader, keep: fn(&Shared, &[u8])| {
+            let (shared, stop) = (Arc::clone(&shared), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                let mut piece = [0; 16 * 1024];
+                while let Ok(length @ 1..) = pipe.read(&mut piece) {
+                    if count(&shared, length) {
+                        shared.too_much.store(true, Ordering::Relaxed);
+                        stop();
+                        return;
+                    }
+                    keep(&shared, piece.get(..length).unwrap_or_default());
+                }
+            })
+        };
+        let mut threads = vec![start(self.tail, keep_tail)];
+        threads.extend(self.apart.map(|pipe| start(pipe, keep_all)));
+        Reading { shared, threads }
+    }
+}
+
+impl Reading {
+    /// What was read, after the program has ended.
+    pub(super) fn finish(self) -> Read {
+        // Without a sandbox something may have got away with the pipe: it is not waited for.
+        let late = Instant::now() + PATIENCE;
+        while !self.threads.iter().all(JoinHandle::is_finished) && Instant::now() < late {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let take = |kept: &Mutex<Vec<u8>>| {
+            std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner))
+        };
+        let tail =
+            std::mem::take(&mut *self.shared.tail.lock().unwrap_or_else(PoisonError::into_inner));
+        Read {
+            tail: tail.into(),
+            output: take(&self.shared.output),
+            printed: self.shared.printed.load(Ordering::Relaxed),
+            too_much: self.shared.too_much.load(Ordering::Relaxed),
+        }
+    }
+}

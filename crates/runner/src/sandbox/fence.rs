@@ -1,0 +1,56 @@
+//! Landlock: what can be written, once more, by path; and no signal or abstract socket leads out.
+
+use landlock::{
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
+    Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
+};
+
+use super::Sandbox;
+
+/// What must be there: with less, a file that can be opened for reading can be truncated.
+const NEEDED: ABI = ABI::V3;
+/// What is used where it is there.
+const KNOWN: ABI = ABI::V6;
+
+/// Applies it to this process and all that it starts.
+pub(super) fn apply(sandbox: &Sandbox) -> Result<String, String> {
+    restrict(sandbox).map_err(|error| error.to_string()).and_then(|status| match status {
+        RulesetStatus::FullyEnforced => Ok("files, signals and abstract sockets".to_owned()),
+        RulesetStatus::PartiallyEnforced => Ok("files".to_owned()),
+        RulesetStatus::NotEnforced => Err("this kernel does not have it".to_owned()),
+    })
+}
+
+fn restrict(sandbox: &Sandbox) -> Result<RulesetStatus, RulesetError> {
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(NEEDED))?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(KNOWN))?
+        .scope(Scope::from_all(KNOWN))?;
+    let mut ruleset = ruleset.create()?;
+    let read = AccessFs::from_read(KNOWN);
+    let to_files = AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+    let all = AccessFs::from_all(KNOWN);
+    let fixed: [(&str, BitFlags<AccessFs>); 5] = [
+        ("/", read),
+        ("/dev", read | to_files),
+        ("/dev/shm", all),
+        ("/tmp", all),
+        ("/var/tmp", all),
+    ];
+    let fixed = fixed.into_iter().map(|(path, access)| (path.as_ref(), access));
+    let own = sandbox.private.iter().map(|path| (path.as_path(), all));
+    let given = sandbox.writable.iter().map(|bind| {
+        let file = std::fs::metadata(&bind.target).is_ok_and(|found| !found.is_dir());
+        let access = if file { AccessFs::from_file(KNOWN) } else { all };
+        (bind.target.as_path(), access)
+    });
+    for (path, access) in fixed.chain(own).chain(given) {
+        // A path that is not there is refused to everybody by "/" alone.
+        if let Ok(place) = PathFd::new(path) {
+            ruleset = ruleset.add_rule(PathBeneath::new(place, access))?;
+        }
+    }
+    Ok(ruleset.restrict_self()?.ruleset)
+}

@@ -1,0 +1,131 @@
+//! Mounting in a namespace of our own: binds that keep the flags they have, and get more.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::mount::{MsFlags, mount};
+use nix::sys::statvfs::{FsFlags, statvfs};
+
+/// What may be done with what is mounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+/// Binds a file or directory with all that is mounted below it; set-user-id bits and devices mean
+/// nothing there.
+pub(super) fn bind(source: &Path, target: &Path, access: Access) -> io::Result<()> {
+    mount(Some(source), target, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)?;
+    restrict(target, access)
+}
+
+/// A file system in memory.
+pub(super) fn memory(target: &Path, mode: &str) -> io::Result<()> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    let options = format!("mode={mode}");
+    Ok(mount(Some("tmpfs"), target, Some("tmpfs"), flags, Some(options.as_str()))?)
+}
+
+/// Adds flags to a mount and to all below it. Those that are there stay: in a user namespace the
+/// kernel lets nobody take them away.
+fn restrict(target: &Path, access: Access) -> io::Result<()> {
+    let table = fs::read_to_string("/.old/proc/self/mountinfo")?;
+    for (place, has) in below(&table, target) {
+        let mut flags =
+            MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | has;
+        if access == Access::Read {
+            flags |= MsFlags::MS_RDONLY;
+        }
+        match mount(None::<&str>, &place, None::<&str>, flags, None::<&str>) {
+            // It is covered by another mount, so nobody gets there.
+            Err(Errno::EINVAL | Errno::ENOENT | Errno::EACCES) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let seen = match statvfs(&place) {
+            Ok(seen) => seen.flags(),
+            Err(Errno::ENOENT | Errno::EACCES | Errno::ENOTDIR) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if access == Access::Read && !seen.contains(FsFlags::ST_RDONLY) {
+            return Err(io::Error::other(format!("{} can still be written", place.display())));
+        }
+    }
+    Ok(())
+}
+
+/// The mounts at or below a place, each with the flags it has; of several at one place the last,
+/// which covers the others.
+fn below(table: &str, target: &Path) -> Vec<(PathBuf, MsFlags)> {
+    let mut found: Vec<(PathBuf, MsFlags)> = Vec::new();
+    for line in table.lines() {
+        let mut fields = line.split(' ');
+        let (Some(place), Some(options)) = (fields.nth(4), fields.next()) else { continue };
+        let place = PathBuf::from(unescaped(place));
+        if place.starts_with(target) {
+            found.retain(|(other, _)| *other != place);
+            found.push((place, flags(options)));
+        }
+    }
+    found
+}
+
+fn flags(options: &str) -> MsFlags {
+    options.split(',').fold(MsFlags::empty(), |flags, option| {
+        flags
+            | match option {
+                "ro" => MsFlags::MS_RDONLY,
+                "nosuid" => MsFlags::MS_NOSUID,
+                "nodev" => MsFlags::MS_NODEV,
+                "noexec" => MsFlags::MS_NOEXEC,
+                "noatime" => MsFlags::MS_NOATIME,
+                "nodiratime" => MsFlags::MS_NODIRATIME,
+                "relatime" => MsFlags::MS_RELATIME,
+                _ => MsFlags::empty(),
+            }
+    })
+}
+
+/// The kernel writes blanks, newlines and backslashes as a backslash and three octal digits.
+fn unescaped(field: &str) -> std::ffi::OsString {
+    use std::os::unix::ffi::OsStringExt as _;
+    let mut bytes = Vec::new();
+    let mut rest = field.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let octal = after
+            .get(..3)
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match octal {
+            Some(byte) if *first == b'\\' => {
+                bytes.push(byte);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    std::ffi::OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_mount_at_a_place_counts_and_names_are_read_as_they_are() {
+        let table = "22 27 0:21 / /a\\040b rw,relatime - proc proc rw\n\
+                     23 22 0:22 / /a\\040b/c ro,nosuid,nodev,noexec - tmpfs tmpfs rw\n\
+                     24 22 0:22 / /a\\040b rw,noatime,nodiratime - tmpfs tmpfs rw\n\
+                     25 22 0:22 / /a\\040bc rw - tmpfs tmpfs rw\n";
+        let found = below(table, Path::new("/a b"));
+        let places: Vec<&str> = found.iter().filter_map(|(place, _)| place.to_str()).collect();
+        assert_eq!(places, ["/a b/c", "/a b"]);
+        assert_eq!(found[1].1, MsFlags::MS_NOATIME | MsFlags::MS_NODIRATIME);
+        assert_eq!(unescaped("x\\134040y"), "x\\040y");
+    }
+}

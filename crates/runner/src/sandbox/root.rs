@@ -1,0 +1,245 @@
+//! The root that a program sees: the system to read, directories of its own, and what it was given.
+//!
+//! The new root is a file system in memory that changes places with the old one. The old one is put
+//! away only at the end: the kernel mounts a new `/proc` only beside one that is seen in full.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Component, Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::stat::Mode;
+use nix::unistd::{chdir, pivot_root};
+
+use super::mounts::{self, Access};
+use super::{Sandbox, SandboxError};
+
+/// What everybody sees, as far as it is there.
+const SYSTEM: [&str; 9] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt"];
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// Where the old root is until it is put away.
+const OLD: &str = "/.old";
+
+/// Builds the root and moves into it. Gives the new `/proc` as a directory in which our own process
+/// can still be written to; inside it can only be read.
+pub(super) fn build(sandbox: &Sandbox) -> Result<OwnedFd, SandboxError> {
+    change_places().map_err(|error| SandboxError::new("mount namespace", error))?;
+    let processes = mount_processes().map_err(|error| at("/proc", error))?;
+    make_devices().map_err(|error| at("/dev", error))?;
+    for name in SYSTEM {
+        show_system(name).map_err(|error| at(name, error))?;
+    }
+    hide_secrets(Path::new("/etc")).map_err(|error| at("/etc", error))?;
+    for (place, mode) in [("/tmp", "1777"), ("/var/tmp", "1777"), ("/dev/shm", "1777")] {
+        own_directory(Path::new(place), mode).map_err(|error| at(place, error))?;
+    }
+    place_all(sandbox)?;
+    for path in &sandbox.hidden {
+        hide(path).map_err(|error| at(&path.display().to_string(), error))?;
+    }
+    put_old_away().map_err(|error| SandboxError::new("mount namespace", error))?;
+    Ok(processes)
+}
+
+fn at(place: &str, error: io::Error) -> SandboxError {
+    SandboxError::new("mount namespace", format!("{place}: {error}"))
+}
+
+fn change_places() -> io::Result<()> {
+    let root = Path::new("/");
+    mount(None::<&str>, root, None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
+    mounts::memory(Path::new("/tmp"), "0755")?;
+    chdir("/tmp")?;
+    fs::create_dir(".old")?;
+    pivot_root(".", ".old")?;
+    chdir("/")?;
+    Ok(())
+}
+
+fn put_old_away() -> io::Result<()> {
+    umount2(OLD, MntFlags::MNT_DETACH)?;
+    fs::remove_dir(OLD)?;
+    let flags = MsFlags::MS_BIND
+        | MsFlags::MS_REMOUNT
+        | MsFlags::MS_RDONLY
+        | MsFlags::MS_NOSUID
+        | MsFlags::MS_NODEV;
+    Ok(mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)?)
+}
+
+/// Where something of the host is, seen from here.
+fn old(path: &Path) -> PathBuf {
+    Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// Inside, `/proc` can be read only: whoever is root on the host could else set the host's kernel up
+/// through it, and any program could write to the memory of another.
+fn mount_processes() -> io::Result<OwnedFd> {
+    let (whole, seen) = (Path::new("/.proc"), Path::new("/proc"));
+    fs::create_dir(whole)?;
+    fs::create_dir(seen)?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), whole, Some("proc"), flags, None::<&str>)?;
+    mount(Some(whole), seen, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
+    let read = flags | MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+    mount(None::<&str>, seen, None::<&str>, read, None::<&str>)?;
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let processes = open(whole, flags, Mode::empty())?;
+    umount2(whole, MntFlags::MNT_DETACH)?;
+    fs::remove_dir(whole)?;
+    Ok(processes)
+}
+
+fn make_devices() -> io::Result<()> {
+    fs::create_dir("/dev")?;
+    for name in DEVICES {
+        let device = Path::new("/dev").join(name);
+        fs::File::create_new(&device)?;
+        let source = old(&device);
+        mount(Some(&source), &device, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
+    }
+    fs::create_dir("/dev/pts")?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    let options = "newinstance,ptmxmode=0666,mode=0620";
+    mount(Some("devpts"), "/dev/pts", Some("devpts"), flags, Some(options))?;
+    symlink("pts/ptmx", "/dev/ptmx")?;
+    symlink("/proc/self/fd", "/dev/fd")?;
+    for (number, name) in ["stdin", "stdout", "stderr"].into_iter().enumerate() {
+        symlink(format!("/proc/self/fd/{number}"), Path::new("/dev").join(name))?;
+    }
+    // What is not for everybody to read in /proc is masked by a device, so this comes last.
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let data = entry.metadata()?;
+        if data.is_file() && data.permissions().mode() & 0o004 == 0 {
+            hide(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn show_system(name: &str) -> io::Result<()> {
+    let target = Path::new("/").join(name);
+    let source = old(&target);
+    match fs::symlink_metadata(&source) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(found) if found.is_symlink() => symlink(fs::read_link(&source)?, &target),
+        Ok(_) => {
+            fs::create_dir(&target)?;
+            mounts::bind(&source, &target, Access::Read)
+        }
+    }
+}
+
+/// What others may not read in `/etc` is not for the program either, whoever runs it.
+fn hide_secrets(place: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(place)? {
+        let entry = entry?;
+        let data = match entry.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            data => data?,
+        };
+        let mode = data.permissions().mode();
+        let open = if data.is_dir() { mode & 0o005 == 0o005 } else { mode & 0o004 == 0o004 };
+        if !open && (data.is_dir() || data.is_file()) {
+            hide(&entry.path())?;
+        } else if data.is_dir() {
+            hide_secrets(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts something empty over a file or directory; nothing if it is not there.
+fn hide(path: &Path) -> io::Result<()> {
+    let data = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        data => data?,
+    };
+    if data.is_dir() {
+        mounts::memory(path, "0555")?;
+        let flags = MsFlags::MS_BIND
+            | MsFlags::MS_REMOUNT
+            | MsFlags::MS_RDONLY
+            | MsFlags::MS_NOSUID
+            | MsFlags::MS_NODEV;
+        return Ok(mount(None::<&str>, path, None::<&str>, flags, None::<&str>)?);
+    }
+    let nothing = Path::new("/dev/null");
+    Ok(mount(Some(nothing), path, None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
+}
+
+/// What the sandbox names, the outer before what is in it.
+fn place_all(sandbox: &Sandbox) -> Result<(), SandboxError> {
+    let own = sandbox.private.iter().map(|path| (path.as_path(), None));
+    let read = sandbox.read_only.iter().map(|bind| (bind, Access::Read));
+    let write = sandbox.writable.iter().map(|bind| (bind, Access::Write));
+    let given = read
+        .chain(write)
+        .map(|(bind, access)| (bind.target.as_path(), Some((bind.source.as_path(), access))));
+    let mut all: Vec<_> = own.chain(given).collect();
+    all.sort_by_key(|(target, _)| target.components().count());
+    for (target, given) in all {
+        let placed = match given {
+            None => own_directory(target, "0755"),
+            Some((source, access)) => give(source, target, access),
+        };
+        placed.map_err(|error| at(&target.display().to_string(), error))?;
+    }
+    Ok(())
+}
+
+fn own_directory(place: &Path, mode: &str) -> io::Result<()> {
+    make_way(place, Kind::Directory)?;
+    mounts::memory(place, mode)
+}
+
+fn give(source: &Path, target: &Path, access: Access) -> io::Result<()> {
+    let source = old(source);
+    let kind = if fs::symlink_metadata(&source)?.is_dir() { Kind::Directory } else { Kind::File };
+    make_way(target, kind)?;
+    mounts::bind(&source, target, access)
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Directory,
+    File,
+}
+
+/// Makes a place to mount on. No part of the way may be a link: it could lead to where something else
+/// is mounted.
+fn make_way(target: &Path, kind: Kind) -> io::Result<()> {
+    let refused = |why: &str| io::Error::other(why.to_owned());
+    let parts: Vec<Component<'_>> = target.components().collect();
+    let Some((Component::RootDir, parts)) = parts.split_first() else {
+        return Err(refused("the path is not absolute"));
+    };
+    let mut place = PathBuf::from("/");
+    for (number, part) in parts.iter().enumerate() {
+        let Component::Normal(name) = part else {
+            return Err(refused("the path is not a plain one"));
+        };
+        place.push(name);
+        let last = number + 1 == parts.len();
+        match (fs::symlink_metadata(&place), kind) {
+            (Ok(found), Kind::File) if last && found.is_file() => {}
+            (Ok(found), Kind::Directory) if last && found.is_dir() => {}
+            (Ok(found), _) if !last && found.is_dir() => {}
+            (Ok(_), _) => return Err(refused("something else is in its way")),
+            (Err(_), Kind::File) if last => drop(fs::File::create_new(&place)?),
+            (Err(_), _) => match fs::create_dir(&place) {
+                Err(error) if error.raw_os_error() == Some(Errno::EROFS as i32) => {
+                    return Err(refused("it is in a directory that can only be read"));
+                }
+                made => made?,
+            },
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Without a sandbox: the program runs as it is, and is ended with all that it started.
+//!
+//! What leaves its parents becomes a child of ours, so that it can be found and ended.
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+use nix::errno::Errno;
+use nix::poll::PollTimeout;
+use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, getpid};
+
+use super::SandboxError;
+use super::wire::{self, Held, Order, Report};
+
+/// How often it is looked whether the program has ended, in milliseconds.
+const BEAT: u16 = 10;
+
+pub(super) fn run(above: &UnixStream, order: &Order) -> Result<(), SandboxError> {
+    let part = |error: Errno| SandboxError::new("processes", error);
+    set_child_subreaper(true).map_err(part)?;
+    // Nobody else would end the program: when the launcher is gone, that is seen on the line.
+    set_pdeathsig(None).map_err(part)?;
+    let off = || Err("the sandbox is off".to_owned());
+    let _ = wire::send(above, &Report::Held(Held { landlock: off(), seccomp: off() }));
+    let Some((program, arguments)) = order.argv.split_first() else {
+        return Err(SandboxError::new("the program", "there is none"));
+    };
+    let child = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs(order.sandbox.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir(&order.sandbox.directory)
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| SandboxError::new(program, error))?;
+    let child = Pid::from_raw(child.id().cast_signed());
+    let ended = loop {
+        if let Some(ended) = reap(child) {
+            break Some(ended);
+        }
+        if wire::hung_up(above, PollTimeout::from(BEAT)).unwrap_or(true) {
+            break None;
+        }
+    };
+    end_all();
+    if let Some(ended) = ended {
+        let _ = wire::send(above, &ended);
+    }
+    Ok(())
+}
+
+/// Reaps what has ended; tells if the program has.
+fn reap(child: Pid) -> Option<Report> {
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(who, code)) if who == child => return Some(Report::Exit(code)),
+            Ok(WaitStatus::Signaled(who, signal, _)) if who == child => {
+                return Some(Report::Signal(signal as i32));
+            }
+            Ok(WaitStatus::StillAlive) | Err(_) => return None,
+            Ok(
+                WaitStatus::Exited(..)
+                | WaitStatus::Signaled(..)
+                | WaitStatus::Stopped(..)
+                | WaitStatus::PtraceEvent(..)
+                | WaitStatus::PtraceSyscall(_)
+                | WaitStatus::Continued(_),
+            ) => {}
+        }
+    }
+}
+
+/// Kills every descendant until there is none.
+fn end_all() {
+    loop {
+        for one in descendants(getpid()) {
+            let _ = kill(one, Signal::SIGKILL);
+        }
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Err(Errno::ECHILD) => return,
+            Ok(WaitStatus::StillAlive) => {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+fn descendants(of: Pid) -> Vec<Pid> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let parents: Vec<(i32, i32)> =
+        numbers.filter_map(|number| Some((number, parent(number)?))).collect();
+    let mut found = vec![of.as_raw()];
+    let mut next = 0;
+    while let Some(above) = found.get(next).copied() {
+        found.extend(parents.iter().filter(|(_, parent)| *parent == above).map(|(one, _)| *one));
+        next += 1;
+    }
+    found.into_iter().skip(1).map(Pid::from_raw).collect()
+}
+
+fn parent(of: i32) -> Option<i32> {
+    let text = fs::read_to_string(format!("/proc/{of}/stat")).ok()?;
+    // The name of a process may hold anything, a bracket too: the last one ends it.
+    let (_, after) = text.rsplit_once(')')?;
+    after.split_whitespace().nth(1)?.parse().ok()
+}

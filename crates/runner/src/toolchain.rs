@@ -1,0 +1,171 @@
+//! The compilers and tools of the person, as a program in a sandbox may see them.
+//!
+//! Of the home directory only what is named here is seen: what `PATH` leads to, and the sources that
+//! cargo has fetched. Credentials are in neither.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::sandbox::Bind;
+
+/// Managers of versions, whose programs need the directory that they are kept in.
+const MANAGERS: [&str; 14] = [
+    ".nvm",
+    ".pyenv",
+    ".rbenv",
+    ".nodenv",
+    ".asdf",
+    ".volta",
+    ".sdkman",
+    ".bun",
+    ".deno",
+    ".fnm",
+    ".local/share/fnm",
+    ".local/share/mise",
+    ".local/share/uv",
+    "go",
+];
+
+/// What a root always shows.
+const SYSTEM: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt"];
+
+/// Where the person's tools are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// The home directory.
+    pub home: PathBuf,
+    /// The search path for programs.
+    pub path: OsString,
+    /// Where cargo keeps its things.
+    pub cargo: PathBuf,
+    /// Where rustup keeps its things.
+    pub rustup: PathBuf,
+}
+
+/// What of it is seen inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Visible {
+    /// What can be read.
+    pub binds: Vec<Bind>,
+    /// The search path for programs.
+    pub path: String,
+    /// Where rustup keeps its things, if it does.
+    pub rustup: Option<String>,
+}
+
+impl Host {
+    /// As the environment of this process says.
+    pub fn observe() -> Self {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let home = PathBuf::from(variable("HOME").unwrap_or_else(|| OsString::from("/")));
+        let place = |name: &str, otherwise: &str| {
+            variable(name).map_or_else(|| home.join(otherwise), PathBuf::from)
+        };
+        Self {
+            cargo: place("CARGO_HOME", ".cargo"),
+            rustup: place("RUSTUP_HOME", ".rustup"),
+            path: variable("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin")),
+            home,
+        }
+    }
+
+    /// What a program in a sandbox sees of it.
+    pub fn visible(&self) -> Visible {
+        let mut binds: Vec<Bind> = Vec::new();
+        let mut path: Vec<String> = Vec::new();
+        for entry in std::env::split_paths(&self.path) {
+            let Some(shown) = entry.to_str().filter(|_| entry.is_absolute()) else { continue };
+            let Ok(real) = fs::canonicalize(&entry) else { continue };
+            if !real.is_dir() || path.iter().any(|other| other == shown) {
+                continue;
+            }
+            if !in_system(&entry) {
+                let place = self.manager_of(&entry).unwrap_or_else(|| entry.clone());
+                let Ok(real) = fs::canonicalize(&place) else { continue };
+                // A directory that holds the home would show all of it.
+                if self.home.starts_with(&real) || self.home.starts_with(&place) {
+                    continue;
+                }
+                add(&mut binds, place);
+            }
+            path.push(shown.to_owned());
+        }
+        let rustup = self.rustup.to_str().filter(|_| self.rustup.join("toolchains").is_dir());
+        if rustup.is_some() && !in_system(&self.rustup) {
+            add(&mut binds, self.rustup.clone());
+        }
+        if Path::new("/nix/store").is_dir() {
+            add(&mut binds, PathBuf::from("/nix/store"));
+        }
+        Visible { binds, path: path.join(":"), rustup: rustup.map(str::to_owned) }
+    }
+
+    /// What cargo has fetched, seen below `place`.
+    pub fn fetched(&self, place: &Path) -> Vec<Bind> {
+        ["registry/index", "registry/cache", "registry/src", "git/db", "git/checkouts"]
+            .into_iter()
+            .map(|name| Bind::new(self.cargo.join(name), place.join(name)))
+            .filter(|bind| bind.source.is_dir())
+            .collect()
+    }
+
+    /// A digest that is another one when the compilers may be: of the place, size and time of what
+    /// `PATH` leads to and of what rustup chooses by. Nothing is started.
+    pub fn stamp(&self) -> String {
+        let mut digest = Sha256::new();
+        let mut add = |file: &Path| {
+            let Ok(data) = fs::metadata(file) else { return };
+            let real = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+            let line = format!(
+                "{}\0{}\0{}\0{}.{}\n",
+                file.display(),
+                real.display(),
+                data.len(),
+                data.mtime(),
+                data.mtime_nsec()
+            );
+            digest.update(line.as_bytes());
+        };
+        for program in ["cargo", "rustc", "rustup"] {
+            let found = std::env::split_paths(&self.path).map(|place| place.join(program));
+            if let Some(file) = found.into_iter().find(|file| file.is_file()) {
+                add(&file);
+            }
+        }
+        add(&self.rustup.join("settings.toml"));
+        for directory in ["update-hashes", "toolchains"] {
+            let mut entries: Vec<PathBuf> = fs::read_dir(self.rustup.join(directory))
+                .into_iter()
+                .flatten()
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .collect();
+            entries.sort();
+            for entry in entries {
+                add(&entry);
+                for program in ["bin/cargo", "bin/rustc"] {
+                    add(&entry.join(program));
+                }
+            }
+        }
+        digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn manager_of(&self, entry: &Path) -> Option<PathBuf> {
+        let place = MANAGERS.into_iter().map(|name| self.home.join(name));
+        place.into_iter().find(|place| entry.starts_with(place))
+    }
+}
+
+fn in_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|place| path.starts_with(place))
+}
+
+fn add(binds: &mut Vec<Bind>, place: PathBuf) {
+    if !binds.iter().any(|bind| place.starts_with(&bind.target)) {
+        binds.push(Bind::same(place));
+    }
+}

@@ -1,0 +1,101 @@
+//! A workshop of checks with a tree in it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use bailiwick_control::ports::{Preparation, Workshop as _, WorkshopError};
+use bailiwick_runner::checks::{CheckWorkshop, Setup};
+use bailiwick_runner::process::Limits;
+use bailiwick_runner::sandbox::Level;
+use bailiwick_runner::toolchain::Host;
+use bailiwick_verify::job::{CrateTests, Crates, Ran, Warnings};
+use bailiwick_verify::{Job, Outcome};
+use tempfile::TempDir;
+
+use crate::lab::launcher;
+
+pub(crate) struct Bench {
+    pub(crate) place: TempDir,
+    pub(crate) workshop: CheckWorkshop,
+    pub(crate) told: Vec<String>,
+}
+
+/// How a workshop is set up below a place.
+pub(crate) fn setup(place: &TempDir) -> Setup {
+    let checkout = place.path().join("checkout");
+    fs::create_dir_all(&checkout).unwrap();
+    Setup {
+        state: place.path().join("state"),
+        repository: "some-repository".to_owned(),
+        checkout,
+        level: Level::Full,
+        limits: Limits::default(),
+        launcher: launcher(),
+        host: Host::observe(),
+    }
+}
+
+pub(crate) fn place() -> TempDir {
+    tempfile::Builder::new().prefix("bailiwick-test-").tempdir().unwrap()
+}
+
+impl Bench {
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        Self::with(files, |setup| setup)
+    }
+
+    pub(crate) fn with(files: &[(&str, &str)], change: impl FnOnce(Setup) -> Setup) -> Self {
+        let place = place();
+        let workshop = CheckWorkshop::open(change(setup(&place))).unwrap();
+        let mut bench = Self { place, workshop, told: Vec::new() };
+        bench.fill(files);
+        bench
+    }
+
+    /// Puts another tree in.
+    pub(crate) fn fill(&mut self, files: &[(&str, &str)]) {
+        let tree = self.workshop.clear().unwrap().to_owned();
+        for (path, text) in files {
+            let file = tree.join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+    }
+
+    pub(crate) fn tree(&self) -> PathBuf {
+        self.workshop.tree()
+    }
+
+    pub(crate) fn run(&mut self, job: &Job) -> Outcome {
+        self.workshop.run(job, &mut |line| self.told.push(line.to_owned()))
+    }
+
+    pub(crate) fn make_ready(&mut self, how: &Preparation) -> Result<(), WorkshopError> {
+        self.workshop.make_ready(how, &mut |line| self.told.push(line.to_owned()))
+    }
+
+    pub(crate) fn shell(&mut self, line: &str) -> Ran {
+        match self.run(&Job::Command { line: line.to_owned() }) {
+            Outcome::Commands(mut all) => all.remove(0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn check(&mut self, of: Crates, warnings: Warnings) -> Vec<Ran> {
+        match self.run(&Job::CargoCheck { of, warnings }) {
+            Outcome::Commands(all) => all,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// All tests of every workspace; the build must succeed.
+    pub(crate) fn test(&mut self) -> Vec<CrateTests> {
+        match self.run(&Job::CargoTest { of: Crates::Holding(Vec::new()) }) {
+            Outcome::Tests { build, crates } => {
+                assert!(build.iter().all(Ran::succeeded), "{build:?}");
+                crates
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

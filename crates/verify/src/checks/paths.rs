@@ -1,0 +1,85 @@
+//! The changed paths that a check of scope asks about, and how it tells of them.
+
+use bailiwick_model::globs::Globs;
+use bailiwick_model::task::PathPattern;
+use bailiwick_model::well_known::report_path;
+
+use super::Subject;
+use crate::change::{Change, Mode};
+use crate::verdict::Verdict;
+
+/// How many paths a verdict lists.
+const LISTED: usize = 20;
+
+/// A path that a change touches.
+pub(super) struct Touched<'a> {
+    pub(super) path: &'a str,
+    pub(super) is_directory: bool,
+    /// Whether it is the agent's own report, as a plain file.
+    pub(super) is_report: bool,
+}
+
+/// Every path that is touched, both sides of a rename.
+pub(super) fn touched<'a>(subject: &Subject<'a>) -> impl Iterator<Item = Touched<'a>> + use<'a> {
+    let report = subject.agent.map(|agent| report_path(agent.as_str()));
+    subject.changes.iter().flat_map(move |change| {
+        let report = report.clone();
+        change.paths().map(move |path| Touched {
+            path,
+            is_directory: is_directory(change),
+            is_report: report.as_deref() == Some(path) && is_plain(change),
+        })
+    })
+}
+
+/// The same paths but for the report, sorted and each once.
+pub(super) fn sorted(subject: &Subject<'_>) -> Vec<String> {
+    let work = touched(subject).filter(|touched| !touched.is_report);
+    let mut paths: Vec<String> = work.map(|touched| touched.path.to_owned()).collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+fn is_directory(change: &Change) -> bool {
+    let entry = change.after.as_ref().or(change.before.as_ref());
+    entry.is_some_and(|entry| entry.mode == Mode::Submodule)
+}
+
+fn is_plain(change: &Change) -> bool {
+    let sides = [&change.before, &change.after];
+    sides.into_iter().flatten().all(|entry| match entry.mode {
+        Mode::File | Mode::Executable => true,
+        Mode::Link | Mode::Submodule => false,
+    })
+}
+
+/// The globs of a task, ready to be asked.
+pub(super) fn globs(patterns: &[PathPattern]) -> Globs {
+    Globs::parse(&patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect::<Vec<_>>())
+}
+
+/// A failure over these paths: the first in the sentence, the rest below it.
+pub(super) fn blame(paths: &[String], fault: &str) -> Verdict {
+    let Some(first) = paths.first() else {
+        return Verdict::fail(fault);
+    };
+    let shown = first.escape_debug();
+    match paths.len() {
+        1 => Verdict::fail(format!("`{shown}` {fault}")),
+        count => {
+            let more = count - 1;
+            Verdict::fail_with(format!("`{shown}` and {more} more: {fault}"), listed(paths))
+        }
+    }
+}
+
+/// The first paths, a line each, and how many are left out.
+pub(super) fn listed(paths: &[String]) -> String {
+    let mut lines: Vec<String> =
+        paths.iter().take(LISTED).map(|path| path.escape_debug().to_string()).collect();
+    if paths.len() > LISTED {
+        lines.push(format!("… and {} more", paths.len() - LISTED));
+    }
+    lines.join("\n")
+}

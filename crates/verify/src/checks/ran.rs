@@ -1,0 +1,157 @@
+//! What was run, as a verdict tells of it.
+
+use super::{Subject, paths};
+use crate::facts::Facts;
+use crate::job::{Crates, Ended, Job, Outcome, Ran};
+use crate::verdict::Verdict;
+
+/// How much of an output a verdict shows.
+const LINES: usize = 40;
+const BYTES: usize = 4096;
+
+/// The crates that a task names, or those around what was changed.
+pub(super) fn crates<Name: ToString>(named: &[Name], subject: &Subject<'_>) -> Crates {
+    match named {
+        [] => Crates::Holding(paths::sorted(subject)),
+        [_, ..] => Crates::Named(named.iter().map(Name::to_string).collect()),
+    }
+}
+
+/// Whether every one of these jobs ran and every command of it ended with 0.
+pub(super) fn all_succeeded(jobs: &[Job], facts: &Facts) -> Verdict {
+    let mut lines = Vec::new();
+    for job in jobs {
+        match commands(job, facts) {
+            Ok(ran) => lines.extend(ran.iter().map(|ran| format!("`{}`", ran.line))),
+            Err(verdict) => return verdict,
+        }
+    }
+    if lines.is_empty() {
+        return Verdict::fail("nothing was run, and so nothing was measured");
+    }
+    Verdict::pass(format!("{} ended with 0", lines.join(", ")))
+}
+
+/// The commands of a job, all of which succeeded.
+fn commands<'a>(job: &Job, facts: &'a Facts) -> Result<&'a [Ran], Verdict> {
+    let name = name(job);
+    match facts.jobs.get(job) {
+        None => Err(Verdict::fail(format!("{name} was not run"))),
+        Some(Outcome::CouldNotRun { why }) => {
+            Err(Verdict::fail(format!("{name} could not be run: {why}")))
+        }
+        Some(Outcome::Tests { .. }) => {
+            Err(Verdict::fail(format!("{name} was run as tests, which say nothing about it")))
+        }
+        Some(Outcome::Commands(ran)) => match ran.iter().find(|ran| !ran.succeeded()) {
+            Some(failed) => Err(failure(failed)),
+            None if ran.is_empty() => {
+                Err(Verdict::fail(format!("{name} ran no command: nothing was measured")))
+            }
+            None => Ok(ran),
+        },
+    }
+}
+
+/// That a program did not succeed, with the end of what it printed.
+pub(super) fn failure(ran: &Ran) -> Verdict {
+    Verdict::fail_with(format!("`{}` {}", ran.line, ended(&ran.ended)), tail(&ran.tail))
+}
+
+/// How a program ended, behind its name.
+pub(super) fn ended(ended: &Ended) -> String {
+    match ended {
+        Ended::Exit(code) => format!("ended with {code}"),
+        Ended::Signal(signal) => format!("was ended by signal {signal}"),
+        Ended::TimedOut(limit) => format!("was stopped after {} s", limit.as_secs()),
+        Ended::TooMuchOutput(bytes) => format!("was stopped: it printed more than {bytes} bytes"),
+    }
+}
+
+/// The end of an output.
+pub(super) fn tail(output: &str) -> String {
+    let output = output.trim_end();
+    let mut start = output.len().saturating_sub(BYTES);
+    while !output.is_char_boundary(start) {
+        start += 1;
+    }
+    let end = output.get(start..).unwrap_or_default();
+    let lines: Vec<&str> = end.lines().collect();
+    let skipped = lines.len().saturating_sub(LINES);
+    lines.into_iter().skip(skipped).collect::<Vec<_>>().join("\n")
+}
+
+/// A job in a few words.
+pub(super) fn name(job: &Job) -> String {
+    match job {
+        Job::Command { line } => format!("`{line}`"),
+        Job::CargoCheck { of, .. } => format!("cargo check of {}", about(of)),
+        Job::CargoTest { of } => format!("cargo test of {}", about(of)),
+    }
+}
+
+fn about(crates: &Crates) -> String {
+    match crates {
+        Crates::Named(names) => names.join(", "),
+        Crates::Holding(_) => "the workspaces around the changes".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::example::{after, detail, evidence, facts, ran, reason};
+
+    fn job() -> Job {
+        Job::Command { line: "make".to_owned() }
+    }
+
+    fn judged(outcome: Outcome) -> Verdict {
+        all_succeeded(&[job()], &after(job(), outcome))
+    }
+
+    #[test]
+    fn everything_must_have_run_and_ended_with_0() {
+        let good = judged(Outcome::Commands(vec![ran("a", 0, ""), ran("b", 0, "")]));
+        assert_eq!(evidence(&good), "`a`, `b` ended with 0");
+        let bad = judged(Outcome::Commands(vec![ran("a", 0, "fine"), ran("b", 3, "no\nnever\n")]));
+        assert_eq!((reason(&bad), detail(&bad)), ("`b` ended with 3".into(), "no\nnever".into()));
+    }
+
+    #[test]
+    fn what_was_not_measured_fails() {
+        for (verdict, told) in [
+            (all_succeeded(&[job()], &facts()), "was not run"),
+            (all_succeeded(&[], &facts()), "nothing was measured"),
+            (judged(Outcome::Commands(vec![])), "nothing was measured"),
+            (judged(Outcome::CouldNotRun { why: "no cargo".into() }), "no cargo"),
+            (judged(Outcome::Tests { build: vec![], crates: vec![] }), "as tests"),
+        ] {
+            assert!(reason(&verdict).contains(told), "{}", reason(&verdict));
+        }
+    }
+
+    #[test]
+    fn every_other_end_is_a_failure_with_its_name() {
+        for (end, told) in [
+            (Ended::Signal(9), "signal 9"),
+            (Ended::TimedOut(Duration::from_secs(60)), "after 60 s"),
+            (Ended::TooMuchOutput(7), "more than 7 bytes"),
+            (Ended::Exit(-1), "with -1"),
+        ] {
+            let ended = Ran { ended: end, ..ran("make", 0, "") };
+            assert!(reason(&judged(Outcome::Commands(vec![ended]))).contains(told));
+        }
+    }
+
+    #[test]
+    fn the_end_of_an_output_is_short_and_whole_characters() {
+        let long = "ä".repeat(9000);
+        assert!(tail(&long).len() <= BYTES && !tail(&long).is_empty());
+        let many: String = (0..500).map(|number| format!("{number}\n")).collect();
+        assert_eq!(tail(&many).lines().count(), LINES);
+        assert!(tail(&many).ends_with("499"));
+    }
+}

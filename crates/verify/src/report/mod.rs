@@ -1,0 +1,12 @@
+//! What an agent's report says: its fields, its claims, its findings. Markdown, read forgivingly.
+
+pub(crate) mod claims;
+pub(crate) mod fields;
+pub(crate) mod findings;
+pub(crate) mod grades;
+pub(crate) mod line_delta;
+pub(crate) mod lines;
+pub(crate) mod touched;
+
+#[cfg(test)]
+mod random;
