@@ -1,12 +1,16 @@
 //! Several checkouts of a branch, and several who land on it at once.
 
 use std::fs;
+use std::path::PathBuf;
 
 use bailiwick_control::ports::{LandError, Method, Work as _};
+use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, git_in, repository};
 use crate::work_land::{land, landing, ready, status, tip};
 use crate::work_land_refused::refused;
+use crate::work_recover::leftovers;
+use crate::workspaces::snapshot;
 
 #[test]
 fn every_checkout_of_the_branch_follows_or_none() {
@@ -73,4 +77,30 @@ fn of_many_at_once_exactly_one_lands_on_a_tip() {
             assert_eq!(scratch.read(&format!("file-{number}")), "text\n");
         }
     }
+}
+
+/// The tree with a file more, whose content is nowhere.
+fn incomplete(scratch: &Scratch, tree: &str) -> String {
+    let listing = scratch.git(&["ls-tree", tree]);
+    let input = scratch.place().join("listing");
+    fs::write(&input, format!("{listing}100644 blob {}\tzz\n", "1".repeat(40))).unwrap();
+    let mut command = scratch.command("git");
+    let made =
+        command.args(["mktree", "--missing"]).stdin(fs::File::open(&input).unwrap()).output();
+    String::from_utf8(made.unwrap().stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_checkout_that_cannot_follow_takes_the_branch_back() {
+    let scratch = repository();
+    let (agent, mut wanted) = ready(&scratch);
+    wanted.tree = incomplete(&scratch, &wanted.tree);
+    let before = (tip(&scratch), status(&scratch), snapshot(&scratch.root()));
+    let error = land(&agent, &wanted).unwrap_err();
+    assert!(error.to_string().contains("cannot be brought along"), "{error}");
+    assert_eq!((tip(&scratch), status(&scratch), snapshot(&scratch.root())), before);
+    assert_eq!(leftovers(&scratch), Vec::<PathBuf>::new());
+    // Plain git writes the others before it gives up, and leaves it at that.
+    assert_ne!(scratch.run("git", &["read-tree", "-m", "-u", "HEAD", &wanted.tree]).code, 0);
+    assert_eq!(scratch.read("new/file.txt"), "new\n");
 }

@@ -94,7 +94,10 @@ pub(super) fn guess(git: &Git, own: &[String]) -> Result<Option<BaseBranch>, Git
     if let Some(branch) = symbolic(git, "HEAD")?
         && fits(&branch)?
     {
-        return found(branch, "checked out in the main checkout");
+        let bare = !git.directory().ends_with(".git");
+        let place =
+            if bare { "HEAD of the repository" } else { "checked out in the main checkout" };
+        return found(branch, place);
     }
     if let Some(remote) = symbolic(git, "refs/remotes/origin/HEAD")?
         && let Some(name) = remote.strip_prefix("refs/remotes/origin/")

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_control::ports::{LandError, WorkError};
 
+use super::contents::{self, Content, Way};
 use super::index_lock::IndexLock;
 use super::places::{Places, offline};
 use super::{paths, programs, trouble};
@@ -212,5 +213,38 @@ pub(super) fn bring(
     let git = git(checkout).map_err(trouble(what()))?.with_variable("GIT_INDEX_FILE", &fresh);
     let arguments = ["read-tree", "--no-recurse-submodules"].iter().chain(how);
     git.run_with(arguments, Input::File(held)).map_err(trouble(what()))?;
+    index.install().map_err(trouble(what()))
+}
+
+/// Undoes what a git that failed half-way has done to a checkout; files of anybody else's stay.
+pub(super) fn put_back(
+    view: &Git,
+    checkout: &Places,
+    index: &IndexLock,
+    way: Way<'_>,
+) -> Result<(), WorkError> {
+    let what = || format!("{} cannot be put back", checkout.worktree.display());
+    let moves = Moves::between(view, way.old, way.new).map_err(trouble(what()))?;
+    let fresh = index.fresh_copy().map_err(trouble(what()))?;
+    let git = git(checkout).map_err(trouble(what()))?;
+    for path in &moves.added {
+        if contents::observe(&git, checkout, path, way) == Content::New {
+            let place = checkout.worktree.join(OsStr::from_bytes(path));
+            fs::remove_file(&place).map_err(trouble(what()))?;
+            // Directories that nothing is in any more, as git does.
+            let above = place.ancestors().skip(1).take_while(|place| *place != checkout.worktree);
+            let _none_left = above.map(fs::remove_dir).find(Result::is_err);
+        }
+    }
+    let mut input = Vec::new();
+    for path in moves.changed.iter().chain(&moves.deleted) {
+        if contents::observe(&git, checkout, path, way) != Content::Foreign {
+            input.extend_from_slice(path);
+            input.push(0);
+        }
+    }
+    let git = git.with_variable("GIT_INDEX_FILE", &fresh);
+    git.run_with(["checkout-index", "-f", "-u", "-z", "--stdin"], Input::Bytes(&input))
+        .map_err(trouble(what()))?;
     index.install().map_err(trouble(what()))
 }

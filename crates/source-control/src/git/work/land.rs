@@ -13,6 +13,7 @@ use std::path::Path;
 use bailiwick_control::ports::{LandError, Landed, Landing, WorkError};
 
 use super::commits::{self, Person};
+use super::contents::Way;
 use super::index_lock::IndexLock;
 use super::journal::{Journal, Landings};
 use super::places::{Places, offline};
@@ -185,6 +186,7 @@ fn follow(
         else {
             continue;
         };
+        checkouts::put_back(view, checkout, lock, Way { old, new })?;
         for (checkout, lock) in following.iter().zip(locks).take(count) {
             checkouts::bring(checkout, lock, landings.held(), &["-m", "-u", new, old])?;
         }

@@ -7,13 +7,14 @@
 //! base        the branch to land on      snapshot     all work as one commit
 //! changes     tree against tree          merge        without a checkout
 //! materialise a tree as files            spawn_record, repository_state
-//! land        commits, checkouts, index_lock, journal; recover; rollback
+//! land        commits, checkouts, contents, index_lock, journal; recover; rollback
 //! ```
 
 mod base;
 mod changes;
 mod checkouts;
 mod commits;
+mod contents;
 mod index;
 mod index_lock;
 mod journal;

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use bailiwick_control::ports::WorkError;
 
 use super::checkouts::Moves;
+use super::contents::{self, Content, Way};
 use super::journal::{Journal, Landings};
 use super::places::{self, Places};
 use super::{base, checkouts, index_lock, land, paths, plain, private, trouble};
@@ -142,41 +143,21 @@ fn foreign(
     let printed = git.run(options)?;
     let mut suspects: Vec<&[u8]> =
         printed.split(|byte| *byte == 0).filter(|path| !path.is_empty()).collect();
-    suspects.extend(moves.added.iter().map(Vec::as_slice));
-    let mut foreign = Vec::new();
-    for path in suspects {
-        let place = checkout.worktree.join(OsStr::from_bytes(path));
-        let Ok(found) = fs::symlink_metadata(&place) else {
-            // Gone: git takes a file away before it writes the new one.
-            let known = [&moves.added, &moves.deleted, &moves.changed];
-            if !known.iter().any(|set| set.contains(path)) {
-                foreign.push(paths::shown(path));
-            }
-            continue;
-        };
-        let content = if found.is_symlink() {
-            fs::read_link(&place).map(|target| target.as_os_str().as_bytes().to_owned())
-        } else {
-            fs::read(&place)
-        };
-        let is_of = |commit: &str| {
-            let Ok(content) = &content else { return false };
-            match git.run([OsStr::new("cat-file"), OsStr::new("--filters"), &of(commit, path)]) {
-                Ok(text) if commit == new => text.starts_with(content),
-                Ok(text) => text == *content,
-                Err(_) => false,
-            }
-        };
-        let known = moves.added.contains(path) || moves.changed.contains(path);
-        if !(known && (is_of(new) || is_of(old))) {
-            foreign.push(paths::shown(path));
-        }
-    }
-    Ok(foreign)
-}
-
-fn of(commit: &str, path: &[u8]) -> std::ffi::OsString {
-    OsStr::from_bytes(&[commit.as_bytes(), b":", path].concat()).to_owned()
+    // What is new is not in the index yet; what is not there is in nobody's way.
+    let there = |path: &&[u8]| {
+        fs::symlink_metadata(checkout.worktree.join(OsStr::from_bytes(path))).is_ok()
+    };
+    suspects.extend(moves.added.iter().map(Vec::as_slice).filter(there));
+    let way = Way { old, new };
+    let moved = |path: &[u8]| {
+        let sets = [&moves.added, &moves.deleted, &moves.changed];
+        sets.iter().any(|set| set.contains(path))
+    };
+    let is_foreign = |path: &&[u8]| match contents::observe(git, checkout, path, way) {
+        Content::Old | Content::New | Content::Gone => !moved(path),
+        Content::Foreign => true,
+    };
+    Ok(suspects.into_iter().filter(is_foreign).map(paths::shown).collect())
 }
 
 /// Removes the lock that a killed git of ours has left on the branch.
