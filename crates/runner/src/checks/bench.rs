@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use bailiwick_verify::job::Ran;
 
 use super::slot::Slot;
+use super::times::{self, Settled};
 use crate::process::{self, Capture, Limits};
 use crate::sandbox::{Bind, Launcher, Level, Network, Sandbox};
 use crate::toolchain::{Host, Visible};
@@ -19,11 +20,18 @@ pub(super) struct Bench {
     /// Paths as programs see them.
     pub(super) places: Places,
     tree: PathBuf,
+    settled: Option<Settled>,
     level: Level,
     limits: Limits,
     launcher: Launcher,
     host: Host,
     visible: Visible,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.keep_times();
+    }
 }
 
 /// Where cargo finds the sources of dependencies.
@@ -102,6 +110,7 @@ impl Bench {
             sources: Sources::Person,
             places,
             tree,
+            settled: None,
             level,
             limits,
             launcher,
@@ -118,7 +127,24 @@ impl Bench {
     /// Makes room for the next tree.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.sources = Sources::Person;
+        self.keep_times();
         self.slot.clear()
+    }
+
+    /// Sets the times of the tree's files, before anything is run on it.
+    pub(super) fn settle(&mut self) -> io::Result<()> {
+        if self.settled.is_none() {
+            self.settled = Some(times::settle(&self.tree, &self.slot.times())?);
+        }
+        Ok(())
+    }
+
+    fn keep_times(&mut self) {
+        let Some(settled) = self.settled.take() else { return };
+        if settled.keep(&self.tree, &self.slot.times()).is_err() {
+            // Without it everything is built anew, which is always right.
+            let _ = std::fs::remove_file(self.slot.times());
+        }
     }
 
     /// Runs a command line in the tree.
