@@ -131,9 +131,13 @@ fn commands_run_in_the_tree_with_an_environment_made_from_nothing() {
         ran.tail,
         "/bailiwick/tree\nhere\n/bailiwick/home /bailiwick/target /bailiwick/cargo 1\n"
     );
-    let ran = bench.shell("env | cut -d= -f1 | sort | tr '\\n' ' '");
-    assert!(!ran.tail.contains("CARGO_MANIFEST_DIR"), "{}", ran.tail);
-    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "there is something to leave out");
+    let inside = bench.shell("env | cut -d= -f1 | sort").tail;
+    let ours = ["CARGO_", "RUSTUP_"];
+    let plain = ["HOME", "LANG", "NO_COLOR", "OLDPWD", "PATH", "PWD", "TERM", "_"];
+    let expected =
+        |name: &str| plain.contains(&name) || ours.iter().any(|start| name.starts_with(start));
+    assert!(inside.lines().all(expected), "{inside}");
+    assert!(std::env::vars().any(|(name, _)| !expected(&name)), "there is something to leave out");
     assert_eq!(bench.shell("exit 7").ended, Ended::Exit(7));
     assert_eq!(bench.told.last().unwrap(), "exit 7");
 }
@@ -153,10 +157,13 @@ fn copies_prefetch_and_setup_come_in_this_order_and_only_prefetch_has_a_network(
     bench.make_ready(&preparation(&["data"], &[&fetch], &[&no_network])).unwrap();
     assert_eq!(bench.told, [fetch.clone(), no_network]);
     assert_eq!(bench.shell("cat order $CARGO_HOME/mark").tail, "copied\nfetched\nfetched\n");
-    // What was fetched is there for the next tree that fetches, and only for that.
+    bench.shell("echo '[build]' > $CARGO_HOME/config.toml; echo planted > $CARGO_HOME/mark");
+    // What was fetched is there for the next tree that fetches, and only for that; what something
+    // else wrote is not.
     bench.fill(&[]);
     assert_ne!(bench.shell("cat $CARGO_HOME/mark").ended, Ended::Exit(0));
-    bench.make_ready(&preparation(&[], &["cat $CARGO_HOME/mark"], &[])).unwrap();
+    let look = "test \"$(cat $CARGO_HOME/mark)\" = fetched && ! test -s $CARGO_HOME/config.toml";
+    bench.make_ready(&preparation(&[], &[look], &[look])).unwrap();
 
     let error = bench.make_ready(&preparation(&[], &[], &["echo why; exit 3"])).unwrap_err();
     let error = error.to_string();
@@ -213,8 +220,9 @@ const MANIFEST: &str = "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition
 fn compiled(bench: &mut Bench, files: &[(&str, &str)]) -> Vec<String> {
     bench.fill(files);
     let ran = bench.check(Crates::Holding(Vec::new()), Warnings::Allowed);
-    assert_eq!(ran[0].ended, Ended::Exit(0), "{}", ran[0].tail);
-    let names = ran[0].tail.lines().filter_map(|line| line.trim().strip_prefix("Checking "));
+    let [ran] = ran.as_slice() else { panic!("{ran:?}") };
+    assert_eq!(ran.ended, Ended::Exit(0), "{}", ran.tail);
+    let names = ran.tail.lines().filter_map(|line| line.trim().strip_prefix("Checking "));
     names.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
@@ -376,14 +384,37 @@ fn of_the_home_only_tools_are_seen() {
         ". ./.cargo ./.cargo/bin ./.local ./.local/bin ./.nvm ./.nvm/tool ./.nvm/versions ./.nvm/versions/v1 \
          ./.nvm/versions/v1/bin ./.rustup ./.rustup/toolchains "
     );
-    assert_eq!(
-        bench
-            .shell("ls $CARGO_HOME $CARGO_HOME/registry | tr '\\n' ' '")
-            .tail
-            .contains("credentials"),
-        false
-    );
+    let seen = bench.shell("ls -A $CARGO_HOME").tail;
+    assert_eq!(seen, "registry\n");
     assert_eq!(bench.shell("ls $CARGO_HOME/registry").tail, "cache\n");
+}
+
+#[test]
+fn of_cargos_settings_only_where_sources_come_from_is_told() {
+    let place = place();
+    let cargo = place.path().join("cargo");
+    fs::create_dir_all(&cargo).unwrap();
+    fs::write(
+        cargo.join("config.toml"),
+        "[source.crates-io]\nreplace-with = \"mirror\"\n\
+         [source.mirror]\nregistry = \"sparse+https://mirror.example.org/\"\n\
+         [source.other]\nregistry = \"https://user:a-secret@example.org/\"\n\
+         [registries.ours]\nindex = \"https://ours.example.org/\"\ntoken = \"a-secret\"\n\
+         [registry]\ntoken = \"a-secret\"\n[http]\nproxy = \"http://user:a-secret@proxy\"\n\
+         [build]\nrustc-wrapper = \"/home/person/wrapper\"\n",
+    )
+    .unwrap();
+    let mut bench = Bench::with(&[], |setup| {
+        let host = Host { cargo: cargo.clone(), ..setup.host };
+        bailiwick_runner::checks::Setup { host, ..setup }
+    });
+    let told = bench.shell("cat $CARGO_HOME/config.toml").tail;
+    assert!(told.contains("mirror.example.org") && told.contains("ours.example.org"), "{told}");
+    assert!(!told.contains("secret") && !told.contains("wrapper"), "{told}");
+    assert_ne!(bench.shell("echo >> $CARGO_HOME/config.toml").ended, Ended::Exit(0));
+    fs::remove_file(cargo.join("config.toml")).unwrap();
+    bench.fill(&[]);
+    assert_ne!(bench.shell("cat $CARGO_HOME/config.toml").ended, Ended::Exit(0));
 }
 
 #[test]
