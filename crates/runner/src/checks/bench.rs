@@ -11,6 +11,9 @@ use crate::process::{self, Capture, Limits};
 use crate::sandbox::{Bind, Launcher, Level, Network, Sandbox};
 use crate::toolchain::{Host, Visible};
 
+/// What cargo is told of the person's settings.
+const SETTINGS: &str = "cargo.toml";
+
 /// A slot with its sandbox.
 #[derive(Debug)]
 pub(super) struct Bench {
@@ -128,7 +131,15 @@ impl Bench {
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.sources = Sources::Person;
         self.keep_times();
-        self.slot.clear()
+        self.slot.clear()?;
+        let settings = self.slot.tools().join(SETTINGS);
+        match self.host.cargo_settings() {
+            Some(text) => std::fs::write(settings, text),
+            None => match std::fs::remove_file(settings) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                Err(_) | Ok(()) => Ok(()),
+            },
+        }
     }
 
     /// Sets the times of the tree's files, before anything is run on it.
@@ -196,13 +207,25 @@ impl Bench {
         let mut read_only = self.visible.binds.clone();
         read_only.push(Bind::new(self.slot.tools(), &places.tools));
         let mut private = vec![places.home.clone()];
+        let mut layered = Vec::new();
         match self.sources {
             Sources::Person => {
-                // Cargo locks and notes beside its sources, so only these are for reading alone.
+                // Cargo locks and notes beside its sources, and may have to unpack one of them.
                 private.push(places.cargo.clone());
-                read_only.extend(self.host.fetched(&places.cargo));
+                layered = self.host.fetched(&places.cargo);
             }
-            Sources::Fetched => writable.push(Bind::new(self.slot.cargo(), &places.cargo)),
+            Sources::Fetched => {
+                let own = Bind::new(self.slot.cargo(), &places.cargo);
+                match network {
+                    Network::Host => writable.push(own),
+                    // What a change runs must not settle how the next one is built.
+                    Network::None => layered.push(own),
+                }
+            }
+        }
+        let settings = self.slot.tools().join(SETTINGS);
+        if settings.is_file() {
+            read_only.push(Bind::new(settings, places.cargo.join("config.toml")));
         }
         let environment = match program.environment {
             Environment::Whole(all) => all.to_vec(),
@@ -211,6 +234,7 @@ impl Bench {
         Sandbox {
             read_only,
             writable,
+            layered,
             private,
             hidden: Vec::new(),
             environment,

@@ -62,6 +62,7 @@ impl Lab {
         let sandbox = Sandbox {
             read_only: Vec::new(),
             writable: vec![Bind::new(inside, "/lab")],
+            layered: Vec::new(),
             private: vec![PathBuf::from("/home/inside")],
             hidden: Vec::new(),
             environment: vec![

@@ -7,6 +7,7 @@
 )]
 
 mod bench;
+mod cargo_checks;
 mod lab;
 mod sandbox_basics;
 mod sandbox_files;
@@ -14,3 +15,4 @@ mod sandbox_network;
 mod sandbox_ordinary_user;
 mod sandbox_processes;
 mod tests_told_apart;
+mod workshop;

@@ -71,6 +71,26 @@ fn only_the_named_part_of_a_directory_is_seen_and_only_for_reading() {
 }
 
 #[test]
+fn what_is_written_over_a_layered_directory_stays_inside() {
+    let mut lab = Lab::new();
+    let sources = lab.outside().join("sources");
+    fs::create_dir_all(sources.join("one")).unwrap();
+    fs::write(sources.join("one/file"), "unpacked\n").unwrap();
+    lab.sandbox.layered.push(Bind::new(&sources, "/sources"));
+    let said = lab.says(
+        "cd /sources && mkdir two && echo new > two/file && echo more >> one/file && cat one/file two/file",
+    );
+    assert_eq!(said, "unpacked\nmore\nnew\n");
+    assert_eq!(fs::read_to_string(sources.join("one/file")).unwrap(), "unpacked\n");
+    assert!(!sources.join("two").exists());
+    assert_eq!(lab.says("cd /sources && ls && cat one/file"), "one\nunpacked\n");
+    assert_ne!(
+        lab.shell("echo x > /.layers/x || rm -r /.layers").ended,
+        bailiwick_verify::job::Ended::Exit(0)
+    );
+}
+
+#[test]
 fn a_given_directory_that_is_behind_a_link_is_seen_where_it_was_asked_for() {
     let mut lab = Lab::new();
     let real = lab.outside().join("real");

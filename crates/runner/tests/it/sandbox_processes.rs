@@ -33,7 +33,7 @@ fn processes_of_the_host_are_neither_seen_nor_killed() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let look = "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -qx 'sleep 600; # MARK'";
+    let look = "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -qx '[s]leep 600; # MARK'";
     let look = look.replace("MARK", &mark);
     lab.fails_only_inside(&look);
     lab.fails_only_inside(&format!("test -d /proc/{}", host.id()));
