@@ -4,16 +4,11 @@
 //! Twice: for a role of 44 capabilities that extends nine others, and for one that has all 200, so
 //! that every file is really read, parsed, checked and compared with the commit.
 
-#![expect(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a benchmark that cannot do its work must stop"
-)]
+#![expect(clippy::expect_used, reason = "a benchmark that cannot do its work must stop")]
 
 use std::fs::File;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
+use bailiwick_testkit::stopwatch::{median, ratio, time};
 use bailiwick_testkit::{Scratch, figure};
 
 const CAPABILITIES: usize = 200;
@@ -56,7 +51,6 @@ fn main() {
     }
     let (us, them, none) = (median(&mut us), median(&mut them), median(&mut none));
     let all = median(&mut all);
-    let ratio = |one: Duration, other: Duration| one.as_secs_f64() / other.as_secs_f64();
     figure(&format!(
         "prepare on a kit of {CAPABILITIES} capabilities and {ROLES} roles: {:.2} × `git cat-file \
          --batch` over the {files} files of the kit; {:.2} × for a role that has all {CAPABILITIES} \
@@ -65,20 +59,6 @@ fn main() {
         ratio(all, them),
         ratio(none, them),
     ));
-}
-
-fn time(mut command: Command) -> Duration {
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let start = Instant::now();
-    let status = command.status().expect("the program");
-    let took = start.elapsed();
-    assert!(status.success(), "{command:?}");
-    took
-}
-
-fn median(times: &mut [Duration]) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
 }
 
 fn write_kit(scratch: &Scratch) {

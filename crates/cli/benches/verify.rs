@@ -5,9 +5,9 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
+use bailiwick_testkit::stopwatch::{median, ratio, time, time_line};
 use bailiwick_testkit::{Scratch, figure};
 
 const FILES: usize = 10_000;
@@ -52,16 +52,15 @@ fn main() {
         // The same by git: the commit, a snapshot in an index of its own, the merge.
         std::fs::copy(index.trim(), &snapshot).expect("the index");
         let add = time(in_worktree(&["add", "--all"]));
-        let (tree, write) = timed_line(in_worktree(&["write-tree"]));
+        let (tree, write) = time_line(in_worktree(&["write-tree"]));
         let message = ["commit-tree", &tree, "-p", "HEAD", "-m", "work"];
-        let (commit, record) = timed_line(in_worktree(&message));
+        let (commit, record) = time_line(in_worktree(&message));
         let parse = time(in_worktree(&["rev-parse", "HEAD"]));
         let merge = time(in_worktree(&["merge-tree", "--write-tree", "main", &commit]));
         least.push(parse + merge);
         whole.push(parse + add + write + record + merge);
     }
     let (ours, least, whole) = (median(&mut ours), median(&mut least), median(&mut whole));
-    let ratio = |one: Duration, other: Duration| one.as_secs_f64() / other.as_secs_f64();
     figure(&format!(
         "verify of a tree that was checked before, {FILES} files and {COMMITS} commits: {:.2} × `git \
          rev-parse` and the trial merge by git (snapshot and `merge-tree`), {:.2} × `git rev-parse` \
@@ -106,27 +105,4 @@ fn fill(scratch: &Scratch) {
     assert!(import.wait().expect("git fast-import").success());
     scratch.git(&["reset", "--quiet", "--hard", "main"]);
     scratch.git(&["gc", "--quiet"]);
-}
-
-fn timed_line(command: Command) -> (String, Duration) {
-    let mut command = command;
-    let start = Instant::now();
-    let output = command.output().expect("the program");
-    let took = start.elapsed();
-    assert!(output.status.success(), "{command:?}");
-    (String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned(), took)
-}
-
-fn time(mut command: Command) -> Duration {
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let start = Instant::now();
-    let status = command.status().expect("the program");
-    let took = start.elapsed();
-    assert!(status.success(), "{command:?}");
-    took
-}
-
-fn median(times: &mut [Duration]) -> Duration {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
 }

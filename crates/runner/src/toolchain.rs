@@ -57,6 +57,11 @@ pub struct Visible {
     pub rustup: Option<String>,
 }
 
+/// A digest that is another one when the compilers of this process's environment may be.
+pub fn toolchain_stamp() -> String {
+    Host::observe().stamp()
+}
+
 impl Host {
     /// As the environment of this process says.
     pub fn observe() -> Self {
@@ -111,6 +116,35 @@ impl Host {
             .map(|name| Bind::new(self.cargo.join(name), place.join(name)))
             .filter(|bind| bind.source.is_dir())
             .collect()
+    }
+
+    /// The part of cargo's settings that says where sources come from; nothing else of them is told,
+    /// since tokens and passwords may be there.
+    pub fn cargo_settings(&self) -> Option<String> {
+        let text = ["config.toml", "config"]
+            .into_iter()
+            .find_map(|name| fs::read_to_string(self.cargo.join(name)).ok())?;
+        let settings: toml::Table = text.parse().ok()?;
+        let mut told = toml::Table::new();
+        for (section, names) in [
+            ("source", &["replace-with", "registry", "directory", "local-registry", "git"][..]),
+            ("registries", &["index", "protocol"][..]),
+        ] {
+            let Some(all) = settings.get(section).and_then(toml::Value::as_table) else { continue };
+            let mut kept = toml::Table::new();
+            for (name, one) in all {
+                let pairs = one.as_table().into_iter().flatten();
+                let plain = pairs.filter(|(key, value)| {
+                    // An address may have a password in front of its host.
+                    names.contains(&key.as_str())
+                        && value.as_str().is_some_and(|text| !text.contains('@'))
+                });
+                let plain = plain.map(|(key, value)| (key.clone(), value.clone())).collect();
+                kept.insert(name.clone(), toml::Value::Table(plain));
+            }
+            told.insert(section.to_owned(), toml::Value::Table(kept));
+        }
+        (!told.is_empty()).then(|| told.to_string())
     }
 
     /// A digest that is another one when the compilers may be: of the place, size and time of what

@@ -6,6 +6,7 @@ pub mod depth;
 pub mod random;
 pub mod scratch;
 pub mod scripted_model;
+pub mod stopwatch;
 
 pub use depth::Depth;
 pub use scratch::Scratch;

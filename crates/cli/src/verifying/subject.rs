@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use bailiwick_control::ports::{RunStore as _, Work as _, WorkError};
-use bailiwick_kit::{Bound, Tree as _, bind, task_text};
+use bailiwick_kit::{Bound, bind, task_text};
 use bailiwick_model::{AgentId, Run, Settings, Sha256Hex, Source, Task};
-use bailiwick_source_control::{CommitTree, GitWork, Repository, SpawnLock, WorktreeWorkspaces};
+use bailiwick_source_control::git::Input;
+use bailiwick_source_control::{GitWork, Repository, SpawnLock, WorktreeWorkspaces};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -175,12 +176,19 @@ fn binding_commit(repository: &Repository, work: Option<&GitWork>) -> Result<Str
     }
 }
 
+/// The settings of a commit; the defaults if it has none.
 fn settings(repository: &Repository, commit: &str) -> Result<Settings, Failure> {
-    let tree = CommitTree::read(&repository.git(), commit, wire::REPOSITORY_KIT, &[SETTINGS])?;
     let file = format!("{}/{SETTINGS}", wire::REPOSITORY_KIT);
-    match tree.read(SETTINGS) {
-        Ok(Some(text)) => Ok(Settings::parse(&Source::new(file, text))?),
-        Ok(None) => Ok(Settings::default()),
-        Err(error) => Err(Failure::general(format!("{file} cannot be read: {}", error.why))),
+    let question = format!("{commit}:{file}\n");
+    let git = repository.git();
+    let answer = git.run_with(["cat-file", "--batch"], Input::Bytes(question.as_bytes()))?;
+    let Ok(answer) = String::from_utf8(answer) else {
+        return Err(Failure::general(format!("{file} is not UTF-8")));
+    };
+    let (head, text) = answer.split_once('\n').unwrap_or((&answer, ""));
+    match head.split(' ').collect::<Vec<_>>().as_slice() {
+        [.., "missing"] => Ok(Settings::default()),
+        [_, "blob", _] => Ok(Settings::parse(&Source::new(file, text))?),
+        _ => Err(Failure::general(format!("{file} is not a file"))),
     }
 }

@@ -29,6 +29,10 @@ pub(super) fn key(
     if jobs.is_empty() || *repository || *report || *ledger {
         return None;
     }
+    // Files that are copied from the checkout are in no tree: they may be others the next time.
+    if !request.preparation.copy.is_empty() {
+        return None;
+    }
     let how = match &check.how {
         How::Module(module) => module.path().to_owned(),
         How::Command(line) => format!("command {line}"),

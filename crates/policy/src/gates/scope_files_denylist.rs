@@ -60,8 +60,14 @@ fn meets_floating(context: &Context<'_>, spot: &Spot) -> bool {
     let any = |files: &Option<Vec<String>>| {
         files.as_ref().is_none_or(|files| files.iter().any(|file| list.matches(file, false)))
     };
+    // What the same command makes elsewhere may be brought here.
+    let made = context.effects.writes.iter().filter(|write| write.how == How::Change);
+    let made = made
+        .filter_map(|write| write.path.known())
+        .any(|path| list.matches(path.trim_start_matches('/'), false));
     let copies = copied_trees(context.effects, context.facts);
     UNPACKS.contains(&spot.by.as_str())
+        || made
         || any(&spot.holds)
         || copies.iter().filter_map(|path| context.facts.trees.get(path)).any(any)
 }

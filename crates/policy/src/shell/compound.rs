@@ -5,6 +5,7 @@ use std::rc::Rc;
 use brush_parser::ast::{self, CompoundCommand, ExtendedTestExpr};
 
 use super::environment::Value;
+use super::field::Field;
 use super::redirect::Input;
 use super::walk::{MOST_ROUNDS, Walker};
 use super::whereabouts::Whereabouts;
@@ -86,7 +87,14 @@ impl Walker {
                 }
                 let values = match clause.values {
                     Some(_) => self.each_value(&fields),
-                    None => vec![Value::Unknown],
+                    // Without a list, the positional parameters.
+                    None => match &self.environment.positional {
+                        Some(texts) if !texts.is_empty() => {
+                            let fields: Vec<Field> = texts.iter().map(Field::text).collect();
+                            self.each_value(&fields)
+                        }
+                        _ => vec![Value::Unknown],
+                    },
                 };
                 self.is_set(&clause.variable_name);
                 self.repeat(|walker| {

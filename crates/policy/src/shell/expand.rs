@@ -257,6 +257,10 @@ impl Walker {
                     }
             );
             let default = self.default(default_value.as_deref().unwrap_or_default(), quoting);
+            let given = match parameter {
+                Parameter::Named(name) if self.is_for(name, &default) => default.clone(),
+                _ => given,
+            };
             let both = given.possible().zip(default.possible());
             let values = both.map(|(mut given, default)| {
                 given
@@ -308,6 +312,25 @@ impl Walker {
         }
         let trimmed = self.trimmed(expression);
         self.values(growing, trimmed, quoting)
+    }
+
+    /// Whether a variable that the command leaves alone is the usual one for this program, as in
+    /// `${CARGO:-cargo}`: what people set it to is another path to the same.
+    fn is_for(&self, name: &str, default: &Value) -> bool {
+        let program = default.scalars().and_then(|texts| match texts.as_slice() {
+            [text] => Some(text.rsplit('/').next().unwrap_or(text).to_owned()),
+            _ => None,
+        });
+        let Some(program) = program else { return false };
+        let usual = match name {
+            "CC" => matches!(program.as_str(), "cc" | "gcc" | "clang"),
+            "CXX" => matches!(program.as_str(), "c++" | "g++" | "clang++"),
+            _ => {
+                let own = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+                own.to_ascii_uppercase() == name
+            }
+        };
+        usual && name != "GIT" && self.environment.is_untouched(name)
     }
 
     /// The word inside of an expansion. In double quotes and here documents its single quotes are

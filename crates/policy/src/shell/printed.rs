@@ -9,6 +9,7 @@ use super::field::{Field, Piece};
 use super::parse;
 use super::piped::only_words_of;
 use super::walk::Walker;
+use super::whereabouts::Whereabouts;
 
 impl Walker {
     /// A variable, also one that the text leaves alone.
@@ -73,11 +74,18 @@ impl Walker {
         output(name, &fields)
     }
 
-    /// Names of files that are found below one place; not if files of git may be among them.
+    /// Names of files that are found below one place; not if files of git may be among them, which
+    /// are where the command starts, or above.
     fn names_found(&self, argv: &[Field]) -> Option<Field> {
-        let found = self.found(argv).filter(|found| found.of_git.is_empty())?;
+        let found = self.found(argv)?;
+        let here = self.environment.whereabouts == Whereabouts::default();
+        let deeper = |file: &String| {
+            let place = file.rsplit_once("/.git").map_or("", |(place, _)| place);
+            here && !place.starts_with('/')
+                && place.split('/').all(|part| !part.is_empty() && !part.starts_with('.'))
+        };
         let [field] = found.fields.as_slice() else { return None };
-        Some(field.clone())
+        found.of_git.iter().all(deeper).then(|| field.clone())
     }
 
     /// `${f%.rs}`, `${f##*/}` and their like.

@@ -86,7 +86,7 @@ impl<'a> Writers<'a> {
         let (place, any) = (self.directory(), self.any());
         // What may not be a directory above everything.
         let named = self.pick(&["zd1", "zd2", "zl1", "zd2/zsub", "znewd", "zf1", "zd1/za"]);
-        match self.random.below(68) {
+        match self.random.below(73) {
             0..=3 => format!("echo x > {one}"),
             4 => format!("echo x >> {one}"),
             5 => format!("echo x >| {one} 2>&1"),
@@ -154,6 +154,11 @@ impl<'a> Writers<'a> {
                 "patch -sf -p1 <<'E'\n--- a/zf1\n+++ b/zf1\n@@ -1 +1 @@\n-one\n+two\nE\n".to_owned()
             }
             66 => format!("truncate -cs 0 {one}"),
+            67 => format!("find {named} -type f | xargs -r sed -i s/o/q/"),
+            68 => format!("grep -rl one {named} 2> /dev/null | sort | xargs -r truncate -s 1"),
+            69 => format!("touch $(find {named} -name za)"),
+            70 => format!("for x in $(grep -rl one {named}); do echo y > $x\ndone"),
+            71 => format!("x={one} d={place} sh -c \"cp zf1 \\$x; cp zf2 \\$d\""),
             _ => format!("rmdir {place}"),
         }
     }

@@ -6,9 +6,13 @@ use std::path::{Path, PathBuf};
 use bailiwick_verify::job::Ran;
 
 use super::slot::Slot;
+use super::times::{self, Settled};
 use crate::process::{self, Capture, Limits};
 use crate::sandbox::{Bind, Launcher, Level, Network, Sandbox};
 use crate::toolchain::{Host, Visible};
+
+/// What cargo is told of the person's settings.
+const SETTINGS: &str = "cargo.toml";
 
 /// A slot with its sandbox.
 #[derive(Debug)]
@@ -19,11 +23,18 @@ pub(super) struct Bench {
     /// Paths as programs see them.
     pub(super) places: Places,
     tree: PathBuf,
+    settled: Option<Settled>,
     level: Level,
     limits: Limits,
     launcher: Launcher,
     host: Host,
     visible: Visible,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.keep_times();
+    }
 }
 
 /// Where cargo finds the sources of dependencies.
@@ -102,6 +113,7 @@ impl Bench {
             sources: Sources::Person,
             places,
             tree,
+            settled: None,
             level,
             limits,
             launcher,
@@ -118,7 +130,32 @@ impl Bench {
     /// Makes room for the next tree.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.sources = Sources::Person;
-        self.slot.clear()
+        self.keep_times();
+        self.slot.clear()?;
+        let settings = self.slot.tools().join(SETTINGS);
+        match self.host.cargo_settings() {
+            Some(text) => std::fs::write(settings, text),
+            None => match std::fs::remove_file(settings) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                Err(_) | Ok(()) => Ok(()),
+            },
+        }
+    }
+
+    /// Sets the times of the tree's files, before anything is run on it.
+    pub(super) fn settle(&mut self) -> io::Result<()> {
+        if self.settled.is_none() {
+            self.settled = Some(times::settle(&self.tree, &self.slot.times())?);
+        }
+        Ok(())
+    }
+
+    fn keep_times(&mut self) {
+        let Some(settled) = self.settled.take() else { return };
+        if settled.keep(&self.tree, &self.slot.times()).is_err() {
+            // Without it everything is built anew, which is always right.
+            let _ = std::fs::remove_file(self.slot.times());
+        }
     }
 
     /// Runs a command line in the tree.
@@ -170,13 +207,25 @@ impl Bench {
         let mut read_only = self.visible.binds.clone();
         read_only.push(Bind::new(self.slot.tools(), &places.tools));
         let mut private = vec![places.home.clone()];
+        let mut layered = Vec::new();
         match self.sources {
             Sources::Person => {
-                // Cargo locks and notes beside its sources, so only these are for reading alone.
+                // Cargo locks and notes beside its sources, and may have to unpack one of them.
                 private.push(places.cargo.clone());
-                read_only.extend(self.host.fetched(&places.cargo));
+                layered = self.host.fetched(&places.cargo);
             }
-            Sources::Fetched => writable.push(Bind::new(self.slot.cargo(), &places.cargo)),
+            Sources::Fetched => {
+                let own = Bind::new(self.slot.cargo(), &places.cargo);
+                match network {
+                    Network::Host => writable.push(own),
+                    // What a change runs must not settle how the next one is built.
+                    Network::None => layered.push(own),
+                }
+            }
+        }
+        let settings = self.slot.tools().join(SETTINGS);
+        if settings.is_file() {
+            read_only.push(Bind::new(settings, places.cargo.join("config.toml")));
         }
         let environment = match program.environment {
             Environment::Whole(all) => all.to_vec(),
@@ -185,6 +234,7 @@ impl Bench {
         Sandbox {
             read_only,
             writable,
+            layered,
             private,
             hidden: Vec::new(),
             environment,

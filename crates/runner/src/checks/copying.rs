@@ -1,6 +1,7 @@
 //! Copying files of the checkout into a tree. Nothing of the tree is written over, and no link of
 //! either side leads anywhere else.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -23,14 +24,19 @@ pub(super) fn copy(checkout: &Path, tree: &Path, path: &str) -> io::Result<()> {
         };
         from.push(name);
         to.push(name);
+        refuse_git(name)?;
     }
     copy_entry(tree, &from, &to)
 }
 
-fn copy_entry(tree: &Path, from: &Path, to: &Path) -> io::Result<()> {
-    if to.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git")) {
+fn refuse_git(name: &OsStr) -> io::Result<()> {
+    if name.eq_ignore_ascii_case(".git") {
         return Err(io::Error::other("git's own files are not copied"));
     }
+    Ok(())
+}
+
+fn copy_entry(tree: &Path, from: &Path, to: &Path) -> io::Result<()> {
     let kind = fs::symlink_metadata(from)?.file_type();
     let there = fs::symlink_metadata(to).ok();
     let differs = || io::Error::other(format!("the tree has another {}", to.display()));
@@ -38,6 +44,7 @@ fn copy_entry(tree: &Path, from: &Path, to: &Path) -> io::Result<()> {
         make_directory(to)?;
         for entry in fs::read_dir(from)? {
             let name = entry?.file_name();
+            refuse_git(&name)?;
             copy_entry(tree, &from.join(&name), &to.join(&name))?;
         }
         return Ok(());

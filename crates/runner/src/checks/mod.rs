@@ -16,6 +16,7 @@ mod messages;
 mod plain;
 mod slot;
 mod test_program;
+mod times;
 mod workspaces;
 
 use std::path::{Path, PathBuf};
@@ -107,6 +108,10 @@ impl Workshop for CheckWorkshop {
                 WorkshopError { what: format!("{path} cannot be copied"), why: error.to_string() }
             })?;
         }
+        self.bench.settle().map_err(|error| WorkshopError {
+            what: "the times of the tree's files cannot be set".to_owned(),
+            why: error.to_string(),
+        })?;
         if !how.prefetch.is_empty() {
             self.bench.sources = Sources::Fetched;
         }
@@ -122,6 +127,10 @@ impl Workshop for CheckWorkshop {
     }
 
     fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> Outcome {
+        if let Err(error) = self.bench.settle() {
+            let why = format!("the times of the tree's files cannot be set: {error}");
+            return Outcome::CouldNotRun { why };
+        }
         let went = match job {
             Job::Command { line } => {
                 tell(line);

@@ -8,6 +8,7 @@
 //!   cargo    what cargo fetched for checks
 //!   results  where test programs write; home, for runs without a sandbox
 //!   tools    our own scripts, which nobody inside can write
+//!   times    what is kept of the last tree's times, which nobody inside sees
 //! ```
 //!
 //! Only the slot that is used is ever writable inside, so that no repository writes another's cache.
@@ -80,6 +81,10 @@ impl Slot {
 
     pub(super) fn home(&self) -> PathBuf {
         self.place.join("home")
+    }
+
+    pub(super) fn times(&self) -> PathBuf {
+        self.place.join("times.json")
     }
 
     pub(super) fn tools(&self) -> PathBuf {

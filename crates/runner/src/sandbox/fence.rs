@@ -46,7 +46,8 @@ fn restrict(sandbox: &Sandbox) -> Result<RulesetStatus, RulesetError> {
         let access = if file { AccessFs::from_file(KNOWN) } else { all };
         (bind.target.as_path(), access)
     });
-    for (path, access) in fixed.chain(own).chain(given) {
+    let layered = sandbox.layered.iter().map(|bind| (bind.target.as_path(), all));
+    for (path, access) in fixed.chain(own).chain(given).chain(layered) {
         // A path that is not there is refused to everybody by "/" alone.
         if let Ok(place) = PathFd::new(path) {
             ruleset = ruleset.add_rule(PathBeneath::new(place, access))?;

@@ -165,7 +165,8 @@ fn resolved(sandbox: &Sandbox) -> Result<Sandbox, SandboxError> {
     if sandbox.network == Network::Host {
         sandbox.read_only.extend(resolver_file());
     }
-    for bind in sandbox.read_only.iter_mut().chain(&mut sandbox.writable) {
+    let layered = sandbox.layered.iter_mut();
+    for bind in sandbox.read_only.iter_mut().chain(&mut sandbox.writable).chain(layered) {
         bind.source = fs::canonicalize(&bind.source)
             .map_err(|error| SandboxError::new(&bind.source.display().to_string(), error))?;
     }

@@ -42,6 +42,9 @@ pub struct Sandbox {
     pub read_only: Vec<Bind>,
     /// Files and directories that it can write.
     pub writable: Vec<Bind>,
+    /// Directories that look writable: what it writes there is its own, and gone when it ends. Where
+    /// the kernel cannot do that, they can only be read.
+    pub layered: Vec<Bind>,
     /// Empty directories of its own, gone when it ends; `/tmp` and `/var/tmp` are always there.
     pub private: Vec<PathBuf>,
     /// What is empty in there although something around it is seen.

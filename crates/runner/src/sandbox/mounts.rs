@@ -29,6 +29,25 @@ pub(super) fn memory(target: &Path, mode: &str) -> io::Result<()> {
     Ok(mount(Some("tmpfs"), target, Some("tmpfs"), flags, Some(options.as_str()))?)
 }
 
+/// A directory over which what is written lies as a layer of its own, below `layers`.
+pub(super) fn layer(source: &Path, target: &Path, layers: &Path) -> io::Result<()> {
+    let (upper, work) = (layers.join("upper"), layers.join("work"));
+    fs::create_dir_all(&upper)?;
+    fs::create_dir_all(&work)?;
+    let shown = |path: &Path| {
+        let text = path.to_str().filter(|text| !text.contains([',', ':', '\\']));
+        text.map(str::to_owned).ok_or_else(|| io::Error::other("its name cannot be mounted"))
+    };
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={},userxattr",
+        shown(source)?,
+        shown(&upper)?,
+        shown(&work)?
+    );
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    Ok(mount(Some("overlay"), target, Some("overlay"), flags, Some(options.as_str()))?)
+}
+
 /// Adds flags to a mount and to all below it. Those that are there stay: in a user namespace the
 /// kernel lets nobody take them away.
 fn restrict(target: &Path, access: Access) -> io::Result<()> {

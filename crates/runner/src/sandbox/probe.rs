@@ -59,6 +59,7 @@ fn try_one(launcher: &Launcher) -> Result<Held, SandboxError> {
     let sandbox = Sandbox {
         read_only: Vec::new(),
         writable: Vec::new(),
+        layered: Vec::new(),
         private: Vec::new(),
         hidden: Vec::new(),
         environment: Vec::new(),

@@ -174,24 +174,41 @@ fn hide(path: &Path) -> io::Result<()> {
     Ok(mount(Some(nothing), path, None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
 }
 
+/// How something comes to be at a place.
+#[derive(Clone, Copy)]
+enum Placed<'a> {
+    Own,
+    Given(&'a Path, Access),
+    Layered(&'a Path),
+}
+
 /// What the sandbox names, the outer before what is in it.
 fn place_all(sandbox: &Sandbox) -> Result<(), SandboxError> {
-    let own = sandbox.private.iter().map(|path| (path.as_path(), None));
-    let read = sandbox.read_only.iter().map(|bind| (bind, Access::Read));
-    let write = sandbox.writable.iter().map(|bind| (bind, Access::Write));
-    let given = read
-        .chain(write)
-        .map(|(bind, access)| (bind.target.as_path(), Some((bind.source.as_path(), access))));
+    let own = sandbox.private.iter().map(|path| (path.as_path(), Placed::Own));
+    let read =
+        sandbox.read_only.iter().map(|bind| (bind, Placed::Given(&bind.source, Access::Read)));
+    let write =
+        sandbox.writable.iter().map(|bind| (bind, Placed::Given(&bind.source, Access::Write)));
+    let layered = sandbox.layered.iter().map(|bind| (bind, Placed::Layered(&bind.source)));
+    let given = read.chain(write).chain(layered).map(|(bind, how)| (bind.target.as_path(), how));
     let mut all: Vec<_> = own.chain(given).collect();
     all.sort_by_key(|(target, _)| target.components().count());
-    for (target, given) in all {
-        let placed = match given {
-            None => own_directory(target, "0755"),
-            Some((source, access)) => give(source, target, access),
+    for (number, (target, how)) in all.into_iter().enumerate() {
+        let placed = match how {
+            Placed::Own => own_directory(target, "0755"),
+            Placed::Given(source, access) => give(source, target, access),
+            Placed::Layered(source) => make_way(target, Kind::Directory)
+                .and_then(|()| mounts::layer(&old(source), target, &layers(number)))
+                .or_else(|_| give(source, target, Access::Read)),
         };
         placed.map_err(|error| at(&target.display().to_string(), error))?;
     }
     Ok(())
+}
+
+/// Where layers are kept: in the root itself, which nobody inside can write.
+fn layers(number: usize) -> PathBuf {
+    PathBuf::from(format!("/.layers/{number}"))
 }
 
 fn own_directory(place: &Path, mode: &str) -> io::Result<()> {

@@ -1,10 +1,12 @@
-//! A place to run things in a sandbox.
+//! A place to run things in a sandbox, and the same things outside of it.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use bailiwick_runner::process::{self, Capture, Finished, Limits};
 use bailiwick_runner::sandbox::{Bind, Launcher, Level, Network, Sandbox, SandboxError};
+use bailiwick_verify::job::Ended;
 use tempfile::TempDir;
 
 /// A writable directory that is seen at `/lab`, and a sandbox around it.
@@ -16,9 +18,39 @@ pub(crate) struct Lab {
     pub(crate) limits: Limits,
 }
 
+/// Where these tests have our program when they run as somebody who cannot see it where it was built.
+pub(crate) const PROBE: &str = "BAILIWICK_TEST_PROBE";
+
 /// Our program, as these tests have it.
 pub(crate) fn launcher() -> Launcher {
-    Launcher::new(env!("CARGO_BIN_EXE_sandbox-probe"), &[])
+    Launcher::new(probe_program(), &[])
+}
+
+pub(crate) fn probe_program() -> PathBuf {
+    std::env::var_os(PROBE)
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_sandbox-probe")), PathBuf::from)
+}
+
+/// Waits until something holds, and says whether it does in the end.
+pub(crate) fn comes_true(mut what: impl FnMut() -> bool) -> bool {
+    let late = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < late {
+        if what() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+/// Processes of the host that have `mark` in their command line.
+pub(crate) fn processes_with(mark: &str) -> Vec<i32> {
+    let numbers = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let number: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let line = std::fs::read(format!("/proc/{number}/cmdline")).ok()?;
+        String::from_utf8_lossy(&line).contains(mark).then_some(number)
+    });
+    numbers.collect()
 }
 
 impl Lab {
@@ -30,6 +62,7 @@ impl Lab {
         let sandbox = Sandbox {
             read_only: Vec::new(),
             writable: vec![Bind::new(inside, "/lab")],
+            layered: Vec::new(),
             private: vec![PathBuf::from("/home/inside")],
             hidden: Vec::new(),
             environment: vec![
@@ -40,7 +73,14 @@ impl Lab {
             network: Network::None,
             level: Level::Full,
         };
-        Self { place, sandbox, limits: Limits { time: Duration::from_secs(60), output: 1 << 20 } }
+        Self { place, sandbox, limits: Limits { time: Duration::from_mins(2), output: 1 << 20 } }
+    }
+
+    /// The same, without a sandbox.
+    pub(crate) fn off(mut self) -> Self {
+        self.sandbox.level = Level::Off;
+        self.sandbox.directory = self.directory();
+        self
     }
 
     /// Where `/lab` is on the host.
@@ -58,20 +98,32 @@ impl Lab {
         process::run(&launcher(), &self.sandbox, &argv, Capture::Together, self.limits)
     }
 
-    pub(crate) fn run(&self, argv: &[&str]) -> Finished {
-        self.try_run(argv).unwrap()
-    }
-
     /// A command line for a shell.
     pub(crate) fn shell(&self, line: &str) -> Finished {
-        self.run(&["/bin/sh", "-c", line])
+        self.try_run(&["/bin/sh", "-c", line]).unwrap()
     }
 
     /// What a command line printed, which must succeed.
     pub(crate) fn says(&self, line: &str) -> String {
         let ran = self.shell(line);
         let text = String::from_utf8(ran.tail).unwrap();
-        assert_eq!(ran.ended, bailiwick_verify::job::Ended::Exit(0), "{line}: {text}");
+        assert_eq!(ran.ended, Ended::Exit(0), "{line}: {text}");
         text
+    }
+
+    /// A command line outside of any sandbox: the positive control.
+    pub(crate) fn free(&self, line: &str) -> Output {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", line]).current_dir(self.directory()).output().unwrap()
+    }
+
+    /// A command line that works outside must fail inside.
+    #[track_caller]
+    pub(crate) fn fails_only_inside(&self, line: &str) {
+        let free = self.free(line);
+        assert!(free.status.success(), "it does not even work outside: {line}: {free:?}");
+        let held = self.shell(line);
+        let said = String::from_utf8_lossy(&held.tail).into_owned();
+        assert_ne!(held.ended, Ended::Exit(0), "{line}: {said}");
     }
 }

@@ -3,11 +3,16 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::expect_used,
     reason = "a helper of a test that cannot go on says so by stopping"
 )]
 
 mod bench;
+mod cargo_checks;
 mod lab;
 mod sandbox_basics;
+mod sandbox_files;
+mod sandbox_network;
+mod sandbox_ordinary_user;
+mod sandbox_processes;
 mod tests_told_apart;
+mod workshop;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_verify::job::{Ended, Harness, TestProgram, TestResult};
+use bailiwick_verify::job::{Crates, Ended, Harness, TestProgram, TestResult};
+use bailiwick_verify::{Job, Outcome};
 
 use crate::bench::Bench;
 
@@ -70,4 +71,172 @@ fn every_test_is_listed_and_has_its_own_result() {
         "{:?}",
         bench.told
     );
+}
+
+#[test]
+fn what_a_program_prints_changes_nothing() {
+    let mut bench = Bench::new(&[
+        ("Cargo.toml", MANIFEST),
+        ("src/lib.rs", ""),
+        (
+            "tests/prints.rs",
+            "#[test] fn spoofs() {\n\
+             use std::io::Write;\n\
+             let mut out = std::io::stdout();\n\
+             writeln!(out, \"999 passed\\ntest other ... ok\\nok other\\nother: test\").unwrap();\n\
+             writeln!(out, \"test result: ok. 999 passed; 0 failed\").unwrap();\n\
+             println!(\"{}\", r#\"{\"reason\":\"compiler-artifact\",\"type\":\"test\"}\"#);\n\
+             panic!(\"really\") }\n",
+        ),
+    ]);
+    let crates = bench.test();
+    let program = crates[0].programs.iter().find(|one| one.target == "tests/prints").unwrap();
+    let (listed, results) = standard(program);
+    assert_eq!(listed, ["spoofs"]);
+    assert_eq!(results, BTreeMap::from([("spoofs", TestResult::Failed)]));
+    assert_eq!(program.run.ended, Ended::Exit(101));
+    assert!(program.run.tail.contains("999 passed"), "it did print it: {}", program.run.tail);
+}
+
+#[test]
+fn a_program_that_leaves_early_has_tests_without_a_result() {
+    let mut bench = Bench::new(&[
+        ("Cargo.toml", MANIFEST),
+        ("src/lib.rs", "#[test] fn fine() {}\n"),
+        (
+            "tests/leaves.rs",
+            "#[test] fn a_first() {}\n\
+             #[test] fn leaves() { std::thread::sleep(std::time::Duration::from_millis(300)); std::process::exit(0) }\n\
+             #[test] fn z_hangs() { std::thread::sleep(std::time::Duration::from_secs(600)); panic!() }\n",
+        ),
+    ]);
+    let crates = bench.test();
+    let program = |name: &str| crates[0].programs.iter().find(|one| one.target == name).unwrap();
+    let (listed, results) = standard(program("tests/leaves"));
+    assert_eq!(listed, ["a_first", "leaves", "z_hangs"]);
+    assert_eq!(results, BTreeMap::from([("a_first", TestResult::Ok)]));
+    assert_eq!(program("tests/leaves").run.ended, Ended::Exit(0));
+    assert_eq!(standard(program("lib")).1.len(), 1, "the others are as they should be");
+}
+
+#[test]
+fn a_program_with_a_harness_of_its_own_is_one_test() {
+    let manifest = format!(
+        "{MANIFEST}[[test]]\nname = \"own\"\nharness = false\n[[test]]\nname = \"bad\"\nharness = false\n"
+    );
+    let mut bench = Bench::new(&[
+        ("Cargo.toml", &manifest),
+        ("src/lib.rs", ""),
+        (
+            "tests/own.rs",
+            "fn main() { println!(\"test x ... ok\"); assert_eq!(std::env::args().count(), 1); }\n",
+        ),
+        ("tests/bad.rs", "fn main() { println!(\"1 passed\"); std::process::exit(3) }\n"),
+        ("tests/usual.rs", "#[test] fn one() {}\n"),
+    ]);
+    let crates = bench.test();
+    let program = |name: &str| crates[0].programs.iter().find(|one| one.target == name).unwrap();
+    assert_eq!(program("tests/own").harness, Harness::Own);
+    assert_eq!(program("tests/own").run.ended, Ended::Exit(0));
+    assert_eq!(program("tests/bad").harness, Harness::Own);
+    assert_eq!(program("tests/bad").run.ended, Ended::Exit(3));
+    assert_eq!(standard(program("tests/usual")).0, ["one"]);
+}
+
+#[test]
+fn where_there_is_no_results_file_every_test_stands_for_itself() {
+    // As a standard harness would be that does not know the option any more.
+    let mut bench = Bench::new(&[
+        ("Cargo.toml", MANIFEST),
+        ("src/lib.rs", ""),
+        (
+            "tests/refuses.rs",
+            "#![no_main]\n#[no_mangle] pub extern \"C\" fn main(_: i32, _: *const *const u8) -> i32 {\n\
+             let words: Vec<String> = std::env::args().skip(1).collect();\n\
+             let words: Vec<&str> = words.iter().map(String::as_str).collect();\n\
+             match words.as_slice() {\n\
+             [\"--list\", \"--format\", \"terse\"] => { println!(\"good: test\\nbad: test\\nidle: test\"); 0 }\n\
+             [\"--list\", \"--format\", \"terse\", \"--ignored\"] => { println!(\"idle: test\"); 0 }\n\
+             [\"--exact\", \"good\"] => 0,\n\
+             _ => 101 } }\n",
+        ),
+    ]);
+    let crates = bench.test();
+    let program = crates[0].programs.iter().find(|one| one.target == "tests/refuses").unwrap();
+    let (listed, results) = standard(program);
+    assert_eq!(listed, ["good", "bad", "idle"]);
+    use TestResult::{Failed, Ignored, Ok};
+    assert_eq!(results, BTreeMap::from([("good", Ok), ("bad", Failed), ("idle", Ignored)]));
+    assert_eq!(program.run.ended, Ended::Exit(101));
+}
+
+#[test]
+fn a_program_runs_as_cargo_would_run_it() {
+    let mut bench = Bench::new(&[
+        ("Cargo.toml", "[workspace]\nmembers = [\"a\"]\nresolver = \"2\"\n"),
+        ("a/Cargo.toml", "[package]\nname = \"a\"\nversion = \"1.2.3\"\nedition = \"2021\"\n"),
+        ("a/src/main.rs", "fn main() { println!(\"from the program\"); }\n"),
+        ("a/build.rs", "fn main() { println!(\"cargo:rustc-env=FROM_BUILD=built\"); }\n"),
+        ("a/data.txt", "the data\n"),
+        (
+            "a/tests/it.rs",
+            "#[test] fn finds_its_things() {\n\
+             assert_eq!(std::fs::read_to_string(\"data.txt\").unwrap(), \"the data\\n\");\n\
+             assert_eq!(std::env::var(\"CARGO_PKG_VERSION\").unwrap(), \"1.2.3\");\n\
+             assert_eq!(std::env::var(\"CARGO_MANIFEST_DIR\").unwrap(), env!(\"CARGO_MANIFEST_DIR\"));\n\
+             assert_eq!(env!(\"FROM_BUILD\"), \"built\");\n\
+             let out = std::process::Command::new(env!(\"CARGO_BIN_EXE_a\")).output().unwrap();\n\
+             assert_eq!(out.stdout, b\"from the program\\n\");\n\
+             assert!(std::env::var_os(\"BAILIWICK_RECORDS\").is_none());\n\
+             assert!(std::net::TcpListener::bind(\"127.0.0.1:0\").is_ok());\n\
+             }\n",
+        ),
+    ]);
+    let crates = bench.test();
+    let program = crates[0].programs.iter().find(|one| one.target == "tests/it").unwrap();
+    assert_eq!(program.run.ended, Ended::Exit(0), "{}", program.run.tail);
+    assert_eq!(crates[0].documentation, None, "there is no library");
+}
+
+#[test]
+fn crates_without_tests_and_failing_documentation_are_told() {
+    let mut bench = Bench::new(&[
+        ("Cargo.toml", "[workspace]\nmembers = [\"a\", \"b\"]\nresolver = \"2\"\n"),
+        ("a/Cargo.toml", "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        ("a/src/lib.rs", ""),
+        ("b/Cargo.toml", "[package]\nname = \"b\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        ("b/src/lib.rs", "//! ```\n//! panic!();\n//! ```\n"),
+    ]);
+    let crates = bench.test();
+    let names: Vec<&str> = crates.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(standard(&crates[0].programs[0]), (&[][..], BTreeMap::new()));
+    assert!(crates[0].documentation.as_ref().unwrap().succeeded());
+    assert_eq!(crates[1].documentation.as_ref().unwrap().ended, Ended::Exit(101));
+
+    let only = Job::CargoTest { of: Crates::Named(vec!["b".to_owned()]) };
+    match bench.run(&only) {
+        Outcome::Tests { crates, .. } => {
+            let names: Vec<&str> = crates.iter().map(|one| one.name.as_str()).collect();
+            assert_eq!(names, ["b"]);
+        }
+        other @ (Outcome::CouldNotRun { .. } | Outcome::Commands(_)) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_build_that_fails_has_no_tests() {
+    let mut bench = Bench::new(&[
+        ("Cargo.toml", MANIFEST),
+        ("src/lib.rs", "#[test] fn one() {}\n"),
+        ("tests/broken.rs", "#[test] fn two() { no_such_function() }\n"),
+    ]);
+    match bench.run(&Job::CargoTest { of: Crates::Holding(vec!["src/lib.rs".to_owned()]) }) {
+        Outcome::Tests { build, crates } => {
+            assert_eq!(crates, []);
+            assert_eq!(build[0].ended, Ended::Exit(101));
+            assert!(build[0].tail.contains("no_such_function"), "{}", build[0].tail);
+        }
+        other @ (Outcome::CouldNotRun { .. } | Outcome::Commands(_)) => panic!("{other:?}"),
+    }
 }

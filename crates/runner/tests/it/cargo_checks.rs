@@ -1,0 +1,162 @@
+//! `CargoCheck`: which workspaces it finds, and what it says of them.
+
+use std::net::TcpListener;
+
+use bailiwick_verify::job::{Crates, Ended, Ran, Warnings};
+use bailiwick_verify::{Job, Outcome};
+
+use crate::bench::Bench;
+
+fn package(name: &str, rest: &str) -> String {
+    format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n{rest}")
+}
+
+/// A workspace at the root, one below it that it leaves out, and a crate that is in neither.
+fn nested() -> Vec<(&'static str, String)> {
+    let needs = "[dependencies]\none = { path = \"../one\" }\n";
+    vec![
+        ("Cargo.toml", "[workspace]\nmembers = [\"one\", \"two\"]\nexclude = [\"inner\", \"alone\"]\nresolver = \"2\"\n".to_owned()),
+        ("one/Cargo.toml", package("one", "")),
+        ("one/src/lib.rs", "pub fn one() -> u32 { 1 }\n".to_owned()),
+        ("two/Cargo.toml", package("two", needs)),
+        ("two/src/lib.rs", "pub fn two() -> u32 { one::one() + 1 }\n".to_owned()),
+        ("inner/Cargo.toml", "[workspace]\nmembers = [\"three\"]\nresolver = \"2\"\n".to_owned()),
+        ("inner/three/Cargo.toml", package("three", "")),
+        ("inner/three/src/lib.rs", "fn nobody_calls_it() {}\n".to_owned()),
+        ("alone/Cargo.toml", package("alone", "[workspace]\n")),
+        ("alone/src/main.rs", "fn main() { missing() }\n".to_owned()),
+        ("README.md", String::new()),
+    ]
+}
+
+fn bench(files: &[(&str, String)]) -> Bench {
+    let files: Vec<(&str, &str)> =
+        files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    Bench::new(&files)
+}
+
+fn holding(paths: &[&str]) -> Crates {
+    Crates::Holding(paths.iter().map(|path| (*path).to_owned()).collect())
+}
+
+fn named(names: &[&str]) -> Crates {
+    Crates::Named(names.iter().map(|name| (*name).to_owned()).collect())
+}
+
+fn lines(ran: &[Ran]) -> Vec<(&str, bool)> {
+    ran.iter().map(|one| (one.line.as_str(), one.succeeded())).collect()
+}
+
+#[test]
+fn the_workspaces_that_hold_the_paths_are_checked_whole() {
+    let mut bench = bench(&nested());
+    let all = "cargo check --workspace --all-targets";
+    let ran = bench.check(holding(&["one/src/lib.rs", "two/src/gone.rs"]), Warnings::Denied);
+    assert_eq!(lines(&ran), [(all, true)], "{ran:?}");
+    assert_eq!(bench.told, [all]);
+    let ran = bench.check(holding(&["inner/three/src/lib.rs"]), Warnings::Allowed);
+    assert_eq!(lines(&ran), [(format!("cd inner && {all}").as_str(), true)], "{ran:?}");
+    // After the one that fails nothing more is checked.
+    let ran = bench.check(holding(&["inner/Cargo.toml", "alone/src/main.rs"]), Warnings::Allowed);
+    assert_eq!(lines(&ran), [(format!("cd alone && {all}").as_str(), false)], "{ran:?}");
+    assert!(ran[0].tail.contains("missing"), "{}", ran[0].tail);
+}
+
+#[test]
+fn where_no_workspace_holds_a_path_every_outermost_one_is_checked() {
+    let mut files = nested();
+    files.retain(|(path, _)| *path != "Cargo.toml" && !path.starts_with("alone"));
+    let mut bench = bench(&files);
+    let ran = bench.check(holding(&["README.md"]), Warnings::Allowed);
+    let all = "cargo check --workspace --all-targets";
+    let expected = ["inner", "one", "two"].map(|place| format!("cd {place} && {all}"));
+    let seen: Vec<&str> = ran.iter().map(|one| one.line.as_str()).collect();
+    assert_eq!(seen, expected);
+    assert!(ran.iter().all(Ran::succeeded), "{ran:?}");
+}
+
+#[test]
+fn named_crates_are_found_wherever_they_are() {
+    let mut bench = bench(&nested());
+    let ran = bench.check(named(&["two", "three", "one"]), Warnings::Allowed);
+    assert_eq!(
+        lines(&ran),
+        [
+            ("cargo check -p two -p one --all-targets", true),
+            ("cd inner && cargo check -p three --all-targets", true)
+        ],
+        "{ran:?}"
+    );
+    let job = Job::CargoCheck { of: named(&["one", "four"]), warnings: Warnings::Allowed };
+    let Outcome::CouldNotRun { why } = bench.run(&job) else { panic!("it ran") };
+    assert!(why.contains("`four`"), "{why}");
+    bench.fill(&[("README.md", "")]);
+    let job = Job::CargoCheck { of: holding(&["README.md"]), warnings: Warnings::Allowed };
+    let Outcome::CouldNotRun { why } = bench.run(&job) else { panic!("it ran") };
+    assert!(why.contains("Cargo.toml"), "{why}");
+}
+
+#[test]
+fn a_warning_is_an_error_only_where_it_is_denied_also_when_nothing_is_built_again() {
+    let mut bench = bench(&nested());
+    for _ in 0..2 {
+        let ran = bench.check(named(&["three"]), Warnings::Allowed);
+        assert_eq!(ran[0].ended, Ended::Exit(0));
+        assert!(ran[0].tail.contains("nobody_calls_it"), "{}", ran[0].tail);
+        let ran = bench.check(named(&["three"]), Warnings::Denied);
+        assert_eq!(ran[0].ended, Ended::Exit(101));
+        assert!(ran[0].tail.contains("nobody_calls_it"), "{}", ran[0].tail);
+        assert!(ran[0].tail.contains("a warning is an error here"), "{}", ran[0].tail);
+    }
+    let ran = bench.check(named(&["one"]), Warnings::Denied);
+    assert_eq!(ran[0].ended, Ended::Exit(0), "{}", ran[0].tail);
+}
+
+#[test]
+fn a_lock_file_that_is_not_up_to_date_fails() {
+    let lock = "version = 4\n\n[[package]]\nname = \"one\"\nversion = \"0.1.0\"\n";
+    let manifest = package("one", "");
+    let mut bench =
+        Bench::new(&[("Cargo.toml", &manifest), ("src/lib.rs", ""), ("Cargo.lock", lock)]);
+    let ran = bench.check(holding(&[]), Warnings::Denied);
+    assert_eq!(lines(&ran), [("cargo check --locked --workspace --all-targets", true)], "{ran:?}");
+    let stale = lock.replace("0.1.0", "0.2.0");
+    bench.fill(&[("Cargo.toml", &manifest), ("src/lib.rs", ""), ("Cargo.lock", &stale)]);
+    let ran = bench.check(holding(&[]), Warnings::Allowed);
+    assert_eq!(ran[0].ended, Ended::Exit(101));
+    assert!(ran[0].tail.contains("--locked"), "{}", ran[0].tail);
+}
+
+#[test]
+fn a_build_script_reaches_neither_the_network_nor_files_outside() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let tries = format!(
+        "let net = std::net::TcpStream::connect(\"{address}\").is_ok();\n\
+         let file = std::fs::write(\"{0}/from-inside\", \"x\").is_ok();\n\
+         let read = std::fs::read_to_string(\"{0}/secret\").is_ok();\n\
+         let home = std::fs::read_dir(\"{1}\").map(|all| all.flatten().map(|one| one.file_name()).collect::<Vec<_>>());\n",
+        outside.path().display(),
+        std::env::var("HOME").unwrap(),
+    );
+    std::fs::write(outside.path().join("secret"), "x").unwrap();
+    let script = format!(
+        "fn main() {{\n{tries}\
+         println!(\"cargo:warning=net {{net}} file {{file}} read {{read}} home {{home:?}}\");\n\
+         std::fs::write(std::env::var(\"OUT_DIR\").unwrap() + \"/own\", \"x\").unwrap(); }}\n"
+    );
+    let mut bench = Bench::new(&[
+        ("Cargo.toml", &package("one", "")),
+        ("src/lib.rs", ""),
+        ("build.rs", &script),
+    ]);
+    let ran = bench.check(holding(&[]), Warnings::Allowed);
+    assert_eq!(ran[0].ended, Ended::Exit(0), "{}", ran[0].tail);
+    assert!(ran[0].tail.contains("net false file false read false"), "{}", ran[0].tail);
+    assert!(!ran[0].tail.contains("credentials"), "{}", ran[0].tail);
+    assert!(!outside.path().join("from-inside").exists());
+    // The same outside.
+    assert!(std::net::TcpStream::connect(address).is_ok());
+    std::fs::write(outside.path().join("from-inside"), "x").unwrap();
+}

@@ -1,0 +1,161 @@
+//! What of the host's files is seen and can be written. Each absence has its control outside.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
+
+use bailiwick_runner::sandbox::Bind;
+
+use crate::lab::Lab;
+
+#[test]
+fn nothing_is_written_but_what_was_given() {
+    let lab = Lab::new();
+    let outside = lab.outside().display().to_string();
+    lab.fails_only_inside(&format!("echo x > {outside}/file"));
+    lab.fails_only_inside(&format!("echo x > {outside}/lab/../beside"));
+    for place in ["/", "/usr", "/etc", "/opt", "/dev", "/proc/sys/kernel", "/usr/local/bin"] {
+        let tried = lab.shell(&format!("echo x > {place}/bailiwick-test"));
+        assert_ne!(tried.ended, bailiwick_verify::job::Ended::Exit(0), "{place}");
+        assert!(!PathBuf::from(place).join("bailiwick-test").exists());
+    }
+    // Controls: the same command works where it may.
+    for place in ["/lab", "/tmp", "/home/inside"] {
+        lab.says(&format!("echo x > {place}/bailiwick-test"));
+    }
+    assert!(!PathBuf::from("/tmp/bailiwick-test").exists(), "/tmp is the program's own");
+}
+
+#[test]
+fn the_kernel_cannot_be_set_up_through_proc() {
+    let lab = Lab::new();
+    let said =
+        lab.shell("cat /proc/sys/kernel/core_pattern && echo core > /proc/sys/kernel/core_pattern");
+    let text = String::from_utf8_lossy(&said.tail).into_owned();
+    assert!(text.contains("Read-only file system"), "{text}");
+    let said = lab.shell("echo 0 > /proc/self/oom_score_adj");
+    assert_ne!(said.ended, bailiwick_verify::job::Ended::Exit(0));
+    // Even its own user namespace's maps, which PID 1 wrote before.
+    assert!(!lab.says("cat /proc/self/uid_map").trim().is_empty());
+}
+
+#[test]
+fn the_home_directory_and_its_secrets_are_not_there() {
+    let lab = Lab::new();
+    let home = lab.outside().join("home");
+    fs::create_dir_all(home.join(".cargo/bin")).unwrap();
+    fs::create_dir_all(home.join(".ssh")).unwrap();
+    for secret in [".cargo/credentials.toml", ".ssh/id_ed25519", ".netrc"] {
+        fs::write(home.join(secret), "a secret\n").unwrap();
+        lab.fails_only_inside(&format!("grep -q secret {}", home.join(secret).display()));
+    }
+    let real = std::env::var("HOME").unwrap();
+    lab.fails_only_inside(&format!("test -d {real}"));
+}
+
+#[test]
+fn only_the_named_part_of_a_directory_is_seen_and_only_for_reading() {
+    let mut lab = Lab::new();
+    let home = lab.outside().join("home");
+    fs::create_dir_all(home.join(".cargo/bin")).unwrap();
+    fs::write(home.join(".cargo/bin/tool"), "a tool\n").unwrap();
+    fs::write(home.join(".cargo/credentials.toml"), "a secret\n").unwrap();
+    let bin = home.join(".cargo/bin");
+    lab.sandbox.read_only.push(Bind::same(&bin));
+    assert_eq!(lab.says(&format!("cat {}/tool", bin.display())), "a tool\n");
+    assert_eq!(lab.says(&format!("ls -A {}", home.join(".cargo").display())), "bin\n");
+    lab.fails_only_inside(&format!("grep -q secret {}/../credentials.toml", bin.display()));
+    lab.fails_only_inside(&format!("echo x > {}/other", bin.display()));
+    lab.fails_only_inside(&format!("touch {}/tool", bin.display()));
+    lab.fails_only_inside(&format!("chmod +x {}/tool", bin.display()));
+}
+
+#[test]
+fn what_is_written_over_a_layered_directory_stays_inside() {
+    let mut lab = Lab::new();
+    let sources = lab.outside().join("sources");
+    fs::create_dir_all(sources.join("one")).unwrap();
+    fs::write(sources.join("one/file"), "unpacked\n").unwrap();
+    lab.sandbox.layered.push(Bind::new(&sources, "/sources"));
+    let said = lab.says(
+        "cd /sources && mkdir two && echo new > two/file && echo more >> one/file && cat one/file two/file",
+    );
+    assert_eq!(said, "unpacked\nmore\nnew\n");
+    assert_eq!(fs::read_to_string(sources.join("one/file")).unwrap(), "unpacked\n");
+    assert!(!sources.join("two").exists());
+    assert_eq!(lab.says("cd /sources && ls && cat one/file"), "one\nunpacked\n");
+    assert_ne!(
+        lab.shell("echo x > /.layers/x || rm -r /.layers").ended,
+        bailiwick_verify::job::Ended::Exit(0)
+    );
+}
+
+#[test]
+fn a_given_directory_that_is_behind_a_link_is_seen_where_it_was_asked_for() {
+    let mut lab = Lab::new();
+    let real = lab.outside().join("real");
+    fs::create_dir(&real).unwrap();
+    fs::write(real.join("file"), "here\n").unwrap();
+    symlink(&real, lab.outside().join("link")).unwrap();
+    lab.sandbox.read_only.push(Bind::new(lab.outside().join("link"), "/given"));
+    assert_eq!(lab.says("cat /given/file"), "here\n");
+}
+
+#[test]
+fn a_link_in_what_is_given_cannot_move_what_is_mounted_into_it() {
+    let mut lab = Lab::new();
+    fs::create_dir(lab.outside().join("other")).unwrap();
+    fs::create_dir(lab.directory().join("plain")).unwrap();
+    symlink("/usr", lab.directory().join("link")).unwrap();
+    let other = lab.outside().join("other");
+    lab.sandbox.read_only = vec![Bind::new(&other, "/lab/plain/place")];
+    lab.says("test -d /lab/plain/place");
+    lab.sandbox.read_only = vec![Bind::new(&other, "/lab/link/place")];
+    let error = lab.try_run(&["/bin/true"]).unwrap_err().to_string();
+    assert!(error.contains("/lab/link/place"), "{error}");
+}
+
+#[test]
+fn what_others_may_not_read_in_etc_is_empty_for_root_too() {
+    let lab = Lab::new();
+    let secret = fs::read_dir("/etc").unwrap().flatten().find(|entry| {
+        let data = entry.metadata().unwrap();
+        data.is_file() && data.len() > 0 && data.permissions().mode() & 0o004 == 0
+    });
+    let secret = secret.expect("a file in /etc that is not for everybody").path();
+    assert_eq!(lab.says(&format!("cat {} | wc -c", secret.display())), "0\n");
+    assert_ne!(lab.says("cat /etc/passwd | wc -c"), "0\n");
+}
+
+#[test]
+fn hidden_parts_are_empty() {
+    let mut lab = Lab::new();
+    fs::create_dir(lab.directory().join("private")).unwrap();
+    fs::write(lab.directory().join("private/key"), "a secret\n").unwrap();
+    fs::write(lab.directory().join("token"), "a secret\n").unwrap();
+    let look = "cat token && ls private";
+    assert_eq!(lab.says(look), "a secret\nkey\n");
+    lab.sandbox.hidden = vec!["/lab/private".into(), "/lab/token".into(), "/lab/absent".into()];
+    assert_eq!(lab.says(look), "");
+}
+
+#[test]
+fn mounts_cannot_be_made_or_undone() {
+    let lab = Lab::new();
+    // The numbers of mount, umount2, unshare and setns differ between machines; the tools know them.
+    for line in [
+        "mount -t tmpfs none /tmp",
+        "mount -o remount,rw,bind /usr",
+        "umount /tmp",
+        "unshare --user true",
+        "unshare --user --map-root-user --mount true",
+        "chroot / true",
+    ] {
+        let tried = lab.shell(&format!("PATH=$PATH:/usr/sbin:/sbin; {line}"));
+        let said = String::from_utf8_lossy(&tried.tail).into_owned();
+        assert_ne!(tried.ended, bailiwick_verify::job::Ended::Exit(0), "{line}: {said}");
+        assert!(!said.contains("not found"), "{line}: {said}");
+    }
+    let free = lab.free("unshare --user --map-root-user --mount mount -t tmpfs none /tmp");
+    assert!(free.status.success(), "{free:?}");
+}

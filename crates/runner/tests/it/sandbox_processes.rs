@@ -1,0 +1,163 @@
+//! Processes: those of the host are not seen, those of the sandbox do not outlive it.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use bailiwick_verify::job::Ended;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::lab::{Lab, comes_true, processes_with};
+
+/// Starts a grandchild that is in a session of its own, ignores what can be ignored and lives for
+/// long; `mark` is in its command line.
+fn survivor(mark: &str) -> String {
+    format!(
+        "perl -MPOSIX -e 'fork and exit; setsid(); $SIG{{$_}} = q(IGNORE) for qw(TERM HUP INT QUIT PIPE); \
+         open(my $f, q(>), q(started)); close $f; sleep 600; # {mark}'"
+    )
+}
+
+fn mark(name: &str) -> String {
+    format!("mark-{name}-{}", std::process::id())
+}
+
+#[test]
+fn processes_of_the_host_are_neither_seen_nor_killed() {
+    let lab = Lab::new();
+    let mark = mark("host");
+    let mut host = Command::new("perl")
+        .args(["-e", &format!("sleep 600; # {mark}")])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let look = "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -qx '[s]leep 600; # MARK'";
+    let look = look.replace("MARK", &mark);
+    lab.fails_only_inside(&look);
+    lab.fails_only_inside(&format!("test -d /proc/{}", host.id()));
+    lab.shell("kill -9 -1");
+    assert!(host.try_wait().unwrap().is_none(), "it lives");
+    assert!(lab.free(&format!("kill -9 {}", host.id())).status.success());
+    assert_eq!(host.wait().unwrap().signal(), Some(9), "and could have been killed");
+}
+
+#[test]
+fn whatever_a_program_leaves_is_gone_when_it_ends() {
+    for (lab, name) in [(Lab::new(), "ends"), (Lab::new().off(), "ends-off")] {
+        let mark = mark(name);
+        let line = format!("{}; until test -e started; do sleep 0.01; done", survivor(&mark));
+        assert_eq!(lab.shell(&line).ended, Ended::Exit(0));
+        assert!(lab.directory().join("started").exists(), "there was one");
+        assert_eq!(processes_with(&mark), Vec::<i32>::new());
+    }
+}
+
+#[test]
+fn when_its_time_is_over_everything_is_gone() {
+    for (mut lab, name) in [(Lab::new(), "late"), (Lab::new().off(), "late-off")] {
+        let mark = mark(name);
+        lab.limits.time = Duration::from_secs(2);
+        let ran = lab.shell(&format!("echo before; {}; sleep 600", survivor(&mark)));
+        assert_eq!(ran.ended, Ended::TimedOut(Duration::from_secs(2)));
+        assert_eq!(String::from_utf8(ran.tail).unwrap(), "before\n");
+        assert!(lab.directory().join("started").exists(), "there was one");
+        assert_eq!(processes_with(&mark), Vec::<i32>::new());
+    }
+}
+
+#[test]
+fn too_much_output_ends_it_and_the_tail_is_kept() {
+    for mut lab in [Lab::new(), Lab::new().off()] {
+        lab.limits.output = 300_000;
+        let ran = lab.shell("yes; sleep 600");
+        assert_eq!(ran.ended, Ended::TooMuchOutput(300_000));
+        assert!(ran.printed > 300_000);
+        let ran = lab.shell("i=0; while test $i -lt 20000; do echo line $i; i=$((i + 1)); done");
+        assert_eq!(ran.ended, Ended::Exit(0));
+        assert!(ran.printed > 200_000, "{}", ran.printed);
+        assert_eq!(ran.tail.len(), 64 * 1024);
+        assert!(ran.tail.ends_with(b"line 19999\n"));
+    }
+}
+
+#[test]
+fn both_streams_come_in_their_order() {
+    for lab in [Lab::new(), Lab::new().off()] {
+        let said = lab.says("for i in 1 2 3; do echo out $i; echo error $i >&2; done");
+        assert_eq!(said, "out 1\nerror 1\nout 2\nerror 2\nout 3\nerror 3\n");
+    }
+}
+
+/// Set for a process of this test program that is to start something and wait for it.
+const ROLE: &str = "BAILIWICK_TEST_ROLE";
+
+/// Does nothing here: it is what a process that [`launch`] starts does.
+#[test]
+fn role_of_a_launcher() {
+    let Ok(mark) = std::env::var(ROLE) else { return };
+    let lab = if mark.contains("off") { Lab::new().off() } else { Lab::new() };
+    lab.shell(&format!("{}; sleep 600", survivor(&mark)));
+}
+
+fn launch(mark: &str) -> std::process::Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "sandbox_processes::role_of_a_launcher"])
+        .env(ROLE, mark)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn everything_dies_with_the_launcher_however_it_ends() {
+    for signal in [Signal::SIGKILL, Signal::SIGINT, Signal::SIGTERM] {
+        for name in ["launcher", "launcher-off"] {
+            let mark = mark(&format!("{name}-{signal}"));
+            let mut launcher = launch(&mark);
+            assert!(comes_true(|| processes_with(&mark).len() >= 2), "it runs");
+            kill(Pid::from_raw(launcher.id().cast_signed()), signal).unwrap();
+            assert_eq!(launcher.wait().unwrap().signal(), Some(signal as i32));
+            assert!(comes_true(|| processes_with(&mark).is_empty()), "{name} {signal}");
+        }
+    }
+}
+
+#[test]
+fn everything_dies_with_either_of_our_own_processes() {
+    for generation in [1, 2] {
+        let mark = mark(&format!("ours-{generation}"));
+        let mut launcher = launch(&mark);
+        assert!(comes_true(|| processes_with(&mark).len() >= 2), "it runs");
+        let mut victim = launcher.id().cast_signed();
+        for _ in 0..generation {
+            victim = child_of(victim).unwrap();
+        }
+        kill(Pid::from_raw(victim), Signal::SIGKILL).unwrap();
+        assert!(comes_true(|| processes_with(&mark).is_empty()), "{generation}");
+        assert!(!launcher.wait().unwrap().success(), "a run that was lost is no success");
+    }
+}
+
+/// The child of a process, of whatever thread of it.
+fn child_of(parent: i32) -> Option<i32> {
+    std::fs::read_dir("/proc").unwrap().find_map(|entry| {
+        let number: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        let above = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<i32>().ok()?;
+        (above == parent).then_some(number)
+    })
+}
+
+#[test]
+fn pid_1_cannot_be_looked_into_or_killed() {
+    let lab = Lab::new();
+    lab.says("kill -9 1; kill -TERM 1; test -d /proc/1");
+    for file in ["environ", "mem", "fd/0", "maps"] {
+        let tried = lab.shell(&format!("cat /proc/1/{file} > /dev/null"));
+        assert_ne!(tried.ended, Ended::Exit(0), "{file}");
+    }
+    lab.says("cat /proc/self/environ > /dev/null && cat /proc/self/maps > /dev/null");
+}
