@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use bailiwick_control::ports::{Base, Merge, Preparation, Snapshot, Work as _, Workspaces as _};
 use bailiwick_model::AgentId;
 use bailiwick_source_control::{GitWork, Repository, WorktreeWorkspaces};
+use bailiwick_testkit::stopwatch::{median, ratio};
 use bailiwick_testkit::{Scratch, figure};
 
 const FILES: usize = 10_000;
@@ -50,25 +51,22 @@ fn main() {
         scratch.git(&["merge-tree", "--write-tree", &base.tip, &snapshot.commit]);
         times[6].push(begin.elapsed());
     }
-    let median = |times: &mut Vec<Duration>| {
-        times.sort_unstable();
-        times[times.len() / 2].as_secs_f64()
-    };
-    let [us, open, found, recorded, merged, them, plain] = times.each_mut().map(median);
-    let part = |part: f64| 100.0 * part / us;
+    let medians = times.each_mut().map(|times| median(times));
+    let [us, open, found, recorded, merged, them, plain] = medians;
+    let part = |part: Duration| 100.0 * ratio(part, us);
     figure(&format!(
         "trial merge in a repository of {FILES} files and {COMMITS} commits: {:.1} × faster than a \
          worktree of the base with the difference applied; {:.1} × `git rev-parse` and `git \
          merge-tree` alone; of our time {:.0} % open, {:.0} % base, {:.0} % snapshot, {:.0} % merge \
          (medians of {ROUNDS} interleaved runs)",
-        them / us,
-        us / plain,
+        ratio(them, us),
+        ratio(us, plain),
         part(open),
         part(found),
         part(recorded),
         part(merged),
     ));
-    assert!(them > 5.0 * us, "at least five times faster: {them} against {us}");
+    assert!(them > 5 * us, "at least five times faster: {them:?} against {us:?}");
 }
 
 /// A history made by `git fast-import`.
