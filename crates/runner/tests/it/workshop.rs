@@ -308,7 +308,7 @@ fn a_cache_belongs_to_one_repository() {
 }
 
 #[test]
-fn without_a_sandbox_the_same_jobs_run() {
+fn with_the_level_off_the_same_jobs_run() {
     let manifest = MANIFEST.replace("NAME", "a");
     let files = [("Cargo.toml", manifest.as_str()), ("src/lib.rs", "#[test] fn one() {}\n")];
     let mut bench =
