@@ -147,13 +147,18 @@ fn copies_prefetch_and_setup_come_in_this_order_and_only_prefetch_has_a_network(
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let connect = format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'");
-    let mut bench = Bench::new(&[("tracked", "tracked\n")]);
+    let mut bench = Bench::with(&[("tracked", "tracked\n")], |mut setup| {
+        setup.host.proxies = vec![("http_proxy".to_owned(), "http://proxy".to_owned())];
+        setup
+    });
     let checkout = bench.place.path().join("checkout");
     fs::create_dir_all(checkout.join("data/deep")).unwrap();
     fs::write(checkout.join("data/deep/file"), "copied\n").unwrap();
-    let fetch =
-        format!("{connect} && cat data/deep/file > order && echo fetched > $CARGO_HOME/mark");
-    let no_network = format!("! {connect} && cat $CARGO_HOME/mark >> order");
+    let fetch = format!(
+        "{connect} && test \"$http_proxy\" && cat data/deep/file > order && echo fetched > $CARGO_HOME/mark"
+    );
+    let no_network =
+        format!("! {connect} && test -z \"$http_proxy\" && cat $CARGO_HOME/mark >> order");
     bench.make_ready(&preparation(&["data"], &[&fetch], &[&no_network])).unwrap();
     assert_eq!(bench.told, [fetch.clone(), no_network]);
     assert_eq!(bench.shell("cat order $CARGO_HOME/mark").tail, "copied\nfetched\nfetched\n");
@@ -360,8 +365,13 @@ fn of_the_home_only_tools_are_seen() {
         &PathBuf::from("/bin"),
     ]))
     .unwrap();
-    let host =
-        Host { cargo: home.join(".cargo"), rustup: home.join(".rustup"), path, home: home.clone() };
+    let host = Host {
+        cargo: home.join(".cargo"),
+        rustup: home.join(".rustup"),
+        path,
+        home: home.clone(),
+        proxies: Vec::new(),
+    };
     let shown = |path: &str| home.join(path).display().to_string();
     let mut bench =
         Bench::with(&[], |setup| bailiwick_runner::checks::Setup { host: host.clone(), ..setup });
@@ -428,6 +438,7 @@ fn the_stamp_of_the_toolchain_changes_with_it() {
         rustup: home.join(".rustup"),
         path: home.join("bin").into(),
         home: home.clone(),
+        proxies: Vec::new(),
     };
     let mut stamps = vec![host.stamp()];
     assert_eq!(host.stamp(), stamps[0]);
