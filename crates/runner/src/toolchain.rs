@@ -30,6 +30,8 @@ const MANAGERS: [&str; 14] = [
     "go",
 ];
 
+const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
+
 /// What a root always shows.
 const SYSTEM: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt"];
 
@@ -44,6 +46,8 @@ pub struct Host {
     pub cargo: PathBuf,
     /// Where rustup keeps its things.
     pub rustup: PathBuf,
+    /// Variables that say how the network is reached, for what may reach it.
+    pub proxies: Vec<(String, String)>,
 }
 
 /// What of it is seen inside.
@@ -73,6 +77,14 @@ impl Host {
         Self {
             cargo: place("CARGO_HOME", ".cargo"),
             rustup: place("RUSTUP_HOME", ".rustup"),
+            proxies: PROXIES
+                .into_iter()
+                .flat_map(|name| [name.to_owned(), name.to_uppercase()])
+                .filter_map(|name| Some((std::env::var(&name).ok()?, name)))
+                // One with a password is not for programs that nobody trusts.
+                .filter(|(value, _)| !value.contains('@'))
+                .map(|(value, name)| (name, value))
+                .collect(),
             path: variable("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin")),
             home,
         }

@@ -265,8 +265,12 @@ impl Bench {
             // A toolchain that is not there is an error that says so.
             ("RUSTUP_AUTO_INSTALL", "0".to_owned()),
         ];
-        if network == Network::None {
-            all.push(("CARGO_NET_OFFLINE", "true".to_owned()));
+        match network {
+            Network::None => all.push(("CARGO_NET_OFFLINE", "true".to_owned())),
+            Network::Host => {
+                let proxies = self.host.proxies.iter();
+                all.extend(proxies.map(|(name, value)| (name.as_str(), value.clone())));
+            }
         }
         all.extend(self.visible.rustup.clone().map(|place| ("RUSTUP_HOME", place)));
         let ours = all.into_iter().map(|(name, value)| (name.to_owned(), value));

@@ -7,12 +7,15 @@
 )]
 
 mod bench;
+mod build_cache;
 mod cargo_checks;
 mod lab;
+mod preparation;
 mod sandbox_basics;
 mod sandbox_files;
 mod sandbox_network;
 mod sandbox_ordinary_user;
 mod sandbox_processes;
 mod tests_told_apart;
+mod toolchain;
 mod workshop;

@@ -101,14 +101,18 @@ fn role_of_a_launcher() {
     lab.shell(&format!("{}; sleep 600", survivor(&mark)));
 }
 
-fn launch(mark: &str) -> std::process::Child {
-    Command::new(std::env::current_exe().unwrap())
+/// The process, and the place for what it leaves when it is killed.
+fn launch(mark: &str) -> (std::process::Child, tempfile::TempDir) {
+    let place = tempfile::Builder::new().prefix("bailiwick-test-").tempdir().unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "sandbox_processes::role_of_a_launcher"])
         .env(ROLE, mark)
+        .env("TMPDIR", place.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .unwrap()
+        .unwrap();
+    (child, place)
 }
 
 #[test]
@@ -116,7 +120,7 @@ fn everything_dies_with_the_launcher_however_it_ends() {
     for signal in [Signal::SIGKILL, Signal::SIGINT, Signal::SIGTERM] {
         for name in ["launcher", "launcher-off"] {
             let mark = mark(&format!("{name}-{signal}"));
-            let mut launcher = launch(&mark);
+            let (mut launcher, _place) = launch(&mark);
             assert!(comes_true(|| processes_with(&mark).len() >= 2), "it runs");
             kill(Pid::from_raw(launcher.id().cast_signed()), signal).unwrap();
             assert_eq!(launcher.wait().unwrap().signal(), Some(signal as i32));
@@ -129,7 +133,7 @@ fn everything_dies_with_the_launcher_however_it_ends() {
 fn everything_dies_with_either_of_our_own_processes() {
     for generation in [1, 2] {
         let mark = mark(&format!("ours-{generation}"));
-        let mut launcher = launch(&mark);
+        let (mut launcher, _place) = launch(&mark);
         assert!(comes_true(|| processes_with(&mark).len() >= 2), "it runs");
         let mut victim = launcher.id().cast_signed();
         for _ in 0..generation {

@@ -1,0 +1,92 @@
+//! Making a tree ready: copies, prefetch, setup.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+
+use bailiwick_control::ports::Preparation;
+use bailiwick_verify::job::Ended;
+
+use crate::bench::Bench;
+
+fn preparation(copy: &[&str], prefetch: &[&str], setup: &[&str]) -> Preparation {
+    let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
+    Preparation { copy: owned(copy), setup: owned(setup), prefetch: owned(prefetch) }
+}
+
+#[test]
+fn copies_prefetch_and_setup_come_in_this_order_and_only_prefetch_has_a_network() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connect = format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'");
+    let mut bench = Bench::with(&[("tracked", "tracked\n")], |mut setup| {
+        setup.host.proxies = vec![("http_proxy".to_owned(), "http://proxy".to_owned())];
+        setup
+    });
+    let checkout = bench.place.path().join("checkout");
+    fs::create_dir_all(checkout.join("data/deep")).unwrap();
+    fs::write(checkout.join("data/deep/file"), "copied\n").unwrap();
+    let fetch = format!(
+        "{connect} && test \"$http_proxy\" && cat data/deep/file > order && echo fetched > $CARGO_HOME/mark"
+    );
+    let no_network =
+        format!("! {connect} && test -z \"$http_proxy\" && cat $CARGO_HOME/mark >> order");
+    bench.make_ready(&preparation(&["data"], &[&fetch], &[&no_network])).unwrap();
+    assert_eq!(bench.told, [fetch.clone(), no_network]);
+    assert_eq!(bench.shell("cat order $CARGO_HOME/mark").tail, "copied\nfetched\nfetched\n");
+    bench.shell("echo '[build]' > $CARGO_HOME/config.toml; echo planted > $CARGO_HOME/mark");
+    // What was fetched is there for the next tree that fetches, and only for that; what something
+    // else wrote is not.
+    bench.fill(&[]);
+    assert_ne!(bench.shell("cat $CARGO_HOME/mark").ended, Ended::Exit(0));
+    let look = "test \"$(cat $CARGO_HOME/mark)\" = fetched && ! test -s $CARGO_HOME/config.toml";
+    bench.make_ready(&preparation(&[], &[look], &[look])).unwrap();
+
+    let error = bench.make_ready(&preparation(&[], &[], &["echo why; exit 3"])).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("`echo why; exit 3`") && error.contains("exit code 3\nwhy"), "{error}");
+}
+
+#[test]
+fn nothing_is_copied_over_tracked_files_or_through_links() {
+    let mut bench = Bench::new(&[("tracked", "tracked\n"), ("same", "same\n")]);
+    let checkout = bench.place.path().join("checkout");
+    let outside = bench.place.path().join("outside");
+    fs::create_dir_all(checkout.join(".git")).unwrap();
+    fs::create_dir_all(&outside).unwrap();
+    fs::create_dir_all(checkout.join("linked")).unwrap();
+    fs::create_dir_all(checkout.join("modules/bin")).unwrap();
+    for (file, text) in [
+        ("tracked", "other\n"),
+        ("same", "same\n"),
+        ("linked/file", "x"),
+        (".git/config", "x"),
+        ("modules/tool", "x"),
+    ] {
+        fs::write(checkout.join(file), text).unwrap();
+    }
+    symlink("../tool", checkout.join("modules/bin/tool")).unwrap();
+    symlink("/etc/passwd", checkout.join("absolute")).unwrap();
+    symlink("../outside", checkout.join("out")).unwrap();
+    symlink(&outside, bench.tree().join("linked")).unwrap();
+    for refused in [
+        "tracked",
+        "linked",
+        "linked/file",
+        ".git",
+        ".git/config",
+        "absolute",
+        "out",
+        "out/x",
+        "../outside",
+        "",
+        "absent",
+    ] {
+        let tried = bench.make_ready(&preparation(&[refused], &[], &[]));
+        assert!(tried.is_err(), "{refused}");
+    }
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    assert_eq!(fs::read_to_string(bench.tree().join("tracked")).unwrap(), "tracked\n");
+    bench.make_ready(&preparation(&["same", "modules"], &[], &[])).unwrap();
+    assert_eq!(fs::read_to_string(bench.tree().join("modules/bin/tool")).unwrap(), "x");
+}
