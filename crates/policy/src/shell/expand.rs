@@ -28,7 +28,7 @@ impl Walker {
     /// The fields that a word of a command may stand for.
     pub(super) fn word(&mut self, word: &str) -> Vec<Vec<Field>> {
         let Some(words) = parse::braces(word) else {
-            self.substitutions_in(word);
+            let _ = self.scalar(word);
             return vec![vec![Field::unknown_many()]];
         };
         let mut all = vec![Vec::new()];
@@ -85,12 +85,17 @@ impl Walker {
             return vec![vec![Field::unknown_many()]];
         }
         let mut growing = vec![Growing::default()];
+        let mut lost = false;
         for piece in &pieces {
             growing = self.piece(growing, piece, quoting);
             if growing.len() > MOST {
-                self.substitutions_in(text);
-                return vec![vec![Field::unknown_many()]];
+                // What the rest of it runs is still to be seen.
+                lost = true;
+                growing = vec![Growing::default()];
             }
+        }
+        if lost {
+            return vec![vec![Field::unknown_many()]];
         }
         let alternatives: Vec<Vec<Field>> = growing.into_iter().map(Growing::finish).collect();
         for field in alternatives.iter().flatten() {
@@ -423,6 +428,10 @@ impl Walker {
     /// Whatever a text that is not otherwise followed may run by substitution.
     pub(super) fn substitutions_in(&mut self, text: &str) {
         if text.contains("$(") || text.contains('`') || text.contains("${") {
+            // With its quotes as they are, and with everything in them taken for what is expanded.
+            if text.contains(['"', '\'', '\\']) && parse::word(text).is_some() {
+                let _ = self.scalar(text);
+            }
             let quoted = format!("\"{}\"", text.replace('"', "\\\""));
             let _ = self.scalar(&quoted);
         }

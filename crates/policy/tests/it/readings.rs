@@ -46,6 +46,8 @@ fn disguised_names_are_seen() {
         "cat <<E\n$(git push)\nE",
         "${none:-git} push",
         "[[ -n $(git push) ]]",
+        "echo $(: \")\"; git push {0)",
+        "echo $(: \")\"; git push) s{0..1}",
         "for x in git; do $x push; done",
         "case a in a) git push;; esac",
         "x+=git; git push",

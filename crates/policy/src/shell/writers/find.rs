@@ -106,7 +106,7 @@ pub(in super::super) fn found(arguments: &[Field], word: &str) -> (Field, Vec<St
         (Some(found), Some(rest)) if !rest.contains("{}") && found.fields.len() == 1 => {
             let field = found.fields.into_iter().next().unwrap_or_else(Field::unknown);
             let of_git = found.of_git.iter().map(|file| format!("{file}{rest}")).collect();
-            (field.followed_by(rest), of_git)
+            (if rest.is_empty() { field } else { field.followed_by(rest) }, of_git)
         }
         _ => (Field::unknown(), Vec::new()),
     }
