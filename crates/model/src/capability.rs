@@ -168,7 +168,8 @@ pub struct Verify {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub command: Option<Spanned<String>>,
-    /// On which tree; `both` for `quality::*` when nothing is said, `worktree` for the others.
+    /// On which tree; `both` for `quality::*` and `scope::*` when nothing is said, `worktree` for the
+    /// others.
     #[serde(default)]
     pub run_mode: Option<RunMode>,
     /// When it runs.
@@ -241,12 +242,10 @@ impl Capability {
     pub fn run_mode(&self) -> Option<RunMode> {
         let verify = self.verify.as_ref().filter(|_| self.has_check())?.get_ref();
         Some(verify.run_mode.unwrap_or(match self.name().category() {
-            Category::Quality => RunMode::Both,
-            Category::Policy
-            | Category::Scope
-            | Category::Safety
-            | Category::Output
-            | Category::Tools => RunMode::Worktree,
+            Category::Quality | Category::Scope => RunMode::Both,
+            Category::Policy | Category::Safety | Category::Output | Category::Tools => {
+                RunMode::Worktree
+            }
         }))
     }
 }
@@ -269,7 +268,9 @@ mod tests {
         assert_eq!(read(&format!("{head}{check}")).run_mode(), Some(RunMode::Both));
         let own = format!("{head}{check}run-mode = \"worktree\"\n");
         assert_eq!(read(&own).run_mode(), Some(RunMode::Worktree));
-        let other = format!("{head}{check}").replace("quality", "scope");
+        let scope = format!("{head}{check}").replace("quality", "scope");
+        assert_eq!(read(&scope).run_mode(), Some(RunMode::Both));
+        let other = format!("{head}{check}").replace("quality", "safety");
         assert_eq!(read(&other).run_mode(), Some(RunMode::Worktree));
         assert_eq!(read(head).run_mode(), None);
     }

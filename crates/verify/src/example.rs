@@ -27,7 +27,7 @@ pub(crate) fn subject<'a>(
     agent: &'a AgentId,
     changes: &'a [Change],
 ) -> Subject<'a> {
-    Subject { agent: Some(agent), task, changes }
+    Subject { agent: Some(agent), task, changes, passing: &[] }
 }
 
 /// Facts that nothing is known in.

@@ -37,6 +37,10 @@ impl Work for Fixed<'_> {
         self.git.changes(before, after)
     }
 
+    fn touched(&self, _work: &Snapshot) -> Result<Vec<String>, WorkError> {
+        Ok(Vec::new())
+    }
+
     fn texts(
         &self,
         changes: &[Change],

@@ -205,3 +205,44 @@ fn a_report_does_not_land() {
     let listed = place.scratch.git(&["ls-tree", "-r", "--name-only", "main"]);
     assert!(listed.contains("src/b.txt") && !listed.contains("review.md"), "{listed}");
 }
+
+/// What a commit did and the next undid would still be in the history.
+#[test]
+fn what_commits_touched_on_the_way_is_in_scope_too() {
+    let capabilities = ["scope::files-whitelist", COMMANDS];
+    let place =
+        Place::new(&capabilities, TASK, &[("src/a.txt", "a\n"), (".gitignore", "tasks/\n")])
+            .spawn("one");
+    let worktree = place.worktree("one");
+    let git = |arguments: &[&str]| {
+        place.scratch.git(&[&["-C", worktree.to_str().unwrap()], arguments].concat());
+    };
+    place.work("one", "src/b.txt", "b\n");
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "-m", "in scope"]);
+    place.verify("one", &[]).code(0);
+    place.work("one", "docs/secret", "s\n");
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "-m", "out of scope"]);
+    git(&["rm", "--quiet", "docs/secret"]);
+    git(&["commit", "--quiet", "-m", "and gone"]);
+    let verified = place.verify("one", &[]).code(2);
+    let why = verified.failure("scope::files-whitelist", "worktree").unwrap();
+    assert!(why.contains("docs/secret"), "{why}");
+    place.bailiwick(&["land", "one"]).expect_code(2);
+}
+
+/// The base moved a file; the merge carries the agent's change to where it may not write.
+#[test]
+fn a_change_that_the_merge_carries_out_of_scope_does_not_land() {
+    let place = place().spawn("one");
+    place.work("one", "src/a.txt", "a\nmore\n");
+    place.verify("one", &[]).code(0);
+    std::fs::create_dir(place.scratch.root().join("docs")).unwrap();
+    place.scratch.git(&["mv", "src/a.txt", "docs/a.txt"]);
+    place.scratch.commit("moved");
+    let verified = place.verify("one", &[]).code(2);
+    let why = verified.failure("scope::files-whitelist", "simulated-merge").unwrap();
+    assert!(why.contains("docs/a.txt"), "{why}");
+    place.bailiwick(&["land", "one"]).expect_code(2);
+}

@@ -171,6 +171,9 @@ pub trait Work {
     /// What differs between two trees.
     fn changes(&self, before: &str, after: &str) -> Result<Vec<Change>, WorkError>;
 
+    /// Every path that a commit of the work touched, also where nothing is left of it at the end.
+    fn touched(&self, work: &Snapshot) -> Result<Vec<String>, WorkError>;
+
     /// The texts of changed files, by their path now.
     fn texts(
         &self,

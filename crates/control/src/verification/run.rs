@@ -156,8 +156,10 @@ impl<W: Work> Running<'_, '_, W> {
             .filter(|planned| !self.failed_before(planned))
             .collect();
         // What is quick comes first; the report, which is compared with all the others, last.
-        let changes = match self.world.work.changes(&tree.before, &tree.tree) {
-            Ok(changes) => changes,
+        let found = self.world.work.changes(&tree.before, &tree.tree);
+        let found = found.and_then(|changes| Ok((self.passing(tree, &changes)?, changes)));
+        let (passing, changes) = match found {
+            Ok(found) => found,
             Err(error) => {
                 for planned in checks {
                     let name = planned.check.capability.to_string();
@@ -166,8 +168,12 @@ impl<W: Work> Running<'_, '_, W> {
                 return;
             }
         };
-        let subject =
-            Subject { agent: request.agent, task: request.task, changes: changes.as_slice() };
+        let subject = Subject {
+            agent: request.agent,
+            task: request.task,
+            changes: changes.as_slice(),
+            passing: passing.as_slice(),
+        };
         let is_report =
             |planned: &Planned| planned.check.how == How::Module(CheckModule::OutputReportFormat);
         checks.sort_by_key(|planned| {
@@ -186,6 +192,20 @@ impl<W: Work> Running<'_, '_, W> {
                 facts.measured.push((name.clone(), tree.pass, verdict.clone()));
             }
             self.conclude(&name, tree.pass, verdict, reused);
+        }
+    }
+
+    /// Paths that commits of the work touched, and that do not differ at the end.
+    fn passing(&self, tree: &Tree<'_>, changes: &[Change]) -> Result<Vec<String>, WorkError> {
+        match tree.pass {
+            Pass::Worktree => {
+                let mut touched = self.world.work.touched(tree.work)?;
+                touched
+                    .retain(|path| !changes.iter().any(|change| change.paths().any(|p| p == path)));
+                Ok(touched)
+            }
+            // The same commits as in the worktree.
+            Pass::SimulatedMerge => Ok(Vec::new()),
         }
     }
 

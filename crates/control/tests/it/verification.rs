@@ -72,6 +72,10 @@ impl Work for Repository {
         Ok(Vec::new())
     }
 
+    fn touched(&self, _work: &Snapshot) -> Result<Vec<String>, WorkError> {
+        Ok(Vec::new())
+    }
+
     fn texts(&self, _: &[Change], _: &[String]) -> Result<BTreeMap<String, Texts>, WorkError> {
         Ok(BTreeMap::new())
     }

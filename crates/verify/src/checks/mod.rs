@@ -55,6 +55,9 @@ pub struct Subject<'a> {
     pub task: &'a Task,
     /// What it changed on this tree.
     pub changes: &'a [Change],
+    /// Paths that its commits touched on the way: they would be in the history, though the tree may
+    /// not show it.
+    pub passing: &'a [String],
 }
 
 /// What a check needs to know beyond the changes.

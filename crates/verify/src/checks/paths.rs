@@ -19,22 +19,29 @@ pub(super) struct Touched<'a> {
     pub(super) is_report: bool,
 }
 
-/// Every path that is touched, both sides of a rename.
+/// Every path that is touched, both sides of a rename, and what commits touched on the way.
 pub(super) fn touched<'a>(subject: &Subject<'a>) -> impl Iterator<Item = Touched<'a>> + use<'a> {
     let report = subject.agent.map(|agent| report_path(agent.as_str()));
-    subject.changes.iter().flat_map(move |change| {
+    let own = report.clone();
+    let passing = subject.passing.iter().map(move |path| Touched {
+        path,
+        is_directory: false,
+        is_report: own.as_deref() == Some(path),
+    });
+    let changed = subject.changes.iter().flat_map(move |change| {
         let report = report.clone();
         change.paths().map(move |path| Touched {
             path,
             is_directory: is_directory(change),
             is_report: report.as_deref() == Some(path) && is_plain(change),
         })
-    })
+    });
+    changed.chain(passing)
 }
 
 /// The same paths but for the report, sorted and each once.
 pub(super) fn sorted(subject: &Subject<'_>) -> Vec<String> {
-    let work = touched(subject).filter(|touched| !touched.is_report);
+    let work = touched(&Subject { passing: &[], ..*subject }).filter(|touched| !touched.is_report);
     let mut paths: Vec<String> = work.map(|touched| touched.path.to_owned()).collect();
     paths.sort();
     paths.dedup();

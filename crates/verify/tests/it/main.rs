@@ -24,7 +24,11 @@ fn verdict(module: CheckModule, rest: &str, change: Change, texts: Texts, facts:
     let task = Task::parse(&Source::new("task.toml", task)).unwrap_or_else(|bad| panic!("{bad}"));
     let agent = AgentId::parse("ag-1").expect("an id");
     let facts = Facts { texts: BTreeMap::from([(change.path.clone(), texts)]), ..facts };
-    judge(&check, &Subject { agent: Some(&agent), task: &task, changes: &[change] }, &facts)
+    judge(
+        &check,
+        &Subject { agent: Some(&agent), task: &task, changes: &[change], passing: &[] },
+        &facts,
+    )
 }
 
 fn no_facts() -> Facts {

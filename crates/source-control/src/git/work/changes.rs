@@ -32,6 +32,16 @@ pub(super) fn between(git: &Git, before: &str, after: &str) -> Result<Vec<Change
     Ok(changes)
 }
 
+/// Every path that a commit after `base` touched, up to `head`; of a merge, what it did besides.
+pub(super) fn touched(git: &Git, base: &str, head: &str) -> Result<Vec<String>, GitError> {
+    let options = ["log", "-z", "--format=", "--name-only", "--no-renames", "--remerge-diff"];
+    let range = format!("{base}..{head}");
+    let more = ["--ignore-submodules=none", "--end-of-options", &range, "--"];
+    let printed = git.run(options.into_iter().chain(more))?;
+    let paths = printed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+    Ok(paths.map(paths::shown).collect::<BTreeSet<String>>().into_iter().collect())
+}
+
 /// `:<mode> <mode> <object> <object> <status>`, then a path, or two where it moved.
 fn change<'a>(head: &str, paths: &mut impl Iterator<Item = &'a [u8]>) -> Option<Change> {
     let words: Vec<&str> = head.strip_prefix(':')?.split(' ').collect();

@@ -108,6 +108,15 @@ impl Work for GitWork {
         changes::between(&self.objects(after)?, before, after).map_err(trouble(what()))
     }
 
+    fn touched(&self, work: &Snapshot) -> Result<Vec<String>, WorkError> {
+        if work.head == work.merge_base {
+            return Ok(Vec::new());
+        }
+        let what = || "the commits of the work cannot be read";
+        changes::touched(&self.objects(&work.head)?, &work.merge_base, &work.head)
+            .map_err(trouble(what()))
+    }
+
     fn texts(
         &self,
         changes: &[Change],
