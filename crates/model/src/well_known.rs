@@ -10,7 +10,7 @@ const RULE_FILES: [&str; 5] =
     ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "AGENTS.override.md", "CLAUDE.local.md"];
 
 /// Files that say which dependencies there are.
-const MANIFESTS: [&str; 33] = [
+const MANIFESTS: [&str; 43] = [
     "Cargo.toml",
     "Cargo.lock",
     "package.json",
@@ -44,6 +44,16 @@ const MANIFESTS: [&str; 33] = [
     "mix.lock",
     "pubspec.yaml",
     "pubspec.lock",
+    "go.work",
+    "go.work.sum",
+    "pylock.toml",
+    "bunfig.toml",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".gitmodules",
+    "rust-toolchain",
+    "rust-toolchain.toml",
 ];
 
 /// Whether a path is one of the files that instruct or limit agents.
@@ -55,14 +65,51 @@ pub fn is_rule(path: &str) -> bool {
         || path.contains(".config/opencode")
 }
 
-/// Whether a path is a file that says which dependencies there are.
+/// Whether a path is a file that says which dependencies there are, or where they come from.
 pub fn is_manifest(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let requirements = name.starts_with("requirements") && name.ends_with(".txt");
-    MANIFESTS.contains(&name) || requirements
+    let mut parts = path.rsplit('/');
+    let (name, directory) = (parts.next().unwrap_or(path), parts.next());
+    let cargo = directory == Some(".cargo") && ["config", "config.toml"].contains(&name);
+    MANIFESTS.contains(&name) || cargo || is_requirements(path)
+}
+
+/// Whether a path is a list of requirements for pip.
+pub fn is_requirements(path: &str) -> bool {
+    let mut parts = path.rsplit('/');
+    let (name, directory) = (parts.next().unwrap_or(path), parts.next());
+    let named = ["requirements", "constraints"].iter().any(|word| name.contains(word));
+    let listed = name.ends_with(".txt") || name.ends_with(".in");
+    listed && (named || directory == Some("requirements"))
 }
 
 /// Where an agent leaves its report, from the root of its worktree.
 pub fn report_path(agent: &str) -> String {
     format!(".claude/agents/{agent}/review.md")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_dependencies_or_their_source_is_a_manifest() {
+        for path in [
+            "Cargo.toml",
+            "a/b/package.json",
+            ".cargo/config.toml",
+            "x/.cargo/config",
+            "requirements.txt",
+            "dev-requirements.txt",
+            "requirements/dev.txt",
+            "constraints.txt",
+            "requirements.in",
+            ".npmrc",
+            ".gitmodules",
+        ] {
+            assert!(is_manifest(path), "{path}");
+        }
+        for path in ["src/config.toml", "docs/requirements.md", "notes.txt", "config"] {
+            assert!(!is_manifest(path), "{path}");
+        }
+    }
 }

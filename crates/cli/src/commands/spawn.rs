@@ -80,14 +80,15 @@ pub(crate) fn spawn(
     fork_parent: Option<String>,
 ) -> Result<Spawned, Failure> {
     let repository = context.require_repository()?;
-    let Some(base) = repository.commit(base)? else {
+    let Some(commit) = repository.commit(base)? else {
         return Err(no_commit(base));
     };
+    let (named, base) = (base, commit);
     let kit = wire::committed_kit(context, &repository, &base)?;
     wire::note_differences(context)?;
     let bound = bind(&kit, source)?;
     let id = agent_id(&bound, id)?;
-    let workspaces = WorktreeWorkspaces::new(repository, &context.state);
+    let workspaces = WorktreeWorkspaces::new(repository, &context.state).spawning_on(named);
     let worktree = workspaces.worktree_path(&id);
     let mut request = Request::new(
         &bound,

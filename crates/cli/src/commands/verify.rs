@@ -81,12 +81,15 @@ impl Verify {
             Format::Json => output::json(&shown)?,
             Format::Human => {
                 shown.print();
-                if let (Some(run), true) = (&subject.run, shown.failed.is_empty()) {
-                    output::next_step(format_args!("bailiwick land {}{repeated}", run.id));
-                } else if subject.run.is_some() {
-                    output::next_step(format_args!(
+                match (&subject.run, shown.failed.is_empty()) {
+                    (Some(run), _) if run.status.next().is_empty() => {}
+                    (Some(run), true) => {
+                        output::next_step(format_args!("bailiwick land {}{repeated}", run.id));
+                    }
+                    (Some(_), false) => output::next_step(format_args!(
                         "bailiwick respawn {what}{repeated}, or bailiwick reject {what}{repeated}"
-                    ));
+                    )),
+                    (None, _) => {}
                 }
             }
         }

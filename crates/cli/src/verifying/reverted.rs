@@ -53,6 +53,10 @@ impl Work for Fixed<'_> {
         self.git.merge(base, work)
     }
 
+    fn with_changes(&self, tree: &str, changes: &[&Change]) -> Result<String, WorkError> {
+        self.git.with_changes(tree, changes)
+    }
+
     fn materialise(&self, tree: &str, parents: &[&str], place: &Path) -> Result<(), WorkError> {
         self.git.materialise(tree, parents, place)
     }

@@ -184,6 +184,9 @@ pub trait Work {
     /// The three-way merge of the work onto the base, made without a checkout.
     fn merge(&self, base: &Base, work: &Snapshot) -> Result<Merge, WorkError>;
 
+    /// A tree with these changes made to it.
+    fn with_changes(&self, tree: &str, changes: &[&Change]) -> Result<String, WorkError>;
+
     /// Puts a tree into an empty directory, as a repository of its own whose HEAD is a commit with
     /// these parents.
     fn materialise(&self, tree: &str, parents: &[&str], directory: &Path) -> Result<(), WorkError>;

@@ -22,12 +22,17 @@ pub trait Workshop {
     /// An empty directory for the next tree; what was there before is gone.
     fn clear(&mut self) -> Result<&Path, WorkshopError>;
 
-    /// Makes the tree ready: fetches its dependencies with a network, then runs its setup without.
+    /// Makes the tree ready: fetches its dependencies with a network, then runs its setup without. What
+    /// was fetched stays for the trees after it.
     fn make_ready(
         &mut self,
         how: &Preparation,
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError>;
+
+    /// Hears which paths of the tree the agent changed, so that nothing of its making is kept for
+    /// later trees.
+    fn changed(&mut self, paths: &[String]);
 
     /// Runs a job on the tree; `tell` hears what is running.
     fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> Outcome;

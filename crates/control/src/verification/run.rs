@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use bailiwick_model::Run;
 use bailiwick_model::module::CheckModule;
+use bailiwick_model::well_known::is_manifest;
 use bailiwick_verify::checks::{How, Subject, judge, needs};
 use bailiwick_verify::facts::{Report, Texts};
 use bailiwick_verify::{Change, Facts, Job, Needs, Outcome, Pass, Verdict};
 
 use super::{CheckResult, Planned, Progress, Request, TRIAL_MERGE, Verdicts, Verification};
 use super::{includes, reuse};
-use crate::ports::{Base, Merge, Snapshot, Work, WorkError, Workshop, WorkshopError};
+use crate::ports::{Base, Merge, Preparation, Snapshot, Work, WorkError, Workshop, WorkshopError};
 
 /// What a verification needs of the world.
 pub struct World<'a, W> {
@@ -123,7 +124,12 @@ struct Tree<'a> {
 /// Where checks run what they have to run.
 enum Place<'a> {
     NotOpened,
-    Open { workshop: Box<dyn Workshop + 'a>, holds: Option<(String, Result<(), String>)> },
+    Open {
+        workshop: Box<dyn Workshop + 'a>,
+        holds: Option<(String, Result<(), String>)>,
+        /// The trees that dependencies were fetched for.
+        fetched: Vec<String>,
+    },
     Refused(String),
 }
 
@@ -289,13 +295,13 @@ impl<W: Work> Running<'_, '_, W> {
     fn make_ready(&mut self, tree: &Tree<'_>) -> Result<(), String> {
         if matches!(self.place, Place::NotOpened) {
             self.place = match (self.world.workshop)() {
-                Ok(workshop) => Place::Open { workshop, holds: None },
+                Ok(workshop) => Place::Open { workshop, holds: None, fetched: Vec::new() },
                 Err(error) => Place::Refused(error.to_string()),
             };
         }
         let Self { place, world, request, .. } = self;
-        let (workshop, holds) = match place {
-            Place::Open { workshop, holds } => (workshop, holds),
+        let (workshop, holds, fetched) = match place {
+            Place::Open { workshop, holds, fetched } => (workshop, holds, fetched),
             Place::Refused(why) => return Err(why.clone()),
             Place::NotOpened => return Err("there is no place to run it".to_owned()),
         };
@@ -303,22 +309,57 @@ impl<W: Work> Running<'_, '_, W> {
             return made.clone();
         }
         (world.tell)(Progress::Preparing(&tree.tree));
-        let parents: Vec<&str> = tree.parents.iter().map(String::as_str).collect();
-        let ready = workshop
-            .clear()
-            .map_err(|error| error.to_string())
-            .and_then(|directory| {
-                let made = world.work.materialise(&tree.tree, &parents, directory);
-                made.map_err(|error| error.to_string())
-            })
-            .and_then(|()| {
-                let mut tell = |line: &str| (world.tell)(Progress::Running(line));
-                let ready = workshop.make_ready(&request.preparation, &mut tell);
-                ready.map_err(|error| error.to_string())
-            });
+        let mut tell = |line: &str| (world.tell)(Progress::Running(line));
+        let mut ready = || -> Result<(), String> {
+            let changes = world.work.changes(&tree.before, &tree.tree).map_err(said)?;
+            let preparation = &request.preparation;
+            if !preparation.prefetch.is_empty() {
+                let source = fetched_from(request, world.work, tree, &changes).map_err(said)?;
+                if !fetched.contains(&source) {
+                    let directory = workshop.clear().map_err(said)?;
+                    world.work.materialise(&source, &[&tree.base.tip], directory).map_err(said)?;
+                    let fetch = Preparation {
+                        prefetch: preparation.prefetch.clone(),
+                        ..Preparation::default()
+                    };
+                    workshop.make_ready(&fetch, &mut tell).map_err(said)?;
+                    fetched.push(source);
+                }
+            }
+            let parents: Vec<&str> = tree.parents.iter().map(String::as_str).collect();
+            let directory = workshop.clear().map_err(said)?;
+            world.work.materialise(&tree.tree, &parents, directory).map_err(said)?;
+            let paths = changes.iter().flat_map(Change::paths).map(str::to_owned);
+            workshop.changed(&paths.collect::<Vec<_>>());
+            let rest = Preparation { prefetch: Vec::new(), ..preparation.clone() };
+            workshop.make_ready(&rest, &mut tell).map_err(said)
+        };
+        let ready = ready();
         *holds = Some((tree.tree.clone(), ready.clone()));
         ready
     }
+}
+
+/// The tree that dependencies are fetched for, with a network: the one before the agent's changes, so
+/// that none of its code runs then; with its manifests, where the task lets it change dependencies.
+fn fetched_from<W: Work>(
+    request: &Request<'_>,
+    work: &W,
+    tree: &Tree<'_>,
+    changes: &[Change],
+) -> Result<String, WorkError> {
+    let allowed = request.task.verification.allow_dependency_changes.as_ref();
+    let allowed = allowed.is_some_and(|allowed| *allowed.get_ref());
+    let is_manifest = |change: &&Change| change.paths().all(is_manifest);
+    let manifests: Vec<&Change> = changes.iter().filter(is_manifest).collect();
+    if manifests.is_empty() || !allowed {
+        return Ok(tree.before.clone());
+    }
+    work.with_changes(&tree.before, &manifests)
+}
+
+fn said(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }
 
 fn first_pass(planned: &Planned) -> Option<(String, Pass)> {

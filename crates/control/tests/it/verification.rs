@@ -84,6 +84,10 @@ impl Work for Repository {
         Ok(self.merge.borrow().clone())
     }
 
+    fn with_changes(&self, tree: &str, changes: &[&Change]) -> Result<String, WorkError> {
+        Ok(format!("{tree} with {} changes", changes.len()))
+    }
+
     fn materialise(&self, tree: &str, _: &[&str], _: &Path) -> Result<(), WorkError> {
         self.materialised.borrow_mut().push(tree.to_owned());
         Ok(())
@@ -118,11 +122,16 @@ impl Workshop for Bench<'_> {
 
     fn make_ready(
         &mut self,
-        _: &Preparation,
+        how: &Preparation,
         _: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError> {
+        if !how.prefetch.is_empty() {
+            self.repository.materialised.borrow_mut().push("fetched".to_owned());
+        }
         Ok(())
     }
+
+    fn changed(&mut self, _paths: &[String]) {}
 
     fn run(&mut self, job: &Job, _tell: &mut dyn FnMut(&str)) -> Outcome {
         let Job::Command { line } = job else { panic!("only commands here: {job:?}") };
@@ -165,13 +174,23 @@ fn run(
     mode: RunMode,
     kept: &mut Kept,
 ) -> Verification {
+    run_with(repository, checks, mode, kept, Preparation::default())
+}
+
+fn run_with(
+    repository: &Repository,
+    checks: &[Planned],
+    mode: RunMode,
+    kept: &mut Kept,
+    preparation: Preparation,
+) -> Verification {
     let task = task();
     let request = Request {
         agent: None,
         task: &task,
         checks: checks.to_vec(),
         mode,
-        preparation: Preparation::default(),
+        preparation,
         stamp: "stamp".to_owned(),
     };
     let mut workshop =
@@ -267,6 +286,18 @@ fn what_cannot_be_looked_up_has_failed() {
     assert_eq!(failed[0].capability, "bailiwick::trial-merge");
     let Verdict::Fail { detail, .. } = &failed[0].verdict else { panic!("it must fail") };
     assert_eq!(detail.as_deref(), Some("a.txt: content"));
+}
+
+/// With a network, nothing of the agent's making runs.
+#[test]
+fn dependencies_are_fetched_for_the_tree_before_the_changes() {
+    let repository = repository("merged");
+    let checks = [planned("quality::holds", "holds", RunMode::Both)];
+    let fetch = Preparation { prefetch: vec!["cargo fetch".to_owned()], ..Preparation::default() };
+    let done = run_with(&repository, &checks, RunMode::Both, &mut Kept::default(), fetch);
+    assert!(done.holds());
+    let seen = repository.materialised.borrow();
+    assert_eq!(*seen, ["old-tree", "fetched", "work", "new-tree", "fetched", "merged"]);
 }
 
 fn order() -> Order {

@@ -12,6 +12,9 @@ mod setup_cfg;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use bailiwick_model::well_known::is_manifest;
+use bailiwick_model::well_known::is_requirements;
+
 /// The dependencies that a file names; a name may stand in it more than once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Dependencies(BTreeMap<String, BTreeSet<String>>);
@@ -51,16 +54,6 @@ fn shown(here: Option<&BTreeSet<String>>, there: Option<&BTreeSet<String>>) -> S
 /// How a file of this name is read; nothing where it can only be compared byte by byte.
 type Reader = fn(&str) -> Result<Dependencies, String>;
 
-/// Whether a path says which dependencies there are, or overrides them.
-pub(crate) fn is_manifest(path: &str) -> bool {
-    let overrides = path == ".cargo/config.toml"
-        || path.ends_with("/.cargo/config.toml")
-        || path == ".cargo/config"
-        || path.ends_with("/.cargo/config")
-        || path.rsplit('/').next() == Some("go.work");
-    overrides || bailiwick_model::well_known::is_manifest(path)
-}
-
 /// What a manifest says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reading {
@@ -97,7 +90,7 @@ fn reader(path: &str) -> Option<Reader> {
         "setup.cfg" => setup_cfg::read,
         "go.mod" | "go.work" => go::module,
         "go.sum" => go::sum,
-        _ if name.starts_with("requirements") && name.ends_with(".txt") => requirements::file,
+        _ if is_requirements(path) => requirements::file,
         _ => return None,
     };
     Some(reader)

@@ -14,6 +14,7 @@ mod base;
 mod changes;
 mod checkouts;
 mod commits;
+mod composed;
 mod contents;
 mod index;
 mod index_lock;
@@ -143,6 +144,10 @@ impl Work for GitWork {
             attributes: &base.tree,
         };
         merge::merge(&self.objects(&base.tip)?, &sides).map_err(trouble(what()))
+    }
+
+    fn with_changes(&self, tree: &str, changes: &[&Change]) -> Result<String, WorkError> {
+        composed::compose(&self.places, &self.state, tree, changes)
     }
 
     fn materialise(&self, tree: &str, parents: &[&str], directory: &Path) -> Result<(), WorkError> {
