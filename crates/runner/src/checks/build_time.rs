@@ -131,3 +131,57 @@ fn path_of(directory: &Path, entry: &Value) -> Option<Option<PathBuf>> {
     }
     Some(Some(place))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let place = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let file = place.path().join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        place
+    }
+
+    #[test]
+    fn code_that_runs_while_building_is_told_from_code_that_does_not() {
+        let place = tree(&[
+            ("Cargo.toml", "[workspace]\nmembers = [\"*\"]\n"),
+            ("plain/Cargo.toml", "[package]\nname = \"plain\"\n[dependencies]\nm = { path = \"../macros\" }\n"),
+            ("macros/Cargo.toml", "[package]\nname = \"m\"\n[lib]\nproc-macro = true\n[dependencies]\nd = { path = \"../deep\" }\n"),
+            ("deep/Cargo.toml", "[package]\nname = \"d\"\n"),
+            ("scripted/Cargo.toml", "[package]\nname = \"s\"\n[build-dependencies]\ng = { path = \"../gen\" }\n"),
+            ("scripted/build.rs", "fn main() {}\n"),
+            ("gen/Cargo.toml", "[package]\nname = \"g\"\n"),
+        ]);
+        let untouched = |path: &str| is_untouched(place.path(), &[path.to_owned()]);
+        for path in ["plain/src/lib.rs", "README.md", "docs/x.md"] {
+            assert!(untouched(path), "{path}");
+        }
+        for path in [
+            "macros/src/lib.rs",
+            "deep/src/lib.rs",
+            "gen/src/lib.rs",
+            "scripted/src/lib.rs",
+            "scripted/build.rs",
+            "plain/Cargo.toml",
+            "Cargo.lock",
+            ".cargo/config.toml",
+            "rust-toolchain.toml",
+        ] {
+            assert!(!untouched(path), "{path}");
+        }
+        assert!(is_untouched(place.path(), &[]));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_trusted() {
+        let broken = tree(&[("Cargo.toml", "[package\n"), ("src/lib.rs", "")]);
+        assert!(!is_untouched(broken.path(), &["src/lib.rs".to_owned()]));
+        let outside = tree(&[("Cargo.toml", "[dependencies]\nx = { path = \"../../x\" }\n")]);
+        assert!(!is_untouched(outside.path(), &["src/lib.rs".to_owned()]));
+    }
+}
