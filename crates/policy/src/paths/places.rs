@@ -168,7 +168,9 @@ pub(crate) fn want(effects: &Effects, facts: &Facts, wanted: &mut Wanted) {
     for lead in leads(effects, facts) {
         let tree = match lead.asked {
             Asked::Below(_) => !matches!(lead.write.how, How::Delete),
-            _ => matches!(lead.write.how, How::DeleteTree | How::Fill),
+            Asked::Path(_) | Asked::Glob { .. } | Asked::Temporary | Asked::Unknown => {
+                matches!(lead.write.how, How::DeleteTree | How::Fill)
+            }
         };
         wanted.paths.extend(lead.unless);
         match lead.asked {
@@ -260,7 +262,12 @@ fn placed(lead: &Lead<'_>, facts: &Facts, removes: bool) -> Vec<Spot> {
                     How::DeleteTree => facts.trees.get(path).cloned().flatten(),
                     How::Change | How::Fill | How::Delete => None,
                 };
-                vec![spot(inside(&led.real, true, facts), how, below)]
+                // Below a file there is nothing, but beside it may be what is called after it.
+                let real = match (led.kind, led.real.rsplit_once('/')) {
+                    (Kind::File, Some((parent, _))) => parent,
+                    _ => led.real.as_str(),
+                };
+                vec![spot(inside(real, true, facts), how, below)]
             }
         },
         Asked::Glob { glob, directory } => {

@@ -264,7 +264,11 @@ impl Walker {
             let default = self.default(default_value.as_deref().unwrap_or_default(), quoting);
             let given = match parameter {
                 Parameter::Named(name) if self.is_for(name, &default) => default.clone(),
-                _ => given,
+                Parameter::Named(_)
+                | Parameter::NamedWithIndex { .. }
+                | Parameter::NamedWithAllIndices { .. }
+                | Parameter::Positional(_)
+                | Parameter::Special(_) => given,
             };
             let both = given.possible().zip(default.possible());
             let values = both.map(|(mut given, default)| {

@@ -46,7 +46,9 @@ pub(super) fn of_git(
     let options = arguments.get(..before).unwrap_or_default();
     let files = match input {
         Input::Names(found) if !reads_elsewhere(options) => found.of_git.clone(),
-        _ => Vec::new(),
+        Input::Names(_) | Input::Inherited | Input::Pipe | Input::Text(_) | Input::File(_) => {
+            Vec::new()
+        }
     };
     let place = place(options);
     let command = command.to_vec();
@@ -70,11 +72,12 @@ fn reads_elsewhere(options: &[Field]) -> bool {
     while let Some(field) = words.next() {
         let Some(word) = field.known() else { return true };
         match word.as_str() {
-            "-d" | "--delimiter" => {
-                if words.next().and_then(Field::known).is_none_or(|sign| sign != "\\n") {
-                    return true;
-                }
+            "-d" | "--delimiter"
+                if words.next().and_then(Field::known).is_none_or(|sign| sign != "\\n") =>
+            {
+                return true;
             }
+            "-d" | "--delimiter" => {}
             "-d\\n" | "--delimiter=\\n" => {}
             _ if word.starts_with("-a")
                 || word.starts_with("-d")

@@ -288,3 +288,47 @@ fn hash_hides_only_what_it_gives_a_path_to() {
         assert!(!read(text).hidden.is_empty(), "{text}");
     }
 }
+
+#[test]
+fn a_program_that_a_variable_an_option_or_a_file_names_is_seen() {
+    for text in [
+        "RUSTC_WRAPPER=git cargo build",
+        "export RUSTC=git; cargo build",
+        "CARGO_BUILD_RUSTC_WRAPPER=git cargo build",
+        "env CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=git cargo run",
+        "CARGO_TARGET_A_LINKER=git cargo build",
+        "cargo --config 'target.x.runner=\"git\"' run",
+        "cargo --config 'build={rustc-wrapper=\"git\"}' build",
+        "go build -toolexec git ./...",
+        "go build -toolexec=git ./...",
+        "GOFLAGS=-toolexec=git go build ./...",
+        "cmake -DCMAKE_C_COMPILER_LAUNCHER=git .",
+        "printf '[build]\\nrustc-wrapper = \"git\"\\n' > .cargo/config.toml && cargo build",
+        "cd .cargo && echo 'build.rustc=\"git\"' > config.toml && cargo build",
+        "echo 'fn main() { std::process::Command::new(\"git\"); }' > build.rs && cargo build",
+        "echo 'import os; os.system(\"git push\")' > conftest.py && python3 -m pytest",
+        "echo 'import os; os.system(\"git push\")' > setup.py && pip install .",
+    ] {
+        let names = names(&read(text));
+        assert!(names.iter().any(|name| name == "git"), "{text}: {names:?}");
+    }
+    for text in [
+        "curl -s u > package.json && npm test",
+        "cp x .cargo/config.toml; jq . y > conftest.py; pytest",
+    ] {
+        assert!(read(text).hidden.iter().any(|hidden| hidden.why == Why::ComputedText), "{text}");
+    }
+    for text in [
+        "npm init -y && npm install x && npm test",
+        "sed -i s/a/b/ config.toml && cargo run",
+        "sed -i s/a/b/ src/lib.rs && cargo test",
+        "echo 'x = 1' > conftest.py && pytest -q",
+        "export PATH=$HOME/.cargo/bin:$PATH && cargo test",
+        "RUSTC_WRAPPER=sccache cargo build",
+        "cargo --config net.offline=true build",
+        "make CC=gcc PREFIX=/usr DEBUG=1",
+        "${CARGO:-cargo} build",
+    ] {
+        assert!(!programs(text).iter().any(|name| name == "git"), "{text}");
+    }
+}

@@ -165,7 +165,13 @@ impl Told<'_> {
                     let home = self.place.root.join("zhome");
                     self.add(&home.join(rest.trim_start_matches('/')), below);
                 }
-                Shape::Within(directory) => self.add(&from.join(directory), true),
+                Shape::Within(directory) => {
+                    let place = from.join(directory);
+                    let real = resolved(self.before, &place, true);
+                    // Below a file there is nothing, but beside it may be what is called after it.
+                    let file = matches!(self.before.get(&real), Some(Thing::File(..)));
+                    self.add(if file { place.parent().unwrap() } else { &place }, true);
+                }
                 Shape::Temporary => self.add(&self.place.root.join("ztmp"), true),
                 Shape::Glob(pattern) => self.glob(&from.join(pattern), below),
                 Shape::Unknown => unreachable!("asked before"),
@@ -188,7 +194,10 @@ impl Told<'_> {
             .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&begin))
             .collect();
         for path in matching {
-            self.add(&path.join(&rest), below);
+            // What the command itself made there is not listed.
+            let wild = rest.contains(['*', '?', '[']);
+            let place = if wild { path } else { path.join(&rest) };
+            self.add(&place, below || wild);
         }
     }
 

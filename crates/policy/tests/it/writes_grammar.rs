@@ -141,8 +141,9 @@ impl<'a> Writers<'a> {
             53 => "tar xf ztar.tar".to_owned(),
             54 => format!("tar -C {place} -xf $PWD/ztar.tar"),
             55 => format!("tar cf {one} zd1"),
-            56 => format!("gzip -f {one}"),
-            57 => format!("gzip -kf {one} && gunzip -f zf1.gz"),
+            // In a loop, names of names would grow longer than a name can be.
+            56 => format!("gzip -f {}", no_pattern(&one)),
+            57 => format!("gzip -kf {} && gunzip -f zf1.gz", no_pattern(&one)),
             58 => format!("split -n 2 zf1 {place}/zx"),
             59 => format!("sort -o {one} zf1"),
             60 => format!("uniq zf1 {one}"),
@@ -228,6 +229,10 @@ impl<'a> Writers<'a> {
             _ => format!("{one}{joint}{}", self.command(depth)),
         }
     }
+}
+
+fn no_pattern(file: &str) -> &str {
+    if file.contains('*') { "zf1" } else { file }
 }
 
 /// A link that was there before is copied as a link, and what is then copied into the copy goes

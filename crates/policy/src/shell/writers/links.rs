@@ -158,6 +158,17 @@ fn through(link: &Link, directory: &Directory, write: &Write) -> Vec<Field> {
         }
         _ => (loosely(at, &text), false),
     };
+    // What is changed with everything below it is changed through the links below it, too.
+    let fills = (write.how == How::Fill && write.by != "mv") || rest.contains(&Piece::Below);
+    if fills && holds(&text, at) {
+        let whole = link.to.as_ref().map(|to| match write.how {
+            How::Fill => to.clone(),
+            How::Change | How::Delete | How::DeleteTree => {
+                Field::of(to.pieces().iter().cloned().chain([Piece::Below]).collect())
+            }
+        });
+        return vec![whole.unwrap_or_else(Field::unknown)];
+    }
     // Deleting a name deletes nothing else, and what is moved to a name replaces it.
     let away = matches!(write.how, How::Delete | How::DeleteTree)
         || write.by == "ln"
@@ -173,6 +184,18 @@ fn through(link: &Link, directory: &Directory, write: &Write) -> Vec<Field> {
         to.joined(&Field::of(std::iter::once(first).chain(rest.iter().cloned()).collect()))
     };
     deeper.map(lead).collect()
+}
+
+/// Whether a directory has this path below it, as far as their names tell.
+fn holds(directory: &str, path: &str) -> bool {
+    let directory = directory.trim_end_matches('/');
+    let dotted = |path: &str| path.split('/').any(|part| part == "..");
+    let differently = directory.starts_with('/') != path.starts_with('/');
+    directory.is_empty()
+        || dotted(directory)
+        || dotted(path)
+        || differently
+        || path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn trailing(text: &str) -> &str {
