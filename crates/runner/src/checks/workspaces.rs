@@ -8,6 +8,7 @@ use bailiwick_verify::job::{Crates, Ran};
 
 use super::bench::{Bench, Environment, Program};
 use super::plain;
+use super::work::Work;
 use crate::process::Capture;
 
 /// A manifest that is larger is nobody's.
@@ -57,7 +58,7 @@ impl Chosen {
 }
 
 /// The workspaces that a job is about.
-pub(super) fn choose(bench: &Bench, of: &Crates) -> Result<Found, String> {
+pub(super) fn choose(bench: &Bench, job: &Work, of: &Crates) -> Result<Found, String> {
     let manifests = manifests(bench.tree());
     if manifests.is_empty() {
         return Err("there is no Cargo.toml in the tree".to_owned());
@@ -71,7 +72,7 @@ pub(super) fn choose(bench: &Bench, of: &Crates) -> Result<Found, String> {
             }
             let mut roots = BTreeSet::new();
             for place in near {
-                match root_of(bench, &place)? {
+                match root_of(bench, job, &place)? {
                     Ok(root) => roots.insert(root),
                     Err(ran) => return Ok(Found::Failed(ran)),
                 };
@@ -79,11 +80,16 @@ pub(super) fn choose(bench: &Bench, of: &Crates) -> Result<Found, String> {
             let all = roots.into_iter().map(|root| Chosen { root, crates: Vec::new() });
             Ok(Found::Workspaces(all.collect()))
         }
-        Crates::Named(names) => named(bench, &manifests, names),
+        Crates::Named(names) => named(bench, job, &manifests, names),
     }
 }
 
-fn named(bench: &Bench, manifests: &BTreeSet<PathBuf>, names: &[String]) -> Result<Found, String> {
+fn named(
+    bench: &Bench,
+    job: &Work,
+    manifests: &BTreeSet<PathBuf>,
+    names: &[String],
+) -> Result<Found, String> {
     let mut chosen: Vec<Chosen> = Vec::new();
     for name in names {
         let places = manifests
@@ -92,7 +98,7 @@ fn named(bench: &Bench, manifests: &BTreeSet<PathBuf>, names: &[String]) -> Resu
         let mut anywhere = false;
         for place in places {
             anywhere = true;
-            let root = match root_of(bench, place)? {
+            let root = match root_of(bench, job, place)? {
                 Ok(root) => root,
                 Err(ran) => return Ok(Found::Failed(ran)),
             };
@@ -121,16 +127,19 @@ pub(super) fn read_manifest(tree: &Path, path: &Path) -> Option<toml::Table> {
 }
 
 /// The root of the workspace that cargo finds from a directory of the tree.
-fn root_of(bench: &Bench, place: &Path) -> Result<Result<PathBuf, Ran>, String> {
+fn root_of(bench: &Bench, job: &Work, place: &Path) -> Result<Result<PathBuf, Ran>, String> {
     let directory = bench.places.tree.join(place);
     let argv = ["cargo", "locate-project", "--workspace", "--message-format", "plain"];
-    let (ran, output) = bench.run(&Program {
-        line: argv.join(" "),
-        argv: argv.map(str::to_owned).into(),
-        directory: &directory,
-        environment: Environment::With(&[]),
-        capture: Capture::Apart,
-    })?;
+    let (ran, output) = bench.run(
+        job,
+        &Program {
+            line: argv.join(" "),
+            argv: argv.map(str::to_owned).into(),
+            directory: &directory,
+            environment: Environment::With(&[]),
+            capture: Capture::Apart,
+        },
+    )?;
     if !ran.succeeded() {
         return Ok(Err(ran));
     }
