@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bailiwick_verify::job::Ran;
 
+use super::objects;
 use super::slot::{self, Slot};
 use super::times::{self, Settled};
 use super::work::{Apart, Shared, Work, Writes};
 use crate::process::{self, Capture, Limits};
 use crate::sandbox::{Bind, Launcher, Level, Network, Sandbox};
-use crate::toolchain::{Host, Visible};
+use crate::toolchain::{Host, Toolchain, Visible};
 
 /// What cargo is told of the person's settings.
 const SETTINGS: &str = "cargo.toml";
@@ -31,6 +32,10 @@ pub(super) struct Bench {
     tree: PathBuf,
     target: PathBuf,
     settled: Option<Settled>,
+    /// The compilers that rustup chooses.
+    toolchain: Option<Toolchain>,
+    /// Where git finds the objects of the tree's repository.
+    objects: Vec<PathBuf>,
     apart: Apart,
     /// How many places were made for programs.
     made: AtomicU32,
@@ -129,6 +134,8 @@ impl Bench {
             tree,
             target,
             settled: None,
+            toolchain: None,
+            objects: Vec::new(),
             apart: Apart::Jobs,
             made: AtomicU32::new(0),
             level,
@@ -169,10 +176,16 @@ impl Bench {
         std::fs::write(self.slot.tools().join(SETTINGS), settings)
     }
 
-    /// Sets the times of the tree's files, before anything is run on it.
-    pub(super) fn settle(&mut self) -> io::Result<()> {
+    /// Sets the times of the tree's files and reads what it says of itself, before anything is run on
+    /// it.
+    pub(super) fn settle(&mut self) -> Result<(), String> {
         if self.settled.is_none() {
-            self.settled = Some(times::settle(&self.tree, &self.slot.times())?);
+            self.toolchain = self.host.toolchain(&self.tree)?;
+            self.objects = objects::observe(&self.tree);
+            let settled = times::settle(&self.tree, &self.slot.times());
+            self.settled = Some(settled.map_err(|error| {
+                format!("the times of the tree's files cannot be set: {error}")
+            })?);
         }
         Ok(())
     }
@@ -320,6 +333,7 @@ impl Bench {
         writable.push(Bind::new(work.results(), &places.results));
         let mut read_only = self.visible.binds.clone();
         read_only.push(Bind::new(self.slot.tools(), &places.tools));
+        read_only.extend(self.objects.iter().map(Bind::same));
         let mut private = vec![places.home.clone()];
         let mut layered = Vec::new();
         match self.sources {
@@ -380,12 +394,26 @@ impl Bench {
             ("CARGO_TARGET_DIR", shown(&places.target)),
             // A toolchain that is not there is an error that says so.
             ("RUSTUP_AUTO_INSTALL", "0".to_owned()),
+            // Cargo takes these before what a tree sets.
+            ("RUSTC_WRAPPER", String::new()),
+            ("RUSTC_WORKSPACE_WRAPPER", String::new()),
         ];
+        let program = |name: &str| match &self.toolchain {
+            Some(toolchain) => toolchain.program(name),
+            None => name.to_owned(),
+        };
+        all.push(("RUSTC", program("rustc")));
+        all.push(("RUSTDOC", program("rustdoc")));
+        let name = self.toolchain.as_ref().map(|toolchain| toolchain.name.clone());
+        all.extend(name.map(|name| ("RUSTUP_TOOLCHAIN", name)));
         match network {
             Network::None => all.push(("CARGO_NET_OFFLINE", "true".to_owned())),
             Network::Host => {
                 let proxies = self.host.proxies.iter();
                 all.extend(proxies.map(|(name, value)| (name.as_str(), value.clone())));
+                // What is fetched is not to be run where there is a network.
+                all.push(("npm_config_ignore_scripts", "true".to_owned()));
+                all.push(("YARN_ENABLE_SCRIPTS", "false".to_owned()));
             }
         }
         all.extend(self.visible.rustup.clone().map(|place| ("RUSTUP_HOME", place)));

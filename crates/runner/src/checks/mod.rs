@@ -13,11 +13,13 @@ mod cargo_test;
 mod copying;
 mod libtest;
 mod messages;
+mod objects;
 mod plain;
 mod slot;
 mod test_program;
 mod times;
 mod tracked;
+mod tree_settings;
 mod work;
 mod workspaces;
 
@@ -122,10 +124,9 @@ impl Workshop for CheckWorkshop {
                 WorkshopError { what: format!("{path} cannot be copied"), why: error.to_string() }
             })?;
         }
-        self.bench.settle().map_err(|error| WorkshopError {
-            what: "the times of the tree's files cannot be set".to_owned(),
-            why: error.to_string(),
-        })?;
+        self.bench
+            .settle()
+            .map_err(|why| WorkshopError { what: "the tree cannot be used".to_owned(), why })?;
         if !how.prefetch.is_empty() {
             self.bench.sources = Sources::Fetched;
         }
@@ -149,8 +150,7 @@ impl Workshop for CheckWorkshop {
     }
 
     fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> Outcome {
-        if let Err(error) = self.bench.settle() {
-            let why = format!("the times of the tree's files cannot be set: {error}");
+        if let Err(why) = self.bench.settle() {
             return Outcome::CouldNotRun { why };
         }
         let went = match job {

@@ -137,7 +137,7 @@ fn commands_run_in_the_tree_with_an_environment_made_from_nothing() {
         "/bailiwick/tree\nhere\n/bailiwick/home /bailiwick/target /bailiwick/cargo 1\n"
     );
     let inside = bench.shell("env | cut -d= -f1 | sort").tail;
-    let ours = ["CARGO_", "RUSTUP_"];
+    let ours = ["CARGO_", "RUSTUP_", "RUSTC", "RUSTDOC"];
     let plain = ["HOME", "LANG", "NO_COLOR", "OLDPWD", "PATH", "PWD", "TERM", "_"];
     let expected =
         |name: &str| plain.contains(&name) || ours.iter().any(|start| name.starts_with(start));
@@ -174,4 +174,37 @@ fn limits_hold() {
     assert_eq!(bench.shell("sleep 600").ended, Ended::TimedOut(std::time::Duration::from_secs(1)));
     assert_eq!(bench.shell("yes").ended, Ended::TooMuchOutput(100_000));
     assert_eq!(bench.shell("true").ended, Ended::Exit(0));
+}
+
+#[test]
+fn git_works_in_a_tree_whose_objects_are_elsewhere() {
+    let mut bench = Bench::new(&[]);
+    let origin = bench.place.path().join("origin");
+    let git = |directory: &Path, line: &str| {
+        let line = format!("git -c user.name=a -c user.email=a@b {line}");
+        let ran = Command::new("/bin/sh")
+            .args(["-c", &line])
+            .current_dir(directory)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(ran.success(), "{line}");
+    };
+    fs::create_dir(&origin).unwrap();
+    fs::write(origin.join("file"), "here\n").unwrap();
+    git(&origin, "init -q . && git add file");
+    git(&origin, "commit -qm first && git tag v1");
+    git(&bench.tree(), &format!("clone -q --shared {} .", origin.display()));
+    let told = "git log --format=%s && git describe --tags && git status --short";
+    let ran = bench.shell(told);
+    assert_eq!((ran.ended, ran.tail.as_str()), (Ended::Exit(0), "first\nv1\n"));
+    let ran = bench.shell("echo more >> file; git status --short; git commit -qam second");
+    assert!(ran.tail.starts_with(" M file\n"), "{}", ran.tail);
+    // They can only be read, and nothing else of that repository is seen.
+    let objects = origin.join(".git/objects");
+    let write = format!("ls {0}/pack && ! touch {0}/x && ls -A {0}/..", objects.display());
+    let ran = bench.shell(&write);
+    assert_eq!(ran.ended, Ended::Exit(0), "{}", ran.tail);
+    assert!(ran.tail.ends_with("\nobjects\n"), "{}", ran.tail);
 }
