@@ -30,6 +30,8 @@ const MANAGERS: [&str; 14] = [
     "go",
 ];
 
+const NO_CHOICE: &str = "the tree names no toolchain that could be used, and rustup has no default";
+
 const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 
 /// What a root always shows.
@@ -59,6 +61,24 @@ pub struct Visible {
     pub path: String,
     /// Where rustup keeps its things, if it does.
     pub rustup: Option<String>,
+}
+
+/// Compilers that rustup has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Toolchain {
+    /// What rustup calls them.
+    pub name: String,
+    /// Where they are, if they are there.
+    pub place: Option<PathBuf>,
+}
+
+impl Toolchain {
+    /// A program of it, by its path where that is known.
+    pub fn program(&self, name: &str) -> String {
+        let program = self.place.as_ref().map(|place| place.join("bin").join(name));
+        let program = program.filter(|program| program.is_file());
+        program.map_or_else(|| name.to_owned(), |program| program.display().to_string())
+    }
 }
 
 /// A digest that is another one when the compilers of this process's environment may be.
@@ -119,6 +139,26 @@ impl Host {
             add(&mut binds, PathBuf::from("/nix/store"));
         }
         Visible { binds, path: path.join(":"), rustup: rustup.map(str::to_owned) }
+    }
+
+    /// The compilers that build a tree, where rustup has them: those that the tree names if it does so
+    /// by a plain name, or else the person's own. Never some that the tree brings with it.
+    pub fn toolchain(&self, tree: &Path) -> Result<Option<Toolchain>, String> {
+        let toolchains = self.rustup.join("toolchains");
+        if !toolchains.is_dir() {
+            return Ok(None);
+        }
+        let settings = fs::read_to_string(self.rustup.join("settings.toml")).unwrap_or_default();
+        let settings: toml::Table = settings.parse().unwrap_or_default();
+        let own = |key: &str| settings.get(key).and_then(toml::Value::as_str).map(str::to_owned);
+        let (named, says) = channel(tree)?;
+        let Some(name) = named.or_else(|| own("default_toolchain")) else {
+            return if says { Err(NO_CHOICE.to_owned()) } else { Ok(None) };
+        };
+        let triple = own("default_host_triple")
+            .unwrap_or_else(|| format!("{}-unknown-linux-gnu", std::env::consts::ARCH));
+        let places = [toolchains.join(&name), toolchains.join(format!("{name}-{triple}"))];
+        Ok(Some(Toolchain { place: places.into_iter().find(|place| place.is_dir()), name }))
     }
 
     /// What cargo has fetched, seen below `place`.
@@ -206,7 +246,7 @@ impl Host {
     }
 }
 
-fn in_system(path: &Path) -> bool {
+pub(crate) fn in_system(path: &Path) -> bool {
     SYSTEM.iter().any(|place| path.starts_with(place))
 }
 
@@ -214,4 +254,29 @@ fn add(binds: &mut Vec<Bind>, place: PathBuf) {
     if !binds.iter().any(|bind| place.starts_with(&bind.target)) {
         binds.push(Bind::same(place));
     }
+}
+
+/// The toolchain that a tree names, if that is a plain name, and whether it says anything of it.
+fn channel(tree: &Path) -> Result<(Option<String>, bool), String> {
+    let plain = |name: &str| {
+        let letter = |one: char| one.is_ascii_alphanumeric() || matches!(one, '.' | '-' | '_');
+        (!name.is_empty() && !name.starts_with(['.', '-']) && name.chars().all(letter))
+            .then(|| name.to_owned())
+    };
+    for file in ["rust-toolchain", "rust-toolchain.toml"] {
+        let path = tree.join(file);
+        let text = match fs::symlink_metadata(&path) {
+            Err(_) => continue,
+            Ok(data) if data.is_file() => fs::read_to_string(&path),
+            Ok(_) => return Err(format!("{file} is no plain file")),
+        };
+        let text = text.map_err(|error| format!("{file}: {error}"))?;
+        let table: Option<toml::Table> = text.parse().ok();
+        let name = match table.as_ref().and_then(|table| table.get("toolchain")) {
+            Some(toolchain) => toolchain.get("channel").and_then(toml::Value::as_str),
+            None => Some(text.trim()),
+        };
+        return Ok((name.and_then(plain), true));
+    }
+    Ok((None, false))
 }

@@ -1,18 +1,23 @@
-//! The sandbox around a slot, in which one program at a time is run.
+//! The sandbox around a slot, in which programs are run.
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bailiwick_verify::job::Ran;
 
-use super::slot::Slot;
+use super::objects;
+use super::slot::{self, Slot};
 use super::times::{self, Settled};
+use super::work::{Apart, Shared, Work, Writes};
 use crate::process::{self, Capture, Limits};
 use crate::sandbox::{Bind, Launcher, Level, Network, Sandbox};
-use crate::toolchain::{Host, Visible};
+use crate::toolchain::{Host, Toolchain, Visible};
 
 /// What cargo is told of the person's settings.
 const SETTINGS: &str = "cargo.toml";
+/// Where all programs write that are in no sandbox.
+const ONLY: &str = "only";
 
 /// A slot with its sandbox.
 #[derive(Debug)]
@@ -22,8 +27,18 @@ pub(super) struct Bench {
     pub(super) sources: Sources,
     /// Paths as programs see them.
     pub(super) places: Places,
+    /// Whether what is built may stay in the cache.
+    pub(super) trust_build: bool,
     tree: PathBuf,
+    target: PathBuf,
     settled: Option<Settled>,
+    /// The compilers that rustup chooses.
+    toolchain: Option<Toolchain>,
+    /// Where git finds the objects of the tree's repository.
+    objects: Vec<PathBuf>,
+    apart: Apart,
+    /// How many places were made for programs.
+    made: AtomicU32,
     level: Level,
     limits: Limits,
     launcher: Launcher,
@@ -87,14 +102,17 @@ impl Bench {
     ) -> Self {
         let visible = host.visible();
         let places = match level {
-            Level::Off => Places {
-                tree: slot.tree(),
-                target: slot.target(),
-                home: slot.home(),
-                cargo: host.cargo.clone(),
-                results: slot.results(),
-                tools: slot.tools(),
-            },
+            Level::Off => {
+                let work = slot.work(ONLY);
+                Places {
+                    tree: work.join("tree/upper"),
+                    target: work.join("target/upper"),
+                    home: slot.home(),
+                    cargo: host.cargo.clone(),
+                    results: work.join("results"),
+                    tools: slot.tools(),
+                }
+            }
             Level::Partial | Level::Full => {
                 let inside = |name: &str| Path::new("/bailiwick").join(name);
                 Places {
@@ -107,19 +125,41 @@ impl Bench {
                 }
             }
         };
-        let tree = slot.tree();
-        Self {
+        let (tree, target) = (slot.tree(), slot.target());
+        let mut bench = Self {
             slot,
             sources: Sources::Person,
             places,
+            trust_build: false,
             tree,
+            target,
             settled: None,
+            toolchain: None,
+            objects: Vec::new(),
+            apart: Apart::Jobs,
+            made: AtomicU32::new(0),
             level,
             limits,
             launcher,
             host,
             visible,
+        };
+        if level != Level::Off {
+            bench.apart = bench.observe_apart();
         }
+        bench
+    }
+
+    /// Whether layers can be had here, seen by writing in one.
+    fn observe_apart(&mut self) -> Apart {
+        self.apart = Apart::Overlays;
+        let write = "echo x > file && ! test -e $CARGO_TARGET_DIR/file && cat file";
+        let seen = self
+            .begin(Writes::Apart, Writes::Apart)
+            .and_then(|job| self.alone(&job, &self.shell_program(write)));
+        let stayed = seen.is_ok_and(|(ran, _)| ran.succeeded() && ran.tail == "x\n");
+        let reached = self.tree.join("file").exists();
+        if stayed && !reached { Apart::Overlays } else { Apart::Copies }
     }
 
     /// Where the tree is on the host.
@@ -132,20 +172,20 @@ impl Bench {
         self.sources = Sources::Person;
         self.keep_times();
         self.slot.clear()?;
-        let settings = self.slot.tools().join(SETTINGS);
-        match self.host.cargo_settings() {
-            Some(text) => std::fs::write(settings, text),
-            None => match std::fs::remove_file(settings) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                Err(_) | Ok(()) => Ok(()),
-            },
-        }
+        let settings = self.host.cargo_settings().unwrap_or_default();
+        std::fs::write(self.slot.tools().join(SETTINGS), settings)
     }
 
-    /// Sets the times of the tree's files, before anything is run on it.
-    pub(super) fn settle(&mut self) -> io::Result<()> {
+    /// Sets the times of the tree's files and reads what it says of itself, before anything is run on
+    /// it.
+    pub(super) fn settle(&mut self) -> Result<(), String> {
         if self.settled.is_none() {
-            self.settled = Some(times::settle(&self.tree, &self.slot.times())?);
+            self.toolchain = self.host.toolchain(&self.tree)?;
+            self.objects = objects::observe(&self.tree);
+            let settled = times::settle(&self.tree, &self.slot.times());
+            self.settled = Some(settled.map_err(|error| {
+                format!("the times of the tree's files cannot be set: {error}")
+            })?);
         }
         Ok(())
     }
@@ -158,14 +198,66 @@ impl Bench {
         }
     }
 
-    /// Runs a command line in the tree.
-    pub(super) fn shell(&self, line: &str) -> Result<Ran, String> {
-        self.run(&self.shell_program(line)).map(|(ran, _)| ran)
+    /// A place for what a job writes.
+    pub(super) fn begin(&self, tree: Writes, target: Writes) -> Result<Work, String> {
+        let shared = Shared { tree: &self.tree, target: &self.target };
+        Work::begin(self.place(), self.apart, shared, tree, target).map_err(no_place)
     }
 
-    /// Runs a command line in the tree, with a network.
-    pub(super) fn fetch(&self, line: &str) -> Result<Ran, String> {
-        self.run_with(&self.shell_program(line), Network::Host).map(|(ran, _)| ran)
+    /// A place for a job of cargo's, which builds.
+    pub(super) fn begin_build(&self) -> Result<Work, String> {
+        self.begin(Writes::Apart, if self.trust_build { Writes::Through } else { Writes::Apart })
+    }
+
+    fn place(&self) -> PathBuf {
+        match self.apart {
+            Apart::Jobs => self.slot.work(ONLY),
+            Apart::Overlays | Apart::Copies => {
+                self.slot.work(&self.made.fetch_add(1, Ordering::Relaxed).to_string())
+            }
+        }
+    }
+
+    /// How many programs can be kept apart at once.
+    pub(super) fn most_at_once(&self) -> usize {
+        match self.apart {
+            Apart::Jobs | Apart::Copies => 1,
+            Apart::Overlays => std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+
+    /// Runs a command line in the tree, of which nothing is kept.
+    pub(super) fn shell(&self, line: &str) -> Result<Ran, String> {
+        let job = self.begin(Writes::Apart, Writes::Apart)?;
+        self.run(&job, &self.shell_program(line)).map(|(ran, _)| ran)
+    }
+
+    /// Runs a command line that makes the tree ready; what it writes there stays.
+    pub(super) fn prepare(&self, line: &str, network: Network) -> Result<Ran, String> {
+        let job = self.begin(Writes::Through, Writes::Apart)?;
+        let mut program = self.shell_program(line);
+        if self.level == Level::Off {
+            program.directory = &self.tree;
+        }
+        let ran = self.run_with(&job, &program, network, self.limits).map(|(ran, ..)| ran);
+        if network == Network::Host {
+            self.forget_settings().map_err(|error| error.to_string())?;
+        }
+        ran
+    }
+
+    /// What was fetched is for the next tree too, but must not settle how that is built.
+    fn forget_settings(&self) -> io::Result<()> {
+        for name in ["config", "config.toml", "credentials", "credentials.toml", "bin", "env"] {
+            let path = self.slot.cargo().join(name);
+            match std::fs::symlink_metadata(&path) {
+                Ok(found) if found.is_dir() => slot::remove(&path)?,
+                Ok(_) => std::fs::remove_file(&path)?,
+                Err(_) => {}
+            }
+        }
+        // Ours is put over it.
+        std::fs::write(self.slot.cargo().join("config.toml"), "")
     }
 
     fn shell_program(&self, line: &str) -> Program<'_> {
@@ -178,15 +270,51 @@ impl Bench {
         }
     }
 
-    /// Runs a program, and gives its standard output where that is kept apart.
-    pub(super) fn run(&self, program: &Program<'_>) -> Result<(Ran, Vec<u8>), String> {
-        self.run_with(program, Network::None)
+    /// Runs a program that builds: what it writes is there for the rest of the job.
+    pub(super) fn run(&self, job: &Work, program: &Program<'_>) -> Result<(Ran, Vec<u8>), String> {
+        let (ran, output, _) = self.run_with(job, program, Network::None, self.limits)?;
+        Ok((ran, output))
     }
 
-    fn run_with(&self, program: &Program<'_>, network: Network) -> Result<(Ran, Vec<u8>), String> {
-        let sandbox = self.sandbox(program, network);
+    /// Runs a program of which nothing is kept.
+    pub(super) fn alone(
+        &self,
+        job: &Work,
+        program: &Program<'_>,
+    ) -> Result<(Ran, Vec<u8>), String> {
+        self.run(&self.above(job)?, program)
+    }
+
+    /// What a program may use up.
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Runs a program within limits of its own, and tells how many bytes it printed.
+    pub(super) fn run_within(
+        &self,
+        work: &Work,
+        program: &Program<'_>,
+        limits: Limits,
+    ) -> Result<(Ran, Vec<u8>, u64), String> {
+        self.run_with(work, program, Network::None, limits)
+    }
+
+    /// A place for one program, which begins with what the job has.
+    pub(super) fn above(&self, job: &Work) -> Result<Work, String> {
+        job.above(self.place()).map_err(no_place)
+    }
+
+    fn run_with(
+        &self,
+        work: &Work,
+        program: &Program<'_>,
+        network: Network,
+        limits: Limits,
+    ) -> Result<(Ran, Vec<u8>, u64), String> {
+        let sandbox = self.sandbox(work, program, network);
         let finished =
-            process::run(&self.launcher, &sandbox, &program.argv, program.capture, self.limits)
+            process::run(&self.launcher, &sandbox, &program.argv, program.capture, limits)
                 .map_err(|error| error.to_string())?;
         let ran = Ran {
             line: program.line.clone(),
@@ -194,18 +322,18 @@ impl Bench {
             tail: String::from_utf8_lossy(&finished.tail).into_owned(),
             took: finished.took,
         };
-        Ok((ran, finished.output))
+        Ok((ran, finished.output, finished.printed))
     }
 
-    fn sandbox(&self, program: &Program<'_>, network: Network) -> Sandbox {
+    fn sandbox(&self, work: &Work, program: &Program<'_>, network: Network) -> Sandbox {
         let places = &self.places;
-        let mut writable = vec![
-            Bind::new(self.slot.tree(), &places.tree),
-            Bind::new(self.slot.target(), &places.target),
-            Bind::new(self.slot.results(), &places.results),
-        ];
+        let shared = Shared { tree: &self.tree, target: &self.target };
+        let seen = Shared { tree: &places.tree, target: &places.target };
+        let (mut writable, overlaid) = work.mounts(shared, seen);
+        writable.push(Bind::new(work.results(), &places.results));
         let mut read_only = self.visible.binds.clone();
         read_only.push(Bind::new(self.slot.tools(), &places.tools));
+        read_only.extend(self.objects.iter().map(Bind::same));
         let mut private = vec![places.home.clone()];
         let mut layered = Vec::new();
         match self.sources {
@@ -223,6 +351,7 @@ impl Bench {
                 }
             }
         }
+        // Also where there are none: nobody else is to say how cargo builds.
         let settings = self.slot.tools().join(SETTINGS);
         if settings.is_file() {
             read_only.push(Bind::new(settings, places.cargo.join("config.toml")));
@@ -235,6 +364,7 @@ impl Bench {
             read_only,
             writable,
             layered,
+            overlaid,
             private,
             hidden: Vec::new(),
             environment,
@@ -264,16 +394,34 @@ impl Bench {
             ("CARGO_TARGET_DIR", shown(&places.target)),
             // A toolchain that is not there is an error that says so.
             ("RUSTUP_AUTO_INSTALL", "0".to_owned()),
+            // Cargo takes these before what a tree sets.
+            ("RUSTC_WRAPPER", String::new()),
+            ("RUSTC_WORKSPACE_WRAPPER", String::new()),
         ];
+        let program = |name: &str| match &self.toolchain {
+            Some(toolchain) => toolchain.program(name),
+            None => name.to_owned(),
+        };
+        all.push(("RUSTC", program("rustc")));
+        all.push(("RUSTDOC", program("rustdoc")));
+        let name = self.toolchain.as_ref().map(|toolchain| toolchain.name.clone());
+        all.extend(name.map(|name| ("RUSTUP_TOOLCHAIN", name)));
         match network {
             Network::None => all.push(("CARGO_NET_OFFLINE", "true".to_owned())),
             Network::Host => {
                 let proxies = self.host.proxies.iter();
                 all.extend(proxies.map(|(name, value)| (name.as_str(), value.clone())));
+                // What is fetched is not to be run where there is a network.
+                all.push(("npm_config_ignore_scripts", "true".to_owned()));
+                all.push(("YARN_ENABLE_SCRIPTS", "false".to_owned()));
             }
         }
         all.extend(self.visible.rustup.clone().map(|place| ("RUSTUP_HOME", place)));
         let ours = all.into_iter().map(|(name, value)| (name.to_owned(), value));
         ours.chain(more.iter().cloned()).collect()
     }
+}
+
+fn no_place(error: io::Error) -> String {
+    format!("there is no place for what is written: {error}")
 }

@@ -5,6 +5,7 @@ use bailiwick_verify::job::{Crates, Ended, Ran, Warnings};
 
 use super::bench::{Bench, Environment, Program};
 use super::messages::{self, Said};
+use super::work::Work;
 use super::workspaces::{self, Chosen, Found};
 use crate::process::Capture;
 
@@ -17,13 +18,14 @@ pub(super) fn run(
     warnings: Warnings,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Outcome, String> {
-    let chosen = match workspaces::choose(bench, of)? {
+    let job = bench.begin_build()?;
+    let chosen = match workspaces::choose(bench, &job, of)? {
         Found::Workspaces(chosen) => chosen,
         Found::Failed(ran) => return Ok(Outcome::Commands(vec![ran])),
     };
     let mut all = Vec::new();
     for one in chosen {
-        let ran = check(bench, &one, warnings, tell)?;
+        let ran = check(bench, &job, &one, warnings, tell)?;
         let failed = !ran.succeeded();
         all.push(ran);
         if failed {
@@ -37,6 +39,7 @@ pub(super) fn run(
 /// anew.
 fn check(
     bench: &Bench,
+    job: &Work,
     chosen: &Chosen,
     warnings: Warnings,
     tell: &mut dyn FnMut(&str),
@@ -53,13 +56,16 @@ fn check(
             Capture::Apart
         }
     };
-    let (mut ran, output) = bench.run(&Program {
-        line,
-        argv,
-        directory: &bench.places.tree.join(&chosen.root),
-        environment: Environment::With(&[]),
-        capture,
-    })?;
+    let (mut ran, output) = bench.run(
+        job,
+        &Program {
+            line,
+            argv,
+            directory: &bench.places.tree.join(&chosen.root),
+            environment: Environment::With(&[]),
+            capture,
+        },
+    )?;
     if warnings == Warnings::Denied {
         count_warnings(&mut ran, &output);
     }

@@ -1,8 +1,8 @@
 //! The tests of workspaces, each told apart.
 //!
 //! Cargo builds the test programs and "runs" each with a recorder of ours in its place, which only
-//! keeps the directory and environment that cargo would have given it. Then each program is run in a
-//! sandbox of its own, exactly so, and asked for its tests and results.
+//! keeps the directory and environment that cargo would have given it. Then each test is run exactly so,
+//! in a sandbox of its own over what was built.
 
 use bailiwick_verify::Outcome;
 use bailiwick_verify::job::{CrateTests, Crates, Ran, TestProgram};
@@ -10,6 +10,7 @@ use bailiwick_verify::job::{CrateTests, Crates, Ran, TestProgram};
 use super::bench::{Bench, Environment, Program};
 use super::messages::{self, Artifact, Metadata, Package, Said, Target};
 use super::test_program::{self, Recorded};
+use super::work::Work;
 use super::workspaces::{self, Chosen, Found};
 use crate::process::Capture;
 
@@ -24,20 +25,21 @@ pub(super) fn run(
     of: &Crates,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Outcome, String> {
-    let chosen = match workspaces::choose(bench, of)? {
+    let job = bench.begin_build()?;
+    let chosen = match workspaces::choose(bench, &job, of)? {
         Found::Workspaces(chosen) => chosen,
         Found::Failed(ran) => return Ok(Outcome::Tests { build: vec![ran], crates: Vec::new() }),
     };
     let mut builds = Vec::new();
     let mut crates = Vec::new();
     for one in chosen {
-        let (build, built) = build(bench, &one, tell)?;
+        let (build, built) = build(bench, &job, &one, tell)?;
         let failed = !build.succeeded();
         builds.push(build);
         if failed {
             return Ok(Outcome::Tests { build: builds, crates: Vec::new() });
         }
-        crates.extend(run_all(bench, &one, &built, tell)?);
+        crates.extend(run_all(bench, &job, &one, &built, tell)?);
     }
     Ok(Outcome::Tests { build: builds, crates })
 }
@@ -51,6 +53,7 @@ struct Built {
 
 fn build(
     bench: &Bench,
+    job: &Work,
     chosen: &Chosen,
     tell: &mut dyn FnMut(&str),
 ) -> Result<(Ran, Built), String> {
@@ -60,7 +63,7 @@ fn build(
     let environment = Environment::With(&[]);
     let capture = Capture::Apart;
     let (ran, output) =
-        bench.run(&Program { line, argv, directory: &directory, environment, capture })?;
+        bench.run(job, &Program { line, argv, directory: &directory, environment, capture })?;
     if !ran.succeeded() {
         return Ok((ran, Built::default()));
     }
@@ -74,13 +77,16 @@ fn build(
     let line = format!("{line} --no-run");
     tell(&line);
     argv.push("--message-format=json-render-diagnostics".to_owned());
-    let (ran, output) = bench.run(&Program {
-        line,
-        argv,
-        directory: &directory,
-        environment: Environment::With(&recorder(bench)?),
-        capture,
-    })?;
+    let (ran, output) = bench.run(
+        job,
+        &Program {
+            line,
+            argv,
+            directory: &directory,
+            environment: Environment::With(&recorder(bench, job)?),
+            capture,
+        },
+    )?;
     if !ran.succeeded() {
         return Ok((ran, Built::default()));
     }
@@ -91,7 +97,7 @@ fn build(
     let programs = artifacts
         .filter_map(|artifact| {
             let program = artifact.executable.clone()?;
-            let recorded = Recorded::read(&bench.slot.results(), &program).map_err(|error| {
+            let recorded = Recorded::read(&job.results(), &program).map_err(|error| {
                 format!("cargo did not run {} by itself: {error}", artifact.target.name)
             });
             Some(recorded.map(|recorded| (artifact, recorded)))
@@ -107,10 +113,10 @@ fn build(
 }
 
 /// Writes the recorder, and gives the variables that make cargo use it.
-fn recorder(bench: &Bench) -> Result<Vec<(String, String)>, String> {
+fn recorder(bench: &Bench, job: &Work) -> Result<Vec<(String, String)>, String> {
     let failed = |error: std::io::Error| format!("the tests cannot be recorded: {error}");
     std::fs::write(bench.slot.tools().join("record"), RECORDER).map_err(failed)?;
-    bench.slot.clear_results().map_err(failed)?;
+    job.clear_results().map_err(failed)?;
     let recorder = format!("/bin/sh {}", bench.places.tools.join("record").display());
     let records = bench.places.results.display().to_string();
     let architecture = std::env::consts::ARCH.to_uppercase();
@@ -122,6 +128,7 @@ fn recorder(bench: &Bench) -> Result<Vec<(String, String)>, String> {
 
 fn run_all(
     bench: &Bench,
+    job: &Work,
     chosen: &Chosen,
     built: &Built,
     tell: &mut dyn FnMut(&str),
@@ -132,13 +139,13 @@ fn run_all(
         .map(|package| {
             let own = built.programs.iter().filter(|(one, _)| one.package_id == package.id);
             let programs = own
-                .map(|(artifact, recorded)| run_one(bench, package, artifact, recorded, tell))
+                .map(|(artifact, recorded)| run_one(bench, job, package, artifact, recorded, tell))
                 .collect::<Result<Vec<_>, _>>()?;
             let documentation = package
                 .targets
                 .iter()
                 .any(|target| target.doctest)
-                .then(|| document(bench, chosen, package, tell))
+                .then(|| document(bench, job, chosen, package, tell))
                 .transpose()?;
             Ok(CrateTests { name: package.name.clone(), programs, documentation })
         })
@@ -147,6 +154,7 @@ fn run_all(
 
 fn run_one(
     bench: &Bench,
+    job: &Work,
     package: &Package,
     artifact: &Artifact,
     recorded: &Recorded,
@@ -156,12 +164,13 @@ fn run_one(
     let line = format!("cargo test -p {} {option}", package.name);
     tell(&line);
     let own = has_own_harness(bench, package, &artifact.target);
-    let (harness, run) = test_program::run(bench, recorded, &line, own)?;
+    let (harness, run) = test_program::run(bench, job, recorded, &line, own)?;
     Ok(TestProgram { target, harness, run })
 }
 
 fn document(
     bench: &Bench,
+    job: &Work,
     chosen: &Chosen,
     package: &Package,
     tell: &mut dyn FnMut(&str),
@@ -169,13 +178,16 @@ fn document(
     let arguments = ["test", "--doc", "-p", &package.name].map(str::to_owned);
     let (line, argv) = chosen.command(bench.tree(), arguments.into());
     tell(&line);
-    let (ran, _) = bench.run(&Program {
-        line,
-        argv,
-        directory: &bench.places.tree.join(&chosen.root),
-        environment: Environment::With(&[]),
-        capture: Capture::Together,
-    })?;
+    let (ran, _) = bench.alone(
+        job,
+        &Program {
+            line,
+            argv,
+            directory: &bench.places.tree.join(&chosen.root),
+            environment: Environment::With(&[]),
+            capture: Capture::Together,
+        },
+    )?;
     Ok(ran)
 }
 

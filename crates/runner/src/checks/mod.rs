@@ -3,7 +3,7 @@
 //! ```text
 //!  CheckWorkshop ── Slot       where the tree is, and its build cache
 //!       │        └─ Bench      the sandbox around it, one program at a time
-//!       ├─ preparation: copying, prefetch, setup
+//!       ├─ preparation: copying, prefetch, setup; tracked files stay as they are
 //!       └─ run(job): command │ cargo_check │ cargo_test
 //! ```
 
@@ -13,10 +13,14 @@ mod cargo_test;
 mod copying;
 mod libtest;
 mod messages;
+mod objects;
 mod plain;
 mod slot;
 mod test_program;
 mod times;
+mod tracked;
+mod tree_settings;
+mod work;
 mod workspaces;
 
 use std::path::{Path, PathBuf};
@@ -26,7 +30,7 @@ use bailiwick_verify::job::{Ended, Ran};
 use bailiwick_verify::{Job, Outcome};
 
 use crate::process::Limits;
-use crate::sandbox::{self, Launcher, Level};
+use crate::sandbox::{self, Launcher, Level, Network};
 use crate::toolchain::Host;
 use bench::{Bench, Sources};
 use slot::Slot;
@@ -83,6 +87,13 @@ impl CheckWorkshop {
         Ok(Self { bench: Bench::new(slot, level, limits, launcher, host), checkout })
     }
 
+    /// Whether what cargo builds of the next trees may stay in the build cache. Only where none of the
+    /// code that runs while building is anything but what the base branch has: such code can write what
+    /// it likes into the cache. At first it may not.
+    pub fn trust_build(&mut self, trust: bool) {
+        self.bench.trust_build = trust;
+    }
+
     /// Where the tree is on the host.
     pub fn tree(&self) -> PathBuf {
         self.bench.slot.tree()
@@ -103,32 +114,43 @@ impl Workshop for CheckWorkshop {
         how: &Preparation,
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError> {
+        let unread = |error: std::io::Error| WorkshopError {
+            what: "the tree cannot be read".to_owned(),
+            why: error.to_string(),
+        };
+        let before = tracked::observe(self.bench.tree()).map_err(unread)?;
         for path in &how.copy {
             copying::copy(&self.checkout, self.bench.tree(), path).map_err(|error| {
                 WorkshopError { what: format!("{path} cannot be copied"), why: error.to_string() }
             })?;
         }
-        self.bench.settle().map_err(|error| WorkshopError {
-            what: "the times of the tree's files cannot be set".to_owned(),
-            why: error.to_string(),
-        })?;
+        self.bench
+            .settle()
+            .map_err(|why| WorkshopError { what: "the tree cannot be used".to_owned(), why })?;
         if !how.prefetch.is_empty() {
             self.bench.sources = Sources::Fetched;
         }
         for line in &how.prefetch {
             tell(line);
-            succeed("prefetch", line, self.bench.fetch(line))?;
+            succeed("prefetch", line, self.bench.prepare(line, Network::Host))?;
         }
         for line in &how.setup {
             tell(line);
-            succeed("setup", line, self.bench.shell(line))?;
+            succeed("setup", line, self.bench.prepare(line, Network::None))?;
         }
-        Ok(())
+        // What is verified must be what was given.
+        let changed = before.changed(self.bench.tree());
+        if changed.is_empty() {
+            return Ok(());
+        }
+        Err(WorkshopError {
+            what: "setup changed tracked files".to_owned(),
+            why: changed.join(", "),
+        })
     }
 
     fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> Outcome {
-        if let Err(error) = self.bench.settle() {
-            let why = format!("the times of the tree's files cannot be set: {error}");
+        if let Err(why) = self.bench.settle() {
             return Outcome::CouldNotRun { why };
         }
         let went = match job {

@@ -6,7 +6,8 @@
 //!   tree     the tree; gone when nobody uses the slot
 //!   target   the build cache
 //!   cargo    what cargo fetched for checks
-//!   results  where test programs write; home, for runs without a sandbox
+//!   work     what programs write, one directory each; gone after them
+//!   home     for runs without a sandbox
 //!   tools    our own scripts, which nobody inside can write
 //!   times    what is kept of the last tree's times, which nobody inside sees
 //! ```
@@ -51,16 +52,10 @@ impl Slot {
     /// Removes what a tree left, and makes everything that is mounted.
     pub(super) fn clear(&self) -> io::Result<()> {
         remove_leftovers(&self.place)?;
-        for name in ["tree", "target", "cargo", "results", "home", "tools"] {
+        for name in ["tree", "target", "cargo", "work", "home", "tools"] {
             make_private(&self.place.join(name))?;
         }
         Ok(())
-    }
-
-    /// Empties the directory that test programs write to.
-    pub(super) fn clear_results(&self) -> io::Result<()> {
-        remove(&self.results())?;
-        make_private(&self.results())
     }
 
     pub(super) fn tree(&self) -> PathBuf {
@@ -75,8 +70,9 @@ impl Slot {
         self.place.join("cargo")
     }
 
-    pub(super) fn results(&self) -> PathBuf {
-        self.place.join("results")
+    /// A place for what a program writes.
+    pub(super) fn work(&self, name: &str) -> PathBuf {
+        self.place.join("work").join(name)
     }
 
     pub(super) fn home(&self) -> PathBuf {
@@ -133,11 +129,11 @@ fn try_lock(place: &Path) -> io::Result<Option<File>> {
 }
 
 fn remove_leftovers(place: &Path) -> io::Result<()> {
-    ["tree", "results", "home"].into_iter().try_for_each(|name| remove(&place.join(name)))
+    ["tree", "work", "home"].into_iter().try_for_each(|name| remove(&place.join(name)))
 }
 
 /// Removes a directory and all that is in it, whatever its permissions are.
-fn remove(path: &Path) -> io::Result<()> {
+pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -157,6 +153,6 @@ fn open_up(path: &Path) -> io::Result<()> {
     fs::read_dir(path)?.try_for_each(|entry| open_up(&entry?.path()))
 }
 
-fn make_private(path: &Path) -> io::Result<()> {
+pub(super) fn make_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

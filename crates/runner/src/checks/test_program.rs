@@ -1,19 +1,26 @@
-//! Running one test program, and hearing from it how each of its tests went.
+//! Running one test program, a test at a time, and hearing how each of them went.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use bailiwick_verify::job::{Ended, Harness, Ran, TestResult};
 
 use super::bench::{Bench, Environment, Program};
+use super::work::Work;
 use super::{libtest, plain};
-use crate::process::Capture;
+use crate::process::{Capture, Limits};
 
 /// No listing, environment or log of tests is larger.
 const LARGEST: u64 = 64 * 1024 * 1024;
 /// What the standard harness exits with when a test fails, or when it does not know an option.
 const FAILED: i32 = 101;
+/// Where a test's result is written, below the results.
+const LOG: &str = "log";
+/// How much of what all tests printed is told, in bytes.
+const TAIL: usize = 64 * 1024;
 
 /// How cargo would run a test program.
 pub(super) struct Recorded {
@@ -49,66 +56,168 @@ impl Recorded {
 }
 
 /// Runs a test program. `own` says that it brings a harness of its own.
+///
+/// Each test runs in a process and a sandbox of its own: in one process, the first to run could write
+/// down what it likes of the others, and leave.
 pub(super) fn run(
     bench: &Bench,
+    job: &Work,
     recorded: &Recorded,
     line: &str,
     own: bool,
 ) -> Result<(Harness, Ran), String> {
-    let start = |arguments: &[&str], capture: Capture| {
-        bench.slot.clear_results().map_err(|error| error.to_string())?;
-        let arguments = arguments.iter().map(|one| (*one).to_owned());
-        bench.run(&Program {
-            line: line.to_owned(),
-            argv: std::iter::once(recorded.program.clone()).chain(arguments).collect(),
-            directory: &recorded.directory,
-            environment: Environment::Whole(&recorded.environment),
-            capture,
-        })
-    };
+    let program = Alone { bench, job, recorded, line, budget: Budget::new(bench.limits()) };
     if own {
-        return Ok((Harness::Own, start(&[], Capture::Together)?.0));
+        return Ok((Harness::Own, program.start(&[], Capture::Together)?.ran));
     }
-    let (listing, listed) = start(&["--list", "--format", "terse"], Capture::Apart)?;
-    if !listing.succeeded() {
+    let listing = program.start(&["--list", "--format", "terse"], Capture::Apart)?;
+    if !listing.ran.succeeded() {
         let nothing = Harness::Standard { listed: Vec::new(), results: BTreeMap::new() };
-        return Ok((nothing, listing));
+        return Ok((nothing, listing.ran));
     }
-    let listed = libtest::parse_listing(&listed);
-    let log = bench.places.results.join("log").display().to_string();
-    let (ran, _) = start(&["--logfile", &log], Capture::Together)?;
-    let (results, ran) = match plain::read(&bench.slot.results(), Path::new("log"), LARGEST) {
-        Ok(log) => (libtest::parse_log(&log, &listed), ran),
-        // It does not know the option: then every test has to stand for itself.
-        Err(_) if ran.ended == Ended::Exit(FAILED) => {
-            one_by_one(&listed, &start)?.unwrap_or_else(|| (BTreeMap::new(), ran))
-        }
-        Err(_) => (BTreeMap::new(), ran),
-    };
+    let listed = libtest::parse_listing(&listing.output);
+    let ignored =
+        program.start(&["--list", "--format", "terse", "--ignored"], Capture::Apart)?.output;
+    let ignored: BTreeSet<String> = libtest::parse_listing(&ignored).into_iter().collect();
+    let (ignored, active): (Vec<&String>, Vec<&String>) =
+        listed.iter().partition(|test| ignored.contains(*test));
+    let went = program.run_each(&active)?;
+    let ran = together(&listing.ran, &went, program.budget.begun.elapsed());
+    let ignored = ignored.into_iter().map(|test| (test.clone(), TestResult::Ignored));
+    let run = went.into_iter().filter_map(|one| Some((one.test, one.result?)));
+    let results = run.chain(ignored).collect();
     Ok((Harness::Standard { listed, results }, ran))
 }
 
-type Results = BTreeMap<String, TestResult>;
-type Start<'a> = dyn Fn(&[&str], Capture) -> Result<(Ran, Vec<u8>), String> + 'a;
+/// A program that is started again and again, each time as if it were the first.
+struct Alone<'a> {
+    bench: &'a Bench,
+    job: &'a Work,
+    recorded: &'a Recorded,
+    line: &'a str,
+    budget: Budget,
+}
 
-/// Runs each test alone. Its exit code is its result, and the run is that of the first that failed,
-/// or of the last.
-fn one_by_one(listed: &[String], start: &Start<'_>) -> Result<Option<(Results, Ran)>, String> {
-    let (_, ignored) = start(&["--list", "--format", "terse", "--ignored"], Capture::Apart)?;
-    let ignored = libtest::parse_listing(&ignored);
-    let mut results = BTreeMap::new();
-    let mut last: Option<Ran> = None;
-    for test in listed {
-        if ignored.contains(test) {
-            results.insert(test.clone(), TestResult::Ignored);
-            continue;
-        }
-        let (ran, _) = start(&["--exact", test], Capture::Together)?;
-        let result = if ran.succeeded() { TestResult::Ok } else { TestResult::Failed };
-        results.insert(test.clone(), result);
-        if last.as_ref().is_none_or(Ran::succeeded) {
-            last = Some(ran);
+struct Started {
+    ran: Ran,
+    output: Vec<u8>,
+    /// The file that `--logfile` named.
+    log: io::Result<Vec<u8>>,
+}
+
+/// A test that was run.
+struct Went {
+    test: String,
+    /// Nothing where it left without a word.
+    result: Option<TestResult>,
+    ran: Ran,
+}
+
+impl Alone<'_> {
+    fn start(&self, arguments: &[&str], capture: Capture) -> Result<Started, String> {
+        let own = self.bench.above(self.job)?;
+        let arguments = arguments.iter().map(|one| (*one).to_owned());
+        let program = Program {
+            line: self.line.to_owned(),
+            argv: std::iter::once(self.recorded.program.clone()).chain(arguments).collect(),
+            directory: &self.recorded.directory,
+            environment: Environment::Whole(&self.recorded.environment),
+            capture,
+        };
+        let (mut ran, output, printed) =
+            self.bench.run_within(&own, &program, self.budget.left())?;
+        self.budget.spend(&mut ran, printed);
+        Ok(Started { ran, output, log: plain::read(&own.results(), Path::new(LOG), LARGEST) })
+    }
+
+    /// Runs tests, several at once, until one has used up what all of them have.
+    fn run_each(&self, tests: &[&String]) -> Result<Vec<Went>, String> {
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<Vec<(usize, Went)>, String> {
+            let mut done = Vec::new();
+            while let Some((number, test)) = {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                tests.get(number).map(|test| (number, *test))
+            } {
+                let went = self.run_test(test)?;
+                let over = matches!(went.ran.ended, Ended::TimedOut(_) | Ended::TooMuchOutput(_));
+                done.push((number, went));
+                if over {
+                    next.store(tests.len(), Ordering::Relaxed);
+                }
+            }
+            Ok(done)
+        };
+        let workers = self.bench.most_at_once().min(tests.len());
+        let mut all = std::thread::scope(|scope| {
+            let working: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            let mut all = Vec::new();
+            for one in working {
+                all.extend(one.join().map_err(|_| "a test could not be watched".to_owned())??);
+            }
+            Ok::<_, String>(all)
+        })?;
+        all.sort_by_key(|(number, _)| *number);
+        Ok(all.into_iter().map(|(_, went)| went).collect())
+    }
+
+    fn run_test(&self, test: &str) -> Result<Went, String> {
+        let log = self.bench.places.results.join(LOG).display().to_string();
+        let started = self.start(&["--exact", test, "--logfile", &log], Capture::Together)?;
+        let (result, ran) = match started.log {
+            // It does not know the option: then its exit code has to say all.
+            Err(_) if started.ran.ended == Ended::Exit(FAILED) => {
+                let ran = self.start(&["--exact", test], Capture::Together)?.ran;
+                (Some(TestResult::Ok), ran)
+            }
+            log => (libtest::parse_log(&log.unwrap_or_default(), test), started.ran),
+        };
+        let result = if ran.succeeded() { result } else { Some(TestResult::Failed) };
+        Ok(Went { test: test.to_owned(), result, ran })
+    }
+}
+
+/// The runs of all tests as one: that of the first that failed, with what all that failed have printed.
+fn together(listing: &Ran, went: &[Went], took: Duration) -> Ran {
+    let bad = |one: &&Went| one.result != Some(TestResult::Ok);
+    let ended = went.iter().find(bad).map_or(Ended::Exit(0), |one| one.ran.ended.clone());
+    let any = went.iter().any(|one| bad(&one));
+    let printed = went.iter().filter(|one| !any || bad(one)).map(|one| one.ran.tail.as_str());
+    let mut tail = printed.collect::<String>();
+    let mut cut = tail.len().saturating_sub(TAIL);
+    while !tail.is_char_boundary(cut) {
+        cut += 1;
+    }
+    let tail = tail.split_off(cut);
+    Ran { line: listing.line.clone(), ended, tail, took }
+}
+
+/// What all tests of a program may use up together.
+struct Budget {
+    begun: Instant,
+    limits: Limits,
+    printed: AtomicU64,
+}
+
+impl Budget {
+    fn new(limits: Limits) -> Self {
+        Self { begun: Instant::now(), limits, printed: AtomicU64::new(0) }
+    }
+
+    fn left(&self) -> Limits {
+        Limits {
+            time: self.limits.time.saturating_sub(self.begun.elapsed()),
+            output: self.limits.output.saturating_sub(self.printed.load(Ordering::Relaxed)),
         }
     }
-    Ok(last.map(|ran| (results, ran)))
+
+    /// Counts a run, and tells the limits as they are for all.
+    fn spend(&self, ran: &mut Ran, printed: u64) {
+        self.printed.fetch_add(printed, Ordering::Relaxed);
+        match &mut ran.ended {
+            Ended::TimedOut(limit) => *limit = self.limits.time,
+            Ended::TooMuchOutput(limit) => *limit = self.limits.output,
+            Ended::Exit(_) | Ended::Signal(_) => {}
+        }
+    }
 }

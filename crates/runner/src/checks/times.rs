@@ -156,12 +156,19 @@ fn package(all: &BTreeSet<PathBuf>, path: &str) -> Option<PathBuf> {
     Path::new(path).ancestors().skip(1).find(|place| all.contains(*place)).map(Path::to_owned)
 }
 
-/// Whether there are files that were not there. Those that cargo makes are none of them.
+/// Whether a file is git's own: it is another one in each tree, and keeps the time it was written at.
+fn of_git(path: &Path) -> bool {
+    path.starts_with(".git")
+}
+
+/// Whether there are files that were not there. Those that cargo and git make are none of them.
 fn was_added_to(tree: &Path, files: &BTreeMap<String, (Content, Time, Time)>) -> io::Result<bool> {
     let mut added = false;
     walk(tree, &mut |path, _| {
         added |= match path.to_str() {
-            Some(path) => !files.contains_key(path) && !path.ends_with("Cargo.lock"),
+            Some(text) => {
+                !files.contains_key(text) && !text.ends_with("Cargo.lock") && !of_git(path)
+            }
             None => true,
         };
         Ok(())
@@ -173,6 +180,9 @@ fn was_added_to(tree: &Path, files: &BTreeMap<String, (Content, Time, Time)>) ->
 fn contents(tree: &Path) -> io::Result<Option<BTreeMap<String, Content>>> {
     let mut found = Some(BTreeMap::new());
     walk(tree, &mut |path, data| {
+        if of_git(path) {
+            return Ok(());
+        }
         let content = if data.is_symlink() {
             fs::read_link(tree.join(path))?.to_str().map(|target| Content::Link(target.to_owned()))
         } else if data.is_file() {
@@ -193,10 +203,10 @@ fn contents(tree: &Path) -> io::Result<Option<BTreeMap<String, Content>>> {
     Ok(found)
 }
 
-type Visit<'a> = dyn FnMut(&Path, &fs::Metadata) -> io::Result<()> + 'a;
+pub(super) type Visit<'a> = dyn FnMut(&Path, &fs::Metadata) -> io::Result<()> + 'a;
 
 /// Visits everything but directories, by its path below `tree`.
-fn walk(tree: &Path, visit: &mut Visit<'_>) -> io::Result<()> {
+pub(super) fn walk(tree: &Path, visit: &mut Visit<'_>) -> io::Result<()> {
     let mut open = vec![PathBuf::new()];
     while let Some(place) = open.pop() {
         for entry in fs::read_dir(tree.join(&place))? {

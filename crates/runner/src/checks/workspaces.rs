@@ -7,9 +7,13 @@ use std::path::{Path, PathBuf};
 use bailiwick_verify::job::{Crates, Ran};
 
 use super::bench::{Bench, Environment, Program};
+use super::messages::Metadata;
 use super::plain;
+use super::tree_settings;
+use super::work::Work;
 use crate::process::Capture;
 
+const MANIFEST: &str = "Cargo.toml";
 /// A manifest that is larger is nobody's.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
@@ -56,34 +60,58 @@ impl Chosen {
     }
 }
 
-/// The workspaces that a job is about.
-pub(super) fn choose(bench: &Bench, of: &Crates) -> Result<Found, String> {
+/// The workspaces that a job is about. Refuses where the tree says that something of its own builds it.
+pub(super) fn choose(bench: &Bench, job: &Work, of: &Crates) -> Result<Found, String> {
+    let found = find(bench, job, of)?;
+    if let Found::Workspaces(all) = &found {
+        let roots = all.iter().map(|one| one.root.as_path());
+        tree_settings::refuse(bench.tree(), roots.flat_map(Path::ancestors))?;
+    }
+    Ok(found)
+}
+
+fn find(bench: &Bench, job: &Work, of: &Crates) -> Result<Found, String> {
     let manifests = manifests(bench.tree());
     if manifests.is_empty() {
         return Err("there is no Cargo.toml in the tree".to_owned());
     }
     match of {
         Crates::Holding(paths) => {
+            // All above a path, not the nearest alone: one that was put in between hides no other.
             let mut near: BTreeSet<PathBuf> =
-                paths.iter().filter_map(|path| nearest(&manifests, Path::new(path))).collect();
+                paths.iter().flat_map(|path| above(&manifests, Path::new(path))).collect();
             if near.is_empty() {
                 near = outermost(&manifests);
             }
             let mut roots = BTreeSet::new();
             for place in near {
-                match root_of(bench, &place)? {
+                match root_of(bench, job, &place)? {
                     Ok(root) => roots.insert(root),
                     Err(ran) => return Ok(Found::Failed(ran)),
                 };
             }
+            for path in paths.iter().map(Path::new) {
+                let root = path.parent().unwrap_or(Path::new(""));
+                if path.file_name().is_some_and(|name| name == MANIFEST) && roots.contains(root) {
+                    match left_out(bench, job, &manifests, root)? {
+                        Ok(more) => roots.extend(more),
+                        Err(ran) => return Ok(Found::Failed(ran)),
+                    }
+                }
+            }
             let all = roots.into_iter().map(|root| Chosen { root, crates: Vec::new() });
             Ok(Found::Workspaces(all.collect()))
         }
-        Crates::Named(names) => named(bench, &manifests, names),
+        Crates::Named(names) => named(bench, job, &manifests, names),
     }
 }
 
-fn named(bench: &Bench, manifests: &BTreeSet<PathBuf>, names: &[String]) -> Result<Found, String> {
+fn named(
+    bench: &Bench,
+    job: &Work,
+    manifests: &BTreeSet<PathBuf>,
+    names: &[String],
+) -> Result<Found, String> {
     let mut chosen: Vec<Chosen> = Vec::new();
     for name in names {
         let places = manifests
@@ -92,7 +120,7 @@ fn named(bench: &Bench, manifests: &BTreeSet<PathBuf>, names: &[String]) -> Resu
         let mut anywhere = false;
         for place in places {
             anywhere = true;
-            let root = match root_of(bench, place)? {
+            let root = match root_of(bench, job, place)? {
                 Ok(root) => root,
                 Err(ran) => return Ok(Found::Failed(ran)),
             };
@@ -110,7 +138,7 @@ fn named(bench: &Bench, manifests: &BTreeSet<PathBuf>, names: &[String]) -> Resu
 }
 
 fn package_name(tree: &Path, place: &Path) -> Option<String> {
-    let manifest = read_manifest(tree, &place.join("Cargo.toml"))?;
+    let manifest = read_manifest(tree, &place.join(MANIFEST))?;
     Some(manifest.get("package")?.get("name")?.as_str()?.to_owned())
 }
 
@@ -121,16 +149,19 @@ pub(super) fn read_manifest(tree: &Path, path: &Path) -> Option<toml::Table> {
 }
 
 /// The root of the workspace that cargo finds from a directory of the tree.
-fn root_of(bench: &Bench, place: &Path) -> Result<Result<PathBuf, Ran>, String> {
+fn root_of(bench: &Bench, job: &Work, place: &Path) -> Result<Result<PathBuf, Ran>, String> {
     let directory = bench.places.tree.join(place);
     let argv = ["cargo", "locate-project", "--workspace", "--message-format", "plain"];
-    let (ran, output) = bench.run(&Program {
-        line: argv.join(" "),
-        argv: argv.map(str::to_owned).into(),
-        directory: &directory,
-        environment: Environment::With(&[]),
-        capture: Capture::Apart,
-    })?;
+    let (ran, output) = bench.run(
+        job,
+        &Program {
+            line: argv.join(" "),
+            argv: argv.map(str::to_owned).into(),
+            directory: &directory,
+            environment: Environment::With(&[]),
+            capture: Capture::Apart,
+        },
+    )?;
     if !ran.succeeded() {
         return Ok(Err(ran));
     }
@@ -153,7 +184,7 @@ fn manifests(tree: &Path) -> BTreeSet<PathBuf> {
                 if ![".git", "target", "node_modules"].iter().any(|skip| name == *skip) {
                     open.push(place.join(name));
                 }
-            } else if name == "Cargo.toml" {
+            } else if name == MANIFEST {
                 found.insert(place.clone());
             }
         }
@@ -161,9 +192,84 @@ fn manifests(tree: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-/// The manifest nearest to a path of the tree, above or beside it.
-fn nearest(manifests: &BTreeSet<PathBuf>, path: &Path) -> Option<PathBuf> {
-    path.ancestors().find(|place| manifests.contains(*place)).map(Path::to_owned)
+/// The manifests above or beside a path of the tree.
+fn above(manifests: &BTreeSet<PathBuf>, path: &Path) -> Vec<PathBuf> {
+    path.ancestors().filter(|place| manifests.contains(*place)).map(Path::to_owned).collect()
+}
+
+/// Crates below a workspace whose manifest changed that are in no workspace but build on what is in
+/// this tree: they may have been members until now, and would be checked by nobody.
+fn left_out(
+    bench: &Bench,
+    job: &Work,
+    manifests: &BTreeSet<PathBuf>,
+    root: &Path,
+) -> Result<Result<Vec<PathBuf>, Ran>, String> {
+    let below = manifests.iter().filter(|place| place.starts_with(root) && *place != root);
+    let leaning: Vec<&PathBuf> = below.filter(|place| leans(bench.tree(), place)).collect();
+    if leaning.is_empty() {
+        return Ok(Ok(Vec::new()));
+    }
+    let argv = ["cargo", "metadata", "--no-deps", "--format-version", "1"];
+    let (ran, output) = bench.run(
+        job,
+        &Program {
+            line: argv.join(" "),
+            argv: argv.map(str::to_owned).into(),
+            directory: &bench.places.tree.join(root),
+            environment: Environment::With(&[]),
+            capture: Capture::Apart,
+        },
+    )?;
+    if !ran.succeeded() {
+        return Ok(Err(ran));
+    }
+    let metadata: Metadata = serde_json::from_slice(&output)
+        .map_err(|error| format!("cargo's metadata cannot be read: {error}"))?;
+    let member = |place: &Path| {
+        let manifest = bench.places.tree.join(place).join(MANIFEST);
+        metadata.packages.iter().any(|package| package.manifest_path == manifest)
+    };
+    let mut found = Vec::new();
+    for place in leaning.into_iter().filter(|place| !member(place)) {
+        match root_of(bench, job, place)? {
+            // It is in another workspace, which has a manifest of its own.
+            Ok(other) if other != *root && other != **place => {}
+            Ok(_) => found.push(place.clone()),
+            Err(ran) => return Ok(Err(ran)),
+        }
+    }
+    Ok(Ok(found))
+}
+
+/// Whether a package that is no workspace of its own needs others of the tree to be built.
+fn leans(tree: &Path, place: &Path) -> bool {
+    let Some(manifest) = read_manifest(tree, &place.join(MANIFEST)) else { return true };
+    manifest.contains_key("package")
+        && !manifest.contains_key("workspace")
+        && manifest.iter().any(|(section, value)| match section.as_str() {
+            "package" => inherits(value),
+            "target" => value
+                .as_table()
+                .is_some_and(|all| all.values().any(|one| inherits(one) || has_path(one))),
+            section if section.ends_with("dependencies") => inherits(value) || has_path(value),
+            _ => inherits(value),
+        })
+}
+
+/// Whether `workspace = true` or `name.workspace = true` is anywhere in it.
+fn inherits(value: &toml::Value) -> bool {
+    value.as_table().is_some_and(|table| {
+        table.get("workspace").and_then(toml::Value::as_bool) == Some(true)
+            || table.values().any(inherits)
+    })
+}
+
+/// Whether a dependency in it is named by its path.
+fn has_path(value: &toml::Value) -> bool {
+    value.as_table().is_some_and(|table| {
+        table.get("path").is_some_and(toml::Value::is_str) || table.values().any(has_path)
+    })
 }
 
 /// Those that no other is above.
@@ -181,13 +287,13 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_and_the_outermost_manifests_are_found() {
+    fn those_above_and_the_outermost_manifests_are_found() {
         let manifests = places(&["a", "a/b", "c/d"]);
-        let near = |path: &str| nearest(&manifests, Path::new(path));
-        assert_eq!(near("a/b/src/lib.rs"), Some(PathBuf::from("a/b")));
-        assert_eq!(near("a/src/lib.rs"), Some(PathBuf::from("a")));
-        assert_eq!(near("README.md"), None);
-        assert_eq!(near("ab/x"), None);
+        let above = |path: &str| above(&manifests, Path::new(path));
+        assert_eq!(above("a/b/src/lib.rs"), [PathBuf::from("a/b"), PathBuf::from("a")]);
+        assert_eq!(above("a/src/lib.rs"), [PathBuf::from("a")]);
+        assert_eq!(above("README.md"), Vec::<PathBuf>::new());
+        assert_eq!(above("ab/x"), Vec::<PathBuf>::new());
         assert_eq!(outermost(&manifests), places(&["a", "c/d"]));
         assert_eq!(outermost(&places(&["", "a"])), places(&[""]));
     }

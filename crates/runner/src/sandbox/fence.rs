@@ -47,7 +47,8 @@ fn restrict(sandbox: &Sandbox) -> Result<RulesetStatus, RulesetError> {
         (bind.target.as_path(), access)
     });
     let layered = sandbox.layered.iter().map(|bind| (bind.target.as_path(), all));
-    for (path, access) in fixed.chain(own).chain(given).chain(layered) {
+    let overlaid = sandbox.overlaid.iter().map(|one| (one.target.as_path(), all));
+    for (path, access) in fixed.chain(own).chain(given).chain(layered).chain(overlaid) {
         // A path that is not there is refused to everybody by "/" alone.
         if let Ok(place) = PathFd::new(path) {
             ruleset = ruleset.add_rule(PathBeneath::new(place, access))?;

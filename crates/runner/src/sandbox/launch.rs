@@ -165,10 +165,13 @@ fn resolved(sandbox: &Sandbox) -> Result<Sandbox, SandboxError> {
     if sandbox.network == Network::Host {
         sandbox.read_only.extend(resolver_file());
     }
-    let layered = sandbox.layered.iter_mut();
-    for bind in sandbox.read_only.iter_mut().chain(&mut sandbox.writable).chain(layered) {
-        bind.source = fs::canonicalize(&bind.source)
-            .map_err(|error| SandboxError::new(&bind.source.display().to_string(), error))?;
+    let binds = sandbox.read_only.iter_mut().chain(&mut sandbox.writable);
+    let sources = binds.chain(&mut sandbox.layered).map(|bind| &mut bind.source);
+    let overlays = sandbox.overlaid.iter_mut();
+    let overlaid = overlays.flat_map(|one| one.lower.iter_mut().chain([&mut one.layer]));
+    for source in sources.chain(overlaid) {
+        *source = fs::canonicalize(&*source)
+            .map_err(|error| SandboxError::new(&source.display().to_string(), error))?;
     }
     Ok(sandbox)
 }

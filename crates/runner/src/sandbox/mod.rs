@@ -45,6 +45,9 @@ pub struct Sandbox {
     /// Directories that look writable: what it writes there is its own, and gone when it ends. Where
     /// the kernel cannot do that, they can only be read.
     pub layered: Vec<Bind>,
+    /// Directories that it can write, without what lies below being touched: what it writes is kept in
+    /// a directory of the host. Where the kernel cannot do that, it does not start.
+    pub overlaid: Vec<Overlay>,
     /// Empty directories of its own, gone when it ends; `/tmp` and `/var/tmp` are always there.
     pub private: Vec<PathBuf>,
     /// What is empty in there although something around it is seen.
@@ -79,6 +82,17 @@ impl Bind {
         let path = path.into();
         Self { source: path.clone(), target: path }
     }
+}
+
+/// Directories of the host over each other, and what is written over all of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlay {
+    /// What is only read, the upper ones first.
+    pub lower: Vec<PathBuf>,
+    /// A directory in which `upper` gets what is written; `work` in it is the kernel's.
+    pub layer: PathBuf,
+    /// Where they are seen inside.
+    pub target: PathBuf,
 }
 
 /// What a program can reach.

@@ -29,8 +29,9 @@ pub(super) fn memory(target: &Path, mode: &str) -> io::Result<()> {
     Ok(mount(Some("tmpfs"), target, Some("tmpfs"), flags, Some(options.as_str()))?)
 }
 
-/// A directory over which what is written lies as a layer of its own, below `layers`.
-pub(super) fn layer(source: &Path, target: &Path, layers: &Path) -> io::Result<()> {
+/// Directories, the upper ones first, over which what is written lies as a layer of its own, below
+/// `layers`.
+pub(super) fn layer(lower: &[PathBuf], target: &Path, layers: &Path) -> io::Result<()> {
     let (upper, work) = (layers.join("upper"), layers.join("work"));
     fs::create_dir_all(&upper)?;
     fs::create_dir_all(&work)?;
@@ -38,9 +39,10 @@ pub(super) fn layer(source: &Path, target: &Path, layers: &Path) -> io::Result<(
         let text = path.to_str().filter(|text| !text.contains([',', ':', '\\']));
         text.map(str::to_owned).ok_or_else(|| io::Error::other("its name cannot be mounted"))
     };
+    let lower = lower.iter().map(|path| shown(path)).collect::<io::Result<Vec<_>>>()?;
     let options = format!(
         "lowerdir={},upperdir={},workdir={},userxattr",
-        shown(source)?,
+        lower.join(":"),
         shown(&upper)?,
         shown(&work)?
     );

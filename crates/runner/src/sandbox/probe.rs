@@ -60,6 +60,7 @@ fn try_one(launcher: &Launcher) -> Result<Held, SandboxError> {
         read_only: Vec::new(),
         writable: Vec::new(),
         layered: Vec::new(),
+        overlaid: Vec::new(),
         private: Vec::new(),
         hidden: Vec::new(),
         environment: Vec::new(),

@@ -16,7 +16,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{chdir, pivot_root};
 
 use super::mounts::{self, Access};
-use super::{Sandbox, SandboxError};
+use super::{Overlay, Sandbox, SandboxError};
 
 /// What everybody sees, as far as it is there.
 const SYSTEM: [&str; 9] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt"];
@@ -180,6 +180,7 @@ enum Placed<'a> {
     Own,
     Given(&'a Path, Access),
     Layered(&'a Path),
+    Overlaid(&'a Overlay),
 }
 
 /// What the sandbox names, the outer before what is in it.
@@ -191,15 +192,21 @@ fn place_all(sandbox: &Sandbox) -> Result<(), SandboxError> {
         sandbox.writable.iter().map(|bind| (bind, Placed::Given(&bind.source, Access::Write)));
     let layered = sandbox.layered.iter().map(|bind| (bind, Placed::Layered(&bind.source)));
     let given = read.chain(write).chain(layered).map(|(bind, how)| (bind.target.as_path(), how));
-    let mut all: Vec<_> = own.chain(given).collect();
+    let overlaid = sandbox.overlaid.iter().map(|one| (one.target.as_path(), Placed::Overlaid(one)));
+    let mut all: Vec<_> = own.chain(given).chain(overlaid).collect();
     all.sort_by_key(|(target, _)| target.components().count());
     for (number, (target, how)) in all.into_iter().enumerate() {
         let placed = match how {
             Placed::Own => own_directory(target, "0755"),
             Placed::Given(source, access) => give(source, target, access),
             Placed::Layered(source) => make_way(target, Kind::Directory)
-                .and_then(|()| mounts::layer(&old(source), target, &layers(number)))
+                .and_then(|()| mounts::layer(&[old(source)], target, &layers(number)))
                 .or_else(|_| give(source, target, Access::Read)),
+            Placed::Overlaid(overlay) => {
+                let lower: Vec<PathBuf> = overlay.lower.iter().map(|path| old(path)).collect();
+                make_way(target, Kind::Directory)
+                    .and_then(|()| mounts::layer(&lower, target, &old(&overlay.layer)))
+            }
         };
         placed.map_err(|error| at(&target.display().to_string(), error))?;
     }

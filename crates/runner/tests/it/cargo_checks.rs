@@ -55,11 +55,14 @@ fn the_workspaces_that_hold_the_paths_are_checked_whole() {
     assert_eq!(lines(&ran), [(all, true)], "{ran:?}");
     assert_eq!(bench.told, [all]);
     let ran = bench.check(holding(&["inner/three/src/lib.rs"]), Warnings::Allowed);
-    assert_eq!(lines(&ran), [(format!("cd inner && {all}").as_str(), true)], "{ran:?}");
+    // One that is above may build on it.
+    let inner = format!("cd inner && {all}");
+    assert_eq!(lines(&ran), [(all, true), (inner.as_str(), true)], "{ran:?}");
     // After the one that fails nothing more is checked.
     let ran = bench.check(holding(&["inner/Cargo.toml", "alone/src/main.rs"]), Warnings::Allowed);
-    assert_eq!(lines(&ran), [(format!("cd alone && {all}").as_str(), false)], "{ran:?}");
-    assert!(ran[0].tail.contains("missing"), "{}", ran[0].tail);
+    let alone = format!("cd alone && {all}");
+    assert_eq!(lines(&ran), [(all, true), (alone.as_str(), false)], "{ran:?}");
+    assert!(ran[1].tail.contains("missing"), "{}", ran[1].tail);
 }
 
 #[test]
@@ -159,4 +162,97 @@ fn a_build_script_reaches_neither_the_network_nor_files_outside() {
     // The same outside.
     assert!(std::net::TcpStream::connect(address).is_ok());
     std::fs::write(outside.path().join("from-inside"), "x").unwrap();
+}
+
+/// A workspace of two crates, the second of which needs the first, with other texts for some files.
+fn two(changes: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
+    let mut files = vec![
+        ("Cargo.toml", "[workspace]\nmembers = [\"a\", \"b\"]\nresolver = \"2\"\n".to_owned()),
+        ("a/Cargo.toml", package("a", "")),
+        ("a/src/lib.rs", "pub fn one() -> u32 { 1 }\n".to_owned()),
+        ("b/Cargo.toml", package("b", "[dependencies]\na = { path = \"../a\" }\n")),
+        ("b/src/lib.rs", "pub fn two() -> u32 { a::one() + 1 }\n".to_owned()),
+    ];
+    for (path, text) in changes {
+        files.retain(|(other, _)| other != path);
+        files.push((*path, (*text).to_owned()));
+    }
+    files
+}
+
+#[test]
+fn a_manifest_in_between_and_a_workspace_of_its_own_hide_nothing() {
+    let ran = bench(&two(&[])).check(holding(&["a/src/lib.rs"]), Warnings::Denied);
+    assert!(ran.iter().all(Ran::succeeded), "{ran:?}");
+    let decoy = format!("[workspace]\n{}[lib]\npath = \"d.rs\"\n", package("decoy", ""));
+    let broken = "pub fn one() -> u32 { \"no\" }\n";
+    let changes =
+        [("a/src/Cargo.toml", decoy.as_str()), ("a/src/d.rs", ""), ("a/src/lib.rs", broken)];
+    let paths = holding(&["a/src/Cargo.toml", "a/src/d.rs", "a/src/lib.rs"]);
+    let ran = bench(&two(&changes)).check(paths, Warnings::Allowed);
+    assert!(!ran.iter().all(Ran::succeeded), "{ran:?}");
+
+    let own = package("a", "[workspace]\n");
+    let mut bench = bench(&two(&[("a/Cargo.toml", &own)]));
+    let ran = bench.check(holding(&["a/Cargo.toml"]), Warnings::Allowed);
+    assert!(ran.iter().any(|one| one.tail.contains("multiple workspace roots")), "{ran:?}");
+    assert!(!ran.iter().all(Ran::succeeded));
+}
+
+#[test]
+fn a_crate_that_was_taken_out_of_the_workspace_is_still_checked() {
+    let paths = || holding(&["Cargo.toml", "a/src/lib.rs"]);
+    let ran = bench(&two(&[])).check(paths(), Warnings::Allowed);
+    assert_eq!(lines(&ran), [("cargo check --workspace --all-targets", true)], "{ran:?}");
+    let renamed = ("a/src/lib.rs", "pub fn uno() -> u32 { 1 }\n");
+    for exclude in ["exclude = [\"b\"]\n", ""] {
+        let root = format!("[workspace]\nmembers = [\"a\"]\nresolver = \"2\"\n{exclude}");
+        let mut bench = bench(&two(&[("Cargo.toml", &root), renamed]));
+        let ran = bench.check(paths(), Warnings::Allowed);
+        let last = ran.last().unwrap();
+        assert!(!last.succeeded(), "{ran:?}");
+        assert!(last.tail.contains("tree/b/") || last.tail.contains("a::one()"), "{}", last.tail);
+    }
+}
+
+#[test]
+fn nothing_of_the_tree_takes_the_compilers_place() {
+    let manifest = package("one", "");
+    let bad = ("src/lib.rs", "this is not rust\n");
+    let wrapper = "#!/bin/sh\nexit 0\n";
+    for name in ["rustc", "cargo", "wrapper"] {
+        let path = format!("tools/bin/{name}");
+        let settings = match name {
+            "wrapper" => "[build]\nrustc-wrapper = \"tools/bin/wrapper\"\n",
+            _ => "",
+        };
+        let mut bench = Bench::new(&[
+            ("Cargo.toml", &manifest),
+            bad,
+            (&path, wrapper),
+            (".cargo/config.toml", settings),
+            ("rust-toolchain.toml", "[toolchain]\npath = \"/bailiwick/tree/tools\"\n"),
+        ]);
+        bench.shell("true");
+        let job = Job::CargoCheck { of: holding(&[]), warnings: Warnings::Allowed };
+        match bench.run(&job) {
+            Outcome::CouldNotRun { why } => assert!(why.contains("rustc-wrapper"), "{why}"),
+            Outcome::Commands(ran) => assert_eq!(ran[0].ended, Ended::Exit(101), "{ran:?}"),
+            other @ Outcome::Tests { .. } => panic!("{other:?}"),
+        }
+    }
+    // A wrapper that is on the search path is not used either, and flags that silence are refused.
+    let silent = "[build]\nrustflags = [\"--cap-lints=allow\"]\n";
+    for (settings, refused) in [("[build]\nrustc-wrapper = \"true\"\n", false), (silent, true)] {
+        let mut bench =
+            Bench::new(&[("Cargo.toml", &manifest), bad, (".cargo/config.toml", settings)]);
+        let job = Job::CargoCheck { of: holding(&[]), warnings: Warnings::Denied };
+        match bench.run(&job) {
+            Outcome::CouldNotRun { why } => assert!(refused && why.contains("rustflags"), "{why}"),
+            Outcome::Commands(ran) => {
+                assert!(!refused && ran[0].ended == Ended::Exit(101), "{ran:?}");
+            }
+            other @ Outcome::Tests { .. } => panic!("{other:?}"),
+        }
+    }
 }

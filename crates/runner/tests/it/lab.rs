@@ -63,6 +63,7 @@ impl Lab {
             read_only: Vec::new(),
             writable: vec![Bind::new(inside, "/lab")],
             layered: Vec::new(),
+            overlaid: Vec::new(),
             private: vec![PathBuf::from("/home/inside")],
             hidden: Vec::new(),
             environment: vec![

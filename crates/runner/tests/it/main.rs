@@ -9,6 +9,7 @@
 mod bench;
 mod build_cache;
 mod cargo_checks;
+mod kept_apart;
 mod lab;
 mod preparation;
 mod sandbox_basics;

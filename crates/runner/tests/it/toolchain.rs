@@ -64,7 +64,7 @@ fn of_the_home_only_tools_are_seen() {
          ./.nvm/versions/v1/bin ./.rustup ./.rustup/toolchains "
     );
     let seen = bench.shell("ls -A $CARGO_HOME").tail;
-    assert_eq!(seen, "registry\n");
+    assert_eq!(seen, "config.toml\nregistry\n");
     assert_eq!(bench.shell("ls $CARGO_HOME/registry").tail, "cache\n");
 }
 
@@ -93,7 +93,8 @@ fn of_cargos_settings_only_where_sources_come_from_is_told() {
     assert_ne!(bench.shell("echo >> $CARGO_HOME/config.toml").ended, Ended::Exit(0));
     fs::remove_file(cargo.join("config.toml")).unwrap();
     bench.fill(&[]);
-    assert_ne!(bench.shell("cat $CARGO_HOME/config.toml").ended, Ended::Exit(0));
+    assert_eq!(bench.shell("cat $CARGO_HOME/config.toml").tail, "");
+    assert_ne!(bench.shell("echo >> $CARGO_HOME/config.toml").ended, Ended::Exit(0));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bailiwick_control::ports::Workshop as _;
+use bailiwick_control::ports::{Preparation, Workshop as _};
 use bailiwick_runner::checks::{CheckWorkshop, Setup, sweep};
 use bailiwick_runner::process::Limits;
 use bailiwick_runner::sandbox::{Launcher, Level};
@@ -45,9 +45,14 @@ fn no_tree_is_left_after_success_failure_or_panic() {
     fs::write(tree.join("file"), "x").unwrap();
     // Even if the tree defends itself.
     let line = "mkdir -p deep/er && touch deep/er/file && chmod 000 deep/er && chmod 500 deep";
-    let job = Job::Command { line: line.to_owned() };
-    workshop.run(&job, &mut |_| {});
+    let setup = vec![line.to_owned()];
+    let how = Preparation { copy: Vec::new(), prefetch: Vec::new(), setup };
+    workshop.make_ready(&how, &mut |_| {}).unwrap();
     assert!(tree.join("deep").exists());
+    workshop.run(&Job::Command { line: line.replace("deep", "other") }, &mut |_| {});
+    assert!(!tree.join("other").exists());
+    let work = slots(place.path())[0].join("work");
+    assert_eq!(fs::read_dir(work).unwrap().count(), 0, "what the job wrote is gone");
     assert!(fs::read_dir(workshop.clear().unwrap()).unwrap().next().is_none());
     fs::write(tree.join("file"), "x").unwrap();
     let panicked = std::thread::spawn(move || {
@@ -84,8 +89,13 @@ fn the_tree_of_a_killed_verification_is_gone_when_the_slot_is_taken_or_swept() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let tree = place.path().join("state/caches/some-repository/slots/0/tree");
-        assert!(comes_true(|| tree.join("begun").exists()));
+        let slot = place.path().join("state/caches/some-repository/slots/0");
+        let (tree, work) = (slot.join("tree"), slot.join("work"));
+        let begun = || {
+            let works = fs::read_dir(&work).into_iter().flatten().flatten();
+            works.into_iter().any(|one| one.path().join("tree/upper/begun").exists())
+        };
+        assert!(comes_true(begun));
         sweep(&place.path().join("state")).unwrap();
         assert!(tree.join("file").exists(), "a slot in use is left alone");
         killed.kill().unwrap();
@@ -94,7 +104,7 @@ fn the_tree_of_a_killed_verification_is_gone_when_the_slot_is_taken_or_swept() {
         assert!(tree.join("file").exists());
         if swept {
             sweep(&place.path().join("state")).unwrap();
-            assert!(!tree.exists());
+            assert!(!tree.exists() && !work.exists());
         } else {
             let workshop = CheckWorkshop::open(setup(&place)).unwrap();
             assert_eq!(workshop.tree(), tree);
@@ -127,7 +137,7 @@ fn commands_run_in_the_tree_with_an_environment_made_from_nothing() {
         "/bailiwick/tree\nhere\n/bailiwick/home /bailiwick/target /bailiwick/cargo 1\n"
     );
     let inside = bench.shell("env | cut -d= -f1 | sort").tail;
-    let ours = ["CARGO_", "RUSTUP_"];
+    let ours = ["CARGO_", "RUSTUP_", "RUSTC", "RUSTDOC"];
     let plain = ["HOME", "LANG", "NO_COLOR", "OLDPWD", "PATH", "PWD", "TERM", "_"];
     let expected =
         |name: &str| plain.contains(&name) || ours.iter().any(|start| name.starts_with(start));
@@ -142,8 +152,11 @@ fn with_the_level_off_the_same_jobs_run() {
     let manifest = MANIFEST.replace("NAME", "a");
     let files = [("Cargo.toml", manifest.as_str()), ("src/lib.rs", "#[test] fn one() {}\n")];
     let mut bench = Bench::with(&files, |setup| Setup { level: Level::Off, ..setup });
-    let tree = bench.tree().canonicalize().unwrap();
-    assert_eq!(bench.shell("pwd -P").tail, format!("{}\n", tree.display()));
+    let slot = bench.tree().parent().unwrap().canonicalize().unwrap();
+    let work = slot.join("work/only/tree/upper");
+    assert_eq!(bench.shell("pwd -P").tail, format!("{}\n", work.display()));
+    assert_eq!(bench.shell("touch mark $CARGO_TARGET_DIR/mark; rm -r src").ended, Ended::Exit(0));
+    assert_eq!(bench.shell("ls; ls $CARGO_TARGET_DIR").tail, "Cargo.toml\nsrc\n");
     let crates = bench.test();
     assert_eq!(crates[0].programs[0].run.ended, Ended::Exit(0));
     assert!(matches!(
@@ -161,4 +174,37 @@ fn limits_hold() {
     assert_eq!(bench.shell("sleep 600").ended, Ended::TimedOut(std::time::Duration::from_secs(1)));
     assert_eq!(bench.shell("yes").ended, Ended::TooMuchOutput(100_000));
     assert_eq!(bench.shell("true").ended, Ended::Exit(0));
+}
+
+#[test]
+fn git_works_in_a_tree_whose_objects_are_elsewhere() {
+    let mut bench = Bench::new(&[]);
+    let origin = bench.place.path().join("origin");
+    let git = |directory: &Path, line: &str| {
+        let line = format!("git -c user.name=a -c user.email=a@b {line}");
+        let ran = Command::new("/bin/sh")
+            .args(["-c", &line])
+            .current_dir(directory)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(ran.success(), "{line}");
+    };
+    fs::create_dir(&origin).unwrap();
+    fs::write(origin.join("file"), "here\n").unwrap();
+    git(&origin, "init -q . && git add file");
+    git(&origin, "commit -qm first && git tag v1");
+    git(&bench.tree(), &format!("clone -q --shared {} .", origin.display()));
+    let told = "git log --format=%s && git describe --tags && git status --short";
+    let ran = bench.shell(told);
+    assert_eq!((ran.ended, ran.tail.as_str()), (Ended::Exit(0), "first\nv1\n"));
+    let ran = bench.shell("echo more >> file; git status --short; git commit -qam second");
+    assert!(ran.tail.starts_with(" M file\n"), "{}", ran.tail);
+    // They can only be read, and nothing else of that repository is seen.
+    let objects = origin.join(".git/objects");
+    let write = format!("ls {0}/pack && ! touch {0}/x && ls -A {0}/..", objects.display());
+    let ran = bench.shell(&write);
+    assert_eq!(ran.ended, Ended::Exit(0), "{}", ran.tail);
+    assert!(ran.tail.ends_with("\nobjects\n"), "{}", ran.tail);
 }

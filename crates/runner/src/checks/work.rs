@@ -1,0 +1,213 @@
+//! Keeping apart what programs write: a place for each of them, that is gone after it.
+//!
+//! ```text
+//!  a test                   what it writes     gone after the test
+//!  the build before it      what it wrote      gone after the job
+//!  the slot                 tree, target       as they were
+//! ```
+//!
+//! Where the kernel cannot lay directories over each other, each gets copies. Without a sandbox nothing
+//! can be kept apart within a job, so only jobs are.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::AT_FDCWD;
+use nix::sys::stat::{UtimensatFlags, utimensat};
+use nix::sys::time::TimeSpec;
+
+use super::slot;
+use crate::sandbox::{Bind, Overlay};
+
+/// How what is written is kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Apart {
+    /// In layers over what is there.
+    Overlays,
+    /// In copies of the tree, and a build cache that is empty at first.
+    Copies,
+    /// As [`Apart::Copies`], for a whole job.
+    Jobs,
+}
+
+/// Where what is written to a shared directory goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writes {
+    /// Into it.
+    Through,
+    /// Into a place of its own.
+    Apart,
+}
+
+/// The directories of a slot that a program is given.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shared<'a> {
+    pub(super) tree: &'a Path,
+    pub(super) target: &'a Path,
+}
+
+/// A place for what programs write; gone when this is dropped.
+#[derive(Debug)]
+pub(super) struct Work {
+    place: PathBuf,
+    /// The work that this one begins with.
+    below: Option<PathBuf>,
+    apart: Apart,
+    tree: Writes,
+    target: Writes,
+    owned: bool,
+}
+
+impl Work {
+    /// A place for a job.
+    pub(super) fn begin(
+        place: PathBuf,
+        apart: Apart,
+        shared: Shared<'_>,
+        tree: Writes,
+        target: Writes,
+    ) -> io::Result<Self> {
+        // With copies there is no cache that could be kept.
+        let target = if apart == Apart::Overlays { target } else { Writes::Apart };
+        slot::remove(&place)?;
+        let work = Self { place, below: None, apart, tree, target, owned: true };
+        work.make()?;
+        if apart != Apart::Overlays && tree == Writes::Apart {
+            copy(shared.tree, &work.upper("tree"))?;
+        }
+        Ok(work)
+    }
+
+    /// A place for one program that begins with what this one has.
+    pub(super) fn above(&self, place: PathBuf) -> io::Result<Self> {
+        let (tree, target) = (Writes::Apart, Writes::Apart);
+        let (place, owned) = match self.apart {
+            Apart::Overlays | Apart::Copies => (place, true),
+            Apart::Jobs => (self.place.clone(), false),
+        };
+        if !owned {
+            self.clear_results()?;
+        }
+        let below = Some(self.place.clone());
+        let work = Self { place, below, apart: self.apart, tree, target, owned };
+        work.make()?;
+        if self.apart == Apart::Copies {
+            for name in ["tree", "target"] {
+                copy(&self.upper(name), &work.upper(name))?;
+            }
+        }
+        Ok(work)
+    }
+
+    fn make(&self) -> io::Result<()> {
+        slot::make_private(&self.results())?;
+        ["tree", "target"].into_iter().try_for_each(|name| slot::make_private(&self.upper(name)))
+    }
+
+    /// Where test programs write their results, on the host.
+    pub(super) fn results(&self) -> PathBuf {
+        self.place.join("results")
+    }
+
+    /// Empties the directory that test programs write to.
+    pub(super) fn clear_results(&self) -> io::Result<()> {
+        slot::remove(&self.results())?;
+        slot::make_private(&self.results())
+    }
+
+    /// Where what is written to `tree` or `target` is, on the host.
+    pub(super) fn upper(&self, name: &str) -> PathBuf {
+        self.place.join(name).join("upper")
+    }
+
+    /// What a program is given at these places.
+    pub(super) fn mounts(&self, shared: Shared<'_>, seen: Shared<'_>) -> (Vec<Bind>, Vec<Overlay>) {
+        let (mut binds, mut overlays) = (Vec::new(), Vec::new());
+        for (name, writes, source, target) in [
+            ("tree", self.tree, shared.tree, seen.tree),
+            ("target", self.target, shared.target, seen.target),
+        ] {
+            match (writes, self.apart) {
+                (Writes::Through, _) => binds.push(Bind::new(source, target)),
+                (Writes::Apart, Apart::Overlays) => {
+                    let below = self.below.iter().map(|place| place.join(name).join("upper"));
+                    let lower = below.chain([source.to_owned()]).collect();
+                    let layer = self.place.join(name);
+                    overlays.push(Overlay { lower, layer, target: target.to_owned() });
+                }
+                (Writes::Apart, Apart::Copies | Apart::Jobs) => {
+                    binds.push(Bind::new(self.upper(name), target));
+                }
+            }
+        }
+        (binds, overlays)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if self.owned {
+            // What cannot be removed now is removed when the slot is cleared.
+            let _ = slot::remove(&self.place);
+        }
+    }
+}
+
+/// Copies what is in a directory into another, with its times: cargo judges by them.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let data = entry.metadata()?;
+        if data.is_dir() {
+            slot::make_private(&target)?;
+            copy(&source, &target)?;
+            fs::set_permissions(&target, data.permissions())?;
+        } else if data.is_symlink() {
+            symlink(fs::read_link(&source)?, &target)?;
+        } else if data.is_file() {
+            fs::copy(&source, &target)?;
+        } else {
+            continue;
+        }
+        let time = TimeSpec::new(data.mtime(), data.mtime_nsec());
+        utimensat(AT_FDCWD, &target, &time, &time, UtimensatFlags::NoFollowSymlink)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_copies_what_one_program_writes_reaches_no_other() {
+        let place = tempfile::tempdir().unwrap();
+        let (tree, target) = (place.path().join("tree"), place.path().join("target"));
+        for directory in [&tree, &target] {
+            fs::create_dir(directory).unwrap();
+        }
+        fs::write(tree.join("file"), "first").unwrap();
+        fs::write(target.join("built"), "by somebody").unwrap();
+        let shared = Shared { tree: &tree, target: &target };
+        let (writes, apart) = (Writes::Apart, Apart::Copies);
+        let job =
+            Work::begin(place.path().join("job"), apart, shared, writes, Writes::Through).unwrap();
+        assert!(!job.upper("target").join("built").exists());
+        fs::write(job.upper("target").join("built"), "by the job").unwrap();
+        let one = job.above(place.path().join("one")).unwrap();
+        let built = one.upper("target").join("built");
+        assert_eq!(fs::read_to_string(&built).unwrap(), "by the job");
+        fs::write(built, "by one").unwrap();
+        fs::write(one.upper("tree").join("file"), "by one").unwrap();
+        let two = job.above(place.path().join("two")).unwrap();
+        let read = |path: PathBuf| fs::read_to_string(path).unwrap();
+        assert_eq!(read(two.upper("target").join("built")), "by the job");
+        assert_eq!(read(two.upper("tree").join("file")), "first");
+        assert_eq!(read(tree.join("file")), "first");
+        drop((one, two, job));
+        assert!(!place.path().join("one").exists() && !place.path().join("job").exists());
+    }
+}

@@ -1,0 +1,166 @@
+//! What one program writes reaches no other: not the tree, not the build cache, not another's results.
+
+use std::fs;
+
+use bailiwick_control::ports::Preparation;
+use bailiwick_verify::job::{Crates, Ended, Harness, Ran, TestResult, Warnings};
+
+use crate::bench::Bench;
+
+const MANIFEST: &str = "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
+
+fn holding() -> Crates {
+    Crates::Holding(Vec::new())
+}
+
+fn preparation(setup: &[&str]) -> Preparation {
+    let setup = setup.iter().map(|line| (*line).to_owned()).collect();
+    Preparation { copy: Vec::new(), prefetch: Vec::new(), setup }
+}
+
+#[test]
+fn a_command_that_mends_the_tree_mends_it_for_itself_alone() {
+    let manifest = MANIFEST.replace("NAME", "a");
+    let broken = "pub fn one() -> u32 { \"broken\" }\n";
+    let mut bench = Bench::new(&[("Cargo.toml", &manifest), ("src/lib.rs", broken)]);
+    bench.workshop.trust_build(true);
+    let mend = "echo 'pub fn one() -> u32 { 1 }' > src/lib.rs && cargo check";
+    assert_eq!(bench.shell(mend).ended, Ended::Exit(0), "it does mend it");
+    let ran = bench.check(holding(), Warnings::Allowed);
+    assert_eq!(ran[0].ended, Ended::Exit(101), "{}", ran[0].tail);
+    assert_eq!(fs::read_to_string(bench.tree().join("src/lib.rs")).unwrap(), broken);
+    assert_eq!(bench.shell("cat src/lib.rs").tail, broken);
+}
+
+/// Sets every time in the build cache far ahead, so that cargo takes all of it for up to date.
+const AHEAD: &str = r#"
+use std::{fs, path::Path, time::{Duration, SystemTime}};
+fn walk(place: &Path) -> usize {
+    fs::read_dir(place).unwrap().flatten().map(|entry| {
+        let path = entry.path();
+        if path.is_dir() { return walk(&path) }
+        let ahead = SystemTime::now() + Duration::from_secs(86400 * 3650);
+        fs::File::open(&path).unwrap().set_modified(ahead).unwrap();
+        assert!(fs::metadata(&path).unwrap().modified().unwrap() >= ahead - Duration::from_secs(1));
+        1
+    }).sum()
+}
+#[test] fn poison() { assert!(walk(Path::new(&std::env::var("CARGO_TARGET_DIR").unwrap())) > 0); }
+"#;
+
+#[test]
+fn times_that_a_test_sets_in_the_build_cache_are_gone_after_it() {
+    let manifest = MANIFEST.replace("NAME", "a");
+    let mut bench = Bench::new(&[]);
+    let source = |body: &str| {
+        format!(
+            "pub fn one() -> u32 {{ {body} }}\n#[test] fn is_one() {{ assert_eq!(one(), 1) }}\n"
+        )
+    };
+    for trusted in [true, false] {
+        bench.workshop.trust_build(trusted);
+        bench.fill(&[
+            ("Cargo.toml", &manifest),
+            ("src/lib.rs", &source("1")),
+            ("tests/ahead.rs", AHEAD),
+        ]);
+        let crates = bench.test();
+        assert!(crates[0].programs.iter().all(|one| one.run.succeeded()), "{crates:?}");
+        let checked = bench.check(holding(), Warnings::Allowed);
+        assert!(checked.iter().all(Ran::succeeded));
+        bench.fill(&[("Cargo.toml", &manifest), ("src/lib.rs", &source("2"))]);
+        let crates = bench.test();
+        assert_eq!(crates[0].programs[0].run.ended, Ended::Exit(101), "one() is 2 now");
+        bench.fill(&[("Cargo.toml", &manifest), ("src/lib.rs", &source("\"no\""))]);
+        let checked = bench.check(holding(), Warnings::Allowed);
+        assert_eq!(checked[0].ended, Ended::Exit(101), "it does not compile now");
+    }
+}
+
+#[test]
+fn a_test_that_writes_over_another_program_does_not_speak_for_it() {
+    let (a, b) = (MANIFEST.replace("NAME", "a"), MANIFEST.replace("NAME", "b"));
+    let b = format!("{b}[dependencies]\na = {{ path = \"../a\" }}\n");
+    let over = "pub fn one() -> u32 { 2 }\n\
+        #[test] fn fine() {\n\
+        let me = std::env::current_exe().unwrap();\n\
+        let others = std::fs::read_dir(me.parent().unwrap()).unwrap().flatten();\n\
+        let others = others.filter(|one| { let name = one.file_name().into_string().unwrap(); name.starts_with(\"b-\") && !name.contains('.') });\n\
+        let mut written = 0;\n\
+        for one in others { std::fs::remove_file(one.path()).unwrap(); std::fs::copy(&me, one.path()).unwrap(); written += 1; }\n\
+        std::fs::write(\"../b/src/lib.rs\", \"\").unwrap();\n\
+        assert!(written > 0) }\n";
+    let mut bench = Bench::new(&[
+        ("Cargo.toml", "[workspace]\nmembers = [\"a\", \"b\"]\nresolver = \"2\"\n"),
+        ("a/Cargo.toml", &a),
+        ("a/src/lib.rs", over),
+        ("b/Cargo.toml", &b),
+        (
+            "b/src/lib.rs",
+            "//! ```\n//! assert_eq!(a::one(), 1);\n//! ```\n#[test] fn is_one() { assert_eq!(a::one(), 1) }\n",
+        ),
+    ]);
+    for trusted in [false, true] {
+        bench.workshop.trust_build(trusted);
+        let crates = bench.test();
+        let names: Vec<&str> = crates.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert!(crates[0].programs[0].run.succeeded(), "{:?}", crates[0]);
+        assert_eq!(crates[1].programs[0].run.ended, Ended::Exit(101), "{:?}", crates[1]);
+        let documentation = crates[1].documentation.as_ref().unwrap();
+        assert_eq!(documentation.ended, Ended::Exit(101), "{}", documentation.tail);
+    }
+}
+
+#[test]
+fn a_test_that_writes_the_log_and_leaves_speaks_for_itself_alone() {
+    let manifest = MANIFEST.replace("NAME", "a");
+    let source = "\
+        #[test] fn a_first() {\n\
+        let all: Vec<String> = std::env::args().collect();\n\
+        let log = &all[all.iter().position(|one| one == \"--logfile\").unwrap() + 1];\n\
+        std::fs::write(log, \"ok a_first\\nok is_one\\nok z\\n\").unwrap();\n\
+        std::process::exit(0) }\n\
+        #[test] fn is_one() { std::thread::sleep(std::time::Duration::from_millis(300)); assert_eq!(2, 1) }\n\
+        #[test] fn y() {}\n\
+        #[test] fn z() { panic!() }\n";
+    let mut bench = Bench::new(&[("Cargo.toml", &manifest), ("src/lib.rs", source)]);
+    let crates = bench.test();
+    let Harness::Standard { listed, results } = &crates[0].programs[0].harness else {
+        panic!("{crates:?}")
+    };
+    assert_eq!(listed.len(), 4);
+    for (test, expected) in [
+        ("a_first", TestResult::Failed),
+        ("is_one", TestResult::Failed),
+        ("y", TestResult::Ok),
+        ("z", TestResult::Failed),
+    ] {
+        assert_eq!(results.get(test), Some(&expected), "{test}");
+    }
+}
+
+#[test]
+fn setup_may_add_files_and_change_none_of_the_tree() {
+    let files = [("file", "given\n"), ("place/other", "given\n")];
+    let mut bench = Bench::new(&files);
+    let add = "echo made > made && mkdir -p place/more && touch place/more/x";
+    bench.make_ready(&preparation(&[add])).unwrap();
+    assert_eq!(bench.shell("cat made").tail, "made\n");
+    for change in [
+        "echo mended > file",
+        "rm file",
+        "chmod +x file",
+        "ln -sf place/other file",
+        "cp -r place elsewhere && rm -r place && ln -s elsewhere place",
+    ] {
+        bench.fill(&files);
+        let error = bench.make_ready(&preparation(&[change])).unwrap_err().to_string();
+        assert!(error.contains("setup changed tracked files: "), "{change}: {error}");
+    }
+    // What it writes into the build cache is gone.
+    bench.fill(&files);
+    let write = "touch $CARGO_TARGET_DIR/planted && ls $CARGO_TARGET_DIR > seen";
+    bench.make_ready(&preparation(&[write])).unwrap();
+    assert_eq!(bench.shell("cat seen; ls $CARGO_TARGET_DIR").tail, "planted\n");
+}
