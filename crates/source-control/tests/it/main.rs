@@ -12,6 +12,7 @@ mod copying;
 mod cut_short;
 mod git_command;
 mod hooks;
+mod hostile;
 mod listing;
 mod random_tree;
 mod random_work;

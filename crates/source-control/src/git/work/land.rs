@@ -16,7 +16,7 @@ use super::commits::{self, Person};
 use super::contents::Way;
 use super::index_lock::IndexLock;
 use super::journal::{Journal, Landings};
-use super::places::{Places, offline};
+use super::places::Places;
 use super::private::PrivateDirectory;
 use super::{checkouts, plain, recover, trouble};
 use crate::git::command::{Git, GitError, Input};
@@ -152,7 +152,7 @@ fn references(places: &Places, directory: &PrivateDirectory) -> io::Result<Git> 
     fs::write(directory.path().join("HEAD"), "ref: refs/heads/none\n")?;
     let common = [places.common.as_os_str().as_bytes(), b"\n"].concat();
     fs::write(directory.path().join("commondir"), common)?;
-    Ok(offline(Git::at(directory.path())).with_variable("GIT_DIR", directory.path()))
+    Ok(Git::at(directory.path()).with_variable("GIT_DIR", directory.path()))
 }
 
 /// Moves a branch if it is where it must be.

@@ -3,6 +3,7 @@
 //! ```text
 //! places      where things are; the agent's .git counts only if the repository agrees
 //! plain       a view on the objects alone, with no configuration of anybody's
+//! plain_file  files that are read without waiting for anybody
 //! private     directories for one piece of work, swept if we are killed
 //! base        the branch to land on      snapshot     all work as one commit
 //! changes     tree against tree          merge        without a checkout
@@ -25,6 +26,7 @@ mod paths;
 mod peculiar;
 mod places;
 mod plain;
+mod plain_file;
 mod private;
 mod programs;
 mod recover;
@@ -32,6 +34,7 @@ mod repository_state;
 mod rollback;
 mod snapshot;
 mod spawn_record;
+mod submodule;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! How a repository stands against how it stood at the spawn.
 //!
 //! What the person does meanwhile is not the agent's doing: a reference counts only if it moved and
-//! now reaches a commit that was made in the worktree.
+//! now reaches a commit that was made in the worktree. Replacements count in any case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,7 +26,14 @@ pub(super) fn observe(
     let now = spawn_record::references(&places.git())?;
     let head = base::checked_out(&places.private, &git)?;
     let commits = commits(&git, &places.private, record, base, work, &now)?;
-    let references = reaching(&git, record, base, &now, &commits)?;
+    let mut references = reaching(&git, record, base, &now, &commits)?;
+    if let Some(record) = record {
+        // A replacement gives others another history than the one they ask for, whoever made it.
+        let moved = differing(&record.references, &now);
+        references.extend(moved.into_iter().filter(|name| name.starts_with("refs/replace/")));
+    }
+    references.sort_unstable();
+    references.dedup();
     let (mut configuration, mut hooks) = (None, None);
     if let Some(record) = record {
         let then = filtered(&record.configuration, &record.references, &now);

@@ -11,7 +11,7 @@ use bailiwick_model::{AgentId, Sha256Hex};
 use serde::{Deserialize, Serialize};
 
 use super::base::{self, BaseBranch};
-use super::places::{Places, offline};
+use super::places::Places;
 use super::trouble;
 use crate::git::command::{Git, GitError};
 
@@ -78,7 +78,7 @@ fn observe(
     let meant = match revision.filter(|revision| *revision != "HEAD") {
         Some(revision) => base::meant_by(&shared, revision)?,
         // An agent may be spawned from a worktree of somebody's.
-        None => base::where_called(&offline(Git::at(repository)))?,
+        None => base::where_called(&Git::at(repository))?,
     };
     let meant = meant.filter(|meant| !own.contains(&meant.branch));
     let base = meant.map_or_else(|| base::guess(&shared, &own), |meant| Ok(Some(meant)))?;
