@@ -28,6 +28,7 @@ mod work_land_random;
 mod work_land_refused;
 mod work_materialise;
 mod work_merge;
+mod work_movements;
 mod work_recover;
 mod work_repository;
 mod work_rollback;

@@ -49,6 +49,10 @@ pub(super) fn land(places: &Places, state: &Path, landing: &Landing) -> Result<L
         checkouts: following.iter().map(|checkout| checkout.worktree.clone()).collect(),
     };
     let refs = person.sign(references(places, &directory).map_err(trouble(what()))?);
+    let brought = ["rev-list", new.as_str(), &format!("^{}", landing.onto)];
+    let brought = view.line(brought).map_err(trouble(what()))?;
+    let brought: Vec<String> = brought.lines().map(str::to_owned).collect();
+    landings.note(&brought).map_err(trouble(what()))?;
     landings.begin(&journal).map_err(trouble(what()))?;
     if let Err(error) = swap(&refs, &landings, &landing.branch, &new, landing.expected.as_deref()) {
         landings.end(&journal).map_err(trouble(what()))?;
