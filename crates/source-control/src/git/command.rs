@@ -1,6 +1,9 @@
-//! Running git: no prompts, no hooks, no translation, no configuration of the user's or the system's.
+//! Running git: no prompts, no hooks, no network, no translation, no configuration of the user's or
+//! the system's.
 //!
-//! The repository's own configuration is read; only its owner can write it.
+//! The repository's own configuration is read, though an agent may have written to it: whatever it
+//! could have git run is switched off here. Commits are taken for what they are: no replacements,
+//! no grafts, no cache of their parents and trees.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -69,13 +72,33 @@ pub struct Ended {
 }
 
 /// Settings that would run a program of somebody's choice.
-const NO_PROGRAMS: [&str; 6] = [
+const NO_PROGRAMS: [&str; 16] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.pager=cat",
     "core.editor=false",
+    "core.sshCommand=false",
+    "core.gitProxy=none",
+    "core.askPass=false",
+    "core.alternateRefsCommand=",
+    "protocol.allow=never",
+    "diff.external=false",
+    "log.showSignature=false",
+    "gpg.program=false",
     "credential.helper=",
     "gc.auto=0",
+    // Files beside the objects that would speak for them.
+    "core.commitGraph=false",
+    "advice.graftFileDeprecated=false",
+];
+
+/// For an object that is not there, git would call whatever transport the configuration names; a
+/// replacement or a graft would give it another commit than the one it was asked for.
+const AS_IT_IS: [(&str, &str); 4] = [
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_ALLOW_PROTOCOL", "none"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_GRAFT_FILE", "/dev/null"),
 ];
 
 impl Git {
@@ -193,6 +216,7 @@ impl Git {
             .args(arguments)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .env("LC_ALL", "C")
+            .envs(AS_IT_IS)
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")

@@ -11,5 +11,7 @@ pub use command::{Ended, Git, GitError, Input, forget_repository};
 pub use commit_tree::CommitTree;
 pub use listing::{Committed, Listing};
 pub use repository::{Difference, Repository};
-pub use work::{BaseBranch, GitWork, Recovered, RollbackPlan, SpawnRecord, record_spawn, recover};
+pub use work::{
+    BaseBranch, GitWork, HeadLog, Recovered, RollbackPlan, SpawnRecord, record_spawn, recover,
+};
 pub use workspaces::{SpawnLock, WorktreeWorkspaces};

@@ -66,6 +66,8 @@ impl Repository {
             "--no-renames",
             "--untracked-files=all",
             "--ignored=matching",
+            // Git would run in them, as they say.
+            "--ignore-submodules=dirty",
             "--",
         ];
         let output = self.git().run(options.iter().chain(paths))?;

@@ -1,7 +1,9 @@
-//! The record by which a landing that was cut off is completed: `<state>/landings/<agent>.json`.
+//! The record by which a landing that was cut off is completed: `<state>/landings/<agent>.json`; and
+//! the commits of all landings: `<state>/landings/landed`.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +27,14 @@ pub(super) struct Journal {
     pub(super) new: String,
     /// The checkouts that follow it.
     pub(super) checkouts: Vec<PathBuf>,
+}
+
+const LANDED: &str = "landed";
+
+/// All commits that landings have brought. A line that was cut off is none.
+pub(super) fn landed(state: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(state.join("landings").join(LANDED)).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
 }
 
 /// All landings of one state, of which one is made at a time. The lock is held by us and by every
@@ -54,6 +64,15 @@ impl Landings {
     pub(super) fn begin(&self, journal: &Journal) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(journal).map_err(io::Error::other)?;
         write_whole(&self.place(&journal.agent), &text)
+    }
+
+    /// Notes commits that a landing is about to bring, for good.
+    pub(super) fn note(&self, commits: &[String]) -> io::Result<()> {
+        let text: String = commits.iter().map(|commit| format!("{commit}\n")).collect();
+        let mut file =
+            File::options().create(true).append(true).open(self.directory.join(LANDED))?;
+        file.write_all(text.as_bytes())?;
+        file.sync_data()
     }
 
     /// Forgets a landing.

@@ -16,7 +16,7 @@ use super::commits::{self, Person};
 use super::contents::Way;
 use super::index_lock::IndexLock;
 use super::journal::{Journal, Landings};
-use super::places::{Places, offline};
+use super::places::Places;
 use super::private::PrivateDirectory;
 use super::{checkouts, plain, recover, trouble};
 use crate::git::command::{Git, GitError, Input};
@@ -49,6 +49,10 @@ pub(super) fn land(places: &Places, state: &Path, landing: &Landing) -> Result<L
         checkouts: following.iter().map(|checkout| checkout.worktree.clone()).collect(),
     };
     let refs = person.sign(references(places, &directory).map_err(trouble(what()))?);
+    let brought = ["rev-list", new.as_str(), &format!("^{}", landing.onto)];
+    let brought = view.line(brought).map_err(trouble(what()))?;
+    let brought: Vec<String> = brought.lines().map(str::to_owned).collect();
+    landings.note(&brought).map_err(trouble(what()))?;
     landings.begin(&journal).map_err(trouble(what()))?;
     if let Err(error) = swap(&refs, &landings, &landing.branch, &new, landing.expected.as_deref()) {
         landings.end(&journal).map_err(trouble(what()))?;
@@ -152,7 +156,7 @@ fn references(places: &Places, directory: &PrivateDirectory) -> io::Result<Git> 
     fs::write(directory.path().join("HEAD"), "ref: refs/heads/none\n")?;
     let common = [places.common.as_os_str().as_bytes(), b"\n"].concat();
     fs::write(directory.path().join("commondir"), common)?;
-    Ok(offline(Git::at(directory.path())).with_variable("GIT_DIR", directory.path()))
+    Ok(Git::at(directory.path()).with_variable("GIT_DIR", directory.path()))
 }
 
 /// Moves a branch if it is where it must be.

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use bailiwick_control::ports::WorkError;
 
-use super::places::{Places, offline};
+use super::places::Places;
 use super::{plain, trouble};
 use crate::git::command::Git;
 
@@ -33,7 +33,7 @@ pub(super) fn materialise(
     let tags = tags.map_err(|_| trouble(what())("the tags could not be read"))?;
     let tags = tags.map_err(trouble(what()))?;
     make(places, directory, &commit, &tags).map_err(trouble(what()))?;
-    let fill = offline(Git::at(directory))
+    let fill = Git::at(directory)
         .with_variable("GIT_DIR", directory.join(".git"))
         .with_variable("GIT_WORK_TREE", directory)
         .run(["read-tree", "--reset", "-u", "HEAD"]);

@@ -3,10 +3,11 @@
 //! ```text
 //! places      where things are; the agent's .git counts only if the repository agrees
 //! plain       a view on the objects alone, with no configuration of anybody's
+//! plain_file  files that are read without waiting for anybody
 //! private     directories for one piece of work, swept if we are killed
 //! base        the branch to land on      snapshot     all work as one commit
 //! changes     tree against tree          merge        without a checkout
-//! materialise a tree as files            spawn_record, repository_state
+//! materialise a tree as files            spawn_record, repository_state, movements
 //! land        commits, checkouts, contents, index_lock, journal; recover; rollback
 //! ```
 
@@ -22,10 +23,12 @@ mod journal;
 mod land;
 mod materialise;
 mod merge;
+mod movements;
 mod paths;
 mod peculiar;
 mod places;
 mod plain;
+mod plain_file;
 mod private;
 mod programs;
 mod recover;
@@ -33,6 +36,7 @@ mod repository_state;
 mod rollback;
 mod snapshot;
 mod spawn_record;
+mod submodule;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,7 +51,7 @@ use bailiwick_verify::facts::{RepositoryFacts, Texts};
 pub use base::BaseBranch;
 pub use recover::{Recovered, recover};
 pub use rollback::RollbackPlan;
-pub use spawn_record::{SpawnRecord, record_spawn};
+pub use spawn_record::{HeadLog, SpawnRecord, record_spawn};
 
 /// The work of one agent.
 #[derive(Debug, Clone)]
@@ -156,8 +160,14 @@ impl Work for GitWork {
 
     fn repository(&self, base: &Base, work: &Snapshot) -> Result<RepositoryFacts, WorkError> {
         let what = format!("the state of {} cannot be told", self.places.common.display());
-        repository_state::observe(&self.places, self.record.as_ref(), base, work)
-            .map_err(trouble(what))
+        let subject = self.record.as_ref().map(|record| movements::Subject {
+            places: &self.places,
+            state: &self.state,
+            agent: self.agent.as_str(),
+            branch: self.agent.branch(),
+            record,
+        });
+        repository_state::observe(&self.places, subject.as_ref(), base, work).map_err(trouble(what))
     }
 
     fn land(&self, landing: &Landing) -> Result<Landed, LandError> {

@@ -7,12 +7,11 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 
 use bailiwick_control::ports::WorkError;
 
-use super::places::{Places, offline};
-use super::{paths, trouble};
+use super::places::Places;
+use super::{paths, submodule, trouble};
 use crate::git::command::{Git, GitError, Input};
 
 /// One entry of `ls-files -v -s -z`.
@@ -62,7 +61,14 @@ pub(super) fn settle(git: &Git, places: &Places) -> Result<(), WorkError> {
     mark("--no-skip-worktree", &skipped)?;
     let mut moved = Vec::new();
     for link in &links {
-        if let Some(now) = commit_of(&there(link)).filter(|now| now != link.object) {
+        let now = submodule::commit(&there(link)).map_err(|error| WorkError {
+            what: what(),
+            why: format!(
+                "the commit of the submodule {} cannot be told: {error}",
+                paths::shown(link.path)
+            ),
+        })?;
+        if let Some(now) = now.filter(|now| now != link.object) {
             moved.extend_from_slice(format!("160000 {now}\t").as_bytes());
             moved.extend_from_slice(link.path);
             moved.push(0);
@@ -101,12 +107,4 @@ fn refuse_conflicts(entries: &[Entry<'_>]) -> Result<(), String> {
 fn is_sparse(git: &Git) -> Result<bool, GitError> {
     let arguments = ["config", "--type=bool", "--default=false", "--get", "core.sparseCheckout"];
     Ok(git.line(arguments)? == "true")
-}
-
-/// The commit that is checked out in a submodule; nothing if it is not there.
-fn commit_of(submodule: &Path) -> Option<String> {
-    let git = submodule.join(".git");
-    fs::symlink_metadata(&git).ok()?;
-    let git = offline(Git::at(submodule)).with_variable("GIT_DIR", git);
-    git.line(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).ok()
 }

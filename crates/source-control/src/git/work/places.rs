@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_control::ports::WorkError;
 
+use super::plain_file;
 use crate::git::command::Git;
 
 /// The directories of one agent's worktree and of the repository that it belongs to.
@@ -38,38 +39,48 @@ impl Places {
         }
         let registered = private.parent() == Some(&common.join("worktrees"));
         // Git writes down where the worktree is; only that makes the two belong together.
-        let back = fs::read_to_string(private.join("gitdir")).ok();
-        let back = back.and_then(|text| fs::canonicalize(private.join(text.trim_end())).ok());
+        let back = plain_file::line(&private.join("gitdir")).ok();
+        let back = back.and_then(|text| fs::canonicalize(private.join(text)).ok());
         if !registered || back.as_deref() != Some(&git) {
             let why =
                 format!("its .git leads to {}, not to {}", private.display(), common.display());
             return Err(refuse(what(), why));
         }
+        // Git would take configuration and references from wherever this leads.
+        let shared = shared(&private).map_err(|error| failed(what(), &error))?;
+        if shared != common {
+            let why = format!(
+                "{} leads to {}, not to {}",
+                private.join("commondir").display(),
+                shared.display(),
+                common.display()
+            );
+            return Err(refuse(what(), why));
+        }
+        require_plain(&private).map_err(|error| failed(what(), &error))?;
         Ok(Self { common, private, worktree: place })
     }
 
     /// Git in what all worktrees share.
     pub(super) fn git(&self) -> Git {
-        offline(Git::at(&self.common))
+        Git::at(&self.common)
     }
 
-    /// Git in the agent's worktree, whatever its `.git` says.
+    /// Git in the agent's worktree, whatever its `.git` and `commondir` say.
     pub(super) fn agent_git(&self) -> Git {
-        offline(Git::at(&self.worktree))
+        let git = Git::at(&self.worktree)
             .with_variable("GIT_DIR", &self.private)
-            .with_variable("GIT_WORK_TREE", &self.worktree)
+            .with_variable("GIT_WORK_TREE", &self.worktree);
+        if self.private == self.common {
+            return git;
+        }
+        git.with_variable("GIT_COMMON_DIR", &self.common)
     }
 
     /// Where the objects are.
     pub(super) fn objects(&self) -> PathBuf {
         self.common.join("objects")
     }
-}
-
-/// Git that fetches nothing: for an object that is not there, it would call whatever transport the
-/// configuration names.
-pub(super) fn offline(git: Git) -> Git {
-    git.with_variable("GIT_NO_LAZY_FETCH", "1").with_variable("GIT_ALLOW_PROTOCOL", "none")
 }
 
 /// What all worktrees of a repository share; `place` is a checkout, a worktree or a bare repository.
@@ -79,20 +90,51 @@ pub(super) fn common(place: &Path) -> Result<PathBuf, WorkError> {
     let Some(private) = place.ancestors().find_map(git_directory) else {
         return Err(refuse(what(), "there is no git repository".to_owned()));
     };
-    match fs::read_to_string(private.join("commondir")) {
-        Ok(text) => {
-            let common = private.join(text.trim_end());
-            fs::canonicalize(common).map_err(|error| failed(what(), &error))
-        }
-        Err(_) => Ok(private),
+    let common = shared(&private).map_err(|error| failed(what(), &error))?;
+    // A linked worktree is below what it shares, and nothing else shares anything.
+    let above = private.parent().filter(|above| above.ends_with("worktrees"));
+    let expected = if common == private { None } else { Some(&common) };
+    if expected.map(PathBuf::as_path) != expected.and(above).and_then(Path::parent) {
+        let place = private.join("commondir");
+        let why = format!("{} leads to {}", place.display(), common.display());
+        return Err(refuse(what(), why));
     }
+    require_plain(&common).map_err(|error| failed(what(), &error))?;
+    Ok(common)
+}
+
+/// Where `commondir` of a git directory leads; the directory itself if there is none.
+fn shared(private: &Path) -> std::io::Result<PathBuf> {
+    match plain_file::line(&private.join("commondir")) {
+        Ok(named) => fs::canonicalize(private.join(named)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(private.to_owned()),
+        Err(error) => Err(error),
+    }
+}
+
+/// An error if git would have to wait for a pipe where it looks for a file.
+fn require_plain(directory: &Path) -> std::io::Result<()> {
+    const FILES: [&str; 11] = [
+        "HEAD",
+        "commondir",
+        "config",
+        "config.worktree",
+        "gitdir",
+        "index",
+        "info/attributes",
+        "info/exclude",
+        "logs/HEAD",
+        "packed-refs",
+        "shallow",
+    ];
+    FILES.iter().try_for_each(|file| plain_file::require_if_there(&directory.join(file)))
 }
 
 /// The directory that `.git` of this place is or names, or the place itself where it is bare.
 fn git_directory(place: &Path) -> Option<PathBuf> {
     let git = place.join(".git");
-    if let Ok(text) = fs::read_to_string(&git) {
-        let named = place.join(text.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r']));
+    if let Ok(text) = plain_file::line(&git) {
+        let named = place.join(text.strip_prefix("gitdir: ")?);
         return fs::canonicalize(named).ok().filter(|named| named.join("HEAD").exists());
     }
     let is_one = |place: &Path| place.join("HEAD").exists() && place.join("objects").is_dir();

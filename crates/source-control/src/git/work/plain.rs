@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_control::ports::WorkError;
 
-use super::places::{Places, offline};
+use super::places::Places;
 use crate::git::command::Git;
 
 /// Who signs what we make for our own use.
@@ -22,7 +22,7 @@ pub(super) fn git(state: &Path, places: &Places, object: &str) -> Result<Git, Wo
         what: format!("a view on {} cannot be made", places.objects().display()),
         why: error.to_string(),
     })?;
-    let git = offline(Git::at(&plain))
+    let git = Git::at(&plain)
         .with_variable("GIT_DIR", &plain)
         .with_variable("GIT_OBJECT_DIRECTORY", places.objects());
     let shallow = places.common.join("shallow");

@@ -63,8 +63,7 @@ pub(super) fn settle(
             continue;
         }
         done.removed.extend(clear_branch_lock(&journal).map_err(trouble(what()))?);
-        let now = land::tip(&places::offline(Git::at(common)), &journal.branch)
-            .map_err(trouble(what()))?;
+        let now = land::tip(&Git::at(common), &journal.branch).map_err(trouble(what()))?;
         if now.as_deref() != Some(journal.new.as_str()) {
             landings.end(&journal).map_err(trouble(what()))?;
             done.forgotten.push(journal.agent);

@@ -1,32 +1,47 @@
 //! How a repository stands against how it stood at the spawn.
 //!
 //! What the person does meanwhile is not the agent's doing: a reference counts only if it moved and
-//! now reaches a commit that was made in the worktree.
+//! now reaches a commit that was made in the worktree, or one that nobody else answers for.
+//! Replacements count in any case.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 use bailiwick_control::ports::{Base, Snapshot};
 use bailiwick_verify::facts::{Moved, RepositoryFacts, Since};
 
-use super::base;
+use super::movements::{self, Subject};
 use super::places::Places;
 use super::spawn_record::{self, SpawnRecord};
+use super::{base, plain_file};
 use crate::git::command::{Git, GitError, Input};
 
 /// The comparison.
 pub(super) fn observe(
     places: &Places,
-    record: Option<&SpawnRecord>,
+    subject: Option<&Subject<'_>>,
     base: &Base,
     work: &Snapshot,
 ) -> Result<RepositoryFacts, GitError> {
+    let record = subject.map(|subject| subject.record);
     let git = places.agent_git();
     let now = spawn_record::references(&places.git())?;
     let head = base::checked_out(&places.private, &git)?;
     let commits = commits(&git, &places.private, record, base, work, &now)?;
-    let references = reaching(&git, record, base, &now, &commits)?;
+    let mut references = reaching(&git, record, base, &now, &commits)?;
+    if let Some(subject) = subject {
+        references.extend(movements::observe(subject, &git, &now)?);
+    }
+    if let Some(record) = record {
+        // A replacement gives others another history than the one they ask for, whoever made it.
+        let moved = differing(&record.references, &now);
+        references.extend(moved.into_iter().filter(|name| name.starts_with("refs/replace/")));
+    }
+    references.sort_unstable();
+    references.dedup();
+    if record.is_some_and(|record| !spawn_record::has_log(record, &places.private)) {
+        references.push("the log of HEAD in the worktree was removed or rewritten".to_owned());
+    }
     let (mut configuration, mut hooks) = (None, None);
     if let Some(record) = record {
         let then = filtered(&record.configuration, &record.references, &now);
@@ -61,7 +76,8 @@ fn commits(
     work: &Snapshot,
     now: &BTreeMap<String, String>,
 ) -> Result<Vec<String>, GitError> {
-    let logged = made(&fs::read(private.join("logs/HEAD")).unwrap_or_default());
+    let log = plain_file::read(&private.join("logs/HEAD"), spawn_record::LOG).unwrap_or_default();
+    let logged = made(&log);
     let mut known: Vec<&str> = match record {
         Some(record) => record.references.values().map(String::as_str).collect(),
         None => vec![work.merge_base.as_str()],
@@ -83,7 +99,7 @@ fn commits(
 }
 
 /// Commits that `tips` reach and `known` do not; names that are gone are passed by.
-fn listed<'a>(
+pub(super) fn listed<'a>(
     git: &Git,
     tips: impl IntoIterator<Item = &'a str>,
     known: &[&str],

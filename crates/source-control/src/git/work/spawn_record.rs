@@ -11,8 +11,8 @@ use bailiwick_model::{AgentId, Sha256Hex};
 use serde::{Deserialize, Serialize};
 
 use super::base::{self, BaseBranch};
-use super::places::{Places, offline};
-use super::trouble;
+use super::places::Places;
+use super::{plain_file, trouble};
 use crate::git::command::{Git, GitError};
 
 /// How a repository stood when an agent was spawned.
@@ -31,7 +31,23 @@ pub struct SpawnRecord {
     pub configuration: BTreeMap<String, String>,
     /// Mode and digest of every file that git could run as a hook, by its path.
     pub hooks: BTreeMap<String, String>,
+    /// The log of HEAD that the worktree had; nothing if it had none.
+    #[serde(default)]
+    pub log: Option<HeadLog>,
 }
+
+/// A log of HEAD, to which git only adds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeadLog {
+    /// How many bytes it had.
+    pub length: usize,
+    /// Their digest.
+    pub digest: String,
+}
+
+/// As much of a log as is read.
+pub(super) const LOG: u64 = 256 * 1024 * 1024;
 
 /// Where the record of an agent is.
 pub(super) fn place(state: &Path, agent: &AgentId) -> PathBuf {
@@ -78,7 +94,7 @@ fn observe(
     let meant = match revision.filter(|revision| *revision != "HEAD") {
         Some(revision) => base::meant_by(&shared, revision)?,
         // An agent may be spawned from a worktree of somebody's.
-        None => base::where_called(&offline(Git::at(repository)))?,
+        None => base::where_called(&Git::at(repository))?,
     };
     let meant = meant.filter(|meant| !own.contains(&meant.branch));
     let base = meant.map_or_else(|| base::guess(&shared, &own), |meant| Ok(Some(meant)))?;
@@ -89,7 +105,21 @@ fn observe(
         references: references(&shared)?,
         configuration: configuration(places)?,
         hooks: hooks(places)?,
+        log: plain_file::read(&log_of(&places.private), LOG)
+            .ok()
+            .map(|bytes| HeadLog { length: bytes.len(), digest: Sha256Hex::of(bytes).to_string() }),
     })
+}
+
+/// Whether the log of HEAD still begins with what it was at the spawn.
+pub(super) fn has_log(record: &SpawnRecord, private: &Path) -> bool {
+    let Some(then) = &record.log else { return true };
+    let now = plain_file::read(&log_of(private), LOG).unwrap_or_default();
+    now.get(..then.length).is_some_and(|kept| Sha256Hex::of(kept).to_string() == then.digest)
+}
+
+fn log_of(private: &Path) -> PathBuf {
+    private.join("logs/HEAD")
 }
 
 /// All references of a repository.

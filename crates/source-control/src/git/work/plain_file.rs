@@ -1,0 +1,41 @@
+//! Files that an agent may have put there, read without waiting for anybody: a pipe or a device is
+//! refused, and so is what is too large for what it should be.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+/// The bytes of a file; an error if it is none, or has more bytes than `limit`.
+pub(super) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    require(path)?;
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length <= limit) {
+        return Ok(bytes);
+    }
+    Err(io::Error::other(format!("{} has more than {limit} bytes", path.display())))
+}
+
+/// The same as text, without white space at its end.
+pub(super) fn line(path: &Path) -> io::Result<String> {
+    const LIMIT: u64 = 64 * 1024;
+    let text = String::from_utf8(read(path, LIMIT)?)
+        .map_err(|_| io::Error::other(format!("{} is not UTF-8", path.display())))?;
+    Ok(text.trim_end().to_owned())
+}
+
+/// An error if what is there, or where it leads, is not a file.
+pub(super) fn require(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.is_file() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{} is not a plain file", path.display())))
+}
+
+/// The same, where nothing at all is well.
+pub(super) fn require_if_there(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(_) | Err(_) => require(path),
+    }
+}
