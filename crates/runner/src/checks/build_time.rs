@@ -82,9 +82,9 @@ fn packages(tree: &Path) -> Option<Vec<Package>> {
 fn package(tree: &Path, directory: &Path, manifest: &Table) -> Option<Package> {
     let table = |name: &str| manifest.get(name).and_then(Value::as_table);
     let lib = table("lib");
-    let is_macro = ["proc-macro", "proc_macro"].iter().any(|key| {
-        lib.and_then(|lib| lib.get(*key)).and_then(Value::as_bool).unwrap_or(false)
-    });
+    let is_macro = ["proc-macro", "proc_macro"]
+        .iter()
+        .any(|key| lib.and_then(|lib| lib.get(*key)).and_then(Value::as_bool).unwrap_or(false));
     let script = tree.join(directory).join("build.rs").exists()
         || table("package").is_some_and(|package| package.contains_key("build"));
     let (mut uses, mut for_build) = (Vec::new(), Vec::new());
@@ -92,9 +92,7 @@ fn package(tree: &Path, directory: &Path, manifest: &Table) -> Option<Package> {
     let targets = table("target").into_iter().flat_map(Table::values);
     sections.extend(targets.filter_map(Value::as_table));
     for section in sections {
-        for (name, list) in
-            [("dependencies", &mut uses), ("build-dependencies", &mut for_build)]
-        {
+        for (name, list) in [("dependencies", &mut uses), ("build-dependencies", &mut for_build)] {
             let entries = section.get(name).and_then(Value::as_table);
             for entry in entries.into_iter().flat_map(Table::values) {
                 list.extend(path_of(directory, entry)?);
@@ -150,10 +148,19 @@ mod tests {
     fn code_that_runs_while_building_is_told_from_code_that_does_not() {
         let place = tree(&[
             ("Cargo.toml", "[workspace]\nmembers = [\"*\"]\n"),
-            ("plain/Cargo.toml", "[package]\nname = \"plain\"\n[dependencies]\nm = { path = \"../macros\" }\n"),
-            ("macros/Cargo.toml", "[package]\nname = \"m\"\n[lib]\nproc-macro = true\n[dependencies]\nd = { path = \"../deep\" }\n"),
+            (
+                "plain/Cargo.toml",
+                "[package]\nname = \"plain\"\n[dependencies]\nm = { path = \"../macros\" }\n",
+            ),
+            (
+                "macros/Cargo.toml",
+                "[package]\nname = \"m\"\n[lib]\nproc-macro = true\n[dependencies]\nd = { path = \"../deep\" }\n",
+            ),
             ("deep/Cargo.toml", "[package]\nname = \"d\"\n"),
-            ("scripted/Cargo.toml", "[package]\nname = \"s\"\n[build-dependencies]\ng = { path = \"../gen\" }\n"),
+            (
+                "scripted/Cargo.toml",
+                "[package]\nname = \"s\"\n[build-dependencies]\ng = { path = \"../gen\" }\n",
+            ),
             ("scripted/build.rs", "fn main() {}\n"),
             ("gen/Cargo.toml", "[package]\nname = \"g\"\n"),
         ]);
