@@ -13,6 +13,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 use thiserror::Error;
 
+use super::patience::Patience;
+
 /// Why git did not do what it was asked.
 #[derive(Debug, Error)]
 pub enum GitError {
@@ -28,6 +30,14 @@ pub enum GitError {
         /// The command, as it was called.
         command: String,
         /// What git said.
+        why: String,
+    },
+    /// Git waited for something that will not come.
+    #[error("git {command} was ended: {why}")]
+    Stuck {
+        /// The command, as it was called.
+        command: String,
+        /// For what, or how long.
         why: String,
     },
     /// Git said something that is not understood.
@@ -57,6 +67,7 @@ pub struct Git {
     directory: PathBuf,
     environment: Vec<(OsString, OsString)>,
     settings: Vec<(String, String)>,
+    patience: Option<Patience>,
 }
 
 /// How git ended, whether it did what it was asked or not.
@@ -104,7 +115,12 @@ const AS_IT_IS: [(&str, &str); 4] = [
 impl Git {
     /// Git as if called in `directory`.
     pub fn at(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into(), environment: Vec::new(), settings: Vec::new() }
+        Self {
+            directory: directory.into(),
+            environment: Vec::new(),
+            settings: Vec::new(),
+            patience: None,
+        }
     }
 
     /// The same with a variable more in its environment.
@@ -118,6 +134,13 @@ impl Git {
     #[must_use]
     pub fn with_settings(mut self, settings: &[(String, String)]) -> Self {
         self.settings.extend_from_slice(settings);
+        self
+    }
+
+    /// The same that is not waited for without end.
+    #[must_use]
+    pub(super) fn with_patience(mut self, patience: Patience) -> Self {
+        self.patience = Some(patience);
         self
     }
 
@@ -244,7 +267,11 @@ impl Git {
                 // Git closes its end early when it fails; its exit code tells of that.
                 scope.spawn(move || pipe.write_all(input));
             }
-            child.wait_with_output().map_err(missing)
+            let Some(patience) = &self.patience else {
+                return child.wait_with_output().map_err(missing);
+            };
+            let ended = patience.wait(child, &self.directory).map_err(missing)?;
+            ended.map_err(|why| GitError::Stuck { command: shown(arguments), why })
         })
     }
 

@@ -3,6 +3,7 @@
 mod command;
 mod commit_tree;
 mod listing;
+mod patience;
 mod repository;
 mod work;
 mod workspaces;

@@ -218,3 +218,45 @@ fn grafts_give_a_commit_no_other_parents() {
     assert_eq!(changes.len(), 2);
     assert_eq!(Git::at(scratch.root()).line(["rev-list", &base.tip]).unwrap(), start);
 }
+
+#[test]
+fn a_pipe_where_git_looks_for_a_file_is_refused() {
+    for name in ["src/.gitignore", ".gitattributes", "deep/er/.gitignore", "nested/.git/HEAD"] {
+        let scratch = repository();
+        let agent = Agent::spawn(&scratch, "ag-1");
+        agent.write("src/new.rs", "// new\n");
+        for directory in ["deep/er", "nested/.git/objects", "nested/.git/refs"] {
+            fs::create_dir_all(agent.worktree.join(directory)).unwrap();
+        }
+        agent.write("deep/er/file", "file\n");
+        agent.write("nested/file", "file\n");
+        let place = agent.worktree.join(name);
+        let _gone = fs::remove_file(&place);
+        pipe(&place);
+        let why = refusal(&agent);
+        assert!(why.contains(name) && why.contains("not a plain file"), "{name}: {why}");
+        fs::remove_file(&place).unwrap();
+        // Any other pipe is nothing that git would record, and in nobody's way.
+        pipe(&agent.worktree.join("pipe"));
+        agent.snapshot();
+    }
+}
+
+#[test]
+fn a_pipe_in_the_repository_is_refused() {
+    let files =
+        ["config", "info/attributes", "packed-refs", "worktrees/ag-1/index", "worktrees/ag-1/HEAD"];
+    for name in files {
+        let scratch = repository();
+        let agent = Agent::spawn(&scratch, "ag-1");
+        let open =
+            || GitWork::open(&scratch.root(), &agent.worktree, &scratch.state(), &agent.id, None);
+        open().unwrap();
+        let place = scratch.root().join(".git").join(name);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        let _gone = fs::remove_file(&place);
+        pipe(&place);
+        let why = open().unwrap_err().to_string();
+        assert!(why.contains("not a plain file"), "{name}: {why}");
+    }
+}

@@ -111,12 +111,31 @@ fn a_new_branch_is_made_where_none_is() {
     assert_eq!(tree(&scratch, "review/one"), wanted.tree);
     assert_eq!((tip(&scratch), status(&scratch)), (main, String::new()));
     let error = land(&agent, &wanted).unwrap_err();
-    assert!(matches!(&error, LandError::Moved { now, .. } if *now == landed.commit), "{error}");
-    for name in
-        ["review/two", "refs/heads/a..b", "refs/tags/x", "HEAD", "refs/heads/review/one/more"]
-    {
+    assert!(matches!(error, LandError::Work(_)), "{error:?}");
+    assert!(error.to_string().contains("there is a branch of that name already"), "{error}");
+    scratch.git(&["tag", "v1"]);
+    scratch.git(&["update-ref", "refs/remotes/origin/topic", "main"]);
+    let object = format!("refs/heads/{}", "a".repeat(40));
+    let before = scratch.git(&["for-each-ref"]);
+    for name in [
+        "review/two",
+        "refs/heads/a..b",
+        "refs/tags/x",
+        "HEAD",
+        "refs/heads/HEAD",
+        "refs/heads/@",
+        "refs/heads/-x",
+        "refs/heads/refs/heads/x",
+        "refs/heads/",
+        "refs/heads/v1",
+        "refs/heads/origin/topic",
+        "refs/heads/@{-1}",
+        &object,
+        "refs/heads/review/one/more",
+    ] {
         wanted.branch = name.to_owned();
         assert!(matches!(land(&agent, &wanted), Err(LandError::Work(_))), "{name}");
+        assert_eq!(scratch.git(&["for-each-ref"]), before, "{name}");
     }
 }
 

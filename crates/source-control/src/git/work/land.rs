@@ -74,11 +74,7 @@ pub(super) fn land(places: &Places, state: &Path, landing: &Landing) -> Result<L
 fn require_sound(git: &Git, view: &Git, landing: &Landing) -> Result<(), LandError> {
     let what = || format!("{} cannot be advanced", landing.branch);
     let refuse = |why: &str| WorkError { what: what(), why: why.to_owned() };
-    let named = landing.branch.starts_with("refs/heads/")
-        && git.succeeds(["check-ref-format", &landing.branch]).map_err(trouble(what()))?;
-    if !named {
-        return Err(refuse("that is no full name of a branch").into());
-    }
+    require_name(git, landing).map_err(trouble(what()))?.map_err(|why| refuse(&why))?;
     require_there(git, landing)?;
     if commits::tree_of(view, &landing.onto)? == landing.tree {
         let (branch, tree) = (landing.branch.clone(), landing.tree.clone());
@@ -93,12 +89,42 @@ fn require_sound(git: &Git, view: &Git, landing: &Landing) -> Result<(), LandErr
     Ok(())
 }
 
+/// An error inside if git would refuse the name, or take it for something else where it is used.
+fn require_name(git: &Git, landing: &Landing) -> Result<Result<(), String>, GitError> {
+    let Some(name) = landing.branch.strip_prefix("refs/heads/") else {
+        return Ok(Err("that is no full name of a branch".to_owned()));
+    };
+    let is_object =
+        matches!(name.len(), 40 | 64) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let misleading = matches!(name, "HEAD" | "@") || is_object || name.starts_with("refs/");
+    if misleading
+        || !git.succeeds(["check-ref-format", &landing.branch])?
+        || !git.succeeds(["check-ref-format", "--branch", name])?
+    {
+        return Ok(Err(format!("{name:?} is no name for a branch; choose another one")));
+    }
+    if landing.expected.is_some() {
+        return Ok(Ok(()));
+    }
+    for other in [format!("refs/tags/{name}"), format!("refs/remotes/{name}")] {
+        if tip(git, &other)?.is_some() {
+            return Ok(Err(format!("there is {other} already; choose another name")));
+        }
+    }
+    Ok(Ok(()))
+}
+
 /// An error if the branch is not where it must be.
 fn require_there(git: &Git, landing: &Landing) -> Result<(), LandError> {
     let what = || format!("{} cannot be read", landing.branch);
     let now = tip(git, &landing.branch).map_err(trouble(what()))?;
     if now == landing.expected {
         return Ok(());
+    }
+    if landing.expected.is_none() {
+        let what = format!("{} cannot be made", landing.branch);
+        let why = "there is a branch of that name already; choose another one".to_owned();
+        return Err(WorkError { what, why }.into());
     }
     let now = now.unwrap_or_else(|| NOWHERE.to_owned());
     Err(LandError::Moved { branch: landing.branch.clone(), now })

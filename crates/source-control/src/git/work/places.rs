@@ -114,7 +114,7 @@ fn shared(private: &Path) -> std::io::Result<PathBuf> {
 
 /// An error if git would have to wait for a pipe where it looks for a file.
 fn require_plain(directory: &Path) -> std::io::Result<()> {
-    const FILES: [&str; 11] = [
+    const FILES: [&str; 13] = [
         "HEAD",
         "commondir",
         "config",
@@ -123,7 +123,9 @@ fn require_plain(directory: &Path) -> std::io::Result<()> {
         "index",
         "info/attributes",
         "info/exclude",
+        "info/grafts",
         "logs/HEAD",
+        "objects/info/alternates",
         "packed-refs",
         "shallow",
     ];

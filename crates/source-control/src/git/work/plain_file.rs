@@ -39,3 +39,22 @@ pub(super) fn require_if_there(path: &Path) -> io::Result<()> {
         Ok(_) | Err(_) => require(path),
     }
 }
+
+/// Something below a directory that git would open and wait for: a pipe or a device with a name
+/// that git looks for, or in a repository.
+pub(super) fn obstacle(directory: &Path) -> Option<String> {
+    let mut open = vec![(directory.to_owned(), false)];
+    while let Some((directory, in_repository)) = open.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            let name = entry.file_name();
+            let looked_for = in_repository || name.as_encoded_bytes().starts_with(b".git");
+            if kind.is_dir() {
+                open.push((entry.path(), in_repository || name == ".git"));
+            } else if looked_for && !kind.is_file() && !kind.is_symlink() {
+                return Some(format!("{} is not a plain file", entry.path().display()));
+            }
+        }
+    }
+    None
+}

@@ -3,10 +3,10 @@
 //! A file whose attribute names a filter (`filter=lfs`) is then taken as it is in the worktree, and
 //! written as it is in the tree. Merge drivers are not met: merges are made in a view of our own.
 
-use std::fs;
 use std::path::Path;
 
 use super::places::Places;
+use super::plain_file;
 use crate::git::command::{Git, GitError};
 
 /// Settings that leave no filter to run, for work in the agent's worktree.
@@ -40,7 +40,7 @@ fn filter(name: &str) -> Option<&str> {
 
 /// What cannot be read may name some.
 fn may_name_filters(file: &Path) -> bool {
-    match fs::read(file) {
+    match plain_file::read(file, u64::MAX) {
         Ok(text) => {
             let text = text.to_ascii_lowercase();
             let has = |word: &[u8]| text.windows(word.len()).any(|part| part == word);

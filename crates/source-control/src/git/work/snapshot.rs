@@ -4,14 +4,23 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
+use std::time::Duration;
 
 use bailiwick_control::ports::{Base, Snapshot, WorkError};
 use bailiwick_model::well_known::report_path;
 
 use super::places::Places;
 use super::private::PrivateDirectory;
-use super::{index, peculiar, plain, programs, trouble};
+use super::{index, peculiar, plain, plain_file, programs, trouble};
 use crate::git::command::{Git, GitError, Input};
+use crate::git::patience::Patience;
+
+/// A worktree of any size is recorded within this time.
+const PATIENCE: Patience = Patience {
+    grace: Duration::from_secs(2),
+    limit: Duration::from_secs(1_800),
+    obstacle: plain_file::obstacle,
+};
 
 /// What is known of a commit.
 struct Known {
@@ -106,6 +115,7 @@ fn tree_of_files(
     let bytes = copy_index(&places.private.join("index"), &copy).map_err(trouble(what()))?;
     let git = places
         .agent_git()
+        .with_patience(PATIENCE)
         .with_variable("GIT_INDEX_FILE", &copy)
         .with_settings(&settings())
         .with_settings(&programs::without_filters(places).map_err(trouble(what()))?);

@@ -46,6 +46,9 @@ pub struct HeadLog {
     pub digest: String,
 }
 
+/// As much of a hook as is read.
+const HOOK: u64 = 64 * 1024 * 1024;
+
 /// As much of a log as is read.
 pub(super) const LOG: u64 = 256 * 1024 * 1024;
 
@@ -210,7 +213,7 @@ fn files(directory: &Path) -> Vec<(PathBuf, String)> {
             }
             let mode = fs::metadata(&path).map_or(0, |target| target.permissions().mode());
             let target = fs::read_link(&path).unwrap_or_default();
-            let digest = fs::read(&path).map(Sha256Hex::of);
+            let digest = plain_file::read(&path, HOOK).map(Sha256Hex::of);
             let digest = digest.map_or_else(|error| error.to_string(), |digest| digest.to_string());
             found.push((path, format!("{mode:o} {digest} {}", target.display())));
         }
