@@ -14,6 +14,7 @@ mod copying;
 mod libtest;
 mod messages;
 mod objects;
+mod places;
 mod plain;
 mod slot;
 mod test_program;
