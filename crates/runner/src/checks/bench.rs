@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bailiwick_verify::job::Ran;
 
 use super::objects;
+use super::places::{ONLY, Places};
 use super::slot::{self, Slot};
 use super::times::{self, Settled};
 use super::work::{Apart, Shared, Work, Writes};
@@ -16,8 +17,6 @@ use crate::toolchain::{Host, Toolchain, Visible};
 
 /// What cargo is told of the person's settings.
 const SETTINGS: &str = "cargo.toml";
-/// Where all programs write that are in no sandbox.
-const ONLY: &str = "only";
 
 /// A slot with its sandbox.
 #[derive(Debug)]
@@ -61,17 +60,6 @@ pub(super) enum Sources {
     Fetched,
 }
 
-/// Paths as programs see them: the same for every slot, so that a build cache stays good.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Places {
-    pub(super) tree: PathBuf,
-    pub(super) target: PathBuf,
-    pub(super) home: PathBuf,
-    pub(super) cargo: PathBuf,
-    pub(super) results: PathBuf,
-    pub(super) tools: PathBuf,
-}
-
 /// A program to run.
 pub(super) struct Program<'a> {
     /// As a person would write it.
@@ -101,30 +89,7 @@ impl Bench {
         host: Host,
     ) -> Self {
         let visible = host.visible();
-        let places = match level {
-            Level::Off => {
-                let work = slot.work(ONLY);
-                Places {
-                    tree: work.join("tree/upper"),
-                    target: work.join("target/upper"),
-                    home: slot.home(),
-                    cargo: host.cargo.clone(),
-                    results: work.join("results"),
-                    tools: slot.tools(),
-                }
-            }
-            Level::Partial | Level::Full => {
-                let inside = |name: &str| Path::new("/bailiwick").join(name);
-                Places {
-                    tree: inside("tree"),
-                    target: inside("target"),
-                    home: inside("home"),
-                    cargo: inside("cargo"),
-                    results: inside("results"),
-                    tools: inside("tools"),
-                }
-            }
-        };
+        let places = Places::of(level, &slot, &host);
         let (tree, target) = (slot.tree(), slot.target());
         let mut bench = Self {
             slot,

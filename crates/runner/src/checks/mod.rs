@@ -15,6 +15,7 @@ mod copying;
 mod libtest;
 mod messages;
 mod objects;
+mod places;
 mod plain;
 mod slot;
 mod test_program;
@@ -129,6 +130,10 @@ impl Workshop for CheckWorkshop {
             .settle()
             .map_err(|why| WorkshopError { what: "the tree cannot be used".to_owned(), why })?;
         if !how.prefetch.is_empty() {
+            // Nothing that the tree brings is to be run where there is a network.
+            let what = "nothing can be fetched for this tree";
+            tree_settings::refuse(self.bench.tree(), std::iter::once(Path::new("")))
+                .map_err(|why| WorkshopError { what: what.to_owned(), why })?;
             self.bench.sources = Sources::Fetched;
         }
         for line in &how.prefetch {

@@ -12,7 +12,8 @@
 //!   times    what is kept of the last tree's times, which nobody inside sees
 //! ```
 //!
-//! Only the slot that is used is ever writable inside, so that no repository writes another's cache.
+//! Only the slot that is used is ever seen inside, so that no repository writes another's cache; and of
+//! it a program writes its own directory in `work`, save what makes the tree ready and trusted builds.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;

@@ -213,7 +213,11 @@ impl Budget {
 
     /// Counts a run, and tells the limits as they are for all.
     fn spend(&self, ran: &mut Ran, printed: u64) {
-        self.printed.fetch_add(printed, Ordering::Relaxed);
+        let all = printed.saturating_add(self.printed.fetch_add(printed, Ordering::Relaxed));
+        if all > self.limits.output {
+            // Others that ran at the same time may have printed the rest of it.
+            ran.ended = Ended::TooMuchOutput(self.limits.output);
+        }
         match &mut ran.ended {
             Ended::TimedOut(limit) => *limit = self.limits.time,
             Ended::TooMuchOutput(limit) => *limit = self.limits.output,

@@ -38,8 +38,18 @@ pub(super) fn refuse<'a>(
 
 /// What must not be set, if anything is.
 fn find(settings: &toml::Table) -> Option<String> {
-    if settings.contains_key("include") {
-        return Some("include".to_owned());
+    // Both lead to programs: the second to one that cargo asks for passwords, with a network.
+    let leads =
+        ["include", "credential-alias"].into_iter().find(|name| settings.contains_key(*name));
+    if let Some(name) = leads {
+        return Some(name.to_owned());
+    }
+    let own = |table: &toml::Value| table.get("credential-provider").is_some_and(is_of_the_tree);
+    let registries = settings.get("registries").and_then(toml::Value::as_table);
+    if settings.get("registry").is_some_and(own)
+        || registries.is_some_and(|all| all.values().any(own))
+    {
+        return Some("credential-provider".to_owned());
     }
     let programs = ["rustc", "rustc-wrapper", "rustc-workspace-wrapper", "rustdoc"];
     let build = settings.get("build").and_then(toml::Value::as_table);
@@ -115,6 +125,9 @@ mod tests {
             ("[build]\nrustflags = [\"-Clinker=tools/ld\"]", "build.rustflags"),
             ("[env]\nLD_PRELOAD = { value = \"x.so\", relative = true }", "env.LD_PRELOAD"),
             ("include = \"other.toml\"", "include"),
+            ("[registry]\ncredential-provider = [\"./steal\"]", "credential-provider"),
+            ("[registries.x]\ncredential-provider = \"f/steal\"", "credential-provider"),
+            ("[credential-alias]\nx = [\"f/steal\"]", "credential-alias"),
         ] {
             let found = find(&bad.parse().unwrap());
             assert!(found.as_ref().is_some_and(|found| found.contains(name)), "{bad}: {found:?}");

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::{set_dumpable, set_no_new_privs};
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::stat::{Mode, umask};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, sethostname, setsid};
@@ -21,6 +21,11 @@ use super::{Level, Network, SandboxError, fence, filter, loopback, root};
 
 /// What tells our program that it is this one.
 pub(super) const ARGUMENT: &str = "inside";
+
+/// More than any build or test has at once.
+const MOST_PROCESSES: u64 = 8192;
+/// No file that is written grows beyond this many bytes.
+const LARGEST_FILE: u64 = 8 << 30;
 
 pub(super) fn run() -> ExitCode {
     let ran = wire::line_above().and_then(|above| {
@@ -51,6 +56,10 @@ fn hold(above: &UnixStream, order: &Order) -> Result<Report, SandboxError> {
     let processes = root::build(&order.sandbox)?;
     give_powers_away(order, &processes)?;
     drop(processes);
+    // In the new user namespace only what is in it counts; where somebody is root, the kernel does not
+    // count processes at all.
+    bound(Resource::RLIMIT_NPROC, MOST_PROCESSES)?;
+    bound(Resource::RLIMIT_FSIZE, LARGEST_FILE)?;
     set_no_new_privs().map_err(part("no_new_privs"))?;
     let held = Held { landlock: fence::apply(&order.sandbox), seccomp: filter::apply() };
     if order.sandbox.level == Level::Full {
@@ -64,6 +73,13 @@ fn hold(above: &UnixStream, order: &Order) -> Result<Report, SandboxError> {
     wire::die_with(above).map_err(|error| SandboxError::new("PID 1", error))?;
     wire::send(above, &Report::Held(held)).map_err(|error| SandboxError::new("PID 1", error))?;
     start(order)
+}
+
+/// Lowers a limit; one that is lower already stays.
+fn bound(what: Resource, most: u64) -> Result<(), SandboxError> {
+    let (_, hard) = getrlimit(what).map_err(part("limits"))?;
+    let most = most.min(hard);
+    setrlimit(what, most, most).map_err(part("limits"))
 }
 
 fn start(order: &Order) -> Result<Report, SandboxError> {

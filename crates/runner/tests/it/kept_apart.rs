@@ -164,3 +164,31 @@ fn setup_may_add_files_and_change_none_of_the_tree() {
     bench.make_ready(&preparation(&[write])).unwrap();
     assert_eq!(bench.shell("cat seen; ls $CARGO_TARGET_DIR").tail, "planted\n");
 }
+
+/// The kernel cannot lay directories over each other whose names have a comma.
+#[test]
+fn where_there_are_no_layers_each_program_has_copies() {
+    let manifest = MANIFEST.replace("NAME", "a");
+    let source = "#[test] fn a() { std::fs::write(\"mark\", \"\").unwrap(); }\n\
+        #[test] fn b() { a(); std::fs::write(\"src/lib.rs\", \"\").unwrap(); }\n\
+        #[test] fn c() { assert!(!std::path::Path::new(\"mark\").exists()); assert_ne!(std::fs::read(\"src/lib.rs\").unwrap(), b\"\"); }\n";
+    let files = [("Cargo.toml", manifest.as_str()), ("src/lib.rs", source)];
+    let mut bench = Bench::with(&files, |mut setup| {
+        setup.state = setup.state.join("with,comma");
+        setup
+    });
+    bench.workshop.trust_build(true);
+    let write = "cat /proc/self/mountinfo; echo > src/lib.rs && touch $CARGO_TARGET_DIR/mark";
+    let ran = bench.shell(write);
+    assert_eq!(ran.ended, Ended::Exit(0));
+    let mount = ran.tail.lines().find(|line| line.contains(" /bailiwick/tree ")).unwrap();
+    assert!(!mount.contains("overlay"), "{mount}");
+    assert_eq!(bench.shell("cat src/lib.rs; ls $CARGO_TARGET_DIR").tail, source);
+    let crates = bench.test();
+    assert!(crates[0].programs[0].run.succeeded(), "{}", crates[0].programs[0].run.tail);
+    assert!(crates[0].documentation.as_ref().unwrap().succeeded());
+    let checked = bench.check(holding(), Warnings::Allowed);
+    assert!(checked[0].tail.contains("Checking a"), "{}", checked[0].tail);
+    let checked = bench.check(holding(), Warnings::Allowed);
+    assert!(checked[0].tail.contains("Checking a"), "nothing was kept: {}", checked[0].tail);
+}

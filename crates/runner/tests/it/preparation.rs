@@ -27,7 +27,7 @@ fn copies_prefetch_and_setup_come_in_this_order_and_only_prefetch_has_a_network(
     fs::create_dir_all(checkout.join("data/deep")).unwrap();
     fs::write(checkout.join("data/deep/file"), "copied\n").unwrap();
     let fetch = format!(
-        "{connect} && test \"$http_proxy\" && cat data/deep/file > order && echo fetched > $CARGO_HOME/mark"
+        "{connect} && test \"$http_proxy\" && test \"$npm_config_ignore_scripts$YARN_ENABLE_SCRIPTS\" = truefalse && cat data/deep/file > order && echo fetched > $CARGO_HOME/mark"
     );
     let no_network =
         format!("! {connect} && test -z \"$http_proxy\" && cat $CARGO_HOME/mark >> order");
@@ -89,4 +89,23 @@ fn nothing_is_copied_over_tracked_files_or_through_links() {
     assert_eq!(fs::read_to_string(bench.tree().join("tracked")).unwrap(), "tracked\n");
     bench.make_ready(&preparation(&["same", "modules"], &[], &[])).unwrap();
     assert_eq!(fs::read_to_string(bench.tree().join("modules/bin/tool")).unwrap(), "x");
+}
+
+#[test]
+fn what_is_fetched_settles_nothing_and_no_program_of_the_tree_fetches() {
+    let mut bench = Bench::new(&[]);
+    let plant = "mkdir -p $CARGO_HOME/bin $CARGO_HOME/registry && echo x > $CARGO_HOME/registry/kept \
+                 && echo x > $CARGO_HOME/config && echo x > $CARGO_HOME/bin/cargo";
+    bench.make_ready(&preparation(&[], &[plant], &[])).unwrap();
+    bench.fill(&[]);
+    let look = "ls -A $CARGO_HOME $CARGO_HOME/registry > seen";
+    bench.make_ready(&preparation(&[], &["true"], &[look])).unwrap();
+    let seen = bench.shell("cat seen").tail;
+    assert!(seen.contains("kept") && !seen.contains("config\n") && !seen.contains("bin"), "{seen}");
+
+    let settings = "[registry]\ncredential-provider = [\"./steal\"]\n";
+    bench.fill(&[(".cargo/config.toml", settings)]);
+    let error = bench.make_ready(&preparation(&[], &["true"], &[])).unwrap_err().to_string();
+    assert!(error.contains("credential-provider"), "{error}");
+    bench.make_ready(&preparation(&[], &[], &["true"])).unwrap();
 }

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use bailiwick_runner::sandbox::Bind;
+use bailiwick_runner::sandbox::{Bind, Overlay};
 
 use crate::lab::Lab;
 
@@ -158,4 +158,43 @@ fn mounts_cannot_be_made_or_undone() {
     }
     let free = lab.free("unshare --user --map-root-user --mount mount -t tmpfs none /tmp");
     assert!(free.status.success(), "{free:?}");
+}
+
+#[test]
+fn what_is_written_over_an_overlaid_directory_is_kept_apart_from_what_lies_below() {
+    let mut lab = Lab::new();
+    let [below, first, second, third] =
+        ["below", "first", "second", "third"].map(|name| lab.outside().join(name));
+    for place in [&below.join("deep"), &first, &second, &third] {
+        fs::create_dir_all(place).unwrap();
+    }
+    for file in ["kept", "changed", "removed", "deep/file"] {
+        fs::write(below.join(file), "below\n").unwrap();
+    }
+    let overlay = |lower: Vec<PathBuf>, layer: &Path| Overlay {
+        lower,
+        layer: layer.to_owned(),
+        target: PathBuf::from("/over"),
+    };
+    lab.sandbox.overlaid = vec![overlay(vec![below.clone()], &first)];
+    let change =
+        "cd /over && echo first > changed && rm -r removed deep && mkdir deep && touch deep/new";
+    lab.says(change);
+    assert_eq!(
+        lab.says("cd /over && cat kept changed && ls . deep"),
+        "below\nfirst\n.:\nchanged\ndeep\nkept\n\ndeep:\nnew\n"
+    );
+    // Another one over both, of which the next one over both sees nothing.
+    lab.sandbox.overlaid = vec![overlay(vec![first.join("upper"), below.clone()], &second)];
+    assert_eq!(lab.says("cd /over && cat changed && ls deep && rm -r * && ls"), "first\nnew\n");
+    lab.sandbox.overlaid = vec![overlay(vec![first.join("upper"), below.clone()], &third)];
+    assert_eq!(lab.says("cd /over && cat changed && ls deep"), "first\nnew\n");
+    for file in ["kept", "changed", "removed", "deep/file"] {
+        assert_eq!(fs::read_to_string(below.join(file)).unwrap(), "below\n", "{file}");
+    }
+    // Where it cannot be had, nothing is run.
+    let strange = lab.outside().join("with,comma");
+    fs::create_dir(&strange).unwrap();
+    lab.sandbox.overlaid = vec![overlay(vec![below], &strange)];
+    assert!(lab.try_run(&["/bin/true"]).is_err());
 }

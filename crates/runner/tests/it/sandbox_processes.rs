@@ -165,3 +165,12 @@ fn pid_1_cannot_be_looked_into_or_killed() {
     }
     lab.says("cat /proc/self/environ > /dev/null && cat /proc/self/maps > /dev/null");
 }
+
+#[test]
+fn files_and_processes_have_bounds() {
+    let lab = Lab::new();
+    lab.fails_only_inside("truncate -s 9G large && rm large");
+    assert_eq!(lab.says("truncate -s 7G large && rm large && bash -c 'ulimit -f'"), "8388608\n");
+    let most: u64 = lab.says("bash -c 'ulimit -u'").trim().parse().unwrap();
+    assert!(most <= 8192, "{most}");
+}

@@ -241,3 +241,25 @@ fn a_build_that_fails_has_no_tests() {
         other @ (Outcome::CouldNotRun { .. } | Outcome::Commands(_)) => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn the_limits_are_for_all_tests_of_a_program_together() {
+    let one = |name: &str| {
+        format!(
+            "#[test] fn {name}() {{ use std::io::Write; std::io::stdout().write_all(&[b'x'; 60_000]).unwrap() }}\n"
+        )
+    };
+    let output = 100_000;
+    for (names, over) in [(&["a"][..], false), (&["a", "b", "c", "d"][..], true)] {
+        let source: String = names.iter().map(|name| one(name)).collect();
+        let files = [("Cargo.toml", MANIFEST), ("src/lib.rs", source.as_str())];
+        let mut bench = Bench::with(&files, |mut setup| {
+            setup.limits.output = output;
+            setup
+        });
+        let crates = bench.test();
+        let ended = &crates[0].programs[0].run.ended;
+        let expected = if over { Ended::TooMuchOutput(output) } else { Ended::Exit(0) };
+        assert_eq!(*ended, expected, "{names:?}");
+    }
+}
