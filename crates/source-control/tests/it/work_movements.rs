@@ -148,7 +148,7 @@ fn landings_of_other_agents_do_not_count() {
         none(&agent, "when its worktree is gone");
     }
     // Without our note, such a move is anybody's.
-    fs::remove_file(scratch.state().join("landings/landed")).unwrap();
+    fs::remove_file(scratch.state().join("landed")).unwrap();
     assert_eq!(counted(&agent), ["refs/heads/main"]);
     let commit = plumbed(&scratch, &agent, "HEAD");
     agent.git(&scratch, &["update-ref", "refs/bailiwick/kept/ag-1", &commit]);

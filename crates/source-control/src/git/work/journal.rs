@@ -1,5 +1,5 @@
 //! The record by which a landing that was cut off is completed: `<state>/landings/<agent>.json`; and
-//! the commits of all landings: `<state>/landings/landed`.
+//! the commits of all landings: `<state>/landed`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -31,9 +31,9 @@ pub(super) struct Journal {
 
 const LANDED: &str = "landed";
 
-/// All commits that landings have brought. A line that was cut off is none.
+/// All commits that landings have brought; a line that was cut off names none.
 pub(super) fn landed(state: &Path) -> BTreeSet<String> {
-    let text = fs::read_to_string(state.join("landings").join(LANDED)).unwrap_or_default();
+    let text = fs::read_to_string(state.join(LANDED)).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
@@ -68,9 +68,10 @@ impl Landings {
 
     /// Notes commits that a landing is about to bring, for good.
     pub(super) fn note(&self, commits: &[String]) -> io::Result<()> {
-        let text: String = commits.iter().map(|commit| format!("{commit}\n")).collect();
-        let mut file =
-            File::options().create(true).append(true).open(self.directory.join(LANDED))?;
+        // What was cut off before must not run into it.
+        let text: String = commits.iter().map(|commit| format!("\n{commit}\n")).collect();
+        let place = self.directory.with_file_name(LANDED);
+        let mut file = File::options().create(true).append(true).open(place)?;
         file.write_all(text.as_bytes())?;
         file.sync_data()
     }
