@@ -19,19 +19,18 @@ fn a_kill_at_any_moment_loses_nothing_and_leaves_nothing() {
     let kills = Depth::from_env().cases(100);
     let (mut before, mut after, mut finished) = (0, 0, 0);
     let mut done = 0;
+    let mut longest = uninterrupted();
     while done < kills {
-        let capabilities = ["scope::files-whitelist", "quality::commands-green"];
-        let files = [("src/a.txt", "a\n"), (".gitignore", "tasks/\n")];
-        let place = Place::new(&capabilities, TASK, &files).spawn("one");
-        place.work("one", "src/b.txt", "b\n");
-        place.scratch.write("src/c.txt", "c\n");
-        let old = place.scratch.commit("meanwhile");
+        let (place, old) = ready();
         let work = everything(&place.worktree("one"));
         for _ in 0..5 {
             let verb = if random.once_in(2) { "verify" } else { "land" };
             let more: &[&str] = if verb == "verify" { &["--fresh"] } else { &[] };
-            let moment = Duration::from_millis(u64::try_from(random.below(260)).unwrap());
+            let within = usize::try_from(longest.as_millis()).unwrap();
+            let moment = Duration::from_millis(u64::try_from(random.below(within)).unwrap());
             let ended = killed(&place, &[&[verb, "one"], more].concat(), moment);
+            // Where it is never cut short, or always, the machine is busier or idler than it was.
+            longest = if ended { longest.mul_f64(0.97) } else { longest.mul_f64(1.03) };
             done += 1;
             finished += u64::from(ended);
             let main = place.scratch.git(&["rev-parse", "main"]).trim().to_owned();
@@ -69,6 +68,25 @@ fn a_kill_at_any_moment_loses_nothing_and_leaves_nothing() {
         "kills of verify and land: {done}, base old {before} times and new {after} times, {finished} \
          had ended before the kill"
     ));
+}
+
+/// A repository whose base has moved, with work that can land; and the base.
+fn ready() -> (Place, String) {
+    let capabilities = ["scope::files-whitelist", "quality::commands-green"];
+    let files = [("src/a.txt", "a\n"), (".gitignore", "tasks/\n")];
+    let place = Place::new(&capabilities, TASK, &files).spawn("one");
+    place.work("one", "src/b.txt", "b\n");
+    place.scratch.write("src/c.txt", "c\n");
+    let old = place.scratch.commit("meanwhile");
+    (place, old)
+}
+
+/// A little more than a landing takes that nobody kills.
+fn uninterrupted() -> Duration {
+    let (place, _) = ready();
+    let begin = std::time::Instant::now();
+    place.bailiwick(&["land", "one"]).expect_code(0);
+    begin.elapsed().mul_f64(1.1)
 }
 
 /// Starts a program of ours and kills it; whether it had ended by itself.
