@@ -66,6 +66,7 @@ impl Spawn {
     }
 
     pub(crate) fn spawn(self, context: &Context) -> Result<Spawned, Failure> {
+        context.require_repository()?;
         let source = wire::read_task(context, &self.task)?;
         spawn(context, &source, self.agent_id.as_ref(), &self.base, None)
     }
