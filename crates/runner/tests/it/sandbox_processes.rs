@@ -104,7 +104,10 @@ fn role_of_a_launcher() {
 /// The process, and the place for what it leaves when it is killed.
 fn launch(mark: &str) -> (std::process::Child, tempfile::TempDir) {
     let place = tempfile::Builder::new().prefix("bailiwick-test-").tempdir().unwrap();
-    let child = Command::new(std::env::current_exe().unwrap())
+    // A shell that starts tests in its background has them ignore an interrupt.
+    let child = Command::new("env")
+        .args(["--default-signal=INT,TERM"])
+        .arg(std::env::current_exe().unwrap())
         .args(["--exact", "sandbox_processes::role_of_a_launcher"])
         .env(ROLE, mark)
         .env("TMPDIR", place.path())
