@@ -14,7 +14,7 @@ use crate::wire;
 /// Say no to an agent's work; its worktree and branch stay
 ///
 /// Everything that it made, also what it did not commit, is kept as a commit under
-/// refs/bailiwick/kept/<agent>, so that it outlives the worktree.
+/// refs/bailiwick/kept/AGENT, so that it outlives the worktree.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick reject fix-42\n  bailiwick reject fix-42 --reason \
                         'solves another problem'")]
