@@ -131,14 +131,15 @@ impl Capability for Found {
     }
 
     fn check(&self, context: &GateContext<'_>) -> GateDecision {
-        let Some(gate) =
-            self.found.declared.gate.as_ref().filter(|_| self.found.declared.has_gate())
-        else {
+        let declared = &self.found.declared;
+        if !declared.has_gate() {
             return GateDecision::NotApplicable;
-        };
-        let tools = gate.get_ref().tools().unwrap_or_default();
+        }
+        // What only restricts, or does not say what it looks at, looks at everything.
+        let tools = declared.gate.as_ref().and_then(|gate| gate.get_ref().tools());
         let name = tool::in_vocabulary(context.tool_name);
-        if !tools.iter().any(|written| tool::matches(&tool::in_vocabulary(written), &name)) {
+        let looks = |written: &&str| tool::matches(&tool::in_vocabulary(written), &name);
+        if tools.is_some_and(|tools| !tools.iter().any(looks)) {
             return GateDecision::NotApplicable;
         }
         match self.decided(context) {
