@@ -385,3 +385,22 @@ fn git_is_watched_since_the_spawn() {
     let committed = place.verify("one", &[]).code(2);
     assert!(committed.failure(no_git, WORKTREE).is_some(), "{}", committed.ran.out);
 }
+
+/// What was fetched with a network, for the tree before the agent's changes, is there for its checks.
+#[test]
+fn what_was_fetched_beforehand_is_there_for_the_checks() {
+    let place = Place::new(
+        &[COMMANDS],
+        "[verification]\ncommands = [\"test -f $CARGO_HOME/registry/mark\", \"test -f new.txt\"]\n\
+         [workspace]\nprefetch = [\"test ! -f new.txt && mkdir -p $CARGO_HOME/registry && echo x > \
+         $CARGO_HOME/registry/mark\"]\n",
+        &[("a.txt", "a\n")],
+    )
+    .spawn("one");
+    place.work("one", "new.txt", "n\n");
+    let fetched = place.verify("one", &[]).code(0);
+    assert!(fetched.passed(COMMANDS, WORKTREE) && fetched.passed(COMMANDS, MERGED));
+    place.scratch.write("b.txt", "b\n");
+    place.scratch.commit("meanwhile");
+    place.verify("one", &["--fresh"]).code(0);
+}

@@ -318,10 +318,7 @@ impl<W: Work> Running<'_, '_, W> {
                 if !fetched.contains(&source) {
                     let directory = workshop.clear().map_err(said)?;
                     world.work.materialise(&source, &[&tree.base.tip], directory).map_err(said)?;
-                    let fetch = Preparation {
-                        prefetch: preparation.prefetch.clone(),
-                        ..Preparation::default()
-                    };
+                    let fetch = Preparation { setup: Vec::new(), ..preparation.clone() };
                     workshop.make_ready(&fetch, &mut tell).map_err(said)?;
                     fetched.push(source);
                 }

@@ -132,9 +132,8 @@ impl Bench {
         &self.tree
     }
 
-    /// Makes room for the next tree.
+    /// Makes room for the next tree, for which what was fetched is there as well.
     pub(super) fn clear(&mut self) -> io::Result<()> {
-        self.sources = Sources::Person;
         self.keep_times();
         self.slot.clear()?;
         let settings = self.host.cargo_settings().unwrap_or_default();
