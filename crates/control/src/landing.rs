@@ -31,6 +31,8 @@ pub struct Done {
     pub branch: String,
     /// Where it was.
     pub onto: String,
+    /// The tree that was verified there.
+    pub tree: String,
     /// What has landed.
     pub landed: Landed,
 }
@@ -104,7 +106,10 @@ pub fn land<W: Work>(
         };
         watch(Watched::Landing(&landing)).map_err(NotLanded::Unrecorded)?;
         match work.land(&landing) {
-            Ok(landed) => return Ok(Done { verification, branch, onto, landed }),
+            Ok(landed) => {
+                let tree = landing.tree;
+                return Ok(Done { verification, branch, onto, tree, landed });
+            }
             Err(LandError::Moved { branch, now }) if order.branch.is_none() => {
                 watch(Watched::Moved { branch: &branch, now: &now })
                     .map_err(NotLanded::Unrecorded)?;

@@ -277,7 +277,7 @@ fn record(agent: &AgentId, done: &Done, method: Method) -> LandedRecord {
         branch: done.branch.clone(),
         onto: done.onto.clone(),
         commit: done.landed.commit.clone(),
-        tree: done.verification.merged.clone().unwrap_or_default(),
+        tree: done.tree.clone(),
         method: name(method).to_owned(),
         checkouts: done.landed.checkouts.clone(),
     }

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 
 use bailiwick_control::ports::Preparation;
+use bailiwick_runner::checks::CheckWorkshop;
 use bailiwick_verify::job::Ended;
 
 use crate::bench::Bench;
@@ -46,6 +47,15 @@ fn copies_prefetch_and_setup_come_in_this_order_and_only_prefetch_has_a_network(
     let error = bench.make_ready(&preparation(&[], &[], &["echo why; exit 3"])).unwrap_err();
     let error = error.to_string();
     assert!(error.contains("`echo why; exit 3`") && error.contains("exit code 3\nwhy"), "{error}");
+
+    // A verification that fetches nothing does not see it, though it has the same slot.
+    let Bench { place, workshop, told } = bench;
+    drop(workshop);
+    let workshop = CheckWorkshop::open(crate::bench::setup(&place)).unwrap();
+    let mut bench = Bench { place, workshop, told };
+    bench.fill(&[]);
+    assert_ne!(bench.shell("cat $CARGO_HOME/mark").ended, Ended::Exit(0));
+    bench.make_ready(&preparation(&[], &[look], &[])).unwrap();
 }
 
 #[test]
