@@ -1,11 +1,10 @@
 //! The second of our processes, PID 1: it builds what the program sees, gives its powers away for
 //! itself and all that comes after, starts the program, reaps, and tells how it ended.
 
-use std::io::{self, BufReader, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
@@ -14,10 +13,10 @@ use nix::sys::prctl::{set_dumpable, set_no_new_privs};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::stat::{Mode, umask};
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{Pid, sethostname, setsid};
+use nix::unistd::{sethostname, setsid};
 
 use super::wire::{self, Held, Order, Report};
-use super::{Level, Network, SandboxError, fence, filter, loopback, root};
+use super::{Level, Network, SandboxError, fence, filter, loopback, program, root};
 
 /// What tells our program that it is this one.
 pub(super) const ARGUMENT: &str = "inside";
@@ -28,13 +27,7 @@ const MOST_PROCESSES: u64 = 8192;
 const LARGEST_FILE: u64 = 8 << 30;
 
 pub(super) fn run() -> ExitCode {
-    let ran = wire::line_above().and_then(|above| {
-        wire::die_with(&above)?;
-        let mut above = BufReader::new(above);
-        let order: Option<Order> = wire::receive(&mut above)?;
-        Ok((above.into_inner(), order))
-    });
-    let Ok((above, Some(order))) = ran else {
+    let Ok(Some((above, order))) = wire::receive_order() else {
         return ExitCode::from(wire::MISUSED);
     };
     let report = match hold(&above, &order) {
@@ -83,19 +76,7 @@ fn bound(what: Resource, most: u64) -> Result<(), SandboxError> {
 }
 
 fn start(order: &Order) -> Result<Report, SandboxError> {
-    let Some((program, arguments)) = order.argv.split_first() else {
-        return Err(SandboxError::new("the program", "there is none"));
-    };
-    let child = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .envs(order.sandbox.environment.iter().map(|(name, value)| (name, value)))
-        .current_dir(&order.sandbox.directory)
-        .stdin(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| SandboxError::new(program, error))?;
-    let child = Pid::from_raw(child.id().cast_signed());
+    let child = program::start(order)?;
     loop {
         let seen = match waitpid(None, None) {
             Err(Errno::EINTR) => continue,

@@ -20,6 +20,7 @@ mod loopback;
 mod mounts;
 mod outside;
 mod probe;
+mod program;
 mod root;
 mod unguarded;
 mod wire;

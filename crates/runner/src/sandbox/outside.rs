@@ -15,13 +15,7 @@ use super::{Level, Network, SandboxError, inside, unguarded};
 
 pub(super) fn run() -> ExitCode {
     close_inherited();
-    let ran = wire::line_above().and_then(|above| {
-        wire::die_with(&above)?;
-        let mut above = BufReader::new(above);
-        let order: Option<Order> = wire::receive(&mut above)?;
-        Ok((above.into_inner(), order))
-    });
-    let Ok((above, Some(order))) = ran else {
+    let Ok(Some((above, order))) = wire::receive_order() else {
         return ExitCode::from(wire::MISUSED);
     };
     let went = match order.sandbox.level {

@@ -4,8 +4,6 @@
 
 use std::fs;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
 
 use nix::errno::Errno;
 use nix::poll::PollTimeout;
@@ -14,8 +12,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid};
 
-use super::SandboxError;
 use super::wire::{self, Held, Order, Report};
+use super::{SandboxError, program};
 
 /// How often it is looked whether the program has ended, in milliseconds.
 const BEAT: u16 = 10;
@@ -27,19 +25,7 @@ pub(super) fn run(above: &UnixStream, order: &Order) -> Result<(), SandboxError>
     set_pdeathsig(None).map_err(part)?;
     let off = || Err("the sandbox is off".to_owned());
     let _ = wire::send(above, &Report::Held(Held { landlock: off(), seccomp: off() }));
-    let Some((program, arguments)) = order.argv.split_first() else {
-        return Err(SandboxError::new("the program", "there is none"));
-    };
-    let child = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .envs(order.sandbox.environment.iter().map(|(name, value)| (name, value)))
-        .current_dir(&order.sandbox.directory)
-        .stdin(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| SandboxError::new(program, error))?;
-    let child = Pid::from_raw(child.id().cast_signed());
+    let child = program::start(order)?;
     let ended = loop {
         if let Some(ended) = reap(child) {
             break Some(ended);

@@ -75,6 +75,15 @@ pub(super) fn receive<T: DeserializeOwned>(
     Ok(Some(serde_json::from_str(&text)?))
 }
 
+/// The line to whoever started this process, and what it says is to be done; nothing if it says nothing.
+pub(super) fn receive_order() -> io::Result<Option<(UnixStream, Order)>> {
+    let above = line_above()?;
+    die_with(&above)?;
+    let mut above = BufReader::new(above);
+    let order = receive(&mut above)?;
+    Ok(order.map(|order| (above.into_inner(), order)))
+}
+
 /// From now on this process is killed when the one above ends; an error if that has ended already.
 ///
 /// A change of credentials makes the kernel forget it, so it is said again after each.
