@@ -11,6 +11,7 @@ pub mod ports;
 pub mod prepare;
 pub mod respawn;
 pub mod spawn;
+pub mod supervision;
 pub mod verification;
 
 pub use prepare::AgentInvocation;

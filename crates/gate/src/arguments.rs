@@ -27,6 +27,7 @@ Options:
   --root DIR           the workspace; `auto` is the repository around the gate's directory
   --log FILE           append every decision to this file
   --socket PATH        hand the call to the supervisor that listens there
+  --announce           tell the supervisor that the gate is there, about no call
   --explicit-allow     answer an allowed call in words (for Claude Code in dontAsk mode)
   --mcp-server NAME    an MCP server of OpenCode, whose tools are called NAME_tool (repeatable)
   --deadline-ms N      deny when not done by then [default: 5000]
@@ -49,6 +50,7 @@ pub(crate) enum Asked {
 pub(crate) struct Told {
     pub(crate) dialect: Dialect,
     pub(crate) allowing: Allowing,
+    pub(crate) announces: bool,
     pub(crate) servers: Vec<String>,
     pub(crate) deadline: Duration,
     pub(crate) way: Way,
@@ -77,6 +79,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
     let (mut dialect, mut policy, mut digest, mut root, mut log, mut socket) =
         (None, None, None, None, None, None);
     let mut allowing = Allowing::Silent;
+    let mut announces = false;
     let mut servers = Vec::new();
     let mut deadline = DEADLINE;
     while let Some(argument) = arguments.next() {
@@ -95,6 +98,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
             "--log" => log = Some(PathBuf::from(value()?)),
             "--socket" => socket = Some(PathBuf::from(value()?)),
             "--mcp-server" => servers.push(text(value()?)?),
+            "--announce" => announces = true,
             "--explicit-allow" => allowing = Allowing::Explicit,
             "--deadline-ms" => {
                 let number = text(value()?)?.parse().ok().filter(|number| *number > 0);
@@ -118,7 +122,10 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
             })
         }
     };
-    Ok(Asked::Decide(Told { dialect, allowing, servers, deadline, way }))
+    if announces && !matches!(way, Way::Forward(_)) {
+        return Err("--announce needs --socket".to_owned());
+    }
+    Ok(Asked::Decide(Told { dialect, allowing, announces, servers, deadline, way }))
 }
 
 fn text(value: OsString) -> Result<String, String> {

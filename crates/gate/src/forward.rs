@@ -20,7 +20,7 @@ pub(crate) fn ask(told: &Told, socket: &Path, payload: &[u8]) -> Decision {
 }
 
 fn asked(told: &Told, socket: &Path, payload: &[u8]) -> Result<Decision, String> {
-    if payload.is_empty() {
+    if payload.is_empty() && !told.announces {
         return Err("the call is empty".to_owned());
     }
     if payload.len() > LARGEST_PAYLOAD {
@@ -36,6 +36,7 @@ fn asked(told: &Told, socket: &Path, payload: &[u8]) -> Result<Decision, String>
         dialect: told.dialect,
         directory,
         payload: payload.to_owned(),
+        announces: told.announces,
     };
     let failed = |error: std::io::Error| format!("the supervisor did not answer: {error}");
     let mut stream = UnixStream::connect(socket).map_err(failed)?;

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 
-use bailiwick_policy::dialects::{Answer, LARGEST_PAYLOAD};
+use bailiwick_policy::dialects::{Allowing, Answer, LARGEST_PAYLOAD};
 
 pub use arguments::USAGE;
 pub use observe::{Surroundings, look_up, repository_around};
@@ -44,7 +44,9 @@ fn answer(told: &arguments::Told) -> Answer {
         arguments::Way::Alone(alone) => alone::decide(told, alone, &payload),
         arguments::Way::Forward(socket) => forward::ask(told, socket, &payload),
     };
-    told.dialect.answer(&decision, told.allowing)
+    // A session begins in silence: what is printed then would be taken for words to the agent.
+    let allowing = if told.announces { Allowing::Silent } else { told.allowing };
+    told.dialect.answer(&decision, allowing)
 }
 
 /// Does the work as the gate does: a panic or a missed deadline is a denial.

@@ -8,6 +8,7 @@
 //!  Task       ──asks for──▶ Role                what one agent is to do
 //!  Run        ──made of───▶ Task + Role         one piece of delegated work, in the ledger
 //!  Dna        ──identifies▶ Role + capabilities + scope + body
+//!  Event      ──happens in▶ Run                what an agent did, said, was denied, has cost
 //!  Problem    ──points at─▶ Source              what is wrong in a file that a person wrote
 //! ```
 
@@ -15,6 +16,7 @@ pub mod capability;
 mod checked;
 pub mod digest;
 pub mod dna;
+pub mod event;
 pub mod globs;
 pub mod module;
 pub mod name;
@@ -31,6 +33,7 @@ pub mod well_known;
 pub use capability::Capability;
 pub use digest::Sha256Hex;
 pub use dna::Dna;
+pub use event::Event;
 pub use name::{AgentId, CapabilityName, Category, NameError, ParameterName, RoleName};
 pub use problem::{Place, Problem, Severity, Source};
 pub use role::Role;

@@ -1,5 +1,7 @@
 //! `.bailiwick/settings.toml`: how a repository wants work verified and landed.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +9,7 @@ use crate::problem::{Problem, Source};
 use crate::toml_file;
 
 /// The settings of a repository. All of them have a default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "settings.toml")]
 pub struct Settings {
@@ -15,6 +17,59 @@ pub struct Settings {
     pub land: Land,
     /// How checks run.
     pub checks: Checks,
+    /// How runs are held.
+    pub run: Runs,
+    /// What models cost, by a glob of their names; needed where a budget is in dollars.
+    pub prices: BTreeMap<String, Price>,
+}
+
+/// `[run]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Runs {
+    /// The agent program of tasks that name none; `claude-code` when left out.
+    pub cli: Option<String>,
+    /// How many seconds a call waits for a person's approval; 300 when left out.
+    #[schemars(range(min = 1, max = 3600))]
+    pub approval_seconds: Option<u32>,
+    /// Whether work that holds lands by itself.
+    pub land: AutoLand,
+}
+
+/// Whether work that holds lands by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AutoLand {
+    /// A person is asked where there is one; otherwise it waits for `bailiwick land`.
+    #[default]
+    Ask,
+    /// At once.
+    Auto,
+    /// Never.
+    Never,
+}
+
+/// `[prices."GLOB"]`: United States dollars for a million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Price {
+    /// Tokens that the model reads.
+    pub input: f64,
+    /// Tokens that it writes.
+    pub output: f64,
+    /// Tokens that it had kept and reads again; as `input` when left out.
+    #[serde(default)]
+    pub cache_read: Option<f64>,
+    /// Tokens that it keeps for later; as `input` when left out.
+    #[serde(default)]
+    pub cache_write: Option<f64>,
+}
+
+impl Price {
+    fn is_one(&self) -> bool {
+        let all = [Some(self.input), Some(self.output), self.cache_read, self.cache_write];
+        all.into_iter().flatten().all(|price| price.is_finite() && price >= 0.0)
+    }
 }
 
 /// `[land]`
@@ -57,6 +112,18 @@ impl Settings {
             let message = "`minutes` is 0: no command could run";
             return Err(Problem::error("bad-value", source.whole(), message)
                 .help("leave it out for 30, or give a number above 0"));
+        }
+        if matches!(settings.run.approval_seconds, Some(seconds) if !(1..=3600).contains(&seconds))
+        {
+            let message = "`approval-seconds` is not between 1 and 3600";
+            return Err(
+                Problem::error("bad-value", source.whole(), message).help("leave it out for 300")
+            );
+        }
+        if let Some((glob, _)) = settings.prices.iter().find(|(_, price)| !price.is_one()) {
+            let message = format!("a price of `{glob}` is below 0 or no number");
+            return Err(Problem::error("bad-value", source.whole(), message)
+                .help("give dollars for a million tokens"));
         }
         Ok(settings)
     }

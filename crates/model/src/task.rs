@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_spanned::Spanned;
 
 use crate::checked;
@@ -129,11 +129,12 @@ pub struct Output {
     pub report_fields_required: List<Line>,
 }
 
-/// `[agent]`: the agent program.
+/// `[agent]`: the agent program, and what it is given.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Agent {
-    /// Which one, for example `claude-code`, `codex`, `gemini`, `opencode`.
+    /// Which one: `claude-code`, `codex`, `gemini`, `opencode`, `script`, or one that a manifest
+    /// describes.
     #[schemars(with = "Option<String>")]
     pub cli: Option<Line>,
     /// Which model.
@@ -142,6 +143,120 @@ pub struct Agent {
     /// How hard it thinks, in the program's own words.
     #[schemars(with = "Option<String>")]
     pub effort: Option<Line>,
+    /// How it is paid for; an API key that it never sees when left out.
+    pub login: Login,
+    /// Words that stand before everything else that the model is told.
+    pub system_prompt: Option<String>,
+    /// Agents that it may start by itself.
+    pub sub_agents: Vec<SubAgent>,
+    /// MCP servers that it may use, by their names in the `.mcp.json` of the base commit.
+    #[schemars(with = "Vec<String>")]
+    pub mcp_servers: Vec<Line>,
+    /// Variables of your environment that it gets; it sees no other.
+    #[schemars(with = "Vec<String>")]
+    pub secrets: Vec<Line>,
+    /// Hosts that it can reach besides the model, as `host:port`.
+    #[schemars(with = "Vec<String>")]
+    pub hosts: Vec<Line>,
+    /// After how many minutes without a sign of life it is ended; 10 when left out.
+    #[schemars(range(min = 1))]
+    pub idle_minutes: Option<u32>,
+    /// What the agent program `script` does, one step after the other.
+    pub script: Vec<ScriptStep>,
+}
+
+/// How an agent program is paid for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Login {
+    /// An API key of your environment, which stays with the supervisor.
+    #[default]
+    ApiKey,
+    /// The login that the program keeps in your home directory; it is copied to the agent.
+    Subscription,
+    /// Amazon Bedrock, with the AWS variables of your environment.
+    Bedrock,
+    /// Google Vertex AI, with the Google variables of your environment.
+    Vertex,
+}
+
+impl Login {
+    /// The word in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ApiKey => "api-key",
+            Self::Subscription => "subscription",
+            Self::Bedrock => "bedrock",
+            Self::Vertex => "vertex",
+        }
+    }
+}
+
+/// `[[agent.sub-agents]]`: an agent that the agent may start by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SubAgent {
+    /// What it is called.
+    #[schemars(with = "String")]
+    pub name: Line,
+    /// When to use it.
+    pub description: String,
+    /// What it is told.
+    pub prompt: String,
+    /// The tools that it has; those of the agent when left out.
+    #[serde(default)]
+    pub tools: Option<Vec<String>>,
+    /// Its model; the agent's when left out.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub model: Option<Line>,
+}
+
+/// `[[agent.script]]`: one step of a scripted agent, which needs no model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "do")]
+pub enum ScriptStep {
+    /// Says something.
+    Say {
+        /// What.
+        text: String,
+    },
+    /// Runs a shell command.
+    Shell {
+        /// The command.
+        command: String,
+    },
+    /// Makes a file, or writes it anew.
+    Write {
+        /// The file.
+        path: String,
+        /// All of its text.
+        text: String,
+    },
+    /// Changes the first place where a file has a text.
+    Edit {
+        /// The file.
+        path: String,
+        /// The text that is there.
+        old: String,
+        /// The text that takes its place.
+        new: String,
+    },
+    /// Looks at a file.
+    Read {
+        /// The file.
+        path: String,
+    },
+    /// Waits.
+    Wait {
+        /// How long.
+        milliseconds: u64,
+    },
+    /// Ends with this exit code; 0 comes by itself behind the last step.
+    Exit {
+        /// The code.
+        code: u8,
+    },
 }
 
 /// `[budget]`: what the agent and all that it starts may spend.

@@ -23,6 +23,9 @@ pub struct Question {
     pub directory: String,
     /// The payload, as it came.
     pub payload: String,
+    /// Whether the gate only says that it is there: asked when a session begins, about no call.
+    #[serde(default)]
+    pub announces: bool,
 }
 
 /// What the supervisor answers.

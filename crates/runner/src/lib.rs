@@ -8,5 +8,6 @@
 pub mod agents;
 pub mod checks;
 pub mod process;
+pub mod proxy;
 pub mod sandbox;
 pub mod toolchain;

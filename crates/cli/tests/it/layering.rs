@@ -14,7 +14,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("gate", &["policy"]),
     ("store", &["control", "kit", "model"]),
     ("source-control", &["control", "kit", "model", "verify"]),
-    ("runner", &["control", "kit", "model", "verify"]),
+    ("runner", &["control", "kit", "model", "policy", "verify"]),
     (
         "cli",
         &[

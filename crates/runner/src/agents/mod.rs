@@ -1,5 +1,7 @@
 //! The agent programs that Bailiwick knows.
 
+pub mod adapter;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;

@@ -1,0 +1,203 @@
+//! What a run may spend, with all that it starts, and what is spent.
+
+use bailiwick_model::event::{Usage, What};
+use bailiwick_model::task;
+
+use super::prices::MICRO;
+
+/// Near its end a budget warns: at four fifths.
+const NEAR: (u64, u64) = (4, 5);
+
+/// One of the things that can be spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Limit {
+    /// Tokens, in and out.
+    Tokens,
+    /// Money, in millionths of a United States dollar.
+    Money,
+    /// Answers of the model.
+    Turns,
+    /// Milliseconds on the clock.
+    Time,
+    /// Tool calls.
+    ToolCalls,
+}
+
+impl Limit {
+    /// Every limit.
+    pub const ALL: [Self; 5] =
+        [Self::Tokens, Self::Money, Self::Turns, Self::Time, Self::ToolCalls];
+
+    /// The key in the task.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tokens => "tokens",
+            Self::Money => "usd",
+            Self::Turns => "turns",
+            Self::Time => "minutes",
+            Self::ToolCalls => "tool-calls",
+        }
+    }
+
+    /// An amount as people read it.
+    pub fn shown(self, amount: u64) -> String {
+        match self {
+            Self::Money => format!("{}.{:04}", amount / MICRO, amount % MICRO / 100),
+            Self::Time => format!("{}:{:02}", amount / 60_000, amount / 1_000 % 60),
+            Self::Tokens | Self::Turns | Self::ToolCalls => amount.to_string(),
+        }
+    }
+}
+
+/// What may be spent; nothing means as much as one likes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Tokens.
+    pub tokens: Option<u64>,
+    /// Millionths of a dollar.
+    pub money: Option<u64>,
+    /// Answers of the model.
+    pub turns: Option<u64>,
+    /// Milliseconds.
+    pub time: Option<u64>,
+    /// Tool calls.
+    pub tool_calls: Option<u64>,
+}
+
+/// What is spent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Tokens.
+    pub tokens: u64,
+    /// Millionths of a dollar.
+    pub money: u64,
+    /// Answers of the model.
+    pub turns: u64,
+    /// Milliseconds.
+    pub time: u64,
+    /// Tool calls.
+    pub tool_calls: u64,
+}
+
+/// How a budget stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// There is enough left.
+    Fine,
+    /// These are nearly spent.
+    Near(Vec<Limit>),
+    /// This one is spent: nothing more may begin.
+    Exhausted(Limit),
+}
+
+impl Budget {
+    /// As a task says it.
+    pub fn of(task: &task::Budget) -> Self {
+        // A positive number of dollars; more than there is money in the world stays that.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "the amount is positive, and a float that is too large becomes the largest number"
+        )]
+        let money = task.usd.map(|usd| (usd * MICRO as f64).ceil() as u64);
+        Self {
+            tokens: task.tokens,
+            money,
+            turns: task.turns,
+            time: task.minutes.map(|minutes| minutes.saturating_mul(60_000)),
+            tool_calls: task.tool_calls,
+        }
+    }
+
+    /// How much there is of something.
+    pub fn of_limit(&self, limit: Limit) -> Option<u64> {
+        match limit {
+            Limit::Tokens => self.tokens,
+            Limit::Money => self.money,
+            Limit::Turns => self.turns,
+            Limit::Time => self.time,
+            Limit::ToolCalls => self.tool_calls,
+        }
+    }
+
+    /// How it stands when this is spent.
+    pub fn standing(&self, spent: &Spent) -> Standing {
+        let mut near = Vec::new();
+        for limit in Limit::ALL {
+            let Some(most) = self.of_limit(limit) else { continue };
+            let used = spent.of_limit(limit);
+            if used >= most {
+                return Standing::Exhausted(limit);
+            }
+            let (part, whole) = NEAR;
+            if used.saturating_mul(whole) >= most.saturating_mul(part) {
+                near.push(limit);
+            }
+        }
+        if near.is_empty() { Standing::Fine } else { Standing::Near(near) }
+    }
+
+    /// The event that tells of it.
+    pub fn event(&self, limit: Limit, spent: &Spent) -> What {
+        let (used, most) = (spent.of_limit(limit), self.of_limit(limit).unwrap_or_default());
+        What::Limit {
+            limit: limit.as_str().to_owned(),
+            used: limit.shown(used),
+            of: limit.shown(most),
+            spent: used >= most,
+        }
+    }
+}
+
+impl Spent {
+    /// How much of something is spent.
+    pub fn of_limit(&self, limit: Limit) -> u64 {
+        match limit {
+            Limit::Tokens => self.tokens,
+            Limit::Money => self.money,
+            Limit::Turns => self.turns,
+            Limit::Time => self.time,
+            Limit::ToolCalls => self.tool_calls,
+        }
+    }
+
+    /// With one more answer of a model, which cost so much.
+    pub fn answered(&mut self, usage: &Usage, money: u64) {
+        self.tokens = self.tokens.saturating_add(usage.tokens());
+        self.money = self.money.saturating_add(money);
+        self.turns = self.turns.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_warns_at_four_fifths_and_ends_at_its_end() {
+        let budget = Budget { tokens: Some(100), turns: Some(5), ..Budget::default() };
+        let with = |tokens, turns| Spent { tokens, turns, ..Spent::default() };
+        assert_eq!(budget.standing(&with(79, 3)), Standing::Fine);
+        assert_eq!(budget.standing(&with(80, 3)), Standing::Near(vec![Limit::Tokens]));
+        assert_eq!(
+            budget.standing(&with(80, 4)),
+            Standing::Near(vec![Limit::Tokens, Limit::Turns])
+        );
+        assert_eq!(budget.standing(&with(80, 5)), Standing::Exhausted(Limit::Turns));
+        assert_eq!(budget.standing(&with(1_000, 0)), Standing::Exhausted(Limit::Tokens));
+        assert_eq!(Budget::default().standing(&with(u64::MAX, u64::MAX)), Standing::Fine);
+    }
+
+    #[test]
+    fn money_is_counted_in_millionths() {
+        let task = task::Budget { usd: Some(0.5), minutes: Some(2), ..task::Budget::default() };
+        let budget = Budget::of(&task);
+        assert_eq!(budget.money, Some(500_000));
+        assert_eq!(budget.time, Some(120_000));
+        let spent = Spent { money: 1_234_567, time: 61_000, ..Spent::default() };
+        let shown = |limit: Limit| limit.shown(spent.of_limit(limit));
+        assert_eq!(shown(Limit::Money), "1.2345");
+        assert_eq!(shown(Limit::Time), "1:01");
+    }
+}

@@ -1,0 +1,18 @@
+//! Holding a run while its agent works: what is spent, what was asked, what was decided.
+//!
+//! ```text
+//! budget        what may be spent, what is, and what follows
+//! prices        what tokens cost
+//! enforcement   whether every call that came back had been decided
+//! redaction     secrets that are known by their value
+//! ```
+
+pub mod budget;
+pub mod enforcement;
+pub mod prices;
+pub mod redaction;
+
+pub use budget::{Budget, Spent, Standing};
+pub use enforcement::{Habits, Lost, Watch};
+pub use prices::Prices;
+pub use redaction::Redaction;

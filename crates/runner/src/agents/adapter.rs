@@ -1,0 +1,219 @@
+//! What every adapter gives: how its program is found, started, gated and read.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use bailiwick_control::supervision::Habits;
+use bailiwick_model::Event;
+use bailiwick_model::event::{What, Witness};
+use bailiwick_model::task::{Login, ScriptStep, SubAgent};
+use bailiwick_policy::dialects::Dialect;
+use serde::Serialize;
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::proxy::Wire;
+
+/// An agent program that Bailiwick can start.
+///
+/// `plan` and the reader are pure: the same assignment gives the same launch, the same lines give the
+/// same events.
+pub trait Adapter: Send + Sync {
+    /// Our name for it.
+    fn name(&self) -> &str;
+
+    /// The program to look for on `PATH`.
+    fn program(&self) -> &str;
+
+    /// Whose tool calls it makes; nothing if it can have no gate.
+    fn dialect(&self) -> Option<Dialect>;
+
+    /// How it speaks to its model; nothing if it has none, or cannot be redirected.
+    fn wire(&self) -> Option<Wire>;
+
+    /// What is known of its hooks.
+    fn habits(&self) -> Habits;
+
+    /// The models and efforts that this version knows, and what it can do; read off the program, whose
+    /// help is `help`.
+    fn capabilities(&self, version: &str, help: &str) -> Capabilities;
+
+    /// How it is started.
+    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError>;
+
+    /// Reads what it prints.
+    fn reader(&self) -> Box<dyn Reader>;
+
+    /// The tool call that its model would make to run a shell command: its native name and input.
+    fn shell_call(&self, command: &str) -> (String, Value);
+}
+
+/// Reads a program's output, line by line.
+pub trait Reader: Send {
+    /// What a line of standard output says. A line that says nothing known is [`What::Other`], kept raw.
+    fn line(&mut self, line: &str) -> Vec<Read>;
+
+    /// What the end of the program says, by its exit code and the last of its standard error.
+    fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict;
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Read {
+    /// The sub-agent that it is about.
+    pub agent: Option<String>,
+    /// What happened.
+    pub what: What,
+}
+
+impl Read {
+    /// Of the agent itself.
+    pub fn of(what: What) -> Self {
+        Self { agent: None, what }
+    }
+
+    /// The event that it is at this moment.
+    pub fn event(self, at: u64, raw: Option<&str>) -> Event {
+        Event {
+            number: 0,
+            at,
+            seen_by: Witness::Program,
+            agent: self.agent,
+            what: self.what,
+            raw: raw.map(str::to_owned),
+        }
+    }
+}
+
+/// What a program says of its own end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether it says that it is done.
+    pub completed: bool,
+    /// Its last words, or what went wrong.
+    pub words: String,
+}
+
+/// What a program can do, in one schema for all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Capabilities {
+    /// Models that it is known to take; others may work.
+    pub models: Vec<String>,
+    /// How hard it can be told to think.
+    pub efforts: Vec<String>,
+    /// Whether a conversation can be taken up again.
+    pub resume: bool,
+    /// Whether it can start agents by itself.
+    pub sub_agents: bool,
+    /// Whether it takes MCP servers.
+    pub mcp: bool,
+    /// Whether it takes a system prompt.
+    pub system_prompt: bool,
+    /// Whether it ends by itself at a number of turns.
+    pub turn_limit: bool,
+    /// Whether it ends by itself at an amount of money.
+    pub money_limit: bool,
+    /// Whether it is told which tools there are.
+    pub tool_lists: bool,
+    /// What of this was expected of the program, and not found in its help.
+    pub missing: Vec<String>,
+}
+
+/// All that a launch is made from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assignment {
+    /// The program's version.
+    pub version: String,
+    /// What the agent is told.
+    pub prompt: String,
+    /// What stands before everything else.
+    pub system_prompt: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// How hard it thinks.
+    pub effort: Option<String>,
+    /// The conversation.
+    pub session: Session,
+    /// Where it works.
+    pub worktree: PathBuf,
+    /// The root of the repository that the worktree belongs to.
+    pub repository: PathBuf,
+    /// Its home, which is ours: files of the launch are written below it.
+    pub home: PathBuf,
+    /// Where its model is: our proxy, as `http://127.0.0.1:PORT`.
+    pub model_url: String,
+    /// How it is paid for.
+    pub login: Login,
+    /// The gate, as a program and its arguments without `--dialect`; nothing leaves it ungated.
+    pub gate: Option<Gate>,
+    /// The tools of our vocabulary that it may use, as globs; nothing means any.
+    pub tools: Option<Vec<String>>,
+    /// Agents that it may start.
+    pub sub_agents: Vec<SubAgent>,
+    /// MCP servers by name, each as `.mcp.json` describes it.
+    pub mcp_servers: BTreeMap<String, Value>,
+    /// What the repository tells agents, from the base commit: CLAUDE.md, AGENTS.md, GEMINI.md.
+    pub instructions: Vec<Instruction>,
+    /// Skills, from the base commit: paths below `skills/`, and their texts.
+    pub skills: BTreeMap<String, String>,
+    /// Answers of the model after which it should end by itself.
+    pub turns: Option<u64>,
+    /// Money after which it should end by itself, in dollars.
+    pub usd: Option<f64>,
+    /// Steps of a scripted agent.
+    pub script: Vec<ScriptStep>,
+    /// Variables that the person has granted.
+    pub granted: Vec<(String, String)>,
+}
+
+/// How the gate is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gate {
+    /// The program and the arguments that lead to the supervisor.
+    pub command: Vec<String>,
+    /// How many seconds an answer may take; the program must wait longer than that.
+    pub seconds: u64,
+}
+
+/// A conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Session {
+    /// A new one, which gets this name where the program lets us choose.
+    New(String),
+    /// One that is there already.
+    Resume(String),
+}
+
+/// A file that tells agents something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instruction {
+    /// Its path from the repository's root.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// How a program is started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Launch {
+    /// Its arguments, without the program itself.
+    pub arguments: Vec<String>,
+    /// Its whole environment, but for PATH, HOME, TMPDIR and the language, which the supervisor adds.
+    pub environment: Vec<(String, String)>,
+    /// Files to write below its home first, by their path from there.
+    pub files: BTreeMap<String, String>,
+    /// What it reads on standard input.
+    pub input: Option<String>,
+}
+
+/// Why a program cannot be started as the task asks.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{cli} cannot {what}: {why}")]
+pub struct PlanError {
+    /// The agent program.
+    pub cli: String,
+    /// What was asked of it.
+    pub what: String,
+    /// Why not.
+    pub why: String,
+}

@@ -1,0 +1,105 @@
+//! The model proxy: the endpoint that an agent program sees in the place of its model.
+//!
+//! It holds the key, counts the tokens of every agent and sub-agent, records every tool that a model
+//! asks for, and lets no request through that its [`Observer`] refuses. Streams pass byte by byte.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use bailiwick_model::event::Usage;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// How a program speaks to its model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wire {
+    /// Anthropic's messages.
+    Anthropic,
+    /// OpenAI's responses.
+    Responses,
+    /// OpenAI's chat completions, which many others speak too.
+    Chat,
+    /// Google's `generateContent`.
+    Gemini,
+}
+
+/// A request to the model, before it is passed on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The sub-agent that asks, where the program says so.
+    pub agent: Option<String>,
+    /// The model that it asks.
+    pub model: String,
+    /// Whether the model could ask for a tool; side calls, such as for a title, offer none.
+    pub offers_tools: bool,
+    /// What came back from tools, all of the conversation.
+    pub results: Vec<ToolResult>,
+}
+
+/// What came back from a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolResult {
+    /// The model's name of the call.
+    pub id: String,
+    /// The tool, where the request says it.
+    pub tool: Option<String>,
+    /// All that the model is told.
+    pub output: String,
+    /// Whether it is marked as a failure.
+    pub failed: bool,
+}
+
+/// An answer of the model, after it has passed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answered {
+    /// The sub-agent that it was for.
+    pub agent: Option<String>,
+    /// The tools that the model asks for.
+    pub calls: Vec<ToolCall>,
+    /// What it says.
+    pub text: String,
+    /// What it took. Where the answer does not say, what was sent and received is estimated.
+    pub usage: Usage,
+    /// Whether it came to its end; a stream may break off.
+    pub complete: bool,
+}
+
+/// A tool that a model asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    /// The model's name of the call.
+    pub id: String,
+    /// The tool, as the program calls it.
+    pub tool: String,
+    /// What it is given.
+    pub input: Value,
+}
+
+/// Whether a request may go on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Admission {
+    /// To the model.
+    Pass,
+    /// No: the program is told why, in the wire's own shape of an error that is not tried again.
+    Refuse(String),
+    /// We answer in the model's place: it asks for a tool.
+    Call(ToolCall),
+    /// We answer in the model's place: it says this, and is done.
+    Say(String),
+}
+
+/// Decides about requests, and hears of answers.
+pub trait Observer: Send + Sync + 'static {
+    /// May this request go on? It waits as long as this does.
+    fn admit<'a>(&'a self, asked: Asked) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>>;
+
+    /// The model asks for this tool; called before the program hears of it.
+    fn called(&self, agent: Option<&str>, call: &ToolCall);
+
+    /// An answer has passed.
+    fn answered(&self, answered: Answered);
+
+    /// A program asked for another host than the model's.
+    fn connected(&self, host: &str, allowed: bool);
+}
