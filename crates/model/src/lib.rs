@@ -12,6 +12,7 @@
 //!  Problem    ──points at─▶ Source              what is wrong in a file that a person wrote
 //! ```
 
+pub mod attempt;
 pub mod capability;
 mod checked;
 pub mod digest;
@@ -30,6 +31,7 @@ pub mod task;
 pub mod toml_file;
 pub mod well_known;
 
+pub use attempt::Attempt;
 pub use capability::Capability;
 pub use digest::Sha256Hex;
 pub use dna::Dna;

@@ -3,6 +3,7 @@
 //! One set of queries for SQLite and PostgreSQL (`$1`, times as BIGINT, JSON as TEXT). What is
 //! acknowledged is durable: SQLite runs in WAL mode with full synchronisation.
 
+mod attempts;
 mod ledger;
 mod location;
 mod open;

@@ -12,7 +12,7 @@ use sqlx::{Any, AnyPool, Row, SqlSafeStr, Transaction};
 use crate::location::Location;
 
 /// The newest schema that is known here.
-const SCHEMA: i64 = 1;
+const SCHEMA: i64 = 2;
 
 /// How long a write waits for the others.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -78,14 +78,15 @@ impl Store {
             .execute(&self.pool)
             .await
             .map_err(|error| self.error(&error))?;
-        let migration = Migration::new(
-            1,
-            "runs".into(),
-            MigrationType::Simple,
-            include_str!("../migrations/0001_runs.sql").into_sql_str(),
-            false,
-        );
-        Migrator::with_migrations(vec![migration]).run(&self.pool).await.map_err(|error| {
+        let migration = |version: i64, name: &'static str, text: &'static str| {
+            let kind = MigrationType::Simple;
+            Migration::new(version, name.into(), kind, text.into_sql_str(), false)
+        };
+        let all = vec![
+            migration(1, "runs", include_str!("../migrations/0001_runs.sql")),
+            migration(2, "attempts", include_str!("../migrations/0002_attempts.sql")),
+        ];
+        Migrator::with_migrations(all).run(&self.pool).await.map_err(|error| {
             let why = format!("the schema could not be brought up to date: {error}");
             StoreError::Database { database: self.location.to_string(), why }
         })

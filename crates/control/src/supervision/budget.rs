@@ -1,5 +1,6 @@
 //! What a run may spend, with all that it starts, and what is spent.
 
+use bailiwick_model::attempt::{Allowance, Used};
 use bailiwick_model::event::{Usage, What};
 use bailiwick_model::task;
 
@@ -51,32 +52,15 @@ impl Limit {
 
 /// What may be spent; nothing means as much as one likes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Budget {
-    /// Tokens.
-    pub tokens: Option<u64>,
-    /// Millionths of a dollar.
-    pub money: Option<u64>,
-    /// Answers of the model.
-    pub turns: Option<u64>,
-    /// Milliseconds.
-    pub time: Option<u64>,
-    /// Tool calls.
-    pub tool_calls: Option<u64>,
-}
+pub struct Budget(pub Allowance);
 
-/// What is spent.
+/// What is spent, with the time that it took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Tokens.
-    pub tokens: u64,
-    /// Millionths of a dollar.
-    pub money: u64,
-    /// Answers of the model.
-    pub turns: u64,
+    /// What was counted.
+    pub used: Used,
     /// Milliseconds.
     pub time: u64,
-    /// Tool calls.
-    pub tool_calls: u64,
 }
 
 /// How a budget stands.
@@ -101,23 +85,23 @@ impl Budget {
             reason = "the amount is positive, and a float that is too large becomes the largest number"
         )]
         let money = task.usd.map(|usd| (usd * MICRO as f64).ceil() as u64);
-        Self {
+        Self(Allowance {
             tokens: task.tokens,
-            money,
+            micro_usd: money,
             turns: task.turns,
-            time: task.minutes.map(|minutes| minutes.saturating_mul(60_000)),
+            milliseconds: task.minutes.map(|minutes| minutes.saturating_mul(60_000)),
             tool_calls: task.tool_calls,
-        }
+        })
     }
 
     /// How much there is of something.
     pub fn of_limit(&self, limit: Limit) -> Option<u64> {
         match limit {
-            Limit::Tokens => self.tokens,
-            Limit::Money => self.money,
-            Limit::Turns => self.turns,
-            Limit::Time => self.time,
-            Limit::ToolCalls => self.tool_calls,
+            Limit::Tokens => self.0.tokens,
+            Limit::Money => self.0.micro_usd,
+            Limit::Turns => self.0.turns,
+            Limit::Time => self.0.milliseconds,
+            Limit::ToolCalls => self.0.tool_calls,
         }
     }
 
@@ -154,19 +138,20 @@ impl Spent {
     /// How much of something is spent.
     pub fn of_limit(&self, limit: Limit) -> u64 {
         match limit {
-            Limit::Tokens => self.tokens,
-            Limit::Money => self.money,
-            Limit::Turns => self.turns,
+            Limit::Tokens => self.used.tokens,
+            Limit::Money => self.used.micro_usd,
+            Limit::Turns => self.used.turns,
             Limit::Time => self.time,
-            Limit::ToolCalls => self.tool_calls,
+            Limit::ToolCalls => self.used.tool_calls,
         }
     }
 
     /// With one more answer of a model, which cost so much.
     pub fn answered(&mut self, usage: &Usage, money: u64) {
-        self.tokens = self.tokens.saturating_add(usage.tokens());
-        self.money = self.money.saturating_add(money);
-        self.turns = self.turns.saturating_add(1);
+        let used = &mut self.used;
+        used.tokens = used.tokens.saturating_add(usage.tokens());
+        used.micro_usd = used.micro_usd.saturating_add(money);
+        used.turns = used.turns.saturating_add(1);
     }
 }
 
@@ -176,8 +161,10 @@ mod tests {
 
     #[test]
     fn a_budget_warns_at_four_fifths_and_ends_at_its_end() {
-        let budget = Budget { tokens: Some(100), turns: Some(5), ..Budget::default() };
-        let with = |tokens, turns| Spent { tokens, turns, ..Spent::default() };
+        let budget =
+            Budget(Allowance { tokens: Some(100), turns: Some(5), ..Allowance::default() });
+        let with =
+            |tokens, turns| Spent { used: Used { tokens, turns, ..Used::default() }, time: 0 };
         assert_eq!(budget.standing(&with(79, 3)), Standing::Fine);
         assert_eq!(budget.standing(&with(80, 3)), Standing::Near(vec![Limit::Tokens]));
         assert_eq!(
@@ -193,9 +180,10 @@ mod tests {
     fn money_is_counted_in_millionths() {
         let task = task::Budget { usd: Some(0.5), minutes: Some(2), ..task::Budget::default() };
         let budget = Budget::of(&task);
-        assert_eq!(budget.money, Some(500_000));
-        assert_eq!(budget.time, Some(120_000));
-        let spent = Spent { money: 1_234_567, time: 61_000, ..Spent::default() };
+        assert_eq!(budget.0.micro_usd, Some(500_000));
+        assert_eq!(budget.0.milliseconds, Some(120_000));
+        let used = Used { micro_usd: 1_234_567, ..Used::default() };
+        let spent = Spent { used, time: 61_000 };
         let shown = |limit: Limit| limit.shown(spent.of_limit(limit));
         assert_eq!(shown(Limit::Money), "1.2345");
         assert_eq!(shown(Limit::Time), "1:01");

@@ -7,6 +7,7 @@
     reason = "a helper of a test that cannot go on says so by stopping"
 )]
 
+mod attempts;
 mod concurrency;
 mod ledger_in_a_file;
 mod lineage;

@@ -23,16 +23,19 @@ async fn a_newer_schema_is_refused_and_not_touched() {
     let place = Place::new();
     place.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = place.connect().await;
-    sqlx::query("UPDATE _sqlx_migrations SET version = 7").execute(&mut connection).await.unwrap();
+    sqlx::query("UPDATE _sqlx_migrations SET version = 7 WHERE version = 2")
+        .execute(&mut connection)
+        .await
+        .unwrap();
     sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
     sqlx::Connection::close(connection).await.unwrap();
     let before = std::fs::read(place.database()).unwrap();
     let error = failure(Location::file(place.database())).await;
-    assert!(matches!(error, StoreError::TooNew { found: 7, known: 1, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::TooNew { found: 7, known: 2, .. }), "{error:?}");
     assert!(error.to_string().contains(&place.database().display().to_string()), "{error}");
     assert_eq!(std::fs::read(place.database()).unwrap(), before);
     let mut connection = place.connect().await;
-    let sql = "UPDATE _sqlx_migrations SET version = 1";
+    let sql = "UPDATE _sqlx_migrations SET version = 2 WHERE version = 7";
     sqlx::query(sql).execute(&mut connection).await.unwrap();
     let again = place.open().await;
     assert_eq!(again.get(&id("kept")).await.unwrap().status, RunStatus::Running);
@@ -98,7 +101,7 @@ async fn a_second_opening_does_not_migrate_again() {
         rows.iter().map(row).collect::<Vec<_>>()
     };
     let first = history().await;
-    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1]);
+    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2]);
     for _ in 0..3 {
         let store = place.open().await;
         assert_eq!(store.list(None).await.unwrap().len(), 1);
@@ -223,4 +226,23 @@ async fn the_ledger_of_another_program_is_refused_and_not_touched() {
     let error = failure(Location::file(place.database())).await.to_string();
     assert!(error.contains("the ledger of another program") && error.contains("--db"), "{error}");
     assert_eq!(std::fs::read(place.database()).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_schema_is_brought_up_to_date_and_loses_nothing() {
+    let place = Place::new();
+    place.open().await.record(&run("kept"), None).await.unwrap();
+    let mut connection = place.connect().await;
+    for back in [
+        "DROP TABLE attempts",
+        "ALTER TABLE events DROP COLUMN listed",
+        "DELETE FROM _sqlx_migrations WHERE version = 2",
+    ] {
+        sqlx::query(back).execute(&mut connection).await.unwrap();
+    }
+    sqlx::Connection::close(connection).await.unwrap();
+    let store = place.open().await;
+    assert_eq!(store.get(&id("kept")).await.unwrap().status, RunStatus::Running);
+    assert_eq!(store.attempts(None).await.unwrap(), []);
+    assert_eq!(store.run_events(&id("kept"), 0, 9).await.unwrap(), []);
 }

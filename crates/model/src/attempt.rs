@@ -1,0 +1,77 @@
+//! An attempt: one execution of a run by an agent program.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Ending, Phase};
+use crate::name::AgentId;
+
+/// One execution of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Attempt {
+    /// The run.
+    pub run: AgentId,
+    /// Which one, from one.
+    pub number: u64,
+    /// Our name for the agent program.
+    pub cli: String,
+    /// Its version.
+    pub version: String,
+    /// The model; empty where the program chooses.
+    pub model: String,
+    /// How it is paid for.
+    pub login: String,
+    /// How much of a sandbox held it.
+    pub sandbox: String,
+    /// The program's name for the conversation, by which it can be taken up again.
+    pub session: Option<String>,
+    /// How far it is.
+    pub phase: Phase,
+    /// How it ended; nothing while it is at work.
+    pub ending: Option<Ending>,
+    /// The same in words.
+    pub detail: String,
+    /// When it began, in milliseconds since 1970.
+    pub started_at: u64,
+    /// When it ended.
+    pub ended_at: Option<u64>,
+    /// What it has used.
+    pub used: Used,
+    /// What it may use.
+    pub budget: Allowance,
+}
+
+/// What an attempt has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    /// Tokens, in and out.
+    pub tokens: u64,
+    /// Millionths of a United States dollar; only where prices are known.
+    pub micro_usd: u64,
+    /// Answers of the model.
+    pub turns: u64,
+    /// Tool calls that the gate was asked about.
+    pub tool_calls: u64,
+    /// Those of them that were denied.
+    pub denied: u64,
+}
+
+/// What a run may use, with all that it starts; nothing means as much as it likes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Allowance {
+    /// Tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Millionths of a United States dollar.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub micro_usd: Option<u64>,
+    /// Answers of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
+    /// Milliseconds on the clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub milliseconds: Option<u64>,
+    /// Tool calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<u64>,
+}

@@ -1,0 +1,215 @@
+//! Attempts, and the events of runs.
+
+use bailiwick_control::ports::StoreError;
+use bailiwick_model::attempt::{Allowance, Attempt, Used};
+use bailiwick_model::event::{Ending, Phase};
+use bailiwick_model::{AgentId, Event};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use crate::open::Store;
+
+const COLUMNS: &str = "run, number, cli, version, model, login, sandbox, session, phase, ending, \
+                       detail, started_at, ended_at, tokens, micro_usd, turns, tool_calls, denied, \
+                       budget";
+
+impl Store {
+    /// Records that an attempt begins; its number is the next of its run.
+    pub async fn begin_attempt(&self, attempt: &Attempt) -> Result<u64, StoreError> {
+        let mut transaction = self.writing().await?;
+        let row = sqlx::query("SELECT COALESCE(MAX(number), 0) + 1 FROM attempts WHERE run = $1")
+            .bind(attempt.run.as_str())
+            .fetch_one(&mut *transaction)
+            .await
+            .map_err(|error| self.error(&error))?;
+        let number: i64 = row.try_get(0).map_err(|error| self.error(&error))?;
+        sqlx::query(
+            "INSERT INTO attempts (run, number, cli, version, model, login, sandbox, session, \
+             phase, started_at, budget) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+        )
+        .bind(attempt.run.as_str())
+        .bind(number)
+        .bind(&attempt.cli)
+        .bind(&attempt.version)
+        .bind(&attempt.model)
+        .bind(&attempt.login)
+        .bind(&attempt.sandbox)
+        .bind(attempt.session.as_deref())
+        .bind(word(&attempt.phase))
+        .bind(signed(attempt.started_at))
+        .bind(serde_json::to_string(&attempt.budget).unwrap_or_default())
+        .execute(&mut *transaction)
+        .await
+        .map_err(|error| self.error(&error))?;
+        transaction.commit().await.map_err(|error| self.error(&error))?;
+        Ok(number.unsigned_abs())
+    }
+
+    /// Writes down how an attempt stands; what identifies it stays.
+    pub async fn update_attempt(&self, attempt: &Attempt) -> Result<(), StoreError> {
+        let used = &attempt.used;
+        let mut transaction = self.writing().await?;
+        let updated = sqlx::query(
+            "UPDATE attempts SET session = $1, phase = $2, ending = $3, detail = $4, ended_at = $5, \
+             tokens = $6, micro_usd = $7, turns = $8, tool_calls = $9, denied = $10, budget = $11, \
+             model = $12 WHERE run = $13 AND number = $14",
+        )
+        .bind(attempt.session.as_deref())
+        .bind(word(&attempt.phase))
+        .bind(attempt.ending.map(Ending::as_str))
+        .bind(&attempt.detail)
+        .bind(attempt.ended_at.map(signed))
+        .bind(signed(used.tokens))
+        .bind(signed(used.micro_usd))
+        .bind(signed(used.turns))
+        .bind(signed(used.tool_calls))
+        .bind(signed(used.denied))
+        .bind(serde_json::to_string(&attempt.budget).unwrap_or_default())
+        .bind(&attempt.model)
+        .bind(attempt.run.as_str())
+        .bind(signed(attempt.number))
+        .execute(&mut *transaction)
+        .await
+        .map_err(|error| self.error(&error))?;
+        if updated.rows_affected() == 0 {
+            let why = format!("run `{}` has no attempt {}", attempt.run, attempt.number);
+            return Err(StoreError::Database { database: self.location.to_string(), why });
+        }
+        transaction.commit().await.map_err(|error| self.error(&error))
+    }
+
+    /// The attempts of a run, in order; of every run if none is given.
+    pub async fn attempts(&self, run: Option<&AgentId>) -> Result<Vec<Attempt>, StoreError> {
+        let query = format!(
+            "SELECT {COLUMNS} FROM attempts WHERE $1 = '' OR run = $2 ORDER BY run, number"
+        );
+        let id = run.map_or("", AgentId::as_str);
+        let rows = sqlx::query(sqlx::AssertSqlSafe(query))
+            .bind(id)
+            .bind(id)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(|error| self.error(&error))?;
+        rows.iter().map(|row| self.attempt(row)).collect()
+    }
+
+    fn attempt(&self, row: &AnyRow) -> Result<Attempt, StoreError> {
+        let read = || -> Result<Attempt, Box<dyn std::error::Error>> {
+            let number = |place: usize| -> Result<u64, sqlx::Error> {
+                Ok(row.try_get::<i64, _>(place)?.unsigned_abs())
+            };
+            let ending: Option<String> = row.try_get(9)?;
+            Ok(Attempt {
+                run: AgentId::parse(&row.try_get::<String, _>(0)?)?,
+                number: number(1)?,
+                cli: row.try_get(2)?,
+                version: row.try_get(3)?,
+                model: row.try_get(4)?,
+                login: row.try_get(5)?,
+                sandbox: row.try_get(6)?,
+                session: row.try_get(7)?,
+                phase: named::<Phase>(&row.try_get::<String, _>(8)?)?,
+                ending: ending.as_deref().map(named::<Ending>).transpose()?,
+                detail: row.try_get(10)?,
+                started_at: number(11)?,
+                ended_at: row.try_get::<Option<i64>, _>(12)?.map(i64::unsigned_abs),
+                used: Used {
+                    tokens: number(13)?,
+                    micro_usd: number(14)?,
+                    turns: number(15)?,
+                    tool_calls: number(16)?,
+                    denied: number(17)?,
+                },
+                budget: serde_json::from_str::<Allowance>(&row.try_get::<String, _>(18)?)?,
+            })
+        };
+        read().map_err(|error| StoreError::Database {
+            database: self.location.to_string(),
+            why: format!("a row of attempts cannot be read: {error}"),
+        })
+    }
+
+    /// Keeps events of a run, in this order, and gives each its number.
+    pub async fn keep(&self, run: &AgentId, events: &mut [Event]) -> Result<(), StoreError> {
+        let mut transaction = self.writing().await?;
+        let row = sqlx::query("SELECT COALESCE(MAX(number), 0) FROM events WHERE run = $1")
+            .bind(run.as_str())
+            .fetch_one(&mut *transaction)
+            .await
+            .map_err(|error| self.error(&error))?;
+        let mut number: i64 = row.try_get(0).map_err(|error| self.error(&error))?;
+        let mut numbers = Vec::with_capacity(events.len());
+        for event in events.iter() {
+            number += 1;
+            let detail = serde_json::to_string(event).map_err(|error| StoreError::Database {
+                database: self.location.to_string(),
+                why: format!("an event cannot be written as JSON: {error}"),
+            })?;
+            sqlx::query(
+                "INSERT INTO events (run, number, at, kind, detail, listed) \
+                 VALUES ($1, $2, $3, $4, $5, 1)",
+            )
+            .bind(run.as_str())
+            .bind(number)
+            .bind(signed(event.at))
+            .bind(event.what.kind())
+            .bind(detail)
+            .execute(&mut *transaction)
+            .await
+            .map_err(|error| self.error(&error))?;
+            numbers.push(number.unsigned_abs());
+        }
+        transaction.commit().await.map_err(|error| self.error(&error))?;
+        for (event, number) in events.iter_mut().zip(numbers) {
+            event.number = number;
+        }
+        Ok(())
+    }
+
+    /// The events of a run behind number `after`, at most `most` of them.
+    pub async fn run_events(
+        &self,
+        run: &AgentId,
+        after: u64,
+        most: u32,
+    ) -> Result<Vec<Event>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT number, detail FROM events WHERE run = $1 AND number > $2 AND listed = 1 \
+             ORDER BY number LIMIT $3",
+        )
+        .bind(run.as_str())
+        .bind(signed(after))
+        .bind(i64::from(most))
+        .fetch_all(&self.pool)
+        .await
+        .map_err(|error| self.error(&error))?;
+        let read = |row: &AnyRow| -> Result<Event, Box<dyn std::error::Error>> {
+            let number: i64 = row.try_get(0)?;
+            let event: Event = serde_json::from_str(&row.try_get::<String, _>(1)?)?;
+            Ok(Event { number: number.unsigned_abs(), ..event })
+        };
+        let events: Result<Vec<Event>, _> = rows.iter().map(read).collect();
+        events.map_err(|error| StoreError::Database {
+            database: self.location.to_string(),
+            why: format!("an event cannot be read: {error}"),
+        })
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The word that an enumeration is written with.
+fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(_) | Err(_) => String::new(),
+    }
+}
+
+fn named<T: DeserializeOwned>(word: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_value(serde_json::Value::String(word.to_owned()))
+}

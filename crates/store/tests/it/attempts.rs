@@ -1,0 +1,85 @@
+//! Attempts and events of a run.
+
+use bailiwick_control::ports::RunStore as _;
+use bailiwick_model::Event;
+use bailiwick_model::attempt::{Allowance, Attempt, Used};
+use bailiwick_model::event::{Ending, Phase, What, Witness};
+
+use crate::ledger_in_a_file::{Place, id, run};
+
+fn event(text: &str) -> Event {
+    Event {
+        number: 0,
+        at: 7,
+        seen_by: Witness::Program,
+        agent: None,
+        what: What::Text { text: text.to_owned() },
+        raw: Some(format!("{{\"raw\":\"{text}\"}}")),
+    }
+}
+
+#[tokio::test]
+async fn events_are_numbered_in_the_order_of_their_run_and_read_back_as_they_were() {
+    let place = Place::new();
+    let store = place.open().await;
+    let (one, two) = (id("one"), id("two"));
+    let mut first = [event("a"), event("b")];
+    store.keep(&one, &mut first).await.unwrap();
+    store.keep(&two, &mut [event("x")]).await.unwrap();
+    let mut more = [event("c")];
+    store.keep(&one, &mut more).await.unwrap();
+    assert_eq!(first.clone().map(|event| event.number), [1, 2]);
+    assert_eq!(more[0].number, 3);
+    let all = store.run_events(&one, 0, 100).await.unwrap();
+    assert_eq!(all, [first.to_vec(), more.to_vec()].concat());
+    assert_eq!(store.run_events(&one, 1, 1).await.unwrap(), first[1..]);
+    assert!(store.run_events(&one, 3, 9).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_the_ledger_notes_is_no_event_of_the_run_but_keeps_its_place() {
+    let place = Place::new();
+    let store = place.open().await;
+    let id = id("one");
+    store.record(&run("one"), None).await.unwrap();
+    let mut events = [event("a")];
+    store.keep(&id, &mut events).await.unwrap();
+    assert!(events[0].number > 1, "the ledger's own came first");
+    assert_eq!(store.run_events(&id, 0, 9).await.unwrap(), events);
+}
+
+#[tokio::test]
+async fn an_attempt_is_read_back_as_it_was_written() {
+    let place = Place::new();
+    let store = place.open().await;
+    let mut attempt = Attempt {
+        run: id("one"),
+        number: 0,
+        cli: "script".to_owned(),
+        version: "1".to_owned(),
+        model: String::new(),
+        login: "api-key".to_owned(),
+        sandbox: "full".to_owned(),
+        session: None,
+        phase: Phase::Preparing,
+        ending: None,
+        detail: String::new(),
+        started_at: 5,
+        ended_at: None,
+        used: Used::default(),
+        budget: Allowance { tokens: Some(9), ..Allowance::default() },
+    };
+    attempt.number = store.begin_attempt(&attempt).await.unwrap();
+    assert_eq!(attempt.number, 1);
+    assert_eq!(store.attempts(None).await.unwrap(), [attempt.clone()]);
+    attempt.phase = Phase::Over;
+    attempt.ending = Some(Ending::BudgetExhausted);
+    attempt.session = Some("s".to_owned());
+    attempt.ended_at = Some(6);
+    attempt.used = Used { tokens: 1, micro_usd: 2, turns: 3, tool_calls: 4, denied: 5 };
+    store.update_attempt(&attempt).await.unwrap();
+    assert_eq!(store.attempts(Some(&attempt.run)).await.unwrap(), [attempt.clone()]);
+    assert_eq!(store.begin_attempt(&attempt).await.unwrap(), 2);
+    let none = Attempt { number: 7, ..attempt };
+    assert!(store.update_attempt(&none).await.is_err());
+}
