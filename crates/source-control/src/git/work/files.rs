@@ -70,12 +70,11 @@ fn stage(
         .with_settings(&programs::without_filters(places).map_err(trouble(what()))?);
     let lock = directory.lock();
     if let Some(copy) = &copy {
-        match index::plain(&copy.bytes, name_length) {
-            Some(plain) => {
-                let kept = state.join("runs").join(agent).join("index");
-                refreshed::refresh(&git, lock, copy, &plain, &kept).map_err(trouble(what()))?;
-            }
-            None => peculiar::settle(&git, places)?,
+        if index::plain(&copy.bytes, name_length).is_some() {
+            let kept = state.join("runs").join(agent).join("index");
+            refreshed::refresh(&git, lock, copy, &kept, name_length).map_err(trouble(what()))?;
+        } else {
+            peculiar::settle(&git, places)?;
         }
     }
     let added = git.end_with(["add", "--all", "--sparse"], Input::File(lock));

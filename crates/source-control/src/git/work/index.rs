@@ -5,21 +5,27 @@
 
 /// An index of which every entry is an ordinary file or link at stage 0 without a flag.
 pub(super) struct Plain {
-    /// When each file was changed, in seconds since 1970.
-    changed: Vec<u32>,
+    /// When each file was touched in any way and when it was written to, in seconds since 1970.
+    seen: Vec<(u32, u32)>,
 }
 
 impl Plain {
-    /// How many files were changed in this second or later: git has to read those, since it cannot
-    /// tell by an index of that second whether they are what it knows.
+    /// How many files were written to in this second or later: git has to read those, since it
+    /// cannot tell by an index of that second whether they are what it knows.
     pub(super) fn as_young_as(&self, second: u64) -> usize {
-        self.changed.iter().filter(|changed| u64::from(**changed) >= second).count()
+        self.seen.iter().filter(|(_, written)| u64::from(*written) >= second).count()
+    }
+
+    /// Whether a file was touched in this second or later, whatever it says of when it was written
+    /// to: that can be set back.
+    pub(super) fn is_touched_since(&self, second: u64) -> bool {
+        self.seen.iter().any(|(touched, _)| u64::from(*touched) >= second)
     }
 }
 
 /// Ten numbers of four bytes: times, device, inode, mode, owner, size.
 const STATISTICS: usize = 40;
-const CHANGED_AT: usize = 8;
+const WRITTEN_AT: usize = 8;
 const MODE_AT: usize = 24;
 /// Everything of the flags but the length of the path.
 const PECULIAR: u16 = 0xf000;
@@ -32,7 +38,7 @@ pub(super) fn plain(index: &[u8], name_length: usize) -> Option<Plain> {
     }
     let count = number(index, 8)?;
     let mut at = 12usize;
-    let mut changed = Vec::new();
+    let mut seen = Vec::new();
     for _ in 0..count {
         let kind = number(index, at.checked_add(MODE_AT)?)? >> 12;
         let flags_at = at.checked_add(STATISTICS)?.checked_add(name_length)?;
@@ -41,7 +47,7 @@ pub(super) fn plain(index: &[u8], name_length: usize) -> Option<Plain> {
         if flags & PECULIAR != 0 || !(kind == 0o10 || kind == 0o12) {
             return None;
         }
-        changed.push(number(index, at.checked_add(CHANGED_AT)?)?);
+        seen.push((number(index, at)?, number(index, at.checked_add(WRITTEN_AT)?)?));
         let path_at = flags_at.checked_add(2)?;
         let length = match usize::from(flags & 0x0fff) {
             0x0fff => index.get(path_at..)?.iter().position(|byte| *byte == 0)?,
@@ -52,7 +58,7 @@ pub(super) fn plain(index: &[u8], name_length: usize) -> Option<Plain> {
         at = at.checked_add(size.checked_add(8)? & !7)?;
     }
     let extensions = index.get(at..index.len().checked_sub(name_length)?)?;
-    (!has_link(extensions)?).then_some(Plain { changed })
+    (!has_link(extensions)?).then_some(Plain { seen })
 }
 
 /// Whether the entries are somewhere else: a split index.

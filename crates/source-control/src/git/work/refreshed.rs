@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bailiwick_model::Sha256Hex;
 
-use super::index::Plain;
+use super::index;
 use crate::git::command::{Git, GitError, Input};
 
 /// To read fewer files than these again costs less than to keep what was seen.
@@ -31,15 +31,21 @@ pub(super) struct Copy {
 }
 
 /// Puts what is known of the files into the copy, on which `git` works, where it is worth while.
+/// Names of objects have `name_length` bytes.
 pub(super) fn refresh(
     git: &Git,
     lock: &File,
     copy: &Copy,
-    plain: &Plain,
     kept: &Path,
+    name_length: usize,
 ) -> Result<(), GitError> {
+    let Some(plain) = index::plain(&copy.bytes, name_length) else { return Ok(()) };
     let doubtful = |time: SystemTime| plain.as_young_as(since(time).as_secs());
-    if doubtful(copy.written).saturating_sub(doubtful(copy.made)) < MANY {
+    let made = since(copy.made).as_secs();
+    // What is touched in this very second could be touched once more without a trace.
+    if doubtful(copy.written).saturating_sub(doubtful(copy.made)) < MANY
+        || plain.is_touched_since(made)
+    {
         return Ok(());
     }
     let key = format!("{} {}", Sha256Hex::of(&copy.bytes), since(copy.written).as_nanos());
@@ -49,10 +55,15 @@ pub(super) fn refresh(
             .map_err(|error| broken(&error));
     }
     git.run_with(["update-index", "-q", "--refresh", "--force-write-index"], Input::File(lock))?;
+    let bytes = fs::read(&copy.place).map_err(|error| broken(&error))?;
+    let settled = index::plain(&bytes, name_length).is_some_and(|it| !it.is_touched_since(made));
+    if !settled {
+        return date(&copy.place, copy.written).map_err(|error| broken(&error));
+    }
     // What changes after the copy was made must look as young as it, whenever git wrote it.
     date(&copy.place, copy.made).map_err(|error| broken(&error))?;
     // What is not kept is found again.
-    let _unkept = keep(kept, &key, copy);
+    let _unkept = keep(kept, &key, copy.made, &bytes);
     Ok(())
 }
 
@@ -75,13 +86,13 @@ fn read(kept: &Path, key: &str) -> Option<(SystemTime, Vec<u8>)> {
 }
 
 /// Only beside what else is known of the agent; never seen half written.
-fn keep(kept: &Path, key: &str, copy: &Copy) -> io::Result<()> {
+fn keep(kept: &Path, key: &str, made: SystemTime, index: &[u8]) -> io::Result<()> {
     let Some(directory) = kept.parent().filter(|directory| directory.is_dir()) else {
         return Ok(());
     };
     let mut fresh = tempfile::Builder::new().prefix(".index-").tempfile_in(directory)?;
-    writeln!(fresh, "{key} {}", since(copy.made).as_nanos())?;
-    fresh.write_all(&fs::read(&copy.place)?)?;
+    writeln!(fresh, "{key} {}", since(made).as_nanos())?;
+    fresh.write_all(index)?;
     fresh.as_file().sync_all()?;
     fresh.persist(kept).map(drop).map_err(|error| error.error)
 }
