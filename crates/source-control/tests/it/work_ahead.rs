@@ -80,6 +80,23 @@ fn the_report_is_left_out_and_nothing_is_left_of_what_nobody_asks_for() {
     let work = agent.work();
     work.look_ahead(&commit).unwrap();
     assert_eq!(changed(&work), ["new"]);
+    let object = agent.git(&scratch, &["hash-object", "-w", "new"]);
+    work.look_ahead(&commit).unwrap();
+    // Also where it is gone by the time that somebody asks.
+    wait_until(|| !under_way(&scratch).is_empty());
+    let staged = || {
+        under_way(&scratch).iter().any(|place| {
+            let mut git = scratch.command("git");
+            git.current_dir(&agent.worktree).args(["ls-files", "--stage"]);
+            let listed = git.env("GIT_INDEX_FILE", place.join("index")).output().unwrap();
+            let listed = String::from_utf8(listed.stdout).unwrap();
+            listed.contains(object.trim()) && listed.contains("review.md")
+        })
+    };
+    wait_until(staged);
+    fs::remove_file(agent.worktree.join(".claude/agents/ag-1/review.md")).unwrap();
+    assert_eq!(changed(&work), ["new"]);
+    agent.write(".claude/agents/ag-1/review.md", "report\n");
     work.look_ahead(&commit).unwrap();
     drop(work);
     assert_eq!(under_way(&scratch), Vec::<PathBuf>::new());

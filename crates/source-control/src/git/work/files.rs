@@ -45,8 +45,11 @@ pub(super) fn record(
     agent: &str,
     name_length: usize,
 ) -> Result<Files, WorkError> {
+    let report = places.worktree.join(report_path(agent));
+    let is_reported = || fs::symlink_metadata(&report).is_ok();
+    let was_reported = is_reported();
     let staged = stage(places, state, agent, name_length)?;
-    if fs::symlink_metadata(places.worktree.join(report_path(agent))).is_ok() {
+    if was_reported || is_reported() {
         return Ok(Files::Staged(staged));
     }
     staged.write(places).map(Files::Tree)
@@ -94,7 +97,7 @@ impl Staged {
         agent: &str,
         base: &Base,
     ) -> Result<String, WorkError> {
-        leave_report_out(&self.git, places, agent, base).map_err(trouble(what(places)))?;
+        leave_report_out(&self.git, agent, base).map_err(trouble(what(places)))?;
         self.write(places)
     }
 
@@ -111,11 +114,8 @@ fn what(places: &Places) -> String {
 }
 
 /// The agent's report is for whoever reads it, and no part of the work; unless the base has it.
-fn leave_report_out(git: &Git, places: &Places, agent: &str, base: &Base) -> Result<(), GitError> {
+fn leave_report_out(git: &Git, agent: &str, base: &Base) -> Result<(), GitError> {
     let path = report_path(agent);
-    if fs::symlink_metadata(places.worktree.join(&path)).is_err() {
-        return Ok(());
-    }
     if git.succeeds(["cat-file", "-e", &format!("{}:{path}", base.tip)])? {
         return Ok(());
     }
