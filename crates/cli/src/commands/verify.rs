@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::verifying::{Live, Manner, Places, Shown, Subject};
+use crate::verifying::{Live, Look, Manner, Places, Shown, Subject};
 
 /// Check an agent's work, on its own tree and merged onto today's base
 ///
@@ -102,6 +102,7 @@ impl Verify {
             worktree: self.place.or(self.worktree),
             main_repository: self.main_repo,
             base: self.base,
+            look: Look::AtOnce,
         };
         let subject = match AgentId::parse(&self.what) {
             Ok(id) if !context.directory.join(&self.what).is_file() => {

@@ -107,8 +107,8 @@ impl AgentRuntime {
             Verb::Verify { task, place, worktree, main_repo, mode, kit_root: root } => {
                 let root = root.or_else(|| main_repo.as_deref().and_then(kit_root_in));
                 let context = Context::observe(kit_root(root), None)?;
-                let places =
-                    Places { worktree: place.or(worktree), main_repository: main_repo, base: None };
+                let worktree = place.or(worktree);
+                let places = Places { worktree, main_repository: main_repo, ..Places::default() };
                 let subject = Subject::of_task(&context, &task, None, &places)?;
                 let mut live = Live::start(true);
                 let done = subject.verify(mode.into(), Manner::default(), &[], &mut live)?;

@@ -194,7 +194,7 @@ impl Found {
         let places = Places {
             worktree: Some(context.worktree_path.to_path_buf()),
             main_repository: Some(context.main_repo.to_path_buf()),
-            base: None,
+            ..Places::default()
         };
         let kit_root = super::kit_root_in(context.main_repo);
         let around = Context::observe(kit_root, None)?;

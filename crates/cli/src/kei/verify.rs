@@ -37,7 +37,7 @@ pub fn run(name: &str) -> Result<(), Failure> {
     let places = Places {
         worktree: variable("WORKTREE_PATH")?.map(PathBuf::from),
         main_repository: variable("MAIN_REPO")?.map(PathBuf::from),
-        base: None,
+        ..Places::default()
     };
     let of_main = places.main_repository.as_deref().and_then(kit_root_in);
     let context = Context::observe(kit_root(of_main), None)?;

@@ -23,6 +23,18 @@ pub struct Places {
     pub main_repository: Option<PathBuf>,
     /// The branch that it is to land on.
     pub base: Option<String>,
+    /// When the work is looked at.
+    pub look: Look,
+}
+
+/// When an agent's work is looked at, the first time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Look {
+    /// When somebody asks for it; a landing asks when it has its locks.
+    #[default]
+    WhenAsked,
+    /// As soon as it is known where it is, while the rest is read.
+    AtOnce,
 }
 
 /// An agent's work and all that binds it.
@@ -131,11 +143,18 @@ impl Subject {
             Some(base) => base,
             None => binding_commit(&repository, open(places.base.clone()).ok().as_ref())?,
         };
+        let opened = open(None).and_then(|work| {
+            match places.look {
+                Look::AtOnce => work.look_ahead(&commit)?,
+                Look::WhenAsked => {}
+            }
+            Ok(work)
+        });
         let kit = wire::committed_kit(&context, &repository, &commit)?;
         let bound = bind(&kit, source)?;
         let settings = settings(&repository, &commit)?;
         let base = places.base.clone().or_else(|| settings.land.base.clone());
-        let work = open(base);
+        let work = opened.map(|work| work.onto(base));
         Ok(Self { context, repository, agent, run, bound, commit, settings, worktree, work })
     }
 

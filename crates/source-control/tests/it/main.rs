@@ -19,6 +19,7 @@ mod random_work;
 mod repository;
 mod setup;
 mod trees;
+mod work_ahead;
 mod work_base;
 mod work_faults;
 mod work_killed;

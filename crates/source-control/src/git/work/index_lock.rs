@@ -35,7 +35,7 @@ impl IndexLock {
     /// A copy of the index for git to write; its age is the same.
     pub(super) fn fresh_copy(&self) -> io::Result<PathBuf> {
         let fresh = self.private.join(FRESH);
-        super::snapshot::copy_index(&self.private.join("index"), &fresh)?;
+        super::files::copy_index(&self.private.join("index"), &fresh)?;
         Ok(fresh)
     }
 

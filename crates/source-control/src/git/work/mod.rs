@@ -5,18 +5,21 @@
 //! plain       a view on the objects alone, with no configuration of anybody's
 //! plain_file  files that are read without waiting for anybody
 //! private     directories for one piece of work, swept if we are killed
-//! base        the branch to land on      snapshot     all work as one commit
+//! base        the branch to land on      snapshot     all work as one commit: ahead, files,
+//!                                        refreshed
 //! changes     tree against tree          merge        without a checkout
 //! materialise a tree as files            spawn_record, repository_state, movements
 //! land        commits, checkouts, contents, index_lock, journal; recover; rollback
 //! ```
 
+mod ahead;
 mod base;
 mod changes;
 mod checkouts;
 mod commits;
 mod composed;
 mod contents;
+mod files;
 mod index;
 mod index_lock;
 mod journal;
@@ -32,6 +35,7 @@ mod plain_file;
 mod private;
 mod programs;
 mod recover;
+mod refreshed;
 mod repository_state;
 mod rollback;
 mod snapshot;
@@ -40,6 +44,7 @@ mod submodule;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bailiwick_control::ports::{
     Base, LandError, Landed, Landing, Merge, Snapshot, Work, WorkError,
@@ -61,6 +66,8 @@ pub struct GitWork {
     agent: AgentId,
     base: Option<String>,
     record: Option<SpawnRecord>,
+    /// The beginning of the next snapshot.
+    ahead: Arc<Mutex<Option<ahead::Ahead>>>,
 }
 
 impl GitWork {
@@ -80,7 +87,28 @@ impl GitWork {
             agent: agent.clone(),
             base,
             record: spawn_record::read(state, agent)?,
+            ahead: Arc::default(),
         })
+    }
+
+    /// The same work, to land on `base` if a person has named it.
+    #[must_use]
+    pub fn onto(mut self, base: Option<String>) -> Self {
+        self.base = base;
+        self
+    }
+
+    /// Looks at the work now, beside whatever else is done: the next snapshot, and only that one,
+    /// is of this moment. `object` is the name of any object of the repository.
+    pub fn look_ahead(&self, object: &str) -> Result<(), WorkError> {
+        // What is no whole name does not tell how long names are.
+        if !matches!(object.len(), 40 | 64) {
+            return Ok(());
+        }
+        let begun =
+            ahead::Ahead::start(&self.places, &self.state, self.agent.as_str(), object.len() / 2)?;
+        *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+        Ok(())
     }
 
     /// What was recorded when the agent was spawned.
@@ -105,7 +133,8 @@ impl Work for GitWork {
     }
 
     fn snapshot(&self, base: &Base) -> Result<Snapshot, WorkError> {
-        snapshot::take(&self.places, &self.state, self.agent.as_str(), base)
+        let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
+        snapshot::take(&self.places, &self.state, self.agent.as_str(), base, ahead)
     }
 
     fn changes(&self, before: &str, after: &str) -> Result<Vec<Change>, WorkError> {

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 /// A directory that is gone when this is dropped. It is locked by us, and by every git that has
 /// the lock for its input: nobody sweeps it away while one of those lives.
+#[derive(Debug)]
 pub(super) struct PrivateDirectory {
     directory: TempDir,
     lock: File,
