@@ -59,6 +59,8 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
+    /// The gate has said that it is there.
+    Announced,
     /// The model begins to answer.
     Turn {
         /// Which answer of this agent, from one.
@@ -279,6 +281,7 @@ impl What {
         match self {
             Self::Phase { .. } => "phase",
             Self::Session { .. } => "session",
+            Self::Announced => "announced",
             Self::Turn { .. } => "turn",
             Self::Text { .. } => "text",
             Self::Thinking { .. } => "thinking",

@@ -24,7 +24,8 @@ impl Location {
         Self(path.into())
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// The file.
+    pub fn path(&self) -> &Path {
         &self.0
     }
 

@@ -17,16 +17,31 @@ pub struct Habits {
     pub unhooked: &'static [&'static str],
     /// How the program itself refuses a call before any hook: the beginnings of what the model is told.
     pub refusals: &'static [&'static str],
+    /// What the first line has in which the model is told of a denial: words of the program, which no
+    /// tool that ran can print there. Empty where it has none.
+    pub denial: &'static str,
 }
 
 /// A limit may not have held.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the call {id} of {tool} came back with a result, and the gate was never asked about it")]
+#[error("the call {id} of {tool} came back with a result, and {}", self.why())]
 pub struct Lost {
     /// The model's name of the call.
     pub id: String,
     /// The tool.
     pub tool: String,
+    /// Whether the gate had denied it; otherwise it was never asked.
+    pub denied: bool,
+}
+
+impl Lost {
+    fn why(&self) -> &'static str {
+        if self.denied {
+            "the gate had denied it, of which the model was not told"
+        } else {
+            "the gate was never asked about it"
+        }
+    }
 }
 
 /// What was asked for, what was decided, and what came back.
@@ -34,10 +49,21 @@ pub struct Lost {
 pub struct Watch {
     habits: Habits,
     asked: BTreeMap<String, (String, String)>,
+    /// Calls that the model gave no name: the program makes one up later.
+    nameless: Vec<(String, String)>,
     decided: BTreeSet<String>,
     /// Decisions about calls that have no name: how many for each tool and input.
     unnamed: BTreeMap<(String, String), u64>,
+    /// The rules that denied calls, by the name of the call.
+    denials: BTreeMap<String, String>,
+    /// The same for calls that have no name.
+    unnamed_denials: BTreeMap<(String, String), Vec<String>>,
     back: BTreeSet<String>,
+    /// What calls are about, by their names.
+    about: BTreeMap<String, String>,
+    /// Calls of this attempt that were neither decided nor came back: name, tool and input.
+    open: Vec<(String, (String, String))>,
+    made_up: u64,
 }
 
 impl Watch {
@@ -46,68 +72,201 @@ impl Watch {
         Self {
             habits,
             asked: BTreeMap::new(),
+            nameless: Vec::new(),
             decided: BTreeSet::new(),
             unnamed: BTreeMap::new(),
+            denials: BTreeMap::new(),
+            unnamed_denials: BTreeMap::new(),
             back: BTreeSet::new(),
+            about: BTreeMap::new(),
+            open: Vec::new(),
+            made_up: 0,
         }
+    }
+
+    /// What was asked for until now was so in an earlier attempt.
+    pub fn settle(&mut self) {
+        self.open.clear();
     }
 
     /// The model asks for a tool.
     pub fn asked(&mut self, id: &str, tool: &str, input: &Value) {
-        self.asked.insert(id.to_owned(), (tool.to_owned(), canonical(input)));
+        let call = (tool.to_owned(), canonical(input));
+        self.open.push((id.to_owned(), call.clone()));
+        if let Some(about) = about(input) {
+            self.about.insert(id.to_owned(), about);
+        }
+        if id.is_empty() {
+            self.nameless.push(call);
+        } else {
+            self.asked.insert(id.to_owned(), call);
+        }
     }
 
     /// The gate has answered.
-    pub fn decided(&mut self, id: Option<&str>, tool: &str, input: &Value) {
+    ///
+    /// Whoever is inside can ask about a harmless command under the name of another call: an answer
+    /// counts only for the command that the model has asked for. Tells whether it does.
+    pub fn decided(&mut self, id: Option<&str>, tool: &str, input: &Value) -> bool {
+        let call = (tool.to_owned(), canonical(input));
+        let Some(id) = id else {
+            if let Some(place) = self.open.iter().position(|(_, open)| *open == call) {
+                self.open.remove(place);
+            }
+            *self.unnamed.entry(call).or_default() += 1;
+            return true;
+        };
+        let other = match (self.about.get(id), about(input)) {
+            (Some(asked), Some(decided)) => *asked != decided,
+            (_, _) => false,
+        };
+        if other {
+            self.made_up = self.made_up.saturating_add(1);
+            return false;
+        }
+        self.open.retain(|(open, _)| open != id);
+        self.decided.insert(id.to_owned());
+        true
+    }
+
+    /// The answer was no, by this rule: the model must be told so. Whoever is inside may end the hook
+    /// that carries the answer, and some programs run the call then.
+    pub fn denied(&mut self, id: Option<&str>, tool: &str, input: &Value, rule: &str) {
         match id {
-            Some(id) => drop(self.decided.insert(id.to_owned())),
+            Some(id) => drop(self.denials.insert(id.to_owned(), rule.to_owned())),
             None => {
-                *self.unnamed.entry((tool.to_owned(), canonical(input))).or_default() += 1;
+                let call = (tool.to_owned(), canonical(input));
+                self.unnamed_denials.entry(call).or_default().push(rule.to_owned());
             }
         }
     }
 
     /// Results that were there before this attempt began.
     pub fn remember(&mut self, id: &str) {
+        if let Some(call) = self.asked.get(id).cloned() {
+            self.use_up(&call);
+        }
         self.back.insert(id.to_owned());
     }
 
-    /// A result has come back to the model.
-    pub fn came_back(&mut self, id: &str, tool: Option<&str>, output: &str) -> Result<(), Lost> {
+    /// A result has come back to the model; tells whether it is new, as every request repeats those
+    /// of the whole conversation.
+    ///
+    /// `failed` is what the request says of it, where its format can say that: whatever is marked as
+    /// done was not refused, whatever it printed.
+    pub fn came_back(
+        &mut self,
+        id: &str,
+        tool: Option<&str>,
+        output: &str,
+        failed: Option<bool>,
+    ) -> Result<bool, Lost> {
         if !self.back.insert(id.to_owned()) {
-            return Ok(());
+            return Ok(false);
         }
         let asked = self.asked.get(id);
         let tool = asked.map(|(tool, _)| tool.as_str()).or(tool).unwrap_or("an unknown tool");
-        if self.habits.unhooked.contains(&tool) || self.was_refused(output) {
-            return Ok(());
-        }
-        let decided = if self.habits.names_calls {
-            self.decided.contains(id)
-        } else {
-            asked.is_some_and(|key| match self.unnamed.get_mut(key) {
-                Some(left @ 1..) => {
-                    *left -= 1;
-                    true
-                }
-                Some(0) | None => false,
-            })
+        let refused = failed != Some(false) && self.was_refused(output);
+        let own = |(open, (named, _)): &(String, (String, String))| match open.as_str() {
+            "" => named == tool,
+            open => open == id,
         };
-        if decided {
-            return Ok(());
+        if let Some(place) = self.open.iter().position(own) {
+            self.open.remove(place);
         }
-        Err(Lost { id: id.to_owned(), tool: tool.to_owned() })
+        if self.habits.unhooked.contains(&tool) || refused {
+            return Ok(true);
+        }
+        let tool = tool.to_owned();
+        let (decided, told) = match (self.habits.names_calls, asked.cloned()) {
+            (true, _) => {
+                let told = |rule: &String| self.tells(rule, output, failed);
+                (self.decided.contains(id), self.denials.get(id).is_none_or(told))
+            }
+            (false, Some(call)) => (self.use_up(&call), self.was_told(&call, output, failed)),
+            (false, None) => match self.nameless_decided(&tool) {
+                Some(call) => (self.use_up(&call), self.was_told(&call, output, failed)),
+                None => (false, false),
+            },
+        };
+        match decided && told {
+            true => Ok(true),
+            false => Err(Lost { id: id.to_owned(), tool, denied: decided }),
+        }
     }
 
-    /// Decisions about calls that the model has not asked for: made up by somebody inside.
-    pub fn made_up(&self) -> usize {
-        self.decided.iter().filter(|id| !self.asked.contains_key(*id)).count()
+    /// Whether this can be what came of a call without a name: as many denials as are left must still
+    /// come back.
+    fn was_told(&mut self, call: &(String, String), output: &str, failed: Option<bool>) -> bool {
+        let left = self.unnamed.get(call).copied().unwrap_or_default();
+        let Some(denials) = self.unnamed_denials.get(call) else { return true };
+        let place = denials.iter().position(|rule| self.tells(rule, output, failed));
+        let Some(denials) = self.unnamed_denials.get_mut(call) else { return true };
+        if let Some(place) = place {
+            denials.remove(place);
+            return true;
+        }
+        u64::try_from(denials.len()).is_ok_and(|denials| denials <= left)
+    }
+
+    /// Whether the model is told of a denial by this rule: in the program's own words, and marked as a
+    /// failure where that can be.
+    fn tells(&self, rule: &str, output: &str, failed: Option<bool>) -> bool {
+        let first = output.trim_start().lines().next().unwrap_or_default();
+        failed != Some(false) && first.contains(self.habits.denial) && output.contains(rule)
+    }
+
+    /// A call of this attempt that nobody decided and whose result never came: it may have run.
+    pub fn unaccounted(&self) -> Option<Lost> {
+        let open = |(_, (tool, _)): &&(String, (String, String))| {
+            !self.habits.unhooked.contains(&tool.as_str())
+        };
+        let (id, (tool, _)) = self.open.iter().find(open)?;
+        Some(Lost { id: id.clone(), tool: tool.clone(), denied: false })
+    }
+
+    /// One decision is for one call.
+    fn use_up(&mut self, call: &(String, String)) -> bool {
+        match self.unnamed.get_mut(call) {
+            Some(left @ 1..) => {
+                *left -= 1;
+                true
+            }
+            Some(0) | None => false,
+        }
+    }
+
+    /// The first call of this tool that has no name and was decided.
+    fn nameless_decided(&mut self, tool: &str) -> Option<(String, String)> {
+        let fits = |call: &(String, String), unnamed: &BTreeMap<(String, String), u64>| {
+            call.0 == tool && unnamed.get(call).is_some_and(|left| *left > 0)
+        };
+        let place = self.nameless.iter().position(|call| fits(call, &self.unnamed))?;
+        Some(self.nameless.remove(place))
+    }
+
+    /// Questions about calls that the model has not asked for: made up by somebody inside.
+    pub fn made_up(&self) -> u64 {
+        let unknown = self.decided.iter().filter(|id| !self.asked.contains_key(*id)).count();
+        self.made_up.saturating_add(u64::try_from(unknown).unwrap_or(u64::MAX))
     }
 
     fn was_refused(&self, output: &str) -> bool {
         let output = output.trim_start();
         self.habits.refusals.iter().any(|beginning| output.starts_with(beginning))
     }
+}
+
+/// The command that a call runs, where it is one; programs and their hooks call it differently.
+fn about(input: &Value) -> Option<String> {
+    let text = match input {
+        Value::String(text) => Some(text.as_str()),
+        Value::Object(fields) => {
+            ["command", "cmd"].iter().find_map(|key| fields.get(*key)?.as_str())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
+    };
+    text.map(|text| text.trim().to_owned())
 }
 
 /// A JSON text that is the same for the same value; objects are kept in the order of their keys.
@@ -128,8 +287,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const NAMED: Habits =
-        Habits { names_calls: true, unhooked: &["update_plan"], refusals: &["No such tool"] };
+    const NAMED: Habits = Habits {
+        names_calls: true,
+        unhooked: &["update_plan"],
+        refusals: &["No such tool"],
+        denial: "",
+    };
 
     #[test]
     fn a_result_without_a_decision_is_a_loss() {
@@ -138,11 +301,11 @@ mod tests {
         watch.asked("a", "Bash", &input);
         watch.asked("b", "Bash", &input);
         watch.decided(Some("a"), "Bash", &input);
-        assert_eq!(watch.came_back("a", None, "ok"), Ok(()));
-        assert_eq!(watch.came_back("a", None, "ok"), Ok(()), "history is repeated");
-        let lost = watch.came_back("b", None, "ok").unwrap_err();
+        assert_eq!(watch.came_back("a", None, "ok", None), Ok(true));
+        assert_eq!(watch.came_back("a", None, "ok", None), Ok(false), "history is repeated");
+        let lost = watch.came_back("b", None, "ok", None).unwrap_err();
         assert_eq!((lost.id.as_str(), lost.tool.as_str()), ("b", "Bash"));
-        assert!(watch.came_back("c", Some("Bash"), "ok").is_err(), "nobody asked for it");
+        assert!(watch.came_back("c", Some("Bash"), "ok", None).is_err(), "nobody asked for it");
     }
 
     #[test]
@@ -150,10 +313,13 @@ mod tests {
         let mut watch = Watch::new(NAMED);
         watch.asked("a", "MultiEdit", &json!({}));
         watch.asked("b", "update_plan", &json!({}));
-        assert_eq!(watch.came_back("a", None, "No such tool available: MultiEdit"), Ok(()));
-        assert_eq!(watch.came_back("b", None, "done"), Ok(()));
+        assert_eq!(watch.came_back("a", None, "No such tool available: MultiEdit", None), Ok(true));
+        assert_eq!(watch.came_back("b", None, "done", None), Ok(true));
+        watch.asked("c", "Bash", &json!({}));
+        let printed = watch.came_back("c", None, "No such tool available: x", Some(false));
+        assert!(printed.is_err(), "it ran, and printed what looks like a refusal");
         watch.remember("old");
-        assert_eq!(watch.came_back("old", Some("Bash"), "from before"), Ok(()));
+        assert_eq!(watch.came_back("old", Some("Bash"), "from before", None), Ok(false));
     }
 
     #[test]
@@ -164,11 +330,48 @@ mod tests {
         watch.asked("a", "shell", &input);
         watch.asked("b", "shell", &input);
         watch.decided(None, "shell", &json!({"dir": 1, "command": "ls"}));
-        assert_eq!(watch.came_back("a", None, "ok"), Ok(()));
-        assert!(watch.came_back("b", None, "ok").is_err(), "one decision is for one call");
+        assert_eq!(watch.came_back("a", None, "ok", None), Ok(true));
+        assert!(watch.came_back("b", None, "ok", None).is_err(), "one decision is for one call");
         watch.asked("c", "shell", &json!({"command": "rm"}));
         watch.decided(None, "shell", &input);
-        assert!(watch.came_back("c", None, "ok").is_err(), "decided was another command");
+        assert!(watch.came_back("c", None, "ok", None).is_err(), "decided was another command");
+    }
+
+    #[test]
+    fn calls_that_the_model_gave_no_name_are_found_by_their_tool() {
+        let mut watch = Watch::new(Habits { names_calls: false, ..NAMED });
+        let (list, remove) = (json!({"command": "ls"}), json!({"command": "rm"}));
+        watch.asked("", "shell", &list);
+        watch.asked("", "shell", &remove);
+        watch.decided(None, "shell", &list);
+        assert_eq!(watch.came_back("shell-1", Some("shell"), "ok", None), Ok(true));
+        assert!(
+            watch.came_back("shell-2", Some("shell"), "ok", None).is_err(),
+            "rm was never decided"
+        );
+    }
+
+    #[test]
+    fn a_denial_of_which_the_model_is_not_told_is_a_loss() {
+        let mut watch = Watch::new(NAMED);
+        let input = json!({"command": "git push"});
+        for id in ["a", "b", "c"] {
+            watch.asked(id, "Bash", &input);
+            watch.decided(Some(id), "Bash", &input);
+            watch.denied(Some(id), "Bash", &input, "policy::git");
+        }
+        assert_eq!(watch.came_back("a", None, "hook: policy::git: no.", None), Ok(true));
+        assert!(watch.came_back("b", None, "pushed", None).unwrap_err().denied);
+        let printed = watch.came_back("c", None, "policy::git", Some(false));
+        assert!(printed.is_err(), "it ran, and printed what looks like a denial");
+        let mut watch = Watch::new(Habits { names_calls: false, ..NAMED });
+        for id in ["a", "b"] {
+            watch.asked(id, "shell", &input);
+            watch.decided(None, "shell", &input);
+        }
+        watch.denied(None, "shell", &input, "policy::git");
+        assert_eq!(watch.came_back("a", None, "pushed", None), Ok(true), "one was allowed");
+        assert!(watch.came_back("b", None, "pushed", None).unwrap_err().denied);
     }
 
     #[test]
@@ -176,5 +379,50 @@ mod tests {
         let mut watch = Watch::new(NAMED);
         watch.decided(Some("forged"), "Bash", &json!({}));
         assert_eq!(watch.made_up(), 1);
+    }
+
+    #[test]
+    fn an_answer_about_another_command_does_not_count() {
+        let mut watch = Watch::new(NAMED);
+        watch.asked("a", "exec_command", &json!({"cmd": "git push"}));
+        assert!(!watch.decided(Some("a"), "Bash", &json!({"command": "echo hi"})));
+        assert!(watch.came_back("a", None, "pushed", None).is_err());
+        assert_eq!(watch.made_up(), 1);
+        watch.asked("b", "exec_command", &json!({"cmd": "ls"}));
+        assert!(watch.decided(Some("b"), "Bash", &json!({"command": "ls"})));
+        assert_eq!(watch.came_back("b", None, "a b c", None), Ok(true));
+    }
+
+    #[test]
+    fn a_denial_is_told_in_the_words_of_the_program_and_not_by_the_command() {
+        let habits = Habits { denial: "blocked by PreToolUse hook: ", ..NAMED };
+        for (output, held) in [
+            ("Command blocked by PreToolUse hook: policy::x: no", true),
+            ("Chunk ID: 1\nOutput:\nblocked by PreToolUse hook: policy::x", false),
+            ("policy::x", false),
+        ] {
+            let mut watch = Watch::new(habits);
+            let input = json!({"cmd": "git push"});
+            watch.asked("a", "exec_command", &input);
+            watch.decided(Some("a"), "Bash", &json!({"command": "git push"}));
+            watch.denied(Some("a"), "Bash", &input, "policy::x");
+            assert_eq!(watch.came_back("a", None, output, None).is_ok(), held, "{output}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_nobody_decided_and_that_never_came_back_is_unaccounted_for() {
+        let mut watch = Watch::new(NAMED);
+        watch.asked("a", "Bash", &json!({"command": "ls"}));
+        watch.asked("b", "Bash", &json!({"command": "rm"}));
+        watch.decided(Some("a"), "Bash", &json!({"command": "ls"}));
+        assert_eq!(watch.unaccounted().unwrap().id, "b");
+        watch.settle();
+        assert_eq!(watch.unaccounted(), None, "that was an earlier attempt");
+        let mut watch = Watch::new(Habits { names_calls: false, ..NAMED });
+        watch.asked("x", "shell", &json!({"command": "ls"}));
+        assert!(watch.unaccounted().is_some());
+        watch.decided(None, "shell", &json!({"command": "ls"}));
+        assert_eq!(watch.unaccounted(), None);
     }
 }
