@@ -3,6 +3,7 @@
 use std::fs;
 
 use bailiwick_policy::decide::{decide_effects, wanted};
+use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::record::{FORMAT, KeptCall, Record};
 use bailiwick_policy::{Decision, Effects, Policy};
 
@@ -23,12 +24,29 @@ fn decided(told: &Told, alone: &Alone, payload: &[u8]) -> Result<Decision, Strin
     })?;
     let policy = Policy::read(&bytes, &alone.digest).map_err(|error| error.to_string())?;
     let surroundings = observe::Surroundings::here(alone.root.as_deref())?;
+    let record =
+        judged(&policy, &alone.digest, (told.dialect, &told.servers), payload, &surroundings);
+    if let Some(log) = &alone.log {
+        log::append(log, &record)?;
+    }
+    Ok(record.decision)
+}
+
+/// Looks up what a decision has to know, and decides. `digest` is the policy's; the dialect comes with
+/// the names of MCP servers that it cannot tell by itself.
+pub fn judged(
+    policy: &Policy,
+    digest: &str,
+    (dialect, servers): (Dialect, &[String]),
+    payload: &[u8],
+    surroundings: &observe::Surroundings,
+) -> Record {
     let mut facts = surroundings.facts();
-    let (call, decision) = match told.dialect.read(payload, &told.servers) {
+    let (call, decision) = match dialect.read(payload, servers) {
         Ok(call) => {
             let effects = Effects::of(&call);
             observe::look_up(&wanted(&call, &effects, &facts), &call, &mut facts);
-            let decision = decide_effects(&policy, &call, &effects, &facts);
+            let decision = decide_effects(policy, &call, &effects, &facts);
             (KeptCall::of(&call), decision)
         }
         Err(error) => {
@@ -36,17 +54,6 @@ fn decided(told: &Told, alone: &Alone, payload: &[u8]) -> Result<Decision, Strin
             (KeptCall::unreadable(&reason), Decision::unreadable(reason))
         }
     };
-    if let Some(log) = &alone.log {
-        let record = Record {
-            format: FORMAT,
-            at: log::now(),
-            policy: alone.digest.clone(),
-            dialect: told.dialect,
-            call,
-            facts,
-            decision: decision.clone(),
-        };
-        log::append(log, &record)?;
-    }
-    Ok(decision)
+    let (at, policy) = (log::now(), digest.to_owned());
+    Record { format: FORMAT, at, policy, dialect, call, facts, decision }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -39,7 +40,7 @@ fn asked(told: &Told, socket: &Path, payload: &[u8]) -> Result<Decision, String>
         announces: told.announces,
     };
     let failed = |error: std::io::Error| format!("the supervisor did not answer: {error}");
-    let mut stream = UnixStream::connect(socket).map_err(failed)?;
+    let mut stream = connect(socket).map_err(failed)?;
     stream.write_all(question.line().as_bytes()).map_err(failed)?;
     stream.shutdown(Shutdown::Write).map_err(failed)?;
     let mut reply = Vec::new();
@@ -51,4 +52,20 @@ fn asked(told: &Told, socket: &Path, payload: &[u8]) -> Result<Decision, String>
     let reply = Reply::read(&reply)
         .map_err(|error| format!("the supervisor's answer cannot be read: {error}"))?;
     Ok(reply.decision)
+}
+
+/// The longest path that the kernel takes for a socket, with the zero behind it, is 108 bytes.
+const LONGEST: usize = 100;
+
+/// A longer path is shortened by way of its directory.
+fn connect(socket: &Path) -> std::io::Result<UnixStream> {
+    if socket.as_os_str().len() <= LONGEST {
+        return UnixStream::connect(socket);
+    }
+    let (Some(parent), Some(name)) = (socket.parent(), socket.file_name()) else {
+        return Err(std::io::Error::other("it is no path of a socket"));
+    };
+    let directory = std::fs::File::open(parent)?;
+    let short = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
+    UnixStream::connect(short)
 }

@@ -17,7 +17,9 @@ use std::process::ExitCode;
 
 use bailiwick_policy::dialects::{Allowing, Answer, LARGEST_PAYLOAD};
 
+pub use alone::judged;
 pub use arguments::USAGE;
+pub use log::append;
 pub use observe::{Surroundings, look_up, repository_around};
 
 /// Runs the gate with these arguments.

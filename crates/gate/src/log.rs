@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bailiwick_policy::record::Record;
 
-/// Appends a decision.
-pub(crate) fn append(path: &Path, record: &Record) -> Result<(), String> {
+/// Appends a decision to a log.
+pub fn append(path: &Path, record: &Record) -> Result<(), String> {
     let mut line = serde_json::to_vec(record).map_err(|error| error.to_string())?;
     line.push(b'\n');
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);

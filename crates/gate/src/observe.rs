@@ -52,6 +52,13 @@ impl Surroundings {
         })
     }
 
+    /// The same with another home: that of an agent, whose calls are judged from outside.
+    #[must_use]
+    pub fn with_home(mut self, home: &Path) -> Self {
+        self.home = home.to_str().map(str::to_owned);
+        self
+    }
+
     /// The facts that are known before anything is asked.
     pub fn facts(&self) -> Facts {
         Facts {
