@@ -13,6 +13,7 @@ pub use commit_tree::CommitTree;
 pub use listing::{Committed, Listing};
 pub use repository::{Difference, Repository};
 pub use work::{
-    BaseBranch, GitWork, HeadLog, Recovered, RollbackPlan, SpawnRecord, record_spawn, recover,
+    BaseBranch, GitWork, HeadLog, ImportLimits, Imported, Recovered, RollbackPlan, SpawnRecord,
+    record_spawn, recover,
 };
 pub use workspaces::{SpawnLock, WorktreeWorkspaces};

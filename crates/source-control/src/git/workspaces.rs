@@ -75,7 +75,7 @@ impl WorktreeWorkspaces {
             }
             Err(TryLockError::WouldBlock) => Err(WorkspaceError {
                 what: format!("`{id}` is taken"),
-                why: "another process is spawning it at this moment".to_owned(),
+                why: "another process spawns, runs or lands it at this moment".to_owned(),
             }),
             Err(TryLockError::Error(error)) => Err(failed(what(), &error)),
         }
@@ -87,6 +87,22 @@ impl WorktreeWorkspaces {
 
     fn run_directory(&self, id: &AgentId) -> PathBuf {
         self.state.join("runs").join(id.as_str())
+    }
+
+    /// Only one worktree is made at a time: git fails where it meets another that is half made.
+    fn alone(&self) -> Result<File, WorkspaceError> {
+        let place = self.state.join("worktrees");
+        let locked = || -> io::Result<File> {
+            make_private(&place)?;
+            let file = OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(place.join(".lock"))?;
+            file.lock()?;
+            Ok(file)
+        };
+        locked().map_err(|error| failed(format!("{} cannot be locked", place.display()), &error))
     }
 
     /// What git says of the agent's worktree.
@@ -180,6 +196,7 @@ impl Workspaces for WorktreeWorkspaces {
     }
 
     fn add_worktree(&self, id: &AgentId, base: &str) -> Result<(), WorkspaceError> {
+        let _alone = self.alone()?;
         let path = self.worktree_path(id);
         let what = format!("the worktree {} cannot be made", path.display());
         let Some(shown) = path.to_str() else {

@@ -38,12 +38,13 @@ fn does_the_work_that_another_test_asks_for() {
             Ok(_) | Err(LandError::Moved { .. }) => {}
             Err(other) => panic!("{other}"),
         },
+        "import" => drop(agent.work().import(&place.join("layer")).unwrap()),
         other => panic!("{other}"),
     }
     println!("done: {what}");
 }
 
-fn start(scratch: &Scratch, what: &str) -> Child {
+pub(crate) fn start(scratch: &Scratch, what: &str) -> Child {
     let mut command = scratch.command(std::env::current_exe().unwrap());
     let name = "work_killed::does_the_work_that_another_test_asks_for";
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
@@ -84,7 +85,7 @@ fn duration(what: &str) -> Duration {
     begin.elapsed()
 }
 
-fn kill(child: &mut Child, whole_group: bool) {
+pub(crate) fn kill(child: &mut Child, whole_group: bool) {
     if whole_group {
         let group = format!("-{}", child.id());
         let status =
@@ -98,7 +99,7 @@ fn kill(child: &mut Child, whole_group: bool) {
 }
 
 /// A git that outlives us holds its directory; once it has ended, that is swept as well.
-fn recover_until_still(scratch: &Scratch) -> Vec<PathBuf> {
+pub(crate) fn recover_until_still(scratch: &Scratch) -> Vec<PathBuf> {
     let mut left = Vec::new();
     for _ in 0..600 {
         let done = recover(&scratch.state(), &scratch.root()).unwrap();
@@ -112,7 +113,7 @@ fn recover_until_still(scratch: &Scratch) -> Vec<PathBuf> {
     left
 }
 
-fn micros(count: usize) -> Duration {
+pub(crate) fn micros(count: usize) -> Duration {
     Duration::from_micros(u64::try_from(count).unwrap())
 }
 

@@ -175,7 +175,7 @@ fn require_clean(
 
 /// Git over the branches, with a HEAD that names none of them: a lock on the branch is then the
 /// only one that git takes, and the only one that it can leave behind.
-fn references(places: &Places, directory: &PrivateDirectory) -> io::Result<Git> {
+pub(super) fn references(places: &Places, directory: &PrivateDirectory) -> io::Result<Git> {
     if places.common.join("reftable").exists() {
         return Ok(places.git());
     }

@@ -10,6 +10,7 @@
 //! changes     tree against tree          merge        without a checkout
 //! materialise a tree as files            spawn_record, repository_state, movements
 //! land        commits, checkouts, contents, index_lock, journal; recover; rollback
+//! import      commits that an agent made in a layer over the repository
 //! ```
 
 mod ahead;
@@ -20,6 +21,7 @@ mod commits;
 mod composed;
 mod contents;
 mod files;
+mod import;
 mod index;
 mod index_lock;
 mod journal;
@@ -54,6 +56,7 @@ use bailiwick_verify::Change;
 use bailiwick_verify::facts::{RepositoryFacts, Texts};
 
 pub use base::BaseBranch;
+pub use import::{ImportLimits, Imported};
 pub use recover::{Recovered, recover};
 pub use rollback::RollbackPlan;
 pub use spawn_record::{HeadLog, SpawnRecord, record_spawn};
@@ -109,6 +112,16 @@ impl GitWork {
             ahead::Ahead::start(&self.places, &self.state, self.agent.as_str(), object.len() / 2)?;
         *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
         Ok(())
+    }
+
+    /// The directory that git shares between worktrees.
+    pub fn git_common(&self) -> &Path {
+        &self.places.common
+    }
+
+    /// The directory that git has for the agent's worktree alone.
+    pub fn git_private(&self) -> &Path {
+        &self.places.private
     }
 
     /// What was recorded when the agent was spawned.

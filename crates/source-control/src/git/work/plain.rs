@@ -18,13 +18,23 @@ pub(super) const OURSELVES: (&str, &str) = ("Bailiwick", "bailiwick@localhost");
 
 /// Git over the objects of a repository; `object` is the name of any of them.
 pub(super) fn git(state: &Path, places: &Places, object: &str) -> Result<Git, WorkError> {
+    over(state, places, object, &places.objects())
+}
+
+/// The same over objects that are elsewhere, on the way to or from that repository.
+pub(super) fn over(
+    state: &Path,
+    places: &Places,
+    object: &str,
+    objects: &Path,
+) -> Result<Git, WorkError> {
     let plain = make(state, object).map_err(|error| WorkError {
-        what: format!("a view on {} cannot be made", places.objects().display()),
+        what: format!("a view on {} cannot be made", objects.display()),
         why: error.to_string(),
     })?;
     let git = Git::at(&plain)
         .with_variable("GIT_DIR", &plain)
-        .with_variable("GIT_OBJECT_DIRECTORY", places.objects());
+        .with_variable("GIT_OBJECT_DIRECTORY", objects);
     let shallow = places.common.join("shallow");
     Ok(if shallow.exists() { git.with_variable("GIT_SHALLOW_FILE", shallow) } else { git })
 }

@@ -1,7 +1,7 @@
 //! Directories of ours for one piece of work, which a later sweep finds if we are killed.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +37,16 @@ impl PrivateDirectory {
     /// What a git that works in it gets for its input.
     pub(super) fn lock(&self) -> &File {
         &self.lock
+    }
+
+    /// The same for a git that is to read these bytes: the lock itself has them.
+    pub(super) fn lock_with(&self, bytes: &[u8]) -> io::Result<&File> {
+        let mut lock = &self.lock;
+        lock.set_len(0)?;
+        lock.rewind()?;
+        lock.write_all(bytes)?;
+        lock.rewind()?;
+        Ok(&self.lock)
     }
 }
 

@@ -62,7 +62,13 @@ pub(super) fn settle(
         if journal.repository != common {
             continue;
         }
-        done.removed.extend(clear_branch_lock(&journal).map_err(trouble(what()))?);
+        let ends: Vec<&str> = [Some(&journal.new), journal.old.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        let cleared = clear_branch_lock(&journal.repository, &journal.branch, &ends);
+        done.removed.extend(cleared.map_err(trouble(what()))?);
         let now = land::tip(&Git::at(common), &journal.branch).map_err(trouble(what()))?;
         if now.as_deref() != Some(journal.new.as_str()) {
             landings.end(&journal).map_err(trouble(what()))?;
@@ -159,12 +165,15 @@ fn foreign(
     Ok(suspects.into_iter().filter(is_foreign).map(paths::shown).collect())
 }
 
-/// Removes the lock that a killed git of ours has left on the branch.
-fn clear_branch_lock(journal: &Journal) -> std::io::Result<Option<PathBuf>> {
-    let lock = journal.repository.join(format!("{}.lock", journal.branch));
+/// Removes the lock that a killed git of ours has left on the branch, on the way between commits.
+pub(super) fn clear_branch_lock(
+    repository: &Path,
+    branch: &str,
+    commits: &[&str],
+) -> std::io::Result<Option<PathBuf>> {
+    let lock = repository.join(format!("{branch}.lock"));
     let Ok(text) = fs::read(&lock) else { return Ok(None) };
-    let named = [Some(&journal.new), journal.old.as_ref()].into_iter().flatten();
-    let ours = named.into_iter().any(|commit| text.trim_ascii() == commit.as_bytes());
+    let ours = commits.iter().any(|commit| text.trim_ascii() == commit.as_bytes());
     if ours || (text.is_empty() && !is_open(&lock)?) {
         fs::remove_file(&lock)?;
         return Ok(Some(lock));
