@@ -43,12 +43,17 @@ pub(super) struct Launch {
 impl CliRun {
     /// A run in `worktree` with the smallest configuration that works, and no gate.
     pub fn new(cli: Cli, model: &ScriptedModel, worktree: &Path) -> Self {
+        Self::at(cli, model.base_url(), worktree)
+    }
+
+    /// The same, with whatever answers at `base_url` for a model.
+    pub fn at(cli: Cli, base_url: impl Into<String>, worktree: &Path) -> Self {
         let home = tempfile::Builder::new().prefix("bailiwick-cli-").tempdir();
         let home = home.expect("a temporary directory");
         std::fs::create_dir(home.path().join("tmp")).expect("a directory");
         Self {
             cli,
-            base_url: model.base_url(),
+            base_url: base_url.into(),
             worktree: worktree.canonicalize().expect("the worktree exists"),
             gate: None,
             gate_seconds: 15,
@@ -174,22 +179,37 @@ impl Prepared {
         self.run.home()
     }
 
+    /// The arguments it is run with, after the program's name.
+    pub fn arguments(&self, prompt: &str) -> Vec<String> {
+        let Self { run, launch } = self;
+        let ours = launch.arguments.iter().chain(&run.arguments).cloned();
+        ours.chain(run.prompt_arguments(prompt)).collect()
+    }
+
+    /// The environment it is run with, beside `PATH`.
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let Self { run, launch } = self;
+        let shown = |path: &Path| path.display().to_string();
+        let fixed = [
+            ("HOME", shown(run.home())),
+            ("TMPDIR", shown(&run.home().join("tmp"))),
+            ("GIT_CONFIG_NOSYSTEM", "1".to_owned()),
+        ];
+        let ours = fixed.into_iter().chain(launch.variables.iter().cloned());
+        let ours = ours.map(|(name, value)| (name.to_owned(), value));
+        ours.chain(run.variables.iter().cloned()).collect()
+    }
+
     /// Runs it, as [`CliRun::run`] does.
     pub fn run(&self, prompt: &str) -> Ran {
-        let Self { run, launch } = self;
+        let Self { run, .. } = self;
         let mut command = Command::new(run.cli.program());
         command
-            .args(&launch.arguments)
-            .args(&run.arguments)
-            .args(run.prompt_arguments(prompt))
+            .args(self.arguments(prompt))
             .current_dir(&run.worktree)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", run.home())
-            .env("TMPDIR", run.home().join("tmp"))
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .envs(launch.variables.iter().map(|(name, value)| (name, value)))
-            .envs(run.variables.iter().map(|(name, value)| (name, value)))
+            .envs(self.variables())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -120,12 +120,20 @@ impl Turn {
 pub struct Script {
     turns: Vec<Turn>,
     others: Vec<(String, Vec<Turn>)>,
+    /// The name of a script that goes on with a conversation.
+    continues: Option<String>,
 }
 
 impl Script {
     /// These turns, one after the other.
     pub fn new(turns: Vec<Turn>) -> Self {
-        Self { turns, others: Vec::new() }
+        Self { turns, others: Vec::new(), continues: None }
+    }
+
+    /// These turns, whatever the conversation had before: one that is taken up again. The calls are
+    /// `call_<name>_<turn>_<place in the turn>`; every turn but the last must ask for tools.
+    pub fn continuing(name: &str, turns: Vec<Turn>) -> Self {
+        Self { turns, others: Vec::new(), continues: Some(name.to_owned()) }
     }
 
     /// Other turns for a conversation that begins with `marker` in what the user says: a
@@ -143,7 +151,16 @@ impl Script {
         }
         let route = self.others.iter().position(|(marker, _)| conversation.user.contains(marker));
         let turns = route.map_or(&self.turns, |place| &self.others[place].1);
-        let route = route.map_or(0, |place| place + 1);
+        let (route, turn) = match (route, &self.continues) {
+            (None, Some(name)) => {
+                let ours = format!("call_{name}_");
+                let results = conversation.results.iter();
+                let results: Vec<_> =
+                    results.filter(|result| result.call.starts_with(&ours)).cloned().collect();
+                (name.clone(), rounds(&results))
+            }
+            (route, _) => (route.map_or(0, |place| place + 1).to_string(), turn),
+        };
         // Past its end a script repeats its last words, so that no CLI runs on for ever.
         let next = turns.get(turn).cloned().unwrap_or_else(|| match turns.last() {
             Some(Turn::Say(text)) => Turn::say(text),

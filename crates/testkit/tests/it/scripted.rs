@@ -61,6 +61,25 @@ fn the_turn_is_read_off_the_conversation() {
 }
 
 #[test]
+fn a_script_that_continues_counts_its_own_turns_alone() {
+    let turns = vec![Turn::Calls(vec![Call::shell("third")]), Turn::say("over")];
+    let model = ScriptedModel::start(Script::continuing("later", turns));
+    let mut messages = vec![
+        json!({"role": "user", "content": "Go."}),
+        json!({"role": "assistant", "tool_calls": [{}]}),
+        json!({"role": "tool", "tool_call_id": "call_0_0_0", "content": "before"}),
+        json!({"role": "assistant", "content": "finished"}),
+        json!({"role": "user", "content": "Go on."}),
+    ];
+    let answer = post(&model, "/v1/chat/completions", &chat(json!(messages)));
+    assert!(answer.contains("third") && answer.contains("call_later_0_0"), "{answer}");
+    let told = json!({"role": "tool", "tool_call_id": "call_later_0_0", "content": "now"});
+    messages.extend([json!({"role": "assistant", "tool_calls": [{}]}), told]);
+    let answer = post(&model, "/v1/chat/completions", &chat(json!(messages)));
+    assert!(answer.contains("over"), "{answer}");
+}
+
+#[test]
 fn past_the_end_the_last_words_are_said_again() {
     let model = model();
     let said: Vec<_> = (0..9).map(|_| json!({"role": "assistant", "content": "x"})).collect();
