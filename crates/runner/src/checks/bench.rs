@@ -12,7 +12,7 @@ use super::slot::{self, Slot};
 use super::times::{self, Settled};
 use super::work::{Apart, Shared, Work, Writes};
 use crate::process::{self, Capture, Limits};
-use crate::sandbox::{Bind, Launcher, Level, Network, Sandbox};
+use crate::sandbox::{Bind, Bounds, Launcher, Level, Network, Sandbox};
 use crate::toolchain::{Host, Toolchain, Visible};
 
 /// What cargo is told of the person's settings.
@@ -330,10 +330,14 @@ impl Bench {
             layered,
             overlaid,
             private,
+            emptied: Vec::new(),
             hidden: Vec::new(),
+            frozen: Vec::new(),
             environment,
             directory: program.directory.to_owned(),
             network,
+            door: None,
+            bounds: Bounds::default(),
             level: self.level,
         }
     }

@@ -7,6 +7,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use bailiwick_verify::job::Ended;
+use nix::sys::signal::Signal;
 
 pub use first_words::first_words;
 
@@ -102,9 +103,13 @@ enum Seen {
 fn watch(running: &mut crate::sandbox::Running, late: Instant) -> Seen {
     loop {
         match running.next_report(late.saturating_duration_since(Instant::now())) {
-            Next::Report(Report::Held(_)) => {}
+            Next::Report(Report::Door(_) | Report::Held(_)) => {}
             Next::Report(Report::Exit(code)) => return Seen::Ended(Ended::Exit(code)),
             Next::Report(Report::Signal(signal)) => return Seen::Ended(Ended::Signal(signal)),
+            // As the kernel ends what takes too much.
+            Next::Report(Report::MemorySpent(_)) => {
+                return Seen::Ended(Ended::Signal(Signal::SIGKILL as i32));
+            }
             Next::Report(Report::Refused(error)) => return Seen::Refused(error),
             Next::TimedOut => return Seen::TimedOut,
             Next::Over => return Seen::Lost,

@@ -3,58 +3,54 @@
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::{set_dumpable, set_no_new_privs};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::stat::{Mode, umask};
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{sethostname, setsid};
 
+use super::line::Line;
 use super::wire::{self, Held, Order, Report};
-use super::{Level, Network, SandboxError, fence, filter, loopback, program, root};
+use super::{Level, SandboxError, bounds, fence, filter, program, root};
 
 /// What tells our program that it is this one.
 pub(super) const ARGUMENT: &str = "inside";
 
-/// More than any build or test has at once.
-const MOST_PROCESSES: u64 = 8192;
-/// No file that is written grows beyond this many bytes.
-const LARGEST_FILE: u64 = 8 << 30;
-
 pub(super) fn run() -> ExitCode {
-    let Ok(Some((above, order))) = wire::receive_order() else {
+    let Ok(Some((above, order, input))) = wire::receive_order() else {
         return ExitCode::from(wire::MISUSED);
     };
-    let report = match hold(&above, &order) {
+    let report = match hold(&above, &order, input) {
         Ok(ended) => ended,
         Err(error) => Report::Refused(error),
     };
-    let _ = wire::send(&above, &report);
+    let _ = above.send(&report, None);
     ExitCode::SUCCESS
 }
 
-fn hold(above: &UnixStream, order: &Order) -> Result<Report, SandboxError> {
+fn hold(above: &Line, order: &Order, input: Option<OwnedFd>) -> Result<Report, SandboxError> {
     let _ = setsid();
+    program::take_terminal(order, input.as_ref())?;
     umask(Mode::from_bits_truncate(0o022));
     setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(part("limits"))?;
     sethostname("bailiwick").map_err(part("UTS namespace"))?;
-    if order.sandbox.network == Network::None {
-        loopback::raise().map_err(|error| SandboxError::new("network namespace", error))?;
-    }
     let processes = root::build(&order.sandbox)?;
+    let namespace = bounds::bound_namespace(&order.sandbox.bounds, &processes);
     give_powers_away(order, &processes)?;
     drop(processes);
-    // In the new user namespace only what is in it counts; where somebody is root, the kernel does not
-    // count processes at all.
-    bound(Resource::RLIMIT_NPROC, MOST_PROCESSES)?;
-    bound(Resource::RLIMIT_FSIZE, LARGEST_FILE)?;
+    bounds::lower_limits(&order.sandbox.bounds)?;
     set_no_new_privs().map_err(part("no_new_privs"))?;
-    let held = Held { landlock: fence::apply(&order.sandbox), seccomp: filter::apply() };
+    let held = Held {
+        landlock: fence::apply(&order.sandbox),
+        seccomp: filter::apply(),
+        memory: bounds::memory(order),
+        processes: bounds::processes(order, namespace),
+    };
     if order.sandbox.level == Level::Full {
         let needed = [("Landlock", &held.landlock), ("seccomp", &held.seccomp)];
         for (part, held) in needed {
@@ -64,21 +60,15 @@ fn hold(above: &UnixStream, order: &Order) -> Result<Report, SandboxError> {
     // Nobody inside can look into this process, or take its line from it.
     set_dumpable(false).map_err(part("PID 1"))?;
     wire::die_with(above).map_err(|error| SandboxError::new("PID 1", error))?;
-    wire::send(above, &Report::Held(held)).map_err(|error| SandboxError::new("PID 1", error))?;
-    start(order)
+    bounds::watch_memory(order, above).map_err(|error| SandboxError::new("PID 1", error))?;
+    above.send(&Report::Held(held), None).map_err(|error| SandboxError::new("PID 1", error))?;
+    start(order, input)
 }
 
-/// Lowers a limit; one that is lower already stays.
-fn bound(what: Resource, most: u64) -> Result<(), SandboxError> {
-    let (_, hard) = getrlimit(what).map_err(part("limits"))?;
-    let most = most.min(hard);
-    setrlimit(what, most, most).map_err(part("limits"))
-}
-
-fn start(order: &Order) -> Result<Report, SandboxError> {
-    let child = program::start(order)?;
+fn start(order: &Order, input: Option<OwnedFd>) -> Result<Report, SandboxError> {
+    let child = program::start(order, input)?;
     loop {
-        let seen = match waitpid(None, None) {
+        let seen = match waitpid(None, Some(WaitPidFlag::WUNTRACED)) {
             Err(Errno::EINTR) => continue,
             seen => seen.map_err(part("PID 1"))?,
         };
@@ -87,6 +77,7 @@ fn start(order: &Order) -> Result<Report, SandboxError> {
             WaitStatus::Signaled(who, signal, _) if who == child => {
                 return Ok(Report::Signal(signal as i32));
             }
+            WaitStatus::Stopped(who, _) if who == child => program::go_on(order, child),
             WaitStatus::Exited(..)
             | WaitStatus::Signaled(..)
             | WaitStatus::Stopped(..)

@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufReader};
-use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::net::{Shutdown, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::{getegid, geteuid};
 
-use super::wire::{self, Order, Report};
+use super::group::Group;
+use super::line::Line;
+use super::streams::Streams;
+use super::wire::{Input, Order, Report};
 use super::{Bind, Level, Network, Sandbox, SandboxError};
 
 /// How long our own processes get to end what they hold, before they are killed themselves.
@@ -51,36 +54,65 @@ impl Launcher {
         output: impl Into<Stdio>,
         errors: impl Into<Stdio>,
     ) -> Result<Running, SandboxError> {
+        self.start_with(sandbox, argv, Streams::new(output, errors))
+    }
+
+    /// Starts `argv` in a sandbox, with something to read or at a terminal. As for [`Self::start`], the
+    /// thread that calls this must live as long as the program.
+    pub fn start_with(
+        &self,
+        sandbox: &Sandbox,
+        argv: &[String],
+        streams: Streams,
+    ) -> Result<Running, SandboxError> {
         let failed = |error: io::Error| {
             SandboxError::new(
                 "the program of the sandbox",
                 format!("{}: {error}", self.program.display()),
             )
         };
-        let order = Order {
-            sandbox: resolved(sandbox)?,
-            argv: argv.to_vec(),
-            own: self.arguments.clone(),
-            user: geteuid().as_raw(),
-            group: getegid().as_raw(),
-        };
+        let sandbox = resolved(sandbox)?;
         let (line, below) = UnixStream::pair().map_err(failed)?;
+        let Streams { input, kind, output, errors } = streams;
+        let mut command = self.command(below);
+        command.stdout(output).stderr(errors);
+        if !(kind == Input::Terminal && sandbox.level == Level::Off) {
+            // Ctrl-C is ours to answer; what is below ends with us in any case. Who is to lead a
+            // session may not lead a group before.
+            command.process_group(0);
+        }
+        let child = command.spawn().map_err(failed)?;
+        drop(command);
+        // It waits for its order, so that all it starts is in the group.
+        let group = Group::make(&sandbox, child.id());
+        let running = Running { child, line: Line::new(line), door: None, group };
+        let order = self.order(sandbox, argv, kind, running.group.is_some());
+        // If it cannot be told, it has ended, and that is seen when its report is missing.
+        let _ = running.line.send(&order, input.as_ref().map(AsFd::as_fd));
+        Ok(running)
+    }
+
+    /// The first of our processes, with nothing of our environment.
+    fn command(&self, line: UnixStream) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(self.arguments.iter().map(OsString::from))
             .env_clear()
             .current_dir("/")
-            .stdin(Stdio::from(OwnedFd::from(below)))
-            .stdout(output)
-            .stderr(errors)
-            // Ctrl-C is ours to answer; what is below ends with us in any case.
-            .process_group(0);
-        let child = command.spawn().map_err(failed)?;
-        drop(command);
-        let running = Running { child, line: BufReader::new(line) };
-        // If it cannot be told, it has ended, and that is seen when its report is missing.
-        let _ = wire::send(running.line.get_ref(), &order);
-        Ok(running)
+            .stdin(Stdio::from(OwnedFd::from(line)));
+        command
+    }
+
+    fn order(&self, sandbox: Sandbox, argv: &[String], input: Input, grouped: bool) -> Order {
+        Order {
+            sandbox,
+            argv: argv.to_vec(),
+            own: self.arguments.clone(),
+            user: geteuid().as_raw(),
+            group: getegid().as_raw(),
+            input,
+            grouped,
+        }
     }
 }
 
@@ -88,41 +120,66 @@ impl Launcher {
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    line: BufReader<UnixStream>,
+    line: Line,
+    door: Option<TcpListener>,
+    group: Option<Group>,
 }
 
 impl Running {
     /// Something with which another thread can end it.
     pub fn stopper(&self) -> io::Result<Stopper> {
-        Ok(Stopper { line: self.line.get_ref().try_clone()? })
+        Ok(Stopper { line: self.line.socket().try_clone()? })
     }
 
     /// The next report; nothing when there is no further one, or none within `patience`.
     pub fn next_report(&mut self, patience: Duration) -> Next {
         let patience = patience.max(Duration::from_millis(1));
-        if self.line.get_ref().set_read_timeout(Some(patience)).is_err() {
+        if self.line.socket().set_read_timeout(Some(patience)).is_err() {
             return Next::Over;
         }
-        match wire::receive(&mut self.line) {
+        match self.line.receive() {
+            Ok(Some(Report::Door(port))) => {
+                self.door = self.line.file().map(TcpListener::from);
+                Next::Report(Report::Door(port))
+            }
             Ok(Some(report)) => Next::Report(report),
-            Ok(None) => Next::Over,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Next::TimedOut,
-            Err(_) => Next::Over,
+            Ok(None) | Err(_) => match self.group.as_mut().and_then(Group::spent) {
+                // Ours ended with the rest of the group, and could not say so.
+                Some(most) => Next::Report(Report::MemorySpent(most)),
+                None => Next::Over,
+            },
         }
+    }
+
+    /// The door that the sandbox was to have: who accepts there speaks with what is inside. It is open
+    /// before the program starts, so this waits for it no longer than for that.
+    pub fn door(&mut self, patience: Duration) -> Result<TcpListener, SandboxError> {
+        if self.door.is_none() {
+            match self.next_report(patience) {
+                Next::Report(Report::Refused(error)) => return Err(error),
+                Next::Report(_) | Next::TimedOut | Next::Over => {}
+            }
+        }
+        self.door.take().ok_or_else(|| SandboxError::new("door", "there is none"))
     }
 
     /// Ends it, and comes back when nothing of it is left.
     pub fn end(&mut self) {
-        let _ = self.line.get_ref().shutdown(Shutdown::Both);
+        let _ = self.line.socket().shutdown(Shutdown::Both);
         let late = Instant::now() + PATIENCE;
         while Instant::now() < late {
             match self.child.try_wait() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(1)),
-                Ok(Some(_)) | Err(_) => return,
+                Ok(Some(_)) | Err(_) => {
+                    self.group = None;
+                    return;
+                }
             }
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.group = None;
     }
 }
 
@@ -164,6 +221,10 @@ fn resolved(sandbox: &Sandbox) -> Result<Sandbox, SandboxError> {
     let mut sandbox = sandbox.clone();
     if sandbox.network == Network::Host {
         sandbox.read_only.extend(resolver_file());
+    }
+    for overlay in &sandbox.overlaid {
+        fs::create_dir_all(&overlay.layer)
+            .map_err(|error| SandboxError::new(&overlay.layer.display().to_string(), error))?;
     }
     let binds = sandbox.read_only.iter_mut().chain(&mut sandbox.writable);
     let sources = binds.chain(&mut sandbox.layered).map(|bind| &mut bind.source);

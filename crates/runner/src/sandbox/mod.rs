@@ -10,18 +10,25 @@
 //! ```
 //!
 //! Each of our processes dies with the one above it, and everything inside dies with PID 1. They talk
-//! over their standard input, a socket: the description goes in, how it went comes out.
+//! over their standard input, a socket: the description goes in, how it went comes out, and open files
+//! go beside both: what the program reads goes in, the listener of its door comes out.
 
+mod agent;
+mod bounds;
 mod fence;
 mod filter;
+mod freeze;
+mod group;
 mod inside;
 mod launch;
+mod line;
 mod loopback;
 mod mounts;
 mod outside;
 mod probe;
 mod program;
 mod root;
+mod streams;
 mod unguarded;
 mod wire;
 
@@ -32,8 +39,11 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use agent::{AgentPlaces, agent};
+pub use bounds::Bounds;
 pub use launch::{Launcher, Next, Running, Stopper};
 pub use probe::{Part, level, probe, probe_with};
+pub use streams::{Streams, Terminal};
 pub use wire::{Held, Report};
 
 /// What a program may see and do.
@@ -51,14 +61,23 @@ pub struct Sandbox {
     pub overlaid: Vec<Overlay>,
     /// Empty directories of its own, gone when it ends; `/tmp` and `/var/tmp` are always there.
     pub private: Vec<PathBuf>,
+    /// Directories that hold nothing but what else is placed in them, and can only be read.
+    pub emptied: Vec<PathBuf>,
     /// What is empty in there although something around it is seen.
     pub hidden: Vec<PathBuf>,
+    /// What can only be read although it is in a directory that can be written, and cannot be moved
+    /// away either; what is not there when it starts is passed over.
+    pub frozen: Vec<PathBuf>,
     /// Its whole environment.
     pub environment: Vec<(String, String)>,
     /// Where it starts.
     pub directory: PathBuf,
     /// What it can reach.
     pub network: Network,
+    /// The port on its loopback where this process listens, see [`Running::door`]; 0 for any.
+    pub door: Option<u16>,
+    /// What all that it starts may take together.
+    pub bounds: Bounds,
     /// What must hold it; with less it does not start.
     pub level: Level,
 }
@@ -90,7 +109,8 @@ impl Bind {
 pub struct Overlay {
     /// What is only read, the upper ones first.
     pub lower: Vec<PathBuf>,
-    /// A directory in which `upper` gets what is written; `work` in it is the kernel's.
+    /// A directory in which `upper` gets what is written; `work` in it is the kernel's. It is made if
+    /// it is not there.
     pub layer: PathBuf,
     /// Where they are seen inside.
     pub target: PathBuf,

@@ -29,6 +29,16 @@ pub(super) fn memory(target: &Path, mode: &str) -> io::Result<()> {
     Ok(mount(Some("tmpfs"), target, Some("tmpfs"), flags, Some(options.as_str()))?)
 }
 
+/// Makes one of ours, such as a file system in memory, one that can only be read.
+pub(super) fn read_only(target: &Path) -> io::Result<()> {
+    let flags = MsFlags::MS_BIND
+        | MsFlags::MS_REMOUNT
+        | MsFlags::MS_RDONLY
+        | MsFlags::MS_NOSUID
+        | MsFlags::MS_NODEV;
+    Ok(mount(None::<&str>, target, None::<&str>, flags, None::<&str>)?)
+}
+
 /// Directories, the upper ones first, over which what is written lies as a layer of its own, below
 /// `layers`.
 pub(super) fn layer(lower: &[PathBuf], target: &Path, layers: &Path) -> io::Result<()> {

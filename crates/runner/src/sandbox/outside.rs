@@ -2,30 +2,34 @@
 //! its reports on, and ends it when the launcher says so or is gone.
 
 use std::fs;
-use std::io::{self, BufReader};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 
+use super::line::Line;
 use super::wire::{self, Order, Report};
-use super::{Level, Network, SandboxError, inside, unguarded};
+use super::{Level, Network, SandboxError, inside, loopback, unguarded};
 
 pub(super) fn run() -> ExitCode {
     close_inherited();
-    let Ok(Some((above, order))) = wire::receive_order() else {
+    let Ok(Some((above, order, input))) = wire::receive_order() else {
         return ExitCode::from(wire::MISUSED);
     };
     let went = match order.sandbox.level {
-        Level::Off => unguarded::run(&above, &order),
-        Level::Partial | Level::Full => enclosed(&above, &order),
+        Level::Off => {
+            open_door(&above, &order).and_then(|()| unguarded::run(&above, &order, input))
+        }
+        Level::Partial | Level::Full => enclosed(&above, &order, input),
     };
     match went {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = wire::send(&above, &Report::Refused(error));
+            let _ = above.send(&Report::Refused(error), None);
             ExitCode::FAILURE
         }
     }
@@ -42,8 +46,12 @@ fn close_inherited() {
     }
 }
 
-fn enclosed(above: &UnixStream, order: &Order) -> Result<(), SandboxError> {
+fn enclosed(above: &Line, order: &Order, input: Option<OwnedFd>) -> Result<(), SandboxError> {
     make_namespaces(order)?;
+    if order.sandbox.network == Network::None {
+        loopback::raise().map_err(|error| SandboxError::new("network namespace", error))?;
+    }
+    open_door(above, order)?;
     wire::die_with(above).map_err(|error| SandboxError::new("user namespace", error))?;
     let part = |error: io::Error| SandboxError::new("pid namespace", error);
     let (line, below) = UnixStream::pair().map_err(part)?;
@@ -55,10 +63,25 @@ fn enclosed(above: &UnixStream, order: &Order) -> Result<(), SandboxError> {
         .stdin(Stdio::from(OwnedFd::from(below)))
         .spawn()
         .map_err(part)?;
-    let watched = wire::send(&line, order).and_then(|()| watch(above, line));
+    let line = Line::new(line);
+    let told = line.send(order, input.as_ref().map(AsFd::as_fd));
+    drop(input);
+    let watched = told.and_then(|()| watch(above, line));
     // Its end is the end of everything inside, and is over only when all of that is gone.
     end(&mut first);
     watched.map_err(part)
+}
+
+/// Listens where the program can reach it, and hands that up: who accepts there is outside, and the
+/// program does not run before. In a network of its own every port is free.
+fn open_door(above: &Line, order: &Order) -> Result<(), SandboxError> {
+    let Some(port) = order.sandbox.door else { return Ok(()) };
+    let open = || -> io::Result<()> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        let port = listener.local_addr()?.port();
+        above.send(&Report::Door(port), Some(listener.as_fd()))
+    };
+    open().map_err(|error| SandboxError::new("door", error))
 }
 
 fn end(first: &mut Child) {
@@ -67,12 +90,11 @@ fn end(first: &mut Child) {
 }
 
 /// Passes reports on until one of the two sides is gone.
-fn watch(above: &UnixStream, below: UnixStream) -> io::Result<()> {
-    let mut below = BufReader::new(below);
+fn watch(above: &Line, mut below: Line) -> io::Result<()> {
     loop {
         let mut watched = [
-            PollFd::new(above.as_fd(), PollFlags::empty()),
-            PollFd::new(below.get_ref().as_fd(), PollFlags::POLLIN),
+            PollFd::new(above.socket().as_fd(), PollFlags::empty()),
+            PollFd::new(below.socket().as_fd(), PollFlags::POLLIN),
         ];
         match poll(&mut watched, PollTimeout::NONE) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
@@ -83,8 +105,8 @@ fn watch(above: &UnixStream, below: UnixStream) -> io::Result<()> {
             return Ok(());
         }
         if below_seen {
-            match wire::receive::<Report>(&mut below)? {
-                Some(report) => wire::send(above, &report)?,
+            match below.receive::<Report>()? {
+                Some(report) => above.send(&report, None)?,
                 None => return Ok(()),
             }
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::launch::Next;
-use super::{Held, Launcher, Level, Network, Report, Sandbox, SandboxError};
+use super::{Bind, Bounds, Held, Launcher, Level, Network, Report, Sandbox, SandboxError};
 
 /// One part of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,6 +29,21 @@ const NAMESPACES: [&str; 6] = [
     "IPC namespace",
     "UTS namespace",
 ];
+
+/// What there is beside those: without one of them something else is done, or not allowed.
+const FURTHER: [&str; 6] =
+    ["Landlock", "seccomp", "door", "layers", "bound on memory", "bound on processes"];
+/// Where something looks writable, and how the program of the probe says whether it is.
+const LAYERED: &str = "/layered";
+const WRITABLE: i32 = 7;
+const NOT_WRITABLE: i32 = 8;
+
+/// What was seen of a sandbox that was started.
+struct Tried {
+    held: Held,
+    door: Result<String, String>,
+    layers: Result<String, String>,
+}
 
 /// Starts a sandbox with this program and says which parts of it work.
 pub fn probe() -> Vec<Part> {
@@ -55,31 +70,45 @@ pub fn level(parts: &[Part]) -> Level {
     }
 }
 
-fn try_one(launcher: &Launcher) -> Result<Held, SandboxError> {
-    let sandbox = Sandbox {
+fn sandbox() -> Sandbox {
+    Sandbox {
         read_only: Vec::new(),
         writable: Vec::new(),
-        layered: Vec::new(),
+        layered: vec![Bind::new("/usr", LAYERED)],
         overlaid: Vec::new(),
         private: Vec::new(),
+        emptied: Vec::new(),
         hidden: Vec::new(),
+        frozen: Vec::new(),
         environment: Vec::new(),
         directory: PathBuf::from("/"),
         network: Network::None,
+        door: Some(0),
+        bounds: Bounds { memory: Some(1 << 30), processes: Some(1000) },
         level: Level::Partial,
-    };
-    let argv = ["/bin/sh", "-c", "exit 7"].map(str::to_owned);
-    let mut running = launcher.start(&sandbox, &argv, Stdio::null(), Stdio::null())?;
-    let mut seen = None;
+    }
+}
+
+fn try_one(launcher: &Launcher) -> Result<Tried, SandboxError> {
+    let line = format!("echo x > {LAYERED}/x && exit {WRITABLE}; exit {NOT_WRITABLE}");
+    let argv = ["/bin/sh", "-c", &line].map(str::to_owned);
+    let mut running = launcher.start(&sandbox(), &argv, Stdio::null(), Stdio::null())?;
+    let (mut held, mut door) = (None, Err("it was not opened".to_owned()));
     loop {
         match running.next_report(Duration::from_secs(20)) {
-            Next::Report(Report::Held(held)) => seen = Some(held),
+            Next::Report(Report::Door(_)) => door = Ok("opened one".to_owned()),
+            Next::Report(Report::Held(seen)) => held = Some(seen),
             Next::Report(Report::Refused(error)) => return Err(error),
-            Next::Report(Report::Exit(7)) => {
-                return seen
-                    .ok_or_else(|| SandboxError::new("sandbox", "it did not say what holds"));
+            Next::Report(Report::Exit(code @ (WRITABLE | NOT_WRITABLE))) => {
+                let layers = match code {
+                    WRITABLE => Ok("wrote over what can only be read".to_owned()),
+                    _ => Err("this kernel lays no layer over directories".to_owned()),
+                };
+                let held =
+                    held.ok_or_else(|| SandboxError::new("sandbox", "it did not say what holds"))?;
+                return Ok(Tried { held, door, layers });
             }
-            Next::Report(Report::Exit(_) | Report::Signal(_)) => {
+            Next::Report(Report::Exit(_) | Report::Signal(_) | Report::MemorySpent(_)) => {
                 return Err(SandboxError::new("sandbox", "/bin/sh does not run in it"));
             }
             Next::TimedOut | Next::Over => {
@@ -89,17 +118,14 @@ fn try_one(launcher: &Launcher) -> Result<Held, SandboxError> {
     }
 }
 
-fn parts(tried: Result<Held, SandboxError>) -> Vec<Part> {
-    let held = |held: Result<String, String>| match held {
-        Ok(seen) => (true, seen),
-        Err(why) => (false, why),
-    };
-    let (failed, landlock, seccomp) = match tried {
-        Ok(seen) => (None, held(seen.landlock), held(seen.seccomp)),
-        Err(error) => {
-            let not = || (false, "not tried: there is no sandbox".to_owned());
-            (Some(error), not(), not())
+fn parts(tried: Result<Tried, SandboxError>) -> Vec<Part> {
+    let not = || Err("not tried: there is no sandbox".to_owned());
+    let (failed, further) = match tried {
+        Ok(Tried { held, door, layers }) => {
+            let Held { landlock, seccomp, memory, processes } = held;
+            (None, [landlock, seccomp, door, layers, memory, processes])
         }
+        Err(error) => (Some(error), [not(), not(), not(), not(), not(), not()]),
     };
     // What comes after the one that failed was not tried; a failure of none of them fails all.
     let broken = failed
@@ -113,12 +139,11 @@ fn parts(tried: Result<Held, SandboxError>) -> Vec<Part> {
         };
         Part { name, works, seen }
     });
-    let rest = [("Landlock", landlock), ("seccomp", seccomp)].map(|(name, (works, seen))| Part {
-        name,
-        works,
-        seen,
+    let further = FURTHER.into_iter().zip(further).map(|(name, held)| match held {
+        Ok(seen) => Part { name, works: true, seen },
+        Err(seen) => Part { name, works: false, seen },
     });
-    namespaces.chain(rest).collect()
+    namespaces.chain(further).collect()
 }
 
 #[cfg(test)]
@@ -126,7 +151,11 @@ mod tests {
     use super::*;
 
     fn of(landlock: Result<String, String>) -> Vec<Part> {
-        parts(Ok(Held { landlock, seccomp: Ok("refused".to_owned()) }))
+        let fine = || Ok("yes".to_owned());
+        // Bounds and layers are no part of a level: what needs them does not start without.
+        let none = || Err("no".to_owned());
+        let held = Held { landlock, seccomp: fine(), memory: none(), processes: none() };
+        parts(Ok(Tried { held, door: fine(), layers: none() }))
     }
 
     #[test]

@@ -16,7 +16,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{chdir, pivot_root};
 
 use super::mounts::{self, Access};
-use super::{Overlay, Sandbox, SandboxError};
+use super::{Overlay, Sandbox, SandboxError, freeze};
 
 /// What everybody sees, as far as it is there.
 const SYSTEM: [&str; 9] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt"];
@@ -38,6 +38,10 @@ pub(super) fn build(sandbox: &Sandbox) -> Result<OwnedFd, SandboxError> {
         own_directory(Path::new(place), mode).map_err(|error| at(place, error))?;
     }
     place_all(sandbox)?;
+    for path in &sandbox.emptied {
+        mounts::read_only(path).map_err(|error| at(&path.display().to_string(), error))?;
+    }
+    freeze::all(sandbox)?;
     for path in &sandbox.hidden {
         hide(path).map_err(|error| at(&path.display().to_string(), error))?;
     }
@@ -63,12 +67,7 @@ fn change_places() -> io::Result<()> {
 fn put_old_away() -> io::Result<()> {
     umount2(OLD, MntFlags::MNT_DETACH)?;
     fs::remove_dir(OLD)?;
-    let flags = MsFlags::MS_BIND
-        | MsFlags::MS_REMOUNT
-        | MsFlags::MS_RDONLY
-        | MsFlags::MS_NOSUID
-        | MsFlags::MS_NODEV;
-    Ok(mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)?)
+    mounts::read_only(Path::new("/"))
 }
 
 /// Where something of the host is, seen from here.
@@ -163,12 +162,7 @@ fn hide(path: &Path) -> io::Result<()> {
     };
     if data.is_dir() {
         mounts::memory(path, "0555")?;
-        let flags = MsFlags::MS_BIND
-            | MsFlags::MS_REMOUNT
-            | MsFlags::MS_RDONLY
-            | MsFlags::MS_NOSUID
-            | MsFlags::MS_NODEV;
-        return Ok(mount(None::<&str>, path, None::<&str>, flags, None::<&str>)?);
+        return mounts::read_only(path);
     }
     let nothing = Path::new("/dev/null");
     Ok(mount(Some(nothing), path, None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
@@ -185,7 +179,8 @@ enum Placed<'a> {
 
 /// What the sandbox names, the outer before what is in it.
 fn place_all(sandbox: &Sandbox) -> Result<(), SandboxError> {
-    let own = sandbox.private.iter().map(|path| (path.as_path(), Placed::Own));
+    let own = sandbox.private.iter().chain(&sandbox.emptied);
+    let own = own.map(|path| (path.as_path(), Placed::Own));
     let read =
         sandbox.read_only.iter().map(|bind| (bind, Placed::Given(&bind.source, Access::Read)));
     let write =

@@ -3,31 +3,49 @@
 //! What leaves its parents becomes a child of ours, so that it can be found and ended.
 
 use std::fs;
-use std::os::unix::net::UnixStream;
+use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
 use nix::poll::PollTimeout;
 use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, getpid};
+use nix::unistd::{Pid, getpid, setsid};
 
-use super::wire::{self, Held, Order, Report};
+use super::line::Line;
+use super::wire::{self, Held, Input, Order, Report};
 use super::{SandboxError, program};
 
 /// How often it is looked whether the program has ended, in milliseconds.
 const BEAT: u16 = 10;
 
-pub(super) fn run(above: &UnixStream, order: &Order) -> Result<(), SandboxError> {
+/// What a terminal sends to those who are at it.
+const FROM_TERMINALS: [Signal; 6] = [
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTSTP,
+    Signal::SIGHUP,
+    Signal::SIGTTIN,
+    Signal::SIGTTOU,
+];
+
+pub(super) fn run(above: &Line, order: &Order, input: Option<OwnedFd>) -> Result<(), SandboxError> {
     let part = |error: Errno| SandboxError::new("processes", error);
     set_child_subreaper(true).map_err(part)?;
     // Nobody else would end the program: when the launcher is gone, that is seen on the line.
     set_pdeathsig(None).map_err(part)?;
+    if order.input == Input::Terminal {
+        setsid().map_err(part)?;
+        program::take_terminal(order, input.as_ref())?;
+        // They are for the program, which starts with none of them blocked.
+        FROM_TERMINALS.into_iter().collect::<SigSet>().thread_block().map_err(part)?;
+    }
     let off = || Err("the sandbox is off".to_owned());
-    let _ = wire::send(above, &Report::Held(Held { landlock: off(), seccomp: off() }));
-    let child = program::start(order)?;
+    let held = Held { landlock: off(), seccomp: off(), memory: off(), processes: off() };
+    let _ = above.send(&Report::Held(held), None);
+    let child = program::start(order, input)?;
     let ended = loop {
-        if let Some(ended) = reap(child) {
+        if let Some(ended) = reap(order, child) {
             break Some(ended);
         }
         if wire::hung_up(above, PollTimeout::from(BEAT)).unwrap_or(true) {
@@ -36,19 +54,20 @@ pub(super) fn run(above: &UnixStream, order: &Order) -> Result<(), SandboxError>
     };
     end_all();
     if let Some(ended) = ended {
-        let _ = wire::send(above, &ended);
+        let _ = above.send(&ended, None);
     }
     Ok(())
 }
 
 /// Reaps what has ended; tells if the program has.
-fn reap(child: Pid) -> Option<Report> {
+fn reap(order: &Order, child: Pid) -> Option<Report> {
     loop {
-        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
             Ok(WaitStatus::Exited(who, code)) if who == child => return Some(Report::Exit(code)),
             Ok(WaitStatus::Signaled(who, signal, _)) if who == child => {
                 return Some(Report::Signal(signal as i32));
             }
+            Ok(WaitStatus::Stopped(who, _)) if who == child => program::go_on(order, child),
             Ok(WaitStatus::StillAlive) | Err(_) => return None,
             Ok(
                 WaitStatus::Exited(..)

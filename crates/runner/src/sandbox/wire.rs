@@ -1,16 +1,15 @@
-//! What the processes of a sandbox tell each other: one JSON text a line, over a socket that is the
-//! standard input of the one below.
+//! What the processes of a sandbox tell each other, over a line that is the standard input of the one
+//! below.
 
-use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::line::Line;
 use super::{Sandbox, SandboxError};
 
 /// The exit code of a process of ours that was called wrongly or has nobody to report to.
@@ -26,18 +25,35 @@ pub(super) struct Order {
     /// The user and group that the program runs as.
     pub(super) user: u32,
     pub(super) group: u32,
+    /// What comes beside the order for the program to read.
+    pub(super) input: Input,
+    /// What a control group bounds already.
+    pub(super) grouped: bool,
+}
+
+/// What a program reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Input {
+    Nothing,
+    Given,
+    /// The terminal that it is to be controlled by.
+    Terminal,
 }
 
 /// What is said on the way up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
+    /// The door is open, at this port; its listener comes beside this.
+    Door(u16),
     /// The program is about to start, held by this.
     Held(Held),
     /// The program ended by itself.
     Exit(i32),
     /// A signal ended it.
     Signal(i32),
+    /// All that it started together took more memory than this many bytes, and was ended.
+    MemorySpent(u64),
     /// It was not started.
     Refused(SandboxError),
 }
@@ -49,45 +65,32 @@ pub struct Held {
     pub landlock: Result<String, String>,
     /// Seccomp, or why not.
     pub seccomp: Result<String, String>,
+    /// What bounds the memory of all that it starts together, or why nothing does.
+    pub memory: Result<String, String>,
+    /// What bounds how many processes it has at once, or why nothing does.
+    pub processes: Result<String, String>,
 }
 
-/// The standard input of this process as the line to the one above.
-pub(super) fn line_above() -> io::Result<UnixStream> {
-    let input = io::stdin().as_fd().try_clone_to_owned()?;
-    Ok(UnixStream::from(input))
-}
-
-/// Sends one line.
-pub(super) fn send(mut line: &UnixStream, what: &impl Serialize) -> io::Result<()> {
-    let mut text = serde_json::to_vec(what)?;
-    text.push(b'\n');
-    line.write_all(&text)
-}
-
-/// Receives one line; nothing at the end.
-pub(super) fn receive<T: DeserializeOwned>(
-    line: &mut BufReader<UnixStream>,
-) -> io::Result<Option<T>> {
-    let mut text = String::new();
-    if line.read_line(&mut text)? == 0 {
-        return Ok(None);
-    }
-    Ok(Some(serde_json::from_str(&text)?))
-}
-
-/// The line to whoever started this process, and what it says is to be done; nothing if it says nothing.
-pub(super) fn receive_order() -> io::Result<Option<(UnixStream, Order)>> {
-    let above = line_above()?;
+/// The line to whoever started this process, what it says is to be done, and what the program reads;
+/// nothing if it says nothing.
+pub(super) fn receive_order() -> io::Result<Option<(Line, Order, Option<OwnedFd>)>> {
+    let mut above = Line::above()?;
     die_with(&above)?;
-    let mut above = BufReader::new(above);
-    let order = receive(&mut above)?;
-    Ok(order.map(|order| (above.into_inner(), order)))
+    let Some(order) = above.receive::<Order>()? else { return Ok(None) };
+    let input = match order.input {
+        Input::Nothing => None,
+        Input::Given | Input::Terminal => {
+            let given = above.file();
+            Some(given.ok_or_else(|| io::Error::other("what the program reads did not come"))?)
+        }
+    };
+    Ok(Some((above, order, input)))
 }
 
 /// From now on this process is killed when the one above ends; an error if that has ended already.
 ///
 /// A change of credentials makes the kernel forget it, so it is said again after each.
-pub(super) fn die_with(above: &UnixStream) -> io::Result<()> {
+pub(super) fn die_with(above: &Line) -> io::Result<()> {
     set_pdeathsig(Signal::SIGKILL)?;
     if hung_up(above, PollTimeout::ZERO)? {
         return Err(io::Error::other("the process above has ended"));
@@ -96,8 +99,8 @@ pub(super) fn die_with(above: &UnixStream) -> io::Result<()> {
 }
 
 /// Whether the other side is gone; waits for that as long as `patience`.
-pub(super) fn hung_up(line: &UnixStream, patience: PollTimeout) -> io::Result<bool> {
-    let mut watched = [PollFd::new(line.as_fd(), PollFlags::empty())];
+pub(super) fn hung_up(line: &Line, patience: PollTimeout) -> io::Result<bool> {
+    let mut watched = [PollFd::new(line.socket().as_fd(), PollFlags::empty())];
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
     match poll(&mut watched, patience) {
         Ok(_) | Err(nix::errno::Errno::EINTR) => {}

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use bailiwick_runner::process::{self, Capture, Finished, Limits};
-use bailiwick_runner::sandbox::{Bind, Launcher, Level, Network, Sandbox, SandboxError};
+use bailiwick_runner::sandbox::{Bind, Bounds, Launcher, Level, Network, Sandbox, SandboxError};
 use bailiwick_verify::job::Ended;
 use tempfile::TempDir;
 
@@ -65,13 +65,17 @@ impl Lab {
             layered: Vec::new(),
             overlaid: Vec::new(),
             private: vec![PathBuf::from("/home/inside")],
+            emptied: Vec::new(),
             hidden: Vec::new(),
+            frozen: Vec::new(),
             environment: vec![
                 variable("PATH", "/usr/local/bin:/usr/bin:/bin"),
                 variable("HOME", "/home/inside"),
             ],
             directory: PathBuf::from("/lab"),
             network: Network::None,
+            door: None,
+            bounds: Bounds::default(),
             level: Level::Full,
         };
         Self { place, sandbox, limits: Limits { time: Duration::from_mins(2), output: 1 << 20 } }

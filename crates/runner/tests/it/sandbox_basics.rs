@@ -11,6 +11,10 @@ use crate::lab::{Lab, launcher};
 fn this_machine_gives_a_full_sandbox_and_the_probe_sees_it() {
     let parts = probe_with(&launcher());
     assert_eq!(level(&parts), Level::Full, "{parts:?}");
+    for name in ["door", "layers", "bound on memory"] {
+        let part = parts.iter().find(|part| part.name == name).unwrap();
+        assert!(part.works, "{part:?}");
+    }
     // A launcher that knows nothing of sandboxes, and one that is not there.
     for broken in [Launcher::new("/bin/true", &[]), Launcher::new("/no/such/program", &[])] {
         assert_eq!(level(&probe_with(&broken)), Level::Off);

@@ -1,0 +1,200 @@
+//! The sandbox of a coding agent, from plain values.
+//!
+//! ```text
+//!  the system      read only
+//!  worktree        at its own path; writable where the agent may write
+//!  .git            read only; or, where it may commit, a layer over the repository's
+//!  HOME, /tmp      directories of this run
+//!  network         a loopback of its own with one door, where the supervisor listens
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use super::{Bind, Bounds, Level, Network, Overlay, Sandbox};
+
+/// Where an agent works and what it may do there. Every path is one of the host without links in it,
+/// and is the same inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentPlaces {
+    /// Its worktree, or the repository's own checkout.
+    pub worktree: PathBuf,
+    /// The directory that git shares between worktrees.
+    pub git_common: PathBuf,
+    /// The directory that git has for this worktree alone; the common one if it is the checkout.
+    pub git_private: PathBuf,
+    /// A directory of this run: its HOME.
+    pub home: PathBuf,
+    /// A directory of this run: its `/tmp` and `/var/tmp`.
+    pub temp: PathBuf,
+    /// Programs that are not the system's.
+    pub programs: Vec<Bind>,
+    /// The gate, and what it reads and asks: nobody inside can replace it.
+    pub gate: Vec<Bind>,
+    /// Whether it may write to its worktree.
+    pub writes: bool,
+    /// Where it may commit, a directory of this run for what git writes: `common/upper` is over the
+    /// common directory, `private/upper` over the private one.
+    pub commits: Option<PathBuf>,
+    /// What it may not change in its worktree, by paths in there.
+    pub frozen: Vec<PathBuf>,
+    /// Where it finds programs.
+    pub path: String,
+    /// The rest of its environment, beside `PATH` and `HOME`.
+    pub environment: Vec<(String, String)>,
+    /// The port of its door.
+    pub door: Option<u16>,
+    /// What all that it starts may take together.
+    pub bounds: Bounds,
+    /// What must hold it.
+    pub level: Level,
+}
+
+/// The sandbox for an agent.
+pub fn agent(places: &AgentPlaces) -> Sandbox {
+    let mut sandbox = Sandbox {
+        read_only: places.programs.iter().chain(&places.gate).cloned().collect(),
+        writable: vec![
+            Bind::same(&places.home),
+            Bind::new(&places.temp, "/tmp"),
+            Bind::new(&places.temp, "/var/tmp"),
+        ],
+        layered: Vec::new(),
+        overlaid: Vec::new(),
+        private: Vec::new(),
+        emptied: Vec::new(),
+        hidden: Vec::new(),
+        frozen: places.gate.iter().map(|bind| bind.target.clone()).collect(),
+        environment: environment(places),
+        directory: places.worktree.clone(),
+        network: Network::None,
+        door: places.door,
+        bounds: places.bounds,
+        level: places.level,
+    };
+    let worktree = Bind::same(&places.worktree);
+    if places.writes {
+        sandbox.writable.push(worktree);
+        sandbox.frozen.extend(places.frozen.iter().map(|path| places.worktree.join(path)));
+    } else {
+        sandbox.read_only.push(worktree);
+    }
+    add_git(places, &mut sandbox);
+    sandbox
+}
+
+/// Of the repository it sees what all worktrees share, and of what each has for itself its own.
+fn add_git(places: &AgentPlaces, sandbox: &mut Sandbox) {
+    let (common, private) = (&places.git_common, &places.git_private);
+    let linked = common != private;
+    let dot_git = places.worktree.join(".git");
+    match &places.commits {
+        Some(layer) => {
+            sandbox.overlaid.push(over(common, layer.join("common")));
+            // They would be carried out by whoever uses git there next.
+            sandbox.frozen.extend(["config", "hooks"].map(|name| common.join(name)));
+            sandbox.frozen.push(private.join("config.worktree"));
+            if linked {
+                sandbox.overlaid.push(over(private, layer.join("private")));
+            }
+        }
+        None => {
+            sandbox.read_only.push(Bind::same(common));
+            if linked {
+                sandbox.read_only.push(Bind::same(private));
+            }
+        }
+    }
+    let others = common.join("worktrees");
+    if linked {
+        sandbox.emptied.push(others);
+    } else {
+        sandbox.hidden.push(others);
+    }
+    if *common != dot_git {
+        sandbox.frozen.push(dot_git);
+    }
+}
+
+fn over(lower: &Path, layer: PathBuf) -> Overlay {
+    Overlay { lower: vec![lower.to_owned()], layer, target: lower.to_owned() }
+}
+
+fn environment(places: &AgentPlaces) -> Vec<(String, String)> {
+    let ours = [
+        ("PATH".to_owned(), places.path.clone()),
+        ("HOME".to_owned(), places.home.to_string_lossy().into_owned()),
+    ];
+    // What is named twice is what was said last.
+    places.environment.iter().cloned().chain(ours).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places() -> AgentPlaces {
+        AgentPlaces {
+            worktree: "/state/worktrees/one".into(),
+            git_common: "/repository/.git".into(),
+            git_private: "/repository/.git/worktrees/one".into(),
+            home: "/state/runs/one/home".into(),
+            temp: "/state/runs/one/temp".into(),
+            programs: vec![Bind::same("/programs")],
+            gate: vec![Bind::same("/state/runs/one/gate")],
+            writes: true,
+            commits: None,
+            frozen: vec!["rules".into()],
+            path: "/usr/bin".to_owned(),
+            environment: vec![("HOME".to_owned(), "/root".to_owned())],
+            door: Some(8080),
+            bounds: Bounds::default(),
+            level: Level::Full,
+        }
+    }
+
+    fn targets(binds: &[Bind]) -> Vec<&str> {
+        binds.iter().filter_map(|bind| bind.target.to_str()).collect()
+    }
+
+    #[test]
+    fn who_writes_has_a_worktree_and_nothing_of_git_to_write() {
+        let sandbox = agent(&places());
+        let own = ["/state/runs/one/home", "/tmp", "/var/tmp", "/state/worktrees/one"];
+        assert_eq!(targets(&sandbox.writable), own);
+        assert_eq!(sandbox.overlaid, []);
+        assert_eq!((sandbox.network, sandbox.door), (Network::None, Some(8080)));
+        let frozen = ["/state/runs/one/gate", "/state/worktrees/one/rules"];
+        for path in frozen.into_iter().chain(["/state/worktrees/one/.git"]) {
+            assert!(sandbox.frozen.contains(&path.into()), "{path}");
+        }
+        assert_eq!(sandbox.emptied, [PathBuf::from("/repository/.git/worktrees")]);
+        assert_eq!(sandbox.environment.last().unwrap().1, "/state/runs/one/home");
+    }
+
+    #[test]
+    fn who_only_reads_has_nothing_to_write_but_its_own() {
+        let sandbox = agent(&AgentPlaces { writes: false, ..places() });
+        assert_eq!(targets(&sandbox.writable), ["/state/runs/one/home", "/tmp", "/var/tmp"]);
+        assert!(targets(&sandbox.read_only).contains(&"/state/worktrees/one"));
+    }
+
+    #[test]
+    fn who_commits_writes_to_layers() {
+        let layer = Some(PathBuf::from("/state/runs/one/git"));
+        let sandbox = agent(&AgentPlaces { commits: layer.clone(), ..places() });
+        let layers: Vec<_> = sandbox.overlaid.iter().map(|one| one.layer.clone()).collect();
+        assert_eq!(layers, ["common", "private"].map(|name| layer.clone().unwrap().join(name)));
+        assert!(!targets(&sandbox.read_only).contains(&"/repository/.git"));
+        // The checkout itself has but one directory of git, within the worktree.
+        let checkout = AgentPlaces {
+            worktree: "/repository".into(),
+            git_private: "/repository/.git".into(),
+            commits: layer,
+            ..places()
+        };
+        let sandbox = agent(&checkout);
+        assert_eq!(sandbox.overlaid.len(), 1);
+        assert!(!sandbox.frozen.contains(&"/repository/.git".into()));
+        assert_eq!(sandbox.hidden, [PathBuf::from("/repository/.git/worktrees")]);
+    }
+}

@@ -1,0 +1,160 @@
+//! How much memory and how many processes a program and all that it starts may have together.
+//!
+//! A control group bounds both where this process may make one. Without it, memory is watched by PID 1,
+//! and processes are bounded by the namespace of PIDs, or by the limit of their user.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::stat::Mode;
+use nix::sys::statvfs::statvfs;
+use serde::{Deserialize, Serialize};
+
+use super::SandboxError;
+use super::line::Line;
+use super::wire::{Order, Report};
+
+/// What all that a program starts may take together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Processes at once, each thread counting as one.
+    pub processes: Option<u64>,
+}
+
+/// More than any build or test has at once.
+const MOST_PROCESSES: u64 = 8192;
+/// No file that is written grows beyond this many bytes.
+const LARGEST_FILE: u64 = 8 << 30;
+/// The kernel does not use the first PIDs of a namespace a second time.
+const FIRST_PIDS: u64 = 300;
+/// The first kernel on which each namespace of PIDs has a highest one of its own: on an older one the
+/// same file sets up the host.
+const OWN_HIGHEST_PID: (u32, u32) = (6, 14);
+const BEAT: Duration = Duration::from_millis(200);
+
+/// Limits that each process has for itself, or with those of the same user inside.
+pub(super) fn lower_limits(bounds: &Bounds) -> Result<(), SandboxError> {
+    // In the new user namespace only what is in it counts; where somebody is root, the kernel does not
+    // count processes at all.
+    let processes = bounds.processes.map_or(MOST_PROCESSES, |most| most.min(MOST_PROCESSES));
+    lower(Resource::RLIMIT_NPROC, processes)
+        .and_then(|()| lower(Resource::RLIMIT_FSIZE, LARGEST_FILE))
+        .map_err(|error| SandboxError::new("limits", error))
+}
+
+/// One that is lower already stays.
+fn lower(what: Resource, most: u64) -> Result<(), Errno> {
+    let (_, hard) = getrlimit(what)?;
+    let most = most.min(hard);
+    setrlimit(what, most, most)
+}
+
+/// Bounds the namespace of PIDs that this process is the first of. `processes` is `/proc`.
+pub(super) fn bound_namespace(bounds: &Bounds, processes: &OwnedFd) -> Result<(), String> {
+    let Some(most) = bounds.processes else { return Ok(()) };
+    let open = |name: &str, how: OFlag| -> io::Result<fs::File> {
+        let file = openat(processes.as_fd(), name, how | OFlag::O_CLOEXEC, Mode::empty())?;
+        Ok(fs::File::from(file))
+    };
+    let bound = || -> io::Result<()> {
+        let mut release = String::new();
+        open("sys/kernel/osrelease", OFlag::O_RDONLY)?.read_to_string(&mut release)?;
+        if version(&release).is_none_or(|version| version < OWN_HIGHEST_PID) {
+            return Err(io::Error::other("this kernel cannot bound a namespace of PIDs"));
+        }
+        let highest = most.saturating_add(FIRST_PIDS).to_string();
+        open("sys/kernel/pid_max", OFlag::O_WRONLY)?.write_all(highest.as_bytes())
+    };
+    bound().map_err(|error| error.to_string())
+}
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|one: char| !one.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// What bounds the number of processes.
+pub(super) fn processes(order: &Order, namespace: Result<(), String>) -> Result<String, String> {
+    let Some(most) = order.sandbox.bounds.processes else {
+        return Err("no bound was asked for".to_owned());
+    };
+    match namespace {
+        _ if order.grouped => Ok(format!("{most}, by a control group")),
+        Ok(()) => Ok(format!("{}, by the namespace of PIDs", most.saturating_add(FIRST_PIDS))),
+        Err(_) if order.user != 0 => {
+            Ok(format!("{}, by the limit of the user", most.min(MOST_PROCESSES)))
+        }
+        Err(why) => Err(format!("{why}, and the kernel counts none of root's")),
+    }
+}
+
+/// What bounds memory.
+pub(super) fn memory(order: &Order) -> Result<String, String> {
+    match order.sandbox.bounds.memory {
+        None => Err("no bound was asked for".to_owned()),
+        Some(most) if order.grouped => Ok(format!("{most} bytes, by a control group")),
+        Some(most) => Ok(format!("{most} bytes, looked at every {} ms", BEAT.as_millis())),
+    }
+}
+
+/// Looks at the memory of everything inside from time to time, and ends it all when it is too much.
+pub(super) fn watch_memory(order: &Order, above: &Line) -> io::Result<()> {
+    let Some(most) = order.sandbox.bounds.memory.filter(|_| !order.grouped) else {
+        return Ok(());
+    };
+    let above = Line::new(above.socket().try_clone()?);
+    let watch = move || {
+        loop {
+            std::thread::sleep(BEAT);
+            if taken() > most {
+                let _ = above.send(&Report::MemorySpent(most), None);
+                // The end of PID 1 is the end of everything inside.
+                std::process::exit(0);
+            }
+        }
+    };
+    std::thread::Builder::new().spawn(watch).map(drop)
+}
+
+/// The memory that processes have for themselves, and what is in files in memory.
+fn taken() -> u64 {
+    let page = rustix::param::page_size() as u64;
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pages: u64 = entries
+        .filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit))
+        .filter_map(|entry| own_pages(&fs::read_to_string(entry.path().join("statm")).ok()?))
+        .fold(0, u64::saturating_add);
+    let shared = statvfs("/dev/shm").map_or(0, |seen| {
+        seen.blocks().saturating_sub(seen.blocks_free()).saturating_mul(seen.fragment_size())
+    });
+    pages.saturating_mul(page).saturating_add(shared)
+}
+
+/// Those that are in memory and not shared.
+fn own_pages(statm: &str) -> Option<u64> {
+    let mut fields = statm.split(' ').skip(1).map(str::parse::<u64>);
+    let (resident, shared) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    Some(resident.saturating_sub(shared))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_and_pages_are_read_as_the_kernel_writes_them() {
+        assert_eq!(version("6.18.44-generic"), Some((6, 18)));
+        assert_eq!(version("5.4.0-rc1\n"), Some((5, 4)));
+        assert_eq!(version("unknown"), None);
+        assert!(version("5.15.0").is_some_and(|version| version < OWN_HIGHEST_PID));
+        assert_eq!(own_pages("1000 300 100 1 0 50 0\n"), Some(200));
+        assert_eq!(own_pages(""), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! A line between two of our processes: one JSON text a line over a socket, and open files beside it.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// One side of it.
+#[derive(Debug)]
+pub(super) struct Line {
+    socket: UnixStream,
+    /// What was heard and not yet asked for.
+    heard: Vec<u8>,
+    files: VecDeque<OwnedFd>,
+}
+
+impl Line {
+    pub(super) fn new(socket: UnixStream) -> Self {
+        Self { socket, heard: Vec::new(), files: VecDeque::new() }
+    }
+
+    /// The standard input of this process as the line to the one above.
+    pub(super) fn above() -> io::Result<Self> {
+        let input = io::stdin().as_fd().try_clone_to_owned()?;
+        Ok(Self::new(UnixStream::from(input)))
+    }
+
+    pub(super) fn socket(&self) -> &UnixStream {
+        &self.socket
+    }
+
+    /// Sends one text, with an open file beside it or without.
+    pub(super) fn send(
+        &self,
+        what: &impl Serialize,
+        file: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
+        let mut text = serde_json::to_vec(what)?;
+        text.push(b'\n');
+        let sent = match file {
+            Some(file) => self.send_beside(&text, file)?,
+            None => 0,
+        };
+        (&self.socket).write_all(text.get(sent..).unwrap_or_default())
+    }
+
+    /// Sends what fits at once; the file goes with the first of it.
+    fn send_beside(&self, text: &[u8], file: BorrowedFd<'_>) -> io::Result<usize> {
+        let files = [file];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        if !beside.push(SendAncillaryMessage::ScmRights(&files)) {
+            return Err(io::Error::other("an open file does not fit into a message"));
+        }
+        Ok(sendmsg(&self.socket, &[IoSlice::new(text)], &mut beside, SendFlags::NOSIGNAL)?)
+    }
+
+    /// Receives one text; nothing at the end. What has come of one is kept when the time is over.
+    pub(super) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        loop {
+            if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+                let text: Vec<u8> = self.heard.drain(..=end).collect();
+                return Ok(Some(serde_json::from_slice(&text)?));
+            }
+            if self.hear()? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next open file that came beside what was received.
+    pub(super) fn file(&mut self) -> Option<OwnedFd> {
+        self.files.pop_front()
+    }
+
+    fn hear(&mut self) -> io::Result<usize> {
+        let mut piece = [0; 4096];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let heard = loop {
+            let into = &mut [IoSliceMut::new(&mut piece)];
+            match recvmsg(&self.socket, into, &mut beside, RecvFlags::CMSG_CLOEXEC) {
+                Err(rustix::io::Errno::INTR) => {}
+                heard => break heard?.bytes,
+            }
+        };
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(files) = message {
+                self.files.extend(files);
+            }
+        }
+        self.heard.extend(piece.get(..heard).unwrap_or_default());
+        Ok(heard)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn texts_and_open_files_arrive_in_their_order() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let (line, mut far) = (Line::new(one), Line::new(other));
+        let (reader, mut writer) = io::pipe().unwrap();
+        // Longer than what is read at once.
+        let long = "x".repeat(20_000);
+        line.send(&long, Some(reader.as_fd())).unwrap();
+        line.send(&"second", None).unwrap();
+        drop(reader);
+        assert_eq!(far.receive::<String>().unwrap(), Some(long));
+        assert_eq!(far.receive::<String>().unwrap().as_deref(), Some("second"));
+        writer.write_all(b"through").unwrap();
+        drop(writer);
+        let mut text = String::new();
+        std::fs::File::from(far.file().unwrap()).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "through");
+        assert!(far.file().is_none());
+        drop(line);
+        assert_eq!(far.receive::<String>().unwrap(), None);
+    }
+
+    #[test]
+    fn half_a_text_is_kept_until_the_rest_comes() {
+        let (mut one, other) = UnixStream::pair().unwrap();
+        other.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        let mut far = Line::new(other);
+        one.write_all(b"\"ha").unwrap();
+        let late = far.receive::<String>().unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::WouldBlock);
+        one.write_all(b"lf\"\n").unwrap();
+        assert_eq!(far.receive::<String>().unwrap().as_deref(), Some("half"));
+    }
+}

@@ -1,0 +1,169 @@
+//! Real agent programs in the sandbox of an agent: they start, and speak with a model through the door.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use bailiwick_runner::process::{self, Capture, Limits};
+use bailiwick_runner::sandbox::{Bind, Next, Report, Streams, Terminal};
+use bailiwick_testkit::clis::{Cli, CliRun};
+use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
+use bailiwick_verify::job::Ended;
+
+use crate::desk::Desk;
+use crate::lab::launcher;
+use crate::sandbox_agent_processes::Person;
+
+/// Where a CLI is installed, all of it.
+pub(crate) fn installed(cli: Cli) -> PathBuf {
+    let (program, name) = (cli.program(), format!("{}-{}", cli.name(), cli.version()));
+    let place = program.ancestors().find(|place| place.ends_with(&name)).unwrap();
+    fs::canonicalize(place).unwrap()
+}
+
+fn desk_for(cli: Cli) -> Desk {
+    let mut desk = Desk::new();
+    desk.places.programs.push(Bind::same(installed(cli)));
+    desk
+}
+
+fn argv(cli: Cli, arguments: &[&str]) -> Vec<String> {
+    let program = cli.program().display().to_string();
+    [program.as_str()].iter().chain(arguments).map(|one| (*one).to_owned()).collect()
+}
+
+#[test]
+fn every_agent_program_starts() {
+    for cli in Cli::ALL {
+        let desk = desk_for(cli);
+        let limits = Limits { time: Duration::from_mins(3), output: 1 << 20 };
+        let argv = argv(cli, &["--version"]);
+        let ran = process::run(&launcher(), &desk.sandbox(), &argv, Capture::Apart, limits);
+        let ran = ran.unwrap();
+        let said = String::from_utf8_lossy(&ran.output).into_owned();
+        let errors = String::from_utf8_lossy(&ran.tail).into_owned();
+        assert_eq!(ran.ended, Ended::Exit(0), "{cli:?}: {said} {errors}");
+        assert!(said.contains(cli.version()), "{cli:?}: {said} {errors}");
+    }
+}
+
+/// Passes on what is said at the door, both ways, for as long as somebody speaks.
+fn pass_on(door: TcpListener, model: String) {
+    std::thread::spawn(move || {
+        for caller in door.incoming() {
+            let (Ok(caller), Ok(model)) = (caller, TcpStream::connect(&model)) else { return };
+            let both = (caller.try_clone().unwrap(), model.try_clone().unwrap());
+            for (mut from, mut to) in [(caller, model), (both.1, both.0)] {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Write);
+                });
+            }
+        }
+    });
+}
+
+/// One turn of a CLI in a sandbox: the model asks for a shell command, and hears how it went.
+fn turn(cli: Cli, command: &str) -> (Desk, ScriptedModel) {
+    let calls = vec![Turn::Calls(vec![Call::shell(command)]), Turn::say("finished")];
+    let model = ScriptedModel::start(Script::new(calls));
+    let mut desk = desk_for(cli);
+    let mut run = CliRun::new(cli, &model, &desk.places.worktree);
+    if cli == Cli::Claude {
+        run = run.argument("--allowedTools").argument("Bash");
+    }
+    let run = run.prepare();
+    let address = model.base_url().trim_start_matches("http://").to_owned();
+    // The port that the model has on the host: what the CLI was told holds inside as well.
+    desk.places.door = address.rsplit(':').next().unwrap().parse().ok();
+    desk.places.home = fs::canonicalize(run.home()).unwrap();
+    desk.places.environment = run.variables();
+    let arguments = run.arguments("Do it.");
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (log, errors) = (desk.place().join("log"), desk.place().join("errors"));
+    let mut running = launcher()
+        .start(
+            &desk.sandbox(),
+            &argv(cli, &arguments),
+            Stdio::from(fs::File::create(&log).unwrap()),
+            Stdio::from(fs::File::create(&errors).unwrap()),
+        )
+        .unwrap();
+    pass_on(running.door(Duration::from_secs(60)).unwrap(), address);
+    let said = || {
+        format!(
+            "{cli:?}: {}",
+            [&log, &errors].map(|file| fs::read_to_string(file).unwrap()).join("\n")
+        )
+    };
+    loop {
+        match running.next_report(Duration::from_secs(180)) {
+            Next::Report(Report::Held(_)) => {}
+            Next::Report(ended) => {
+                assert_eq!(ended, Report::Exit(0), "{}", said());
+                return (desk, model);
+            }
+            other @ (Next::TimedOut | Next::Over) => panic!("{other:?}: {}", said()),
+        }
+    }
+}
+
+#[test]
+fn agents_take_a_turn_through_the_door() {
+    for cli in Cli::ALL {
+        let (desk, model) = turn(cli, "echo made > made.txt; echo x > ~/../outside; id -u");
+        let made = fs::read_to_string(desk.places.worktree.join("made.txt"));
+        assert_eq!(made.ok().as_deref(), Some("made\n"), "{cli:?}: {:?}", model.results());
+        assert!(!desk.places.home.join("../outside").exists());
+        let user = nix::unistd::geteuid().as_raw().to_string();
+        let heard = model.result("call_0_0_0");
+        assert!(heard.contains(&user), "{cli:?}: {heard}");
+    }
+}
+
+/// Inside a Landlock domain nobody mounts, and the filter refuses namespaces: so it has to be off.
+#[test]
+fn the_sandbox_of_codex_does_not_start_in_ours() {
+    let desk = desk_for(Cli::Codex);
+    let own = format!("TMPDIR=$HOME/own {} sandbox --", Cli::Codex.program().display());
+    let line = format!("mkdir -p ~/own && {own} /bin/echo \"it\" \"runs\"");
+    let held = desk.shell(&line);
+    let said = String::from_utf8_lossy(&held.tail).into_owned();
+    assert_ne!(held.ended, Ended::Exit(0), "{said}");
+    assert!(!said.contains("it runs"), "{said}");
+    assert!(said.contains("bwrap") && said.contains("namespace"), "{said}");
+    let free = desk.free(&line);
+    assert!(String::from_utf8_lossy(&free.stdout).contains("it runs"), "{free:?}");
+}
+
+#[test]
+fn an_agent_draws_at_its_terminal_and_hears_what_is_typed() {
+    let mut desk = desk_for(Cli::Claude);
+    let dummy = [("TERM", "xterm-256color"), ("ANTHROPIC_API_KEY", "dummy")];
+    let quiet = [("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("DISABLE_AUTOUPDATER", "1")];
+    let all =
+        dummy.into_iter().chain(quiet).chain([("ANTHROPIC_BASE_URL", "http://127.0.0.1:4000")]);
+    desk.places.environment =
+        all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    desk.places.door = Some(4000);
+    // Otherwise it wants to reach its maker before anything else.
+    let asked = r#"{"hasCompletedOnboarding": true, "theme": "dark"}"#;
+    fs::write(desk.places.home.join(".claude.json"), asked).unwrap();
+    let Terminal { person, program } = Terminal::open().unwrap();
+    let mut person = Person::at(person);
+    let streams = Streams::at(program).unwrap();
+    let mut running =
+        launcher().start_with(&desk.sandbox(), &argv(Cli::Claude, &[]), streams).unwrap();
+    // The first thing that it asks then is whether it may work here; Escape says no.
+    person.sees("cancel");
+    person.types("\x1b");
+    assert!(matches!(
+        running.next_report(Duration::from_secs(60)),
+        Next::Report(Report::Door(4000))
+    ));
+    assert!(matches!(running.next_report(Duration::from_secs(60)), Next::Report(Report::Held(_))));
+    let ended = running.next_report(Duration::from_secs(60));
+    assert!(matches!(ended, Next::Report(Report::Exit(_))), "{ended:?}: {}", person.seen);
+}

@@ -1,0 +1,223 @@
+//! What an agent sees of the host's files and can write. Each absence has its control outside.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::Command;
+
+use bailiwick_runner::sandbox::Bind;
+use bailiwick_verify::job::Ended;
+
+use crate::desk::Desk;
+
+#[test]
+fn an_agent_writes_to_its_worktree_its_home_and_its_temp_and_nowhere_else() {
+    let desk = Desk::new();
+    for place in [desk.place(), desk.place().join("repo"), desk.place().join("state")] {
+        let file = place.join("written");
+        let line = format!("echo x > {}", file.display());
+        desk.happens_only_outside(&line, || file.exists());
+    }
+    desk.says("echo x > written && echo x > ~/written && echo x > /tmp/written");
+    // On the host each is where the supervisor finds it.
+    for place in [&desk.places.worktree, &desk.places.home, &desk.places.temp] {
+        assert_eq!(fs::read_to_string(place.join("written")).unwrap(), "x\n");
+    }
+    assert_eq!(desk.says("cat /var/tmp/written"), "x\n");
+    assert!(!fs::exists("/tmp/written").unwrap());
+}
+
+#[test]
+fn another_agents_worktree_home_and_run_are_not_seen() {
+    let desk = Desk::new();
+    let place = desk.place();
+    for path in ["state/worktrees/two/file", "state/runs/two/home", "repo/file"] {
+        desk.works_only_outside(&format!("test -e {}", place.join(path).display()));
+    }
+    let own = desk.says(&format!("ls {0}/worktrees {0}/runs", place.join("state").display()));
+    assert!(!own.contains("two"), "{own}");
+    let git = desk.places.git_common.join("worktrees");
+    desk.works_only_outside(&format!("test -e {}/two", git.display()));
+    assert_eq!(desk.says(&format!("ls {}", git.display())), "one\n");
+}
+
+#[test]
+fn a_link_that_is_swapped_while_it_is_written_through_leads_nowhere() {
+    let desk = Desk::new();
+    let target = desk.place().join("target");
+    fs::create_dir(&target).unwrap();
+    let line = format!(
+        "mkdir -p inner && perl -e 'my $p = fork; for my $i (1..3000) {{ \
+           if ($p) {{ if (open(my $f, q(>), q(way/file))) {{ print $f q(x) }} }} \
+           else {{ for my $to (q(inner), q({0})) {{ symlink($to, q(next)); rename(q(next), q(way)) }} }} }} \
+         if ($p) {{ wait }} else {{ exit }}' && echo x > way/last",
+        target.display()
+    );
+    desk.happens_only_outside(&line, || fs::read_dir(&target).unwrap().next().is_some());
+}
+
+#[test]
+fn frozen_files_are_neither_written_nor_moved_away() {
+    let mut desk = Desk::new();
+    let worktree = desk.places.worktree.clone();
+    symlink("file", worktree.join("link")).unwrap();
+    symlink("rules", worktree.join("through")).unwrap();
+    fs::create_dir(worktree.join("whole")).unwrap();
+    desk.places.frozen =
+        ["link", "rules/deep/rule", "through/deep/rule", "whole", "absent"].map(Into::into).into();
+    let lines = [
+        "echo x > rules/deep/rule",
+        "rm -f rules/deep/rule",
+        "mv rules/deep/rule rules/deep/away",
+        "mv rules/deep rules/away && mkdir -p rules/deep && echo x > rules/deep/rule",
+        "mv rules away && mkdir -p rules/deep && echo x > rules/deep/rule",
+        "ln rules/deep/rule hard && echo x > hard",
+        "chmod +x rules/deep/rule",
+        "echo x > through/deep/rule",
+        "ln -sfn away through",
+        "echo x > link",
+        "echo x > file",
+        "rm link && echo x > link",
+        "echo x > whole/new",
+        "mv whole away",
+        "perl -e 'truncate(q(file), 0) or die'",
+    ];
+    for line in lines {
+        let ran = desk.shell(line);
+        assert_ne!(ran.ended, Ended::Exit(0), "{line}: {}", String::from_utf8_lossy(&ran.tail));
+    }
+    assert_eq!(fs::read_to_string(worktree.join("rules/deep/rule")).unwrap(), "a rule\n");
+    assert_eq!(fs::read_to_string(worktree.join("file")).unwrap(), "first\n");
+    assert_eq!(
+        fs::read_link(worktree.join("link")).unwrap(),
+        fs::canonicalize(worktree.join("file")).unwrap().file_name().unwrap()
+    );
+    // What is beside them can be written, and what is not there can be made.
+    desk.says("echo x > rules/deep/other && echo x > absent && cat link rules/deep/rule");
+    // The control: without it each of these works.
+    desk.places.frozen.clear();
+    for line in ["echo x > rules/deep/rule", "mv rules away", "rm link", "echo x > whole/new"] {
+        desk.says(line);
+    }
+}
+
+#[test]
+fn the_gate_cannot_be_replaced_where_it_lies_in_the_home() {
+    let mut desk = Desk::new();
+    let home = desk.places.home.clone();
+    let (ours, seen) =
+        (desk.place().join("state/runs/one/gate/settings"), home.join("tool/settings"));
+    fs::write(&ours, "ours\n").unwrap();
+    fs::create_dir(home.join("tool")).unwrap();
+    desk.places.gate = vec![Bind::new(&ours, &seen)];
+    assert_eq!(desk.says("cat ~/tool/settings"), "ours\n");
+    let replace =
+        "mv ~/tool ~/away; mkdir -p ~/tool; rm -f ~/tool/settings; echo x > ~/tool/settings";
+    let said = desk.shell(&format!("{replace}; cat ~/tool/settings"));
+    assert!(String::from_utf8_lossy(&said.tail).ends_with("\nours\n"), "{said:?}");
+    desk.places.gate.clear();
+    assert!(
+        String::from_utf8_lossy(&desk.shell(&format!("{replace}; cat ~/tool/settings")).tail)
+            .ends_with("x\n")
+    );
+}
+
+#[test]
+fn who_only_reads_writes_nothing_but_its_own() {
+    let mut desk = Desk::new();
+    desk.places.writes = false;
+    let file = desk.places.worktree.join("written");
+    desk.happens_only_outside("echo x > written", || file.exists());
+    let first = desk.scratch.git(&["rev-parse", "agent/one"]);
+    let tip = || desk.scratch.git(&["rev-parse", "agent/one"]);
+    desk.happens_only_outside("git commit --quiet --allow-empty -m x", || tip() != first);
+    desk.says("git status && git log && cat file && echo x > /tmp/x && echo x > ~/x");
+    // Of all that is seen, only these can be written at all.
+    let look = "find / -path /proc -prune -o -type d -writable -print 2>/dev/null | sort";
+    let writable = desk.says(look);
+    let home = desk.places.home.display().to_string();
+    let own = ["/dev/shm", "/dev/pts", "/tmp", "/var/tmp", &home];
+    let others =
+        [&desk.places.worktree, &desk.places.git_common].map(|path| path.display().to_string());
+    for place in writable.lines() {
+        assert!(own.iter().any(|one| place.starts_with(one)), "{place}");
+        assert!(!others.iter().any(|one| place.starts_with(one)), "{place}");
+    }
+    desk.places.writes = true;
+    assert!(desk.says(look).contains(&others[0]), "the look sees what can be written");
+}
+
+/// Where somebody who could has put a program that runs as another user than the one who starts it.
+pub(crate) const SETUID: &str = "BAILIWICK_TEST_SETUID";
+
+#[test]
+fn programs_that_run_as_another_user_gain_nothing() {
+    let mut desk = Desk::new();
+    let given = std::env::var_os(SETUID);
+    if given.is_some() || nix::unistd::geteuid().is_root() {
+        let program = desk.place().join("who");
+        match given {
+            Some(given) => symlink(given, &program).unwrap(),
+            None => {
+                fs::copy("/usr/bin/id", &program).unwrap();
+                std::os::unix::fs::chown(&program, Some(65534), None).unwrap();
+                fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+                fs::set_permissions(desk.place(), fs::Permissions::from_mode(0o755)).unwrap();
+            }
+        }
+        let program = fs::canonicalize(program).unwrap();
+        desk.places.programs.push(Bind::same(&program));
+        let line = format!("test \"$(id -u)\" != \"$({} -u)\"", program.display());
+        desk.works_only_outside(&line);
+    }
+    desk.works_only_outside("grep -q 'NoNewPrivs:.0' /proc/self/status");
+}
+
+/// Set for a process of this test program that is to be a supervisor with a secret.
+const SECRET: &str = "BAILIWICK_TEST_SECRET";
+
+/// Does nothing here: it is what [`a_secret_of_the_supervisor_is_found_nowhere`] starts.
+#[test]
+fn role_of_a_supervisor() {
+    let Ok(secret) = std::env::var(SECRET) else { return };
+    let desk = Desk::new();
+    let (first, second) = secret.split_at(4);
+    // The word itself must not be in a command line. The system's programs are the same on both sides.
+    let environments = format!(
+        "cat /proc/[0-9]*/environ 2>/dev/null | grep -qa \"$(printf '%s%s' {first} {second})\""
+    );
+    desk.works_only_outside(&environments);
+    let places = std::env::var("HOME").unwrap();
+    let files = |place: &str| {
+        format!(
+            "grep -rqaF --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr --exclude-dir=opt --devices=skip \
+                 \"$(printf '%s%s' {first} {second})\" {place} 2>/dev/null"
+        )
+    };
+    assert_ne!(desk.shell(&files("/")).ended, Ended::Exit(0));
+    assert!(desk.free(&files(&places)).status.success());
+    assert_ne!(
+        desk.shell(&format!("env | grep -q \"$(printf '%s%s' {first} {second})\"")).ended,
+        Ended::Exit(0)
+    );
+    // The search itself finds what is there.
+    desk.says(&format!("printf '%s%s' {first} {second} > planted && {}", files("/")));
+}
+
+#[test]
+fn a_secret_of_the_supervisor_is_found_nowhere() {
+    let place = tempfile::Builder::new().prefix("bailiwick-test-").tempdir().unwrap();
+    let secret = format!("hush{}quiet", std::process::id());
+    for file in [".ssh/id_ed25519", ".aws/credentials", ".netrc"] {
+        let file = place.path().join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, &secret).unwrap();
+    }
+    let ran = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "sandbox_agent_files::role_of_a_supervisor", "--nocapture"])
+        .env(SECRET, &secret)
+        .env("HOME", place.path())
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    assert!(String::from_utf8_lossy(&ran.stdout).contains("1 passed"), "{ran:?}");
+}
