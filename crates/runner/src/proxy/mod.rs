@@ -2,6 +2,24 @@
 //!
 //! It holds the key, counts the tokens of every agent and sub-agent, records every tool that a model
 //! asks for, and lets no request through that its [`Observer`] refuses. Streams pass byte by byte.
+//!
+//! ```text
+//!  program ──▶ server ──▶ exchange ──admit──▶ observer
+//!                 │          ├──▶ upstream, with the key ──▶ the model
+//!                 │          ◀── watched: sse ──▶ wires ──called, answered──▶ observer
+//!                 └──▶ connect: tunnels to hosts that are named
+//! ```
+
+mod bodies;
+mod connect;
+mod exchange;
+mod json_text;
+mod seen;
+mod server;
+mod sse;
+mod upstream;
+mod watched;
+mod wires;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,6 +27,9 @@ use std::pin::Pin;
 use bailiwick_model::event::Usage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use server::{Proxy, ProxyError, Setup, start};
+pub use upstream::{Key, Upstream};
 
 /// How a program speaks to its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +61,7 @@ pub struct Asked {
 /// What came back from a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
-    /// The model's name of the call.
+    /// The model's name of the call; empty where the request has none.
     pub id: String,
     /// The tool, where the request says it.
     pub tool: Option<String>,
@@ -68,11 +89,11 @@ pub struct Answered {
 /// A tool that a model asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
-    /// The model's name of the call.
+    /// The model's name of the call; empty where the answer has none.
     pub id: String,
-    /// The tool, as the program calls it.
+    /// The tool, as the program calls it; `namespace.tool` where it has a namespace.
     pub tool: String,
-    /// What it is given.
+    /// What it is given; a text if it is no JSON.
     pub input: Value,
 }
 
@@ -97,9 +118,16 @@ pub trait Observer: Send + Sync + 'static {
     /// The model asks for this tool; called before the program hears of it.
     fn called(&self, agent: Option<&str>, call: &ToolCall);
 
-    /// An answer has passed.
+    /// An answer has passed, or broke off; called before the program hears of its end. Answers in
+    /// the model's place are not reported.
     fn answered(&self, answered: Answered);
 
-    /// A program asked for another host than the model's.
+    /// A program asked for another host than the model's: `host:port`.
     fn connected(&self, host: &str, allowed: bool);
+
+    /// Something was not passed on, without a question to [`Observer::admit`] or after it: a path
+    /// that is none of the wire's, a request or an answer that cannot be read.
+    fn turned_away(&self, what: &str, why: &str) {
+        let _ = (what, why);
+    }
 }

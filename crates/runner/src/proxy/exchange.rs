@@ -1,0 +1,295 @@
+//! One request of the program, from its first byte to the answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::bodies::{Body, BodyError, Shape, collect, empty, full, respond, whole, without};
+use super::connect::{self, Hosts, Tunnel};
+use super::upstream::{Model, Sent, Unanswered, clean_query, end_to_end, in_full};
+use super::watched::{Asking, Reading, Watched};
+use super::wires::{Played, Question, Route, Target};
+use super::{Admission, Asked, Observer, Wire};
+
+/// A request may not be longer than this, nor an answer that is no stream.
+const LONGEST_BODY: usize = 64 << 20;
+/// What is no turn, such as an error or a list of models, may not be longer than this.
+const LONGEST_ASIDE: usize = 16 << 20;
+/// All requests that are being looked at together may not be longer than this: a program can send many
+/// at once, and what it sends is kept on our side of the sandbox.
+const ROOM: usize = 128 << 20;
+/// How long a program may take to say what it asks.
+const ASKING_TIME: Duration = Duration::from_mins(10);
+
+/// What all requests share.
+pub(super) struct Shared {
+    pub(super) wire: Wire,
+    pub(super) model: Option<Model>,
+    pub(super) hosts: Hosts,
+    pub(super) observer: Arc<dyn Observer>,
+    /// How much may still be taken from programs, in bytes.
+    room: Arc<Semaphore>,
+}
+
+/// A request's body, and the room that it takes.
+struct Held {
+    text: Bytes,
+    room: Option<OwnedSemaphorePermit>,
+}
+
+/// What the program is told in the place of an answer.
+type Refused = Box<Response<Body>>;
+
+impl Shared {
+    pub(super) fn new(
+        wire: Wire,
+        model: Option<Model>,
+        hosts: Hosts,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        Self { wire, model, hosts, observer, room: Arc::new(Semaphore::new(ROOM)) }
+    }
+
+    /// Answers a request. A tunnel is opened when the connection has been handed over.
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        tunnel: &mut Option<Tunnel>,
+    ) -> Response<Body> {
+        if request.method() == Method::CONNECT {
+            return connect::open(self, request, tunnel).await;
+        }
+        let method = request.method().clone();
+        if let Some(authority) = request.uri().authority() {
+            let host = authority.as_str();
+            self.observer.connected(host, false);
+            let why = format!("{host} cannot be reached this way");
+            return self.error(StatusCode::FORBIDDEN, &why);
+        }
+        let path = request.uri().path().to_owned();
+        let (parts, body) = request.into_parts();
+        let answer = match self.wire.route(&method, &path) {
+            Route::Here => Ok(Response::new(empty())),
+            Route::Model(target) => self.ask_model(&parts, body, target).await,
+            Route::Aside(path) => self.aside(&parts, body, &path).await,
+            Route::Unknown => {
+                let what = format!("{method} {path}");
+                self.observer.turned_away(&what, "it is no request to a model");
+                let why = format!("{what} is not passed on");
+                Ok(self.error(StatusCode::NOT_FOUND, &why))
+            }
+        };
+        answer.unwrap_or_else(|refused| *refused)
+    }
+
+    /// An error in the wire's own shape.
+    pub(super) fn error(&self, status: StatusCode, message: &str) -> Response<Body> {
+        let message = format!("bailiwick: {message}");
+        whole(status, self.wire.error(status, &message).to_string(), "application/json")
+    }
+
+    fn refused(&self, status: StatusCode, message: &str) -> Refused {
+        Box::new(self.error(status, message))
+    }
+
+    /// A request that is none of a model's turns: passed on, and its answer too.
+    async fn aside(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        path: &str,
+    ) -> Result<Response<Body>, Refused> {
+        let Held { text, room: _room } = self.body(parts, body).await?;
+        let answer = self.send(parts, path, text).await.map_err(|(refused, _)| refused)?;
+        self.as_it_is(answer).await
+    }
+
+    async fn ask_model(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        target: Target,
+    ) -> Result<Response<Body>, Refused> {
+        let Held { text, room: _room } = self.body(parts, body).await?;
+        let bad = |why: &str| {
+            self.observer.turned_away("a request to the model", why);
+            self.refused(StatusCode::BAD_REQUEST, &format!("the request cannot be read: {why}"))
+        };
+        if parts.headers.contains_key(CONTENT_ENCODING) {
+            return Err(bad("it is compressed"));
+        }
+        let value: Value = serde_json::from_slice(&text).map_err(|_| bad("it is no JSON"))?;
+        let question = self.wire.read(&value).map_err(|unreadable| bad(unreadable.0))?;
+        let Question { model, streams, offers_tools, results } = question;
+        let model = target.model.clone().or(model).ok_or_else(|| bad("it names no model"))?;
+        let agent = self.wire.agent(&parts.headers);
+        let asking = Asking { agent: agent.clone(), model: model.clone(), sent: text.len() as u64 };
+        let shape = Shape::of(parts, target.streams, streams);
+        let asked = Asked { agent, model, offers_tools, results };
+        let text = self.wire.amended(&text, &value).map_or(text, Bytes::from);
+        // It may wait for a person, and has no need of this.
+        drop(value);
+        match self.observer.admit(asked).await {
+            Admission::Pass => {
+                // From here on it may be paid for, even if nobody waits for the answer any more.
+                let reading = Reading::new(self.wire, Arc::clone(&self.observer), asking);
+                match self.send(parts, &target.path, text).await {
+                    Ok(answer) => self.pass(answer, shape, reading).await,
+                    Err((refused, arrived)) => {
+                        if !arrived {
+                            reading.dismiss();
+                        }
+                        Err(refused)
+                    }
+                }
+            }
+            Admission::Refuse(why) => Err(self.refused(StatusCode::BAD_REQUEST, &why)),
+            Admission::Call(call) => Ok(self.play(Played::Call(&call), &asking.model, shape)),
+            Admission::Say(words) => Ok(self.play(Played::Say(&words), &asking.model, shape)),
+        }
+    }
+
+    fn play(&self, played: Played<'_>, model: &str, shape: Shape) -> Response<Body> {
+        let text = self.wire.play(played, model, shape == Shape::Events);
+        let (text, kind) = match shape {
+            Shape::Events => (text, "text/event-stream"),
+            Shape::List => (format!("[{text}]"), "application/json"),
+            Shape::Whole => (text, "application/json"),
+        };
+        whole(StatusCode::OK, text, kind)
+    }
+
+    /// All of the request's body.
+    async fn body(&self, parts: &Parts, body: Incoming) -> Result<Held, Refused> {
+        let told = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        let told = told.and_then(|length| length.parse().ok());
+        if told.is_some_and(|length: usize| length > LONGEST_BODY) {
+            return Err(self.too_much(StatusCode::PAYLOAD_TOO_LARGE));
+        }
+        let late = |_| self.refused(StatusCode::REQUEST_TIMEOUT, "the request did not end");
+        tokio::time::timeout(ASKING_TIME, self.read(body)).await.map_err(late)?
+    }
+
+    async fn read(&self, mut body: Incoming) -> Result<Held, Refused> {
+        let mut text = BytesMut::new();
+        let mut room: Option<OwnedSemaphorePermit> = None;
+        while let Some(frame) = body.frame().await {
+            let broken =
+                |error: hyper::Error| self.refused(StatusCode::BAD_REQUEST, &in_full(&error));
+            let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+            if text.len().saturating_add(data.len()) > LONGEST_BODY {
+                return Err(self.too_much(StatusCode::PAYLOAD_TOO_LARGE));
+            }
+            let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+            let more = Arc::clone(&self.room).try_acquire_many_owned(length);
+            // Something else will have ended in a while: this one may be tried again.
+            let more = more.map_err(|_| self.too_much(StatusCode::SERVICE_UNAVAILABLE))?;
+            match &mut room {
+                Some(room) => room.merge(more),
+                None => room = Some(more),
+            }
+            text.extend_from_slice(&data);
+        }
+        Ok(Held { text: text.freeze(), room })
+    }
+
+    fn too_much(&self, status: StatusCode) -> Refused {
+        let why = "the request is longer than can be read";
+        self.observer.turned_away("a request to the model", why);
+        self.refused(status, why)
+    }
+
+    /// Sends it upstream; if that fails, also whether it may have arrived all the same.
+    async fn send(
+        &self,
+        parts: &Parts,
+        path: &str,
+        body: Bytes,
+    ) -> Result<reqwest::Response, (Refused, bool)> {
+        let Some(model) = &self.model else {
+            // Not a fault that passes: a program would try such a one again and again.
+            let why = "there is no model to ask";
+            return Err((self.refused(StatusCode::BAD_REQUEST, why), false));
+        };
+        let query = clean_query(parts.uri.query());
+        let query = query.as_deref();
+        let (method, headers) = (parts.method.clone(), &parts.headers);
+        let sent = model.send(Sent { method, path, query, headers, body }).await;
+        sent.map_err(|Unanswered { why, arrived }| {
+            self.observer.turned_away("a request to the model", &why);
+            let why = format!("the model does not answer: {why}");
+            (self.refused(StatusCode::BAD_GATEWAY, &why), arrived)
+        })
+    }
+
+    /// The model's answer, read on its way. What is no answer passes as it is, and is no turn.
+    async fn pass(
+        &self,
+        answer: reqwest::Response,
+        shape: Shape,
+        reading: Reading,
+    ) -> Result<Response<Body>, Refused> {
+        let status = answer.status();
+        if !status.is_success() {
+            reading.dismiss();
+            return self.as_it_is(answer).await;
+        }
+        let mut headers = end_to_end(answer.headers());
+        let encoded = headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
+        if encoded {
+            return Err(self.unreadable(reading, "it is compressed"));
+        }
+        if shape.streams(&headers) {
+            // With a length the program would know the end before we have told of it.
+            headers.remove(CONTENT_LENGTH);
+            let watched = Watched::new(Box::pin(answer.bytes_stream()), reading);
+            let body = watched.map_err(BodyError::from).boxed_unsync();
+            return Ok(respond(status, headers, body));
+        }
+        self.whole(answer, headers, reading).await
+    }
+
+    /// An answer that is no stream is handed on when it has been read.
+    async fn whole(
+        &self,
+        answer: reqwest::Response,
+        headers: HeaderMap,
+        mut reading: Reading,
+    ) -> Result<Response<Body>, Refused> {
+        let status = answer.status();
+        let body = match collect(answer, LONGEST_BODY).await {
+            Ok(body) => body,
+            Err(why) => return Err(self.unreadable(reading, &why)),
+        };
+        reading.received(body.len());
+        match reading.whole(&body) {
+            Ok(()) => Ok(respond(status, headers, full(body))),
+            Err(unreadable) => Err(self.unreadable(reading, unreadable.0)),
+        }
+    }
+
+    fn unreadable(&self, mut reading: Reading, why: &str) -> Refused {
+        reading.give_up(why);
+        self.refused(StatusCode::BAD_GATEWAY, &format!("the answer cannot be read: {why}"))
+    }
+
+    /// Something short that is no turn, most often an error. A host that repeats our key in it is
+    /// not the one to tell it to the program.
+    async fn as_it_is(&self, answer: reqwest::Response) -> Result<Response<Body>, Refused> {
+        let (status, mut headers) = (answer.status(), end_to_end(answer.headers()));
+        let body = collect(answer, LONGEST_ASIDE).await;
+        let body = body.map_err(|why| self.refused(StatusCode::BAD_GATEWAY, &why))?;
+        let secret = self.model.as_ref().map(Model::secret).unwrap_or_default();
+        let clean = without(&body, secret);
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(clean.len()));
+        Ok(respond(status, headers, full(clean)))
+    }
+}

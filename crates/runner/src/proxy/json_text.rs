@@ -1,0 +1,78 @@
+//! A JSON value that is written piece by piece: when is it whole?
+
+/// The text of a JSON object or list so far.
+#[derive(Debug, Default)]
+pub(super) struct JsonText {
+    text: String,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    whole: bool,
+}
+
+impl JsonText {
+    /// Takes the next piece. Each byte is looked at once.
+    pub(super) fn push(&mut self, piece: &str) {
+        self.text.push_str(piece);
+        for byte in piece.bytes() {
+            self.look(byte);
+        }
+    }
+
+    /// Whether all that was opened is closed. A value that is no object or list never is: nothing
+    /// but the end says that a number has no more digits.
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn look(&mut self, byte: u8) {
+        if self.in_string {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' => self.escaped = true,
+                b'"' => self.in_string = false,
+                _ => {}
+            }
+            return;
+        }
+        match byte {
+            b'"' => self.in_string = true,
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => {
+                self.depth = self.depth.saturating_sub(1);
+                self.whole |= self.depth == 0;
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_is_where_a_parser_says_so() {
+        let texts = [
+            r#"{"a":"}","b":[1,{"c":"\"}"}],"d":"\\"}"#,
+            r#"[{"x":{}},"]"]"#,
+            r#" {"é":"{"} "#,
+            "{}",
+        ];
+        for text in texts {
+            let mut json = JsonText::default();
+            let mut so_far = String::new();
+            for character in text.chars() {
+                so_far.push(character);
+                json.push(&character.to_string());
+                let parses = serde_json::from_str::<serde_json::Value>(&so_far).is_ok();
+                assert_eq!(json.is_whole(), parses, "{so_far}");
+            }
+            assert!(json.is_whole() && json.text() == text);
+        }
+    }
+}

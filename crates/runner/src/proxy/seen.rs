@@ -1,0 +1,171 @@
+//! What has been seen of an answer so far, and how much of it is kept.
+
+use bailiwick_model::event::Usage;
+use serde_json::Value;
+
+use super::ToolCall;
+
+/// All calls of one answer together may not be longer than this.
+pub(super) const LONGEST_CALLS: usize = 16 << 20;
+/// More text than this is not kept.
+const KEPT_TEXT: usize = 1 << 20;
+/// A token is about so many bytes.
+const BYTES_A_TOKEN: u64 = 4;
+
+/// Why an answer cannot be read, and so not be passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unreadable(pub(super) &'static str);
+
+/// What has been seen of an answer.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) calls: Vec<ToolCall>,
+    pub(super) text: String,
+    pub(super) usage: Usage,
+    /// Whether the wire's own last word was heard.
+    pub(super) ended: bool,
+    /// Bytes that the model wrote: text, thoughts and calls.
+    written: u64,
+    /// Bytes of calls, whole and half.
+    assembled: usize,
+    /// How many of the calls were told already.
+    told: usize,
+}
+
+impl Seen {
+    /// The model says this.
+    pub(super) fn say(&mut self, text: &str) {
+        self.wrote(text);
+        self.keep(text);
+    }
+
+    /// Keeps words that were counted before.
+    pub(super) fn keep(&mut self, text: &str) {
+        let room = KEPT_TEXT.saturating_sub(self.text.len());
+        let end = text.floor_char_boundary(room.min(text.len()));
+        self.text.push_str(text.get(..end).unwrap_or_default());
+    }
+
+    /// The model wrote something that is not kept, such as a thought.
+    pub(super) fn wrote(&mut self, text: &str) {
+        self.written = self.written.saturating_add(text.len() as u64);
+    }
+
+    /// More of a call has come.
+    pub(super) fn assemble(&mut self, part: &str) -> Result<(), Unreadable> {
+        self.wrote(part);
+        // A call costs memory even if it says nothing.
+        self.assembled = self.assembled.saturating_add(part.len() + 64);
+        if self.assembled > LONGEST_CALLS {
+            return Err(Unreadable("the model asks for tools with more than can be kept"));
+        }
+        Ok(())
+    }
+
+    /// A call is whole.
+    pub(super) fn call(&mut self, call: ToolCall) -> Result<(), Unreadable> {
+        if self.ended {
+            return Err(Unreadable("the model asks for a tool after its answer has ended"));
+        }
+        self.calls.push(call);
+        Ok(())
+    }
+
+    /// A call is whole, and may have been heard of before.
+    pub(super) fn call_once(&mut self, call: ToolCall) -> Result<(), Unreadable> {
+        if self.calls.contains(&call) {
+            return Ok(());
+        }
+        self.call(call)
+    }
+
+    /// The calls that nobody has been told of.
+    pub(super) fn untold(&mut self) -> &[ToolCall] {
+        let told = std::mem::replace(&mut self.told, self.calls.len());
+        self.calls.get(told..).unwrap_or_default()
+    }
+
+    /// What it took; what the answer does not say is estimated, and nothing is free.
+    pub(super) fn usage(&self, asked_model: &str, sent: u64, received: u64) -> Usage {
+        let mut usage = self.usage.clone();
+        if usage.model.is_empty() {
+            usage.model = asked_model.to_owned();
+        }
+        if usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write) == 0 {
+            usage.input = tokens(sent);
+        }
+        let written = if self.written == 0 { received } else { self.written };
+        if usage.output == 0 || !self.ended {
+            usage.output = usage.output.max(tokens(written));
+        }
+        usage
+    }
+}
+
+fn tokens(bytes: u64) -> u64 {
+    bytes.div_ceil(BYTES_A_TOKEN).max(1)
+}
+
+/// The input of a call from its text. What is no JSON is kept as the text that it is: answers that
+/// are cut short by a limit have such calls.
+pub(super) fn input(text: &str) -> Value {
+    if text.trim().is_empty() {
+        return Value::Object(serde_json::Map::new());
+    }
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_free() {
+        let mut seen = Seen::default();
+        let usage = seen.usage("m", 401, 40);
+        assert_eq!((usage.model.as_str(), usage.input, usage.output), ("m", 101, 10));
+        let usage = seen.usage("m", 0, 0);
+        assert_eq!((usage.input, usage.output), (1, 1));
+        seen.say("twelve bytes");
+        assert_eq!(seen.usage("m", 0, 4000).output, 3);
+        seen.usage = Usage { input: 7, output: 1, ..Usage::default() };
+        assert_eq!(seen.usage("m", 4000, 4000).input, 7, "what is said counts");
+        assert_eq!(seen.usage("m", 0, 0).output, 3, "it broke off before it said how much");
+        seen.ended = true;
+        assert_eq!(seen.usage("m", 0, 0).output, 1);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut seen = Seen::default();
+        for _ in 0..3 {
+            seen.say(&"é".repeat(400_000));
+        }
+        assert!(seen.text.len() <= KEPT_TEXT);
+        let part = "x".repeat(1 << 20);
+        assert!((0..17).any(|_| seen.assemble(&part).is_err()));
+    }
+
+    #[test]
+    fn a_call_is_told_once() {
+        let mut seen = Seen::default();
+        let call = |id: &str| ToolCall { id: id.into(), tool: "t".into(), input: json!({}) };
+        seen.call_once(call("a")).unwrap();
+        seen.call_once(call("a")).unwrap();
+        assert_eq!(seen.untold(), [call("a")]);
+        seen.call(call("b")).unwrap();
+        assert_eq!(seen.untold(), [call("b")]);
+        assert!(seen.untold().is_empty());
+        seen.ended = true;
+        assert!(seen.call(call("c")).is_err());
+    }
+
+    #[test]
+    fn an_input_is_what_was_written() {
+        assert_eq!(input(""), json!({}));
+        assert_eq!(input("{\"a\":1}"), json!({"a": 1}));
+        assert_eq!(input("{\"a\":"), json!("{\"a\":"));
+    }
+}

@@ -1,0 +1,142 @@
+//! Listens, and gives every connection a task; when the proxy is gone, so are they.
+
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::connect::{Hosts, Tunnel};
+use super::exchange::Shared;
+use super::upstream::{Model, Upstream};
+use super::{Observer, Wire};
+
+/// More connections than these wait until another ends.
+const CONNECTIONS: usize = 256;
+/// How long a connection may be silent between requests.
+const IDLE: Duration = Duration::from_mins(10);
+
+/// All that a proxy is told.
+pub struct Setup {
+    /// How the program speaks to its model.
+    pub wire: Wire,
+    /// The model; nothing if every request is answered by the observer.
+    pub upstream: Option<Upstream>,
+    /// Where the program finds the proxy.
+    pub listener: TcpListener,
+    /// Other hosts that the program may reach: `host:port` or `*.domain:port`.
+    pub hosts: Vec<String>,
+    /// Who decides, and hears.
+    pub observer: Arc<dyn Observer>,
+}
+
+/// Why a proxy cannot be had.
+#[derive(Debug, Error)]
+pub enum ProxyError {
+    /// The key cannot be sent.
+    #[error("the model's key, or the header for it, cannot be sent over HTTP")]
+    Key,
+    /// The model cannot be there.
+    #[error("{0:?} is not where a model can be: an http or https address without query or user")]
+    Base(String),
+    /// There is no way to ask the model.
+    #[error("there is no way to connect to a model: {0}")]
+    Client(String),
+    /// That is no host.
+    #[error("{0:?} is no host that can be allowed: write host:port or *.domain:port")]
+    Host(String),
+    /// The listener cannot be used.
+    #[error("the proxy cannot listen: {0}")]
+    Listen(#[from] std::io::Error),
+}
+
+/// A proxy that runs until it is stopped or dropped, and all of its connections with it.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<Infallible>>,
+    listening: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it, and waits until every answer that was on its way has been reported.
+    pub async fn stop(mut self) {
+        self.stop = None;
+        // It has no result but its end.
+        let _ = (&mut self.listening).await;
+    }
+}
+
+/// Starts a proxy on a runtime, which needs its timers and its network.
+pub fn start(setup: Setup, runtime: &Handle) -> Result<Proxy, ProxyError> {
+    let Setup { wire, upstream, listener, hosts, observer } = setup;
+    let _inside = runtime.enter();
+    let model = upstream.as_ref().map(Model::new).transpose()?;
+    let hosts = Hosts::parse(&hosts)?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let shared = Arc::new(Shared::new(wire, model, hosts, observer));
+    let (stop, stopped) = oneshot::channel();
+    let listening = runtime.spawn(listen(listener, shared, stopped));
+    Ok(Proxy { address, stop: Some(stop), listening })
+}
+
+async fn listen(
+    listener: tokio::net::TcpListener,
+    shared: Arc<Shared>,
+    mut stopped: oneshot::Receiver<Infallible>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            _ = &mut stopped => break,
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(serve(stream, Arc::clone(&shared)));
+                }
+                // Out of files, or a client that is gone again: others are served all the same.
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            },
+        }
+    }
+    drop(listener);
+    connections.shutdown().await;
+}
+
+async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+    // A stream is told piece by piece; to wait for more would only be late.
+    let _ = stream.set_nodelay(true);
+    let opened: Arc<Mutex<Option<Tunnel>>> = Arc::default();
+    let service = service_fn(|request| {
+        let (shared, opened) = (Arc::clone(&shared), Arc::clone(&opened));
+        async move {
+            let mut tunnel = None;
+            let response = shared.answer(request, &mut tunnel).await;
+            *opened.lock().unwrap_or_else(PoisonError::into_inner) = tunnel;
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(IDLE);
+    // A connection that breaks off is the program's affair; what was on its way is reported.
+    let ended = server.serve_connection(TokioIo::new(stream), service).with_upgrades().await;
+    let tunnel = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let (Ok(()), Some(tunnel)) = (ended, tunnel) {
+        tunnel.carry().await;
+    }
+}

@@ -1,0 +1,250 @@
+//! The model behind the proxy: where it is, and the key that only we have.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderMap,
+    HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Url};
+
+use super::ProxyError;
+
+/// How long a connection to the model may take.
+const CONNECT_TIME: Duration = Duration::from_secs(30);
+/// How long the model may be silent.
+const SILENCE: Duration = Duration::from_mins(10);
+
+/// Where the model is, and what opens it.
+#[derive(Debug, Clone)]
+pub struct Upstream {
+    /// What stands before the paths of the wire, as the wire's own programs are told it:
+    /// `https://api.anthropic.com`, `https://api.openai.com/v1`,
+    /// `https://generativelanguage.googleapis.com`.
+    pub base: String,
+    /// The key.
+    pub key: Key,
+}
+
+/// A header that opens the model. Nothing shows its value.
+#[derive(Clone)]
+pub struct Key {
+    header: HeaderName,
+    value: HeaderValue,
+}
+
+impl Key {
+    /// A header, such as `x-api-key`, and all of its value, such as `Bearer …` behind
+    /// `authorization`.
+    pub fn new(header: &str, value: &str) -> Result<Self, ProxyError> {
+        let header = HeaderName::try_from(header).map_err(|_| ProxyError::Key)?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| ProxyError::Key)?;
+        value.set_sensitive(true);
+        Ok(Self { header, value })
+    }
+
+    /// The secret itself: the last word of the value.
+    pub(super) fn secret(&self) -> &[u8] {
+        let value = self.value.as_bytes();
+        value.rsplit(|&byte| byte == b' ').next().unwrap_or(value)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Key").field("header", &self.header).finish_non_exhaustive()
+    }
+}
+
+/// Headers by which a program says who it is; what it says there is a placeholder.
+const WHO: [HeaderName; 7] = [
+    AUTHORIZATION,
+    PROXY_AUTHORIZATION,
+    COOKIE,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("api-key"),
+    HeaderName::from_static("x-goog-api-key"),
+    HeaderName::from_static("x-goog-user-project"),
+];
+
+/// Parts of a query that say the same.
+const WHO_IN_QUERY: [&str; 4] = ["key", "api_key", "api-key", "access_token"];
+
+/// Headers that are about a connection, and not about what goes over it.
+const HOP: [HeaderName; 8] = [
+    CONNECTION,
+    PROXY_AUTHENTICATE,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+
+/// The headers without those that are about the connection.
+pub(super) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
+    let named: Vec<String> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|name| name.trim().to_ascii_lowercase())
+        .collect();
+    let stays = |name: &HeaderName| {
+        !HOP.contains(name) && !named.iter().any(|other| other == name.as_str())
+    };
+    let kept = headers.iter().filter(|(name, _)| stays(name));
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// The query without what says who asks.
+pub(super) fn clean_query(query: Option<&str>) -> Option<String> {
+    let keeps = |part: &&str| {
+        let name = part.split('=').next().unwrap_or_default();
+        // A name that is written in another way is nothing that a program of ours sends.
+        !name.contains('%') && !WHO_IN_QUERY.contains(&name.to_ascii_lowercase().as_str())
+    };
+    let kept: Vec<&str> = query?.split('&').filter(keeps).collect();
+    (!kept.is_empty()).then(|| kept.join("&"))
+}
+
+/// A client of the model.
+pub(super) struct Model {
+    client: Client,
+    base: Url,
+    key: Key,
+}
+
+/// What is sent to the model.
+pub(super) struct Sent<'a> {
+    pub(super) method: Method,
+    pub(super) path: &'a str,
+    pub(super) query: Option<&'a str>,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// There is no answer.
+pub(super) struct Unanswered {
+    pub(super) why: String,
+    /// Whether the request may have reached the model, and has to be paid for.
+    pub(super) arrived: bool,
+}
+
+impl Model {
+    pub(super) fn new(upstream: &Upstream) -> Result<Self, ProxyError> {
+        let bad = || ProxyError::Base(upstream.base.clone());
+        let base = Url::parse(&upstream.base).map_err(|_| bad())?;
+        let plain = base.query().is_none() && base.fragment().is_none();
+        let nobody = base.username().is_empty() && base.password().is_none();
+        if !matches!(base.scheme(), "http" | "https") || !plain || !nobody {
+            return Err(bad());
+        }
+        // A redirect would carry the key to a host that nobody has named.
+        // Whoever was first has chosen the same.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut client = Client::builder()
+            .redirect(Policy::none())
+            .connect_timeout(CONNECT_TIME)
+            .read_timeout(SILENCE)
+            .referer(false);
+        if is_local(&base) {
+            client = client.no_proxy();
+        }
+        let client = client.build().map_err(|error| ProxyError::Client(in_full(&error)))?;
+        Ok(Self { client, base, key: upstream.key.clone() })
+    }
+
+    /// Sends a request as ours, and gives the answer as soon as it begins.
+    pub(super) async fn send(&self, sent: Sent<'_>) -> Result<reqwest::Response, Unanswered> {
+        let Sent { method, path, query, headers, body } = sent;
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
+        url.set_query(query);
+        let mut headers = end_to_end(headers);
+        for name in WHO.iter().chain(&[HOST, CONTENT_LENGTH, EXPECT]) {
+            headers.remove(name);
+        }
+        // What is compressed could not be read on its way.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.insert(self.key.header.clone(), self.key.value.clone());
+        let request = self.client.request(method, url).headers(headers).body(body);
+        request.send().await.map_err(|error| Unanswered {
+            arrived: !(error.is_connect() || error.is_builder()),
+            why: in_full(&error.without_url()),
+        })
+    }
+
+    pub(super) fn secret(&self) -> &[u8] {
+        self.key.secret()
+    }
+}
+
+fn is_local(base: &Url) -> bool {
+    let host = base.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// An error with all of its causes.
+pub(super) fn in_full(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_shows_a_key() {
+        let key = Key::new("authorization", "Bearer sk-very-secret").unwrap();
+        let upstream = Upstream { base: "https://x".into(), key };
+        assert!(!format!("{upstream:?}").contains("secret"));
+        assert_eq!(upstream.key.secret(), b"sk-very-secret");
+        assert!(Key::new("a b", "c").is_err() && Key::new("a", "c\nd").is_err());
+    }
+
+    #[test]
+    fn a_query_loses_its_key() {
+        assert_eq!(clean_query(Some("alt=sse&key=AIza")).as_deref(), Some("alt=sse"));
+        assert_eq!(clean_query(Some("KEY=AIza&%6bey=AIza")), None);
+        assert_eq!(clean_query(Some("beta=true")).as_deref(), Some("beta=true"));
+        assert_eq!(clean_query(None), None);
+    }
+
+    #[test]
+    fn headers_of_a_connection_stay_on_it() {
+        let headers: HeaderMap = [
+            ("connection", "close, X-Mine"),
+            ("x-mine", "1"),
+            ("keep-alive", "5"),
+            ("x-yours", "2"),
+        ]
+        .into_iter()
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+        .collect();
+        let kept = end_to_end(&headers);
+        assert_eq!(kept.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-yours"]);
+    }
+
+    #[test]
+    fn a_base_says_where_and_nothing_else() {
+        let key = Key::new("x-api-key", "k").unwrap();
+        let model = |base: &str| Model::new(&Upstream { base: base.into(), key: key.clone() });
+        assert!(model("http://127.0.0.1:1/prefix").is_ok());
+        for bad in ["ftp://x", "x", "https://me:you@x", "https://x?key=1", "https://x#y"] {
+            assert!(matches!(model(bad), Err(ProxyError::Base(_))), "{bad}");
+        }
+    }
+}

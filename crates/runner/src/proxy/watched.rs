@@ -1,0 +1,200 @@
+//! An answer on its way: read beside, told before it is handed on, counted at its end.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use hyper::body::Frame;
+use serde_json::Value;
+
+use super::seen::{Seen, Unreadable};
+use super::sse::Events;
+use super::wires::AnswerReader;
+use super::{Answered, Observer, Wire};
+
+/// Reads one answer, and tells the observer.
+pub(super) struct Reading {
+    reader: Box<dyn AnswerReader>,
+    seen: Seen,
+    observer: Arc<dyn Observer>,
+    agent: Option<String>,
+    model: String,
+    /// How many bytes were sent to the model.
+    sent: u64,
+    received: u64,
+    reported: bool,
+}
+
+impl Reading {
+    pub(super) fn new(wire: Wire, observer: Arc<dyn Observer>, question: Asking) -> Self {
+        let Asking { agent, model, sent } = question;
+        let reader = wire.reader();
+        let seen = Seen::default();
+        Self { reader, seen, observer, agent, model, sent, received: 0, reported: false }
+    }
+
+    pub(super) fn received(&mut self, bytes: usize) {
+        self.received = self.received.saturating_add(bytes as u64);
+    }
+
+    /// An answer that is no stream.
+    pub(super) fn whole(&mut self, body: &[u8]) -> Result<(), Unreadable> {
+        let answer = serde_json::from_slice(body).map_err(|_| Unreadable("it is no JSON"))?;
+        self.reader.whole(&answer, &mut self.seen)?;
+        self.end()
+    }
+
+    /// Events of a stream.
+    fn events(&mut self, events: Vec<Vec<u8>>) -> Result<(), Unreadable> {
+        for data in events {
+            let data = data.trim_ascii();
+            let event = match data {
+                b"" => continue,
+                b"[DONE]" => Value::from("[DONE]"),
+                data => serde_json::from_slice(data)
+                    .map_err(|_| Unreadable("an event of it is no JSON"))?,
+            };
+            self.reader.event(&event, &mut self.seen)?;
+        }
+        self.tell();
+        if self.seen.ended {
+            // Before the program knows that it may ask again.
+            self.report();
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Unreadable> {
+        self.reader.end(&mut self.seen)?;
+        self.tell();
+        self.report();
+        Ok(())
+    }
+
+    fn tell(&mut self) {
+        for call in self.seen.untold() {
+            self.observer.called(self.agent.as_deref(), call);
+        }
+    }
+
+    /// Says, once, what was seen of the answer.
+    fn report(&mut self) {
+        if std::mem::replace(&mut self.reported, true) {
+            return;
+        }
+        self.observer.answered(Answered {
+            agent: self.agent.take(),
+            usage: self.seen.usage(&self.model, self.sent, self.received),
+            calls: std::mem::take(&mut self.seen.calls),
+            text: std::mem::take(&mut self.seen.text),
+            complete: self.seen.ended,
+        });
+    }
+
+    /// There was no answer, and nothing to pay for.
+    pub(super) fn dismiss(mut self) {
+        self.reported = true;
+    }
+
+    pub(super) fn give_up(&mut self, why: &str) {
+        self.observer.turned_away("an answer of the model", why);
+        self.report();
+    }
+}
+
+impl Drop for Reading {
+    /// The program has gone, or we are stopped: what was seen has been paid for all the same.
+    fn drop(&mut self) {
+        self.report();
+    }
+}
+
+/// Who asked, for what, and how much.
+pub(super) struct Asking {
+    pub(super) agent: Option<String>,
+    pub(super) model: String,
+    pub(super) sent: u64,
+}
+
+type Source = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
+
+/// A stream of events that is read as it passes.
+pub(super) struct Watched {
+    /// Nothing when it is over.
+    source: Option<Source>,
+    events: Events,
+    reading: Reading,
+}
+
+/// The stream cannot go on; the program's connection breaks off.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer of the model broke off: {0}")]
+pub(super) struct BrokenOff(String);
+
+impl Watched {
+    pub(super) fn new(source: Source, reading: Reading) -> Self {
+        Self { source: Some(source), events: Events::default(), reading }
+    }
+
+    /// What may be handed on of this chunk.
+    fn chunk(&mut self, chunk: &Bytes) -> Result<Bytes, Unreadable> {
+        self.reading.received(chunk.len());
+        let ready = self.events.push(chunk);
+        let ready = ready.map_err(|_| Unreadable("an event of it is longer than can be kept"))?;
+        self.reading.events(ready.data)?;
+        Ok(ready.bytes)
+    }
+
+    fn rest(&mut self) -> Result<Bytes, Unreadable> {
+        let ready = self.events.end();
+        self.reading.events(ready.data)?;
+        self.reading.end()?;
+        Ok(ready.bytes)
+    }
+
+    fn break_off(&mut self, why: String) -> BrokenOff {
+        self.source = None;
+        self.reading.give_up(&why);
+        BrokenOff(why)
+    }
+}
+
+impl hyper::body::Body for Watched {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        let this = self.get_mut();
+        while let Some(source) = &mut this.source {
+            let bytes = match ready!(source.as_mut().poll_next(context)) {
+                Some(Ok(chunk)) => this.chunk(&chunk),
+                // All has been said: how the connection ends is of no matter.
+                Some(Err(_)) if this.reading.reported => {
+                    this.source = None;
+                    this.rest()
+                }
+                Some(Err(error)) => {
+                    let why = super::upstream::in_full(&error.without_url());
+                    return Poll::Ready(Some(Err(this.break_off(why))));
+                }
+                None => {
+                    this.source = None;
+                    this.rest()
+                }
+            };
+            match bytes {
+                Ok(bytes) if bytes.is_empty() => {}
+                Ok(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Err(Unreadable(why)) => {
+                    return Poll::Ready(Some(Err(this.break_off(why.to_owned()))));
+                }
+            }
+        }
+        Poll::Ready(None)
+    }
+}

@@ -1,0 +1,237 @@
+//! Anthropic's messages: `POST …/v1/messages`.
+
+use std::collections::BTreeMap;
+
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{
+    AnswerReader, Played, Question, Route, ends_with, flag, list, model, named_events, number,
+    said, target, text,
+};
+use crate::proxy::seen::{Seen, Unreadable, input};
+use crate::proxy::{ToolCall, ToolResult};
+
+pub(super) fn route(method: &Method, path: &str) -> Route {
+    let ends = ["/v1/messages", "/v1/messages/count_tokens"];
+    match ends_with(path, &ends).filter(|_| method == Method::POST) {
+        Some("/v1/messages") => target("/v1/messages"),
+        Some(aside) => Route::Aside(aside.to_owned()),
+        None => Route::Unknown,
+    }
+}
+
+pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {
+    let messages = body.get("messages").and_then(Value::as_array);
+    let messages = messages.ok_or(Unreadable("there are no messages"))?;
+    let known = |message: &Value| {
+        message.get("content").is_some_and(|content| content.is_string() || content.is_array())
+    };
+    if !messages.iter().all(known) {
+        return Err(Unreadable("a message has no content"));
+    }
+    let parts = || messages.iter().flat_map(|message| list(message, "content"));
+    let tools: BTreeMap<&str, &str> = parts()
+        .filter(|part| text(part, "type") == "tool_use")
+        .map(|part| (text(part, "id"), text(part, "name")))
+        .collect();
+    let results = parts().filter(|part| text(part, "type") == "tool_result").map(|part| {
+        let id = text(part, "tool_use_id");
+        ToolResult {
+            id: id.to_owned(),
+            tool: tools.get(id).map(|&tool| tool.to_owned()),
+            output: part.get("content").map(said).unwrap_or_default(),
+            failed: flag(part, "is_error"),
+        }
+    });
+    Ok(Question {
+        model: model(body),
+        streams: flag(body, "stream"),
+        offers_tools: !list(body, "tools").is_empty(),
+        results: results.collect(),
+    })
+}
+
+/// A call that is being written.
+struct Open {
+    id: String,
+    tool: String,
+    /// What the block began with; used if nothing follows.
+    begun: Value,
+    json: String,
+}
+
+#[derive(Default)]
+pub(super) struct Reader {
+    open: BTreeMap<u64, Open>,
+}
+
+impl Reader {
+    fn begin(&mut self, event: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+        let Some(block) = event.get("content_block") else { return Ok(()) };
+        match text(block, "type") {
+            "tool_use" => {
+                let (id, tool) = (text(block, "id").to_owned(), text(block, "name").to_owned());
+                let begun = block.get("input").cloned().unwrap_or_else(|| json!({}));
+                seen.assemble(&id)?;
+                seen.assemble(&tool)?;
+                let open = Open { id, tool, begun, json: String::new() };
+                if self.open.insert(place(event), open).is_some() {
+                    return Err(Unreadable("two parts of an answer have one place"));
+                }
+            }
+            "text" => seen.say(text(block, "text")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self, event: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+        let Some(delta) = event.get("delta") else { return Ok(()) };
+        match text(delta, "type") {
+            "text_delta" => seen.say(text(delta, "text")),
+            "thinking_delta" => seen.wrote(text(delta, "thinking")),
+            "input_json_delta" => {
+                let part = text(delta, "partial_json");
+                // Others than ours are tools that the model's host runs by itself.
+                if let Some(open) = self.open.get_mut(&place(event)) {
+                    seen.assemble(part)?;
+                    open.json.push_str(part);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn place(event: &Value) -> u64 {
+    number(event, "/index").unwrap_or_default()
+}
+
+fn close(open: Open, seen: &mut Seen) -> Result<(), Unreadable> {
+    let Open { id, tool, begun, json } = open;
+    let input = if json.trim().is_empty() { begun } else { input(&json) };
+    seen.call(ToolCall { id, tool, input })
+}
+
+/// What it took so far. It only grows; hosts that leave a number out later say 0.
+fn take_usage(usage: &Value, seen: &mut Seen) {
+    for (field, key) in [
+        (&mut seen.usage.input, "/input_tokens"),
+        (&mut seen.usage.output, "/output_tokens"),
+        (&mut seen.usage.cache_read, "/cache_read_input_tokens"),
+        (&mut seen.usage.cache_write, "/cache_creation_input_tokens"),
+    ] {
+        *field = number(usage, key).unwrap_or_default().max(*field);
+    }
+}
+
+impl AnswerReader for Reader {
+    fn event(&mut self, event: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+        match text(event, "type") {
+            "message_start" => match event.get("message") {
+                Some(message) => take(message, seen),
+                None => Ok(()),
+            },
+            "content_block_start" => self.begin(event, seen),
+            "content_block_delta" => self.go_on(event, seen),
+            "content_block_stop" => match self.open.remove(&place(event)) {
+                Some(open) => close(open, seen),
+                None => Ok(()),
+            },
+            "message_delta" => {
+                event.get("usage").into_iter().for_each(|usage| take_usage(usage, seen));
+                Ok(())
+            }
+            "message_stop" => {
+                self.end(seen)?;
+                seen.ended = true;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn whole(&mut self, answer: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+        take(answer, seen)?;
+        seen.ended = true;
+        Ok(())
+    }
+
+    fn end(&mut self, seen: &mut Seen) -> Result<(), Unreadable> {
+        let open = std::mem::take(&mut self.open);
+        open.into_values().try_for_each(|open| close(open, seen))
+    }
+}
+
+/// A message, as far as it goes.
+fn take(message: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    text(message, "model").clone_into(&mut seen.usage.model);
+    message.get("usage").into_iter().for_each(|usage| take_usage(usage, seen));
+    for part in list(message, "content") {
+        match text(part, "type") {
+            "tool_use" => {
+                let input = part.get("input").cloned().unwrap_or_default();
+                seen.assemble(&input.to_string())?;
+                let (id, tool) = (text(part, "id").to_owned(), text(part, "name").to_owned());
+                seen.call(ToolCall { id, tool, input })?;
+            }
+            "text" => seen.say(text(part, "text")),
+            "thinking" => seen.wrote(text(part, "thinking")),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn play(played: Played<'_>, model: &str, streams: bool) -> String {
+    let (stop, block) = match played {
+        Played::Call(ToolCall { id, tool, input }) => {
+            ("tool_use", json!({"type": "tool_use", "id": id, "name": tool, "input": input}))
+        }
+        Played::Say(words) => ("end_turn", json!({"type": "text", "text": words})),
+    };
+    let message = |content: Value, stop: Value| {
+        let usage = json!({
+            "input_tokens": 1, "output_tokens": 1,
+            "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
+        });
+        json!({
+            "id": "msg_bailiwick", "type": "message", "role": "assistant", "model": model,
+            "content": content, "stop_reason": stop, "stop_sequence": null, "usage": usage,
+        })
+    };
+    if !streams {
+        return message(json!([block]), json!(stop)).to_string();
+    }
+    let (begun, delta) = match played {
+        Played::Call(ToolCall { id, tool, input }) => (
+            json!({"type": "tool_use", "id": id, "name": tool, "input": {}}),
+            json!({"type": "input_json_delta", "partial_json": input.to_string()}),
+        ),
+        Played::Say(words) => {
+            (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": words}))
+        }
+    };
+    let stop = json!({"stop_reason": stop, "stop_sequence": null});
+    named_events(&[
+        json!({"type": "message_start", "message": message(json!([]), Value::Null)}),
+        json!({"type": "content_block_start", "index": 0, "content_block": begun}),
+        json!({"type": "content_block_delta", "index": 0, "delta": delta}),
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "message_delta", "delta": stop, "usage": {"output_tokens": 1}}),
+        json!({"type": "message_stop"}),
+    ])
+}
+
+pub(super) fn error(status: StatusCode, message: &str) -> Value {
+    let kind = match status {
+        StatusCode::NOT_FOUND => "not_found_error",
+        StatusCode::FORBIDDEN => "permission_error",
+        StatusCode::PAYLOAD_TOO_LARGE => "request_too_large",
+        _ if status.is_server_error() => "api_error",
+        _ => "invalid_request_error",
+    };
+    json!({"type": "error", "error": {"type": kind, "message": message}})
+}

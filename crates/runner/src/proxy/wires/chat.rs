@@ -1,0 +1,257 @@
+//! OpenAI's chat completions, which many others speak too: `POST …/chat/completions`.
+
+use std::collections::BTreeMap;
+
+use hyper::header::HeaderMap;
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{
+    AnswerReader, Played, Question, Route, ends_with, event, flag, header, list, model, number,
+    object, said, target, text,
+};
+use crate::proxy::json_text::JsonText;
+use crate::proxy::seen::{Seen, Unreadable, input};
+use crate::proxy::{ToolCall, ToolResult};
+
+pub(super) fn route(method: &Method, path: &str) -> Route {
+    let ends = ["/chat/completions", "/models"];
+    match (ends_with(path, &ends), method) {
+        (Some("/chat/completions"), &Method::POST) => target("/chat/completions"),
+        (Some("/models"), &Method::GET) => Route::Aside("/models".to_owned()),
+        _ => Route::Unknown,
+    }
+}
+
+pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {
+    let messages = body.get("messages").and_then(Value::as_array);
+    let messages = messages.ok_or(Unreadable("there are no messages"))?;
+    if !messages.iter().all(|message| message.get("role").is_some_and(Value::is_string)) {
+        return Err(Unreadable("a message is nobody's"));
+    }
+    let tools: BTreeMap<&str, &str> = messages
+        .iter()
+        .flat_map(|message| list(message, "tool_calls"))
+        .map(|call| (text(call, "id"), called(call)))
+        .collect();
+    let results = messages.iter().filter_map(|message| {
+        let id = text(message, "tool_call_id");
+        let named = || Some(text(message, "name")).filter(|name| !name.is_empty());
+        let tool = match text(message, "role") {
+            "tool" => tools.get(id).copied().or_else(named),
+            "function" => named(),
+            _ => return None,
+        };
+        Some(ToolResult {
+            id: id.to_owned(),
+            tool: tool.map(str::to_owned),
+            output: message.get("content").map(said).unwrap_or_default(),
+            failed: false,
+        })
+    });
+    Ok(Question {
+        model: model(body),
+        streams: flag(body, "stream"),
+        offers_tools: !list(body, "tools").is_empty() || !list(body, "functions").is_empty(),
+        results: results.collect(),
+    })
+}
+
+/// The name in a call: of a function, or of a tool whose input is no JSON.
+fn called(call: &Value) -> &str {
+    let inner = call.get("function").or_else(|| call.get("custom"));
+    inner.map(|inner| text(inner, "name")).unwrap_or_default()
+}
+
+pub(super) fn agent(headers: &HeaderMap) -> Option<String> {
+    // OpenCode names the session that began this one, and this one.
+    header(headers, "x-parent-session-id")?;
+    header(headers, "x-session-id").or_else(|| header(headers, "x-session-affinity"))
+}
+
+/// A stream tells what it took only if it is asked to.
+pub(super) fn amended(text: &[u8], body: &Value) -> Option<Vec<u8>> {
+    let told = body.pointer("/stream_options/include_usage") == Some(&Value::Bool(true));
+    if !flag(body, "stream") || told {
+        return None;
+    }
+    if body.get("stream_options").is_some() {
+        let mut body = body.clone();
+        let fields = body.as_object_mut()?;
+        let options = fields.get("stream_options").and_then(Value::as_object).cloned();
+        let mut options = options.unwrap_or_default();
+        options.insert("include_usage".to_owned(), Value::Bool(true));
+        fields.insert("stream_options".to_owned(), Value::Object(options));
+        return Some(body.to_string().into_bytes());
+    }
+    // The rest of the text stays as it is: numbers would not survive being read and written.
+    let (_, rest) = text.split_at_checked(text.iter().position(|&byte| byte == b'{')? + 1)?;
+    Some([b"{\"stream_options\":{\"include_usage\":true},".as_slice(), rest].concat())
+}
+
+/// A call that is being written.
+#[derive(Default)]
+struct Open {
+    id: String,
+    tool: String,
+    input: JsonText,
+    /// Whether it was told: programs take a call as soon as its input is whole.
+    told: bool,
+}
+
+impl Open {
+    fn tell(&mut self, seen: &mut Seen) -> Result<(), Unreadable> {
+        if std::mem::replace(&mut self.told, true) {
+            return Ok(());
+        }
+        let input = input(self.input.text());
+        seen.call(ToolCall { id: self.id.clone(), tool: self.tool.clone(), input })
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Reader {
+    /// By the choice, and the place in it.
+    open: BTreeMap<(u64, u64), Open>,
+    finished: bool,
+}
+
+impl Reader {
+    fn choice(&mut self, choice: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+        let number = number(choice, "/index").unwrap_or_default();
+        for key in ["delta", "message"] {
+            let Some(said) = choice.get(key) else { continue };
+            self.said(number, said, seen)?;
+        }
+        if choice.get("finish_reason").is_some_and(Value::is_string) {
+            self.finished = true;
+            self.open.values_mut().try_for_each(|open| open.tell(seen))?;
+        }
+        Ok(())
+    }
+
+    fn said(&mut self, choice: u64, said: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+        seen.say(text(said, "content"));
+        seen.wrote(text(said, "reasoning_content"));
+        seen.wrote(text(said, "reasoning"));
+        for call in list(said, "tool_calls") {
+            self.part(choice, call, seen)?;
+        }
+        // The way in which calls were written before there were several at once.
+        if let Some(function) = said.get("function_call").filter(|call| call.is_object()) {
+            let call = object([("index", json!(0)), ("function", function.clone())]);
+            self.part(choice, &Value::Object(call), seen)?;
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, choice: u64, call: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+        let inner = call.get("function").or_else(|| call.get("custom")).unwrap_or(&Value::Null);
+        let place = number(call, "/index").unwrap_or_else(|| {
+            let of_choice = self.open.range((choice, 0)..=(choice, u64::MAX));
+            let count = of_choice.count() as u64;
+            // Without a place: one with an id is another, one without goes on with the last.
+            if text(call, "id").is_empty() { count.saturating_sub(1) } else { count }
+        });
+        let open = self.open.entry((choice, place)).or_default();
+        for (kept, came) in
+            [(&mut open.id, text(call, "id")), (&mut open.tool, text(inner, "name"))]
+        {
+            if kept.is_empty() && !came.is_empty() {
+                seen.assemble(came)?;
+                came.clone_into(kept);
+            }
+        }
+        let came = match inner.get("arguments").or_else(|| inner.get("input")) {
+            Some(Value::String(came)) => came.clone(),
+            None | Some(Value::Null) => return Ok(()),
+            Some(other) => other.to_string(),
+        };
+        if open.told && !came.trim().is_empty() {
+            return Err(Unreadable("a call goes on after its input was whole"));
+        }
+        seen.assemble(&came)?;
+        open.input.push(&came);
+        // Free text may look whole before it is.
+        let free = call.get("custom").is_some();
+        if !free && open.input.is_whole() { open.tell(seen) } else { Ok(()) }
+    }
+}
+
+fn take_usage(usage: &Value, seen: &mut Seen) {
+    let cached = number(usage, "/prompt_tokens_details/cached_tokens").unwrap_or_default();
+    let prompt = number(usage, "/prompt_tokens").unwrap_or_default();
+    seen.usage.input = prompt.saturating_sub(cached);
+    seen.usage.cache_read = cached;
+    seen.usage.output = number(usage, "/completion_tokens").unwrap_or_default();
+}
+
+impl AnswerReader for Reader {
+    fn event(&mut self, event: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+        if *event == "[DONE]" {
+            self.end(seen)?;
+            seen.ended = true;
+            return Ok(());
+        }
+        if seen.usage.model.is_empty() {
+            text(event, "model").clone_into(&mut seen.usage.model);
+        }
+        list(event, "choices").iter().try_for_each(|choice| self.choice(choice, seen))?;
+        if let Some(usage) = event.get("usage").filter(|usage| usage.is_object()) {
+            take_usage(usage, seen);
+        }
+        Ok(())
+    }
+
+    fn whole(&mut self, answer: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+        self.event(answer, seen)?;
+        self.finished = true;
+        self.end(seen)
+    }
+
+    fn end(&mut self, seen: &mut Seen) -> Result<(), Unreadable> {
+        self.open.values_mut().try_for_each(|open| open.tell(seen))?;
+        // Not everybody says that it is done.
+        seen.ended |= self.finished;
+        Ok(())
+    }
+}
+
+pub(super) fn play(played: Played<'_>, model: &str, streams: bool) -> String {
+    let (reason, mut message) = match played {
+        Played::Call(ToolCall { id, tool, input }) => {
+            let function = json!({"name": tool, "arguments": input.to_string()});
+            let call = json!({"index": 0, "id": id, "type": "function", "function": function});
+            ("tool_calls", json!({"role": "assistant", "content": null, "tool_calls": [call]}))
+        }
+        Played::Say(words) => ("stop", json!({"role": "assistant", "content": words})),
+    };
+    let usage = json!({"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2});
+    let part = |kind: &str, choices: Value, usage: Value| {
+        json!({
+            "id": "chatcmpl-bailiwick", "object": kind, "created": 0, "model": model,
+            "choices": choices, "usage": usage,
+        })
+    };
+    if !streams {
+        let choice = json!({"index": 0, "message": message.take(), "finish_reason": reason});
+        return part("chat.completion", json!([choice]), usage).to_string();
+    }
+    let chunk =
+        |choices: Value, usage: Value| event(None, &part("chat.completion.chunk", choices, usage));
+    let choice = |delta: Value, reason: Value| {
+        chunk(json!([{"index": 0, "delta": delta, "finish_reason": reason}]), Value::Null)
+    };
+    let said = choice(message, Value::Null);
+    let done = choice(json!({}), json!(reason));
+    format!("{said}{done}{}data: [DONE]\n\n", chunk(json!([]), usage))
+}
+
+pub(super) fn error(status: StatusCode, message: &str) -> Value {
+    let kind = match status {
+        StatusCode::NOT_FOUND => "not_found_error",
+        _ if status.is_server_error() => "server_error",
+        _ => "invalid_request_error",
+    };
+    json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
+}

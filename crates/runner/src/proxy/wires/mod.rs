@@ -1,0 +1,202 @@
+//! The ways in which programs speak to models: one file each, and nothing of them outside of here.
+
+mod anthropic;
+mod chat;
+mod gemini;
+mod responses;
+#[cfg(test)]
+mod tests;
+
+use hyper::header::HeaderMap;
+use hyper::{Method, StatusCode};
+use serde_json::{Map, Value};
+
+use super::seen::{Seen, Unreadable};
+use super::{ToolCall, ToolResult, Wire};
+
+/// Where a request leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Route {
+    /// Nowhere: we say that we are here.
+    Here,
+    /// To the model, by this path behind the base.
+    Model(Target),
+    /// To the model's host, for something that is no turn: a list of models, a count of tokens.
+    Aside(String),
+    /// Nowhere that this wire has.
+    Unknown,
+}
+
+/// What the path of a request to the model says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Target {
+    /// Behind the base.
+    pub(super) path: String,
+    /// The model, where the path says it.
+    pub(super) model: Option<String>,
+    /// Whether the answer is a stream, where the path says it.
+    pub(super) streams: Option<bool>,
+}
+
+/// What the body of a request to the model says.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Question {
+    pub(super) model: Option<String>,
+    pub(super) streams: bool,
+    pub(super) offers_tools: bool,
+    pub(super) results: Vec<ToolResult>,
+}
+
+/// What we say in the model's place.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Played<'a> {
+    Call(&'a ToolCall),
+    Say(&'a str),
+}
+
+/// Reads an answer, event by event or whole.
+pub(super) trait AnswerReader: Send {
+    /// One event of a stream.
+    fn event(&mut self, event: &Value, seen: &mut Seen) -> Result<(), Unreadable>;
+
+    /// An answer that is no stream.
+    fn whole(&mut self, answer: &Value, seen: &mut Seen) -> Result<(), Unreadable>;
+
+    /// Nothing more comes: calls that were never finished are calls all the same.
+    fn end(&mut self, seen: &mut Seen) -> Result<(), Unreadable>;
+}
+
+impl Wire {
+    pub(super) fn route(self, method: &Method, path: &str) -> Route {
+        if method == Method::HEAD || (method == Method::GET && path == "/") {
+            return Route::Here;
+        }
+        match self {
+            Self::Anthropic => anthropic::route(method, path),
+            Self::Responses => responses::route(method, path),
+            Self::Chat => chat::route(method, path),
+            Self::Gemini => gemini::route(method, path),
+        }
+    }
+
+    pub(super) fn read(self, body: &Value) -> Result<Question, Unreadable> {
+        match self {
+            Self::Anthropic => anthropic::read(body),
+            Self::Responses => responses::read(body),
+            Self::Chat => chat::read(body),
+            Self::Gemini => gemini::read(body),
+        }
+    }
+
+    /// The sub-agent that asks, where the program says so.
+    pub(super) fn agent(self, headers: &HeaderMap) -> Option<String> {
+        match self {
+            Self::Anthropic => header(headers, "x-claude-code-agent-id"),
+            Self::Responses => responses::agent(headers),
+            Self::Chat => chat::agent(headers),
+            Self::Gemini => None,
+        }
+    }
+
+    /// What goes upstream in the place of this body, where it has to be another one.
+    pub(super) fn amended(self, text: &[u8], body: &Value) -> Option<Vec<u8>> {
+        match self {
+            Self::Chat => chat::amended(text, body),
+            Self::Anthropic | Self::Responses | Self::Gemini => None,
+        }
+    }
+
+    pub(super) fn reader(self) -> Box<dyn AnswerReader> {
+        match self {
+            Self::Anthropic => Box::new(anthropic::Reader::default()),
+            Self::Responses => Box::new(responses::Reader::default()),
+            Self::Chat => Box::new(chat::Reader::default()),
+            Self::Gemini => Box::new(gemini::Reader::default()),
+        }
+    }
+
+    /// An answer of ours, as a stream or whole.
+    pub(super) fn play(self, played: Played<'_>, model: &str, streams: bool) -> String {
+        match self {
+            Self::Anthropic => anthropic::play(played, model, streams),
+            Self::Responses => responses::play(played, model, streams),
+            Self::Chat => chat::play(played, model, streams),
+            Self::Gemini => gemini::play(played, model, streams),
+        }
+    }
+
+    pub(super) fn error(self, status: StatusCode, message: &str) -> Value {
+        match self {
+            Self::Anthropic => anthropic::error(status, message),
+            Self::Responses | Self::Chat => chat::error(status, message),
+            Self::Gemini => gemini::error(status, message),
+        }
+    }
+}
+
+/// The path from the last place on where it says `end`, if it ends so.
+fn ends_with<'a>(path: &str, ends: &[&'a str]) -> Option<&'a str> {
+    ends.iter().copied().find(|end| path.ends_with(end))
+}
+
+/// A target that says no more than its path.
+fn target(path: &str) -> Route {
+    Route::Model(Target { path: path.to_owned(), model: None, streams: None })
+}
+
+fn header(headers: &HeaderMap, name: &str) -> Option<String> {
+    let value = headers.get(name)?.to_str().ok()?.trim();
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(value: &Value, pointer: &str) -> Option<u64> {
+    value.pointer(pointer).and_then(Value::as_u64)
+}
+
+fn model(body: &Value) -> Option<String> {
+    let model = text(body, "model");
+    (!model.is_empty()).then(|| model.to_owned())
+}
+
+fn flag(body: &Value, key: &str) -> bool {
+    body.get(key).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// All the text in a value: a string, the text of a part, the parts of a list; what has no text is
+/// there as JSON, so that nothing that the model is told is left out.
+fn said(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().map(said).collect::<Vec<_>>().join("\n"),
+        Value::Object(fields) => match fields.get("text") {
+            Some(Value::String(text)) => text.clone(),
+            Some(_) | None => value.to_string(),
+        },
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}
+
+/// A server-sent event; without a name it is data alone.
+fn event(name: Option<&str>, data: &Value) -> String {
+    let name = name.map(|name| format!("event: {name}\n")).unwrap_or_default();
+    format!("{name}data: {data}\n\n")
+}
+
+/// Events whose names are also the type of their data.
+fn named_events(events: &[Value]) -> String {
+    events.iter().map(|data| event(Some(text(data, "type")), data)).collect()
+}
+
+/// An object of these fields.
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,488 @@
+//! Every wire, on streams that are cut anywhere.
+
+use bailiwick_model::event::Usage;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{Played, Route, Target};
+use crate::proxy::seen::{Seen, Unreadable};
+use crate::proxy::sse::{Events, Ready};
+use crate::proxy::{ToolCall, ToolResult, Wire};
+
+const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::Responses, Wire::Chat, Wire::Gemini];
+
+/// What is known of an answer in the end.
+#[derive(Debug, PartialEq)]
+struct Read {
+    calls: Vec<ToolCall>,
+    text: String,
+    usage: Usage,
+    ended: bool,
+}
+
+/// Reads a stream that comes in these parts.
+fn read(wire: Wire, parts: &[&[u8]]) -> Result<Read, Unreadable> {
+    let (mut events, mut reader, mut seen) = (Events::default(), wire.reader(), Seen::default());
+    let mut take = |ready: Ready, seen: &mut Seen| {
+        for data in ready.data {
+            let event = match data.as_slice() {
+                b"[DONE]" => json!("[DONE]"),
+                data => serde_json::from_slice(data).unwrap(),
+            };
+            reader.event(&event, seen)?;
+        }
+        Ok(())
+    };
+    for part in parts {
+        take(events.push(part).unwrap(), &mut seen)?;
+    }
+    take(events.end(), &mut seen)?;
+    reader.end(&mut seen)?;
+    Ok(known(seen))
+}
+
+fn known(seen: Seen) -> Read {
+    Read { calls: seen.calls, text: seen.text, usage: seen.usage, ended: seen.ended }
+}
+
+fn whole(wire: Wire, answer: &Value) -> Read {
+    let (mut reader, mut seen) = (wire.reader(), Seen::default());
+    reader.whole(answer, &mut seen).unwrap();
+    reader.end(&mut seen).unwrap();
+    known(seen)
+}
+
+fn call(id: &str, tool: &str, input: Value) -> ToolCall {
+    ToolCall { id: id.into(), tool: tool.into(), input }
+}
+
+fn usage(model: &str, numbers: [u64; 4]) -> Usage {
+    let [input, output, cache_read, cache_write] = numbers;
+    Usage { model: model.into(), input, output, cache_read, cache_write }
+}
+
+/// As each of them is sent by its host, with two calls and some words.
+fn sample(wire: Wire) -> (&'static str, Read) {
+    let first = call("a1", "Bash", json!({"command": "echo \"}\" é"}));
+    let (second, usage) = match wire {
+        Wire::Anthropic => (call("b2", "Read", json!({})), usage("claude-x", [7, 42, 30, 20])),
+        Wire::Responses => {
+            (call("b2", "functions.patch", json!("*** Begin\n")), usage("gpt-x", [70, 42, 30, 0]))
+        }
+        Wire::Chat => (call("b2", "Read", json!({})), usage("chat-x", [70, 42, 30, 0])),
+        Wire::Gemini => (call("", "Read", json!({"p": 1})), usage("gemini-x", [70, 42, 30, 0])),
+    };
+    let stream = match wire {
+        Wire::Anthropic => ANTHROPIC,
+        Wire::Responses => RESPONSES,
+        Wire::Chat => CHAT,
+        Wire::Gemini => GEMINI,
+    };
+    (stream, Read { calls: vec![first, second], text: "Let me é see.".into(), usage, ended: true })
+}
+
+const ANTHROPIC: &str = r#"event: message_start
+data: {"type":"message_start","message":{"id":"m","model":"claude-x","content":[],"usage":{"input_tokens":7,"cache_creation_input_tokens":20,"cache_read_input_tokens":30,"output_tokens":1}}}
+
+event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: ping
+data: {"type": "ping"}
+
+event: content_block_start
+data: {"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"Let me é"}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":" see."}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":1}
+
+event: content_block_start
+data: {"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"a1","name":"Bash","input":{}}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"{\"command\":\"echo \\\"}"}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"\\\" é\"}"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":2}
+
+event: content_block_start
+data: {"type":"content_block_start","index":3,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{}}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":"{\"query\":1}"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":3}
+
+event: content_block_start
+data: {"type":"content_block_start","index":4,"content_block":{"type":"tool_use","id":"b2","name":"Read","input":{}}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":4}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":42}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+"#;
+
+const RESPONSES: &str = r#"event: response.created
+data: {"type":"response.created","response":{"id":"r","model":"gpt-x"}}
+
+event: response.output_item.added
+data: {"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"m","content":[]}}
+
+event: response.output_text.delta
+data: {"type":"response.output_text.delta","output_index":0,"delta":"Let me"}
+
+event: response.output_item.done
+data: {"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","content":[{"type":"output_text","text":"Let me é see."}]}}
+
+event: response.output_item.added
+data: {"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","id":"f","call_id":"a1","name":"Bash","arguments":""}}
+
+event: response.function_call_arguments.delta
+data: {"type":"response.function_call_arguments.delta","output_index":1,"delta":"{\"command\""}
+
+event: response.function_call_arguments.done
+data: {"type":"response.function_call_arguments.done","output_index":1,"arguments":"{\"command\":\"echo \\\"}\\\" é\"}"}
+
+event: response.output_item.done
+data: {"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","id":"f","call_id":"a1","name":"Bash","arguments":"{\"command\":\"echo \\\"}\\\" é\"}"}}
+
+event: response.output_item.done
+data: {"type":"response.output_item.done","output_index":2,"item":{"type":"web_search_call","id":"ws"}}
+
+event: response.output_item.done
+data: {"type":"response.output_item.done","output_index":3,"item":{"type":"custom_tool_call","id":"c","call_id":"b2","namespace":"functions","name":"patch","input":"*** Begin\n"}}
+
+event: response.completed
+data: {"type":"response.completed","response":{"id":"r","model":"gpt-x","output":[{"type":"function_call","id":"f","call_id":"a1","name":"Bash","arguments":"{\"command\":\"echo \\\"}\\\" é\"}"}],"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":30},"output_tokens":42}}}
+
+"#;
+
+const CHAT: &str = r#": a comment
+
+data: {"id":"c","model":"chat-x","choices":[{"index":0,"delta":{"role":"assistant","content":"Let me é"},"finish_reason":null}],"usage":null}
+
+data: {"id":"c","model":"chat-x","choices":[{"index":0,"delta":{"content":" see."},"finish_reason":null}]}
+
+data: {"id":"c","model":"chat-x","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a1","type":"function","function":{"name":"Bash","arguments":""}}]},"finish_reason":null}]}
+
+data: {"id":"c","model":"chat-x","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"command\":\"echo \\\"}"}}]},"finish_reason":null}]}
+
+data: {"id":"c","model":"chat-x","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\\\" é\"}"}}]},"finish_reason":null}]}
+
+data: {"id":"c","model":"chat-x","choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"b2","type":"function","function":{"name":"Read","arguments":""}}]},"finish_reason":null}]}
+
+data: {"id":"c","model":"chat-x","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}
+
+data: {"id":"c","model":"chat-x","choices":[],"usage":{"prompt_tokens":100,"prompt_tokens_details":{"cached_tokens":30},"completion_tokens":42}}
+
+data: [DONE]
+
+"#;
+
+const GEMINI: &str = r#"data: {"candidates":[{"content":{"role":"model","parts":[{"text":"hm","thought":true},{"text":"Let me é"}]}}],"usageMetadata":{"promptTokenCount":100,"candidatesTokenCount":2},"modelVersion":"gemini-x"}
+
+data: {"candidates":[{"content":{"role":"model","parts":[{"text":" see."},{"functionCall":{"id":"a1","name":"Bash","args":{"command":"echo \"}\" é"}},"thoughtSignature":"x"}]}}],"modelVersion":"gemini-x"}
+
+data: {"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"Read","args":{"p":1}}}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":100,"cachedContentTokenCount":30,"candidatesTokenCount":40,"thoughtsTokenCount":2},"modelVersion":"gemini-x"}
+
+"#;
+
+#[test]
+fn a_stream_reads_the_same_wherever_it_is_cut() {
+    for wire in WIRES {
+        let (stream, expected) = sample(wire);
+        assert_eq!(read(wire, &[stream.as_bytes()]).unwrap(), expected, "{wire:?}");
+        for cut in 0..=stream.len() {
+            let (head, tail) = stream.as_bytes().split_at(cut);
+            assert_eq!(read(wire, &[head, tail]).unwrap(), expected, "{wire:?} cut at {cut}");
+        }
+        let bytes: Vec<&[u8]> = stream.as_bytes().chunks(1).collect();
+        assert_eq!(read(wire, &bytes).unwrap(), expected, "{wire:?} byte by byte");
+    }
+}
+
+#[test]
+fn a_stream_that_breaks_off_has_not_ended_and_its_calls_are_a_beginning() {
+    for wire in WIRES {
+        let (stream, expected) = sample(wire);
+        let all = stream.match_indices("\n\n");
+        let ends: Vec<usize> = all.map(|(place, _)| place + 2).collect();
+        for &end in ends.iter().take(ends.len() - 3) {
+            let broken = read(wire, &[&stream.as_bytes()[..end]]).unwrap();
+            if wire != Wire::Gemini {
+                assert!(!broken.ended, "{wire:?} at {end}");
+            }
+            for (broken, whole) in broken.calls.iter().zip(&expected.calls) {
+                assert_eq!((&broken.id, &broken.tool), (&whole.id, &whole.tool));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_is_no_stream_says_the_same() {
+    let (_, expected) = sample(Wire::Anthropic);
+    let answer = json!({
+        "model": "claude-x", "content": [
+            {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Let me é see."},
+            {"type": "tool_use", "id": "a1", "name": "Bash", "input": {"command": "echo \"}\" é"}},
+            {"type": "tool_use", "id": "b2", "name": "Read", "input": {}},
+        ],
+        "usage": {"input_tokens": 7, "output_tokens": 42, "cache_read_input_tokens": 30,
+            "cache_creation_input_tokens": 20},
+    });
+    assert_eq!(whole(Wire::Anthropic, &answer), expected);
+    let (_, expected) = sample(Wire::Responses);
+    let answer = json!({
+        "model": "gpt-x", "output": [
+            {"type": "message", "content": [{"type": "output_text", "text": "Let me é see."}]},
+            {"type": "function_call", "call_id": "a1", "name": "Bash",
+                "arguments": "{\"command\":\"echo \\\"}\\\" é\"}"},
+            {"type": "custom_tool_call", "call_id": "b2", "namespace": "functions",
+                "name": "patch", "input": "*** Begin\n"},
+        ],
+        "usage": {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 30},
+            "output_tokens": 42},
+    });
+    assert_eq!(whole(Wire::Responses, &answer), expected);
+    let (_, expected) = sample(Wire::Chat);
+    let answer = json!({
+        "model": "chat-x", "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
+            "content": "Let me é see.", "tool_calls": [
+                {"id": "a1", "function": {"name": "Bash",
+                    "arguments": "{\"command\":\"echo \\\"}\\\" é\"}"}},
+                {"id": "b2", "function": {"name": "Read", "arguments": ""}},
+            ],
+        }}],
+        "usage": {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 30},
+            "completion_tokens": 42},
+    });
+    assert_eq!(whole(Wire::Chat, &answer), expected);
+    let (stream, expected) = sample(Wire::Gemini);
+    let events = stream.split("\n\n").filter_map(|event| event.strip_prefix("data: "));
+    let list: Vec<Value> = events.map(|event| serde_json::from_str(event).unwrap()).collect();
+    assert_eq!(whole(Wire::Gemini, &json!(list)), expected);
+}
+
+#[test]
+fn what_we_say_in_the_models_place_is_read_back() {
+    let asked = call("canary", "shell", json!({"command": "true"}));
+    for wire in WIRES {
+        for (played, calls, text) in
+            [(Played::Call(&asked), vec![asked.clone()], ""), (Played::Say("done"), vec![], "done")]
+        {
+            let usage = usage("m", [1, 1, 0, 0]);
+            let expected = Read { calls, text: text.into(), usage, ended: true };
+            let stream = wire.play(played, "m", true);
+            assert_eq!(read(wire, &[stream.as_bytes()]).unwrap(), expected, "{wire:?}");
+            let answer = serde_json::from_str(&wire.play(played, "m", false)).unwrap();
+            assert_eq!(whole(wire, &answer), expected, "{wire:?}");
+        }
+    }
+}
+
+#[test]
+fn a_call_is_taken_as_soon_as_a_program_could_take_it() {
+    let (stream, expected) = sample(Wire::Chat);
+    let (before, _) = stream.split_once("\"b2\"").unwrap();
+    let end = before.rfind("\n\n").unwrap() + 2;
+    let (mut reader, mut seen) = (Wire::Chat.reader(), Seen::default());
+    for data in Events::default().push(&stream.as_bytes()[..end]).unwrap().data {
+        reader.event(&serde_json::from_slice(&data).unwrap(), &mut seen).unwrap();
+    }
+    assert_eq!(seen.untold(), &expected.calls[..1]);
+    let more = json!({"choices": [{"delta": {"tool_calls": [
+        {"index": 0, "function": {"arguments": "{\"command\":\"other\"}"}},
+    ]}}]});
+    assert!(reader.event(&more, &mut seen).is_err(), "it is another call than was told");
+}
+
+#[test]
+fn nothing_is_asked_for_after_the_end() {
+    for wire in [Wire::Anthropic, Wire::Responses, Wire::Chat] {
+        let (stream, _) = sample(wire);
+        let late = wire.play(Played::Call(&call("late", "x", json!({}))), "m", true);
+        let both = format!("{stream}{late}");
+        assert!(read(wire, &[both.as_bytes()]).is_err(), "{wire:?}");
+    }
+}
+
+#[test]
+fn input_without_end_is_not_put_together() {
+    let part = "x".repeat(1 << 20);
+    let chat = json!({"choices": [{"delta": {"tool_calls": [
+        {"index": 0, "id": "a", "function": {"name": "b", "arguments": part}},
+    ]}}]});
+    let anthropic = json!({"type": "content_block_delta", "index": 0,
+        "delta": {"type": "input_json_delta", "partial_json": part}});
+    let begin = json!({"type": "content_block_start", "index": 0,
+        "content_block": {"type": "tool_use", "id": "a", "name": "b"}});
+    for (wire, event) in [(Wire::Chat, chat), (Wire::Anthropic, anthropic)] {
+        let (mut reader, mut seen) = (wire.reader(), Seen::default());
+        if wire == Wire::Anthropic {
+            reader.event(&begin, &mut seen).unwrap();
+        }
+        assert!((0..17).any(|_| reader.event(&event, &mut seen).is_err()), "{wire:?}");
+    }
+}
+
+fn result(id: &str, tool: &str, output: &str, failed: bool) -> ToolResult {
+    ToolResult { id: id.into(), tool: Some(tool.into()), output: output.into(), failed }
+}
+
+#[test]
+fn requests_say_what_came_back_from_tools() {
+    let anthropic = json!({"model": "m", "stream": true, "tools": [{}], "messages": [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "id": "a", "name": "Bash", "input": {}},
+            {"type": "tool_use", "id": "b", "name": "Read", "input": {}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "a", "content": "one"},
+            {"type": "tool_result", "tool_use_id": "b", "is_error": true,
+                "content": [{"type": "text", "text": "two"}]}]},
+    ]});
+    let responses = json!({"model": "m", "stream": true, "tools": [{}], "input": [
+        {"type": "message", "role": "user", "content": "Go."},
+        {"type": "function_call", "call_id": "a", "name": "Bash", "arguments": "{}"},
+        {"type": "custom_tool_call", "call_id": "b", "name": "Read", "input": ""},
+        {"type": "function_call_output", "call_id": "a", "output": "one"},
+        {"type": "custom_tool_call_output", "call_id": "b",
+            "output": {"success": false, "content": [{"type": "input_text", "text": "two"}]}},
+    ]});
+    let chat = json!({"model": "m", "stream": true, "tools": [{}], "messages": [
+        {"role": "assistant", "tool_calls": [
+            {"id": "a", "function": {"name": "Bash"}}, {"id": "b", "function": {"name": "Read"}}]},
+        {"role": "tool", "tool_call_id": "a", "content": "one"},
+        {"role": "tool", "tool_call_id": "b", "content": [{"type": "text", "text": "two"}]},
+    ]});
+    let gemini = json!({"tools": [{"functionDeclarations": [{}]}], "contents": [
+        {"role": "user", "parts": [
+            {"functionResponse": {"id": "a", "name": "Bash", "response": {"output": "one"}}},
+            {"functionResponse": {"id": "b", "name": "Read", "response": {"error": "two"}}}]},
+    ]});
+    for (wire, body) in WIRES.into_iter().zip([anthropic, responses, chat, gemini]) {
+        let question = wire.read(&body).unwrap();
+        // Its results have no mark of failure.
+        let failed = wire != Wire::Chat;
+        let expected = [result("a", "Bash", "one", false), result("b", "Read", "two", failed)];
+        assert_eq!(question.results, expected, "{wire:?}");
+        assert!(question.offers_tools, "{wire:?}");
+        assert!(question.streams || wire == Wire::Gemini, "{wire:?}");
+        assert!(wire.read(&json!({"model": "m"})).is_err(), "{wire:?}");
+        assert!(wire.read(&json!([])).is_err(), "{wire:?}");
+        for list in ["messages", "input", "contents"] {
+            let strange = json!({"model": "m", list: [7]});
+            assert!(wire.read(&strange).is_err(), "{wire:?}");
+        }
+    }
+    let one = json!({"contents": [{"parts": {"functionResponse": {"id": "a"}}}]});
+    assert!(Wire::Gemini.read(&one).is_err(), "a result could not be seen");
+}
+
+#[test]
+fn only_the_paths_of_a_wire_lead_anywhere() {
+    let target =
+        |path: &str| Route::Model(Target { path: path.into(), model: None, streams: None });
+    let aside = |path: &str| Route::Aside(path.into());
+    let (get, post) = (Method::GET, Method::POST);
+    let gemini = "/v1beta/models/gemini-2.5-flash:streamGenerateContent";
+    let streams = Route::Model(Target {
+        path: gemini.into(),
+        model: Some("gemini-2.5-flash".into()),
+        streams: Some(true),
+    });
+    for (wire, method, path, route) in [
+        (Wire::Anthropic, &post, "/v1/messages", target("/v1/messages")),
+        (Wire::Anthropic, &post, "/prefix/v1/messages", target("/v1/messages")),
+        (Wire::Anthropic, &post, "/v1/messages/count_tokens", aside("/v1/messages/count_tokens")),
+        (Wire::Anthropic, &get, "/", Route::Here),
+        (Wire::Anthropic, &Method::HEAD, "/prefix", Route::Here),
+        (Wire::Anthropic, &get, "/v1/messages", Route::Unknown),
+        (Wire::Anthropic, &post, "/v1/files", Route::Unknown),
+        (Wire::Anthropic, &post, "/v1/responses", Route::Unknown),
+        (Wire::Responses, &post, "/v1/responses", target("/responses")),
+        (Wire::Responses, &get, "/v1/models", aside("/models")),
+        (Wire::Responses, &post, "/v1/responses/r/cancel", Route::Unknown),
+        (Wire::Chat, &post, "/v1/chat/completions", target("/chat/completions")),
+        (Wire::Chat, &post, "/v1/models", Route::Unknown),
+        (Wire::Gemini, &post, gemini, streams),
+        (Wire::Gemini, &post, "/v1/models/m:countTokens", aside("/v1/models/m:countTokens")),
+        (Wire::Gemini, &post, "/v1beta/models/m:batchEmbedContents", Route::Unknown),
+        (Wire::Gemini, &post, "/v1beta/models/..%2fx:generateContent", Route::Unknown),
+        (Wire::Gemini, &post, "/v1beta/files", Route::Unknown),
+    ] {
+        assert_eq!(wire.route(method, path), route, "{wire:?} {method} {path}");
+    }
+}
+
+#[test]
+fn a_chat_is_asked_to_say_what_it_took() {
+    let amended = |text: &str| {
+        let body = serde_json::from_str(text).unwrap();
+        let amended = Wire::Chat.amended(text.as_bytes(), &body);
+        amended.map(|text| serde_json::from_slice::<Value>(&text).unwrap())
+    };
+    let options = json!({"include_usage": true});
+    let body = amended(r#" {"stream":true,"big":12345678901234567890}"#).unwrap();
+    assert_eq!(body["stream_options"], options);
+    assert_eq!(body["big"], json!(12_345_678_901_234_567_890_u64));
+    let body = amended(r#"{"stream":true,"stream_options":{"x":1}}"#).unwrap();
+    assert_eq!(body["stream_options"], json!({"include_usage": true, "x": 1}));
+    assert_eq!(amended(r#"{"stream":false}"#), None);
+    assert_eq!(amended(r#"{"stream":true,"stream_options":{"include_usage":true}}"#), None);
+}
+
+#[test]
+fn sub_agents_are_known_by_what_programs_say() {
+    let headers = |pairs: &[(&'static str, &'static str)]| -> HeaderMap {
+        let pair =
+            |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
+        pairs.iter().map(pair).collect()
+    };
+    let agent = |wire: Wire, pairs| wire.agent(&headers(pairs));
+    let claude = agent(Wire::Anthropic, &[("x-claude-code-agent-id", "a7")]);
+    assert_eq!(claude.as_deref(), Some("a7"));
+    let codex = [("x-openai-subagent", "collab_spawn"), ("session_id", "s1")];
+    assert_eq!(agent(Wire::Responses, &codex).as_deref(), Some("s1"));
+    assert_eq!(agent(Wire::Responses, &[("session_id", "s1")]), None);
+    for wire in WIRES {
+        assert_eq!(agent(wire, &[]), None);
+    }
+}
+
+#[test]
+fn errors_have_the_shape_of_the_wire() {
+    let error = |wire: Wire| wire.error(StatusCode::BAD_REQUEST, "no more");
+    assert_eq!(error(Wire::Anthropic)["error"]["type"], "invalid_request_error");
+    assert_eq!(error(Wire::Chat)["error"]["type"], "invalid_request_error");
+    assert_eq!(error(Wire::Gemini)["error"]["status"], "INVALID_ARGUMENT");
+    for wire in WIRES {
+        assert_eq!(error(wire)["error"]["message"], "no more", "{wire:?}");
+    }
+}

@@ -1,0 +1,366 @@
+//! A proxy with an observer that records, a host behind it that says what it is told to, and a
+//! client that speaks plain HTTP.
+
+use std::future::Future;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bailiwick_runner::proxy::{
+    Admission, Answered, Asked, Key, Observer, Proxy, Setup, ToolCall, Upstream, Wire, start,
+};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// The key that nobody but the model may see.
+pub(crate) const SECRET: &str = "sk-the-real-key-1234567890";
+
+/// What the proxy has told, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Told {
+    Asked(Asked),
+    Called(Option<String>, ToolCall),
+    Answered(Answered),
+    Connected(String, bool),
+    TurnedAway(String),
+}
+
+type Admits = dyn Fn(&Asked) -> Pin<Box<dyn Future<Output = Admission> + Send>> + Send + Sync;
+type Hears = dyn Fn(&ToolCall) + Send + Sync;
+
+pub(crate) struct Recorder {
+    told: Mutex<Vec<Told>>,
+    admits: Box<Admits>,
+    hears: Box<Hears>,
+}
+
+impl Recorder {
+    /// Decides at once.
+    pub(crate) fn new(admits: impl Fn(&Asked) -> Admission + Send + Sync + 'static) -> Arc<Self> {
+        Self::later(move |asked| {
+            let admission = admits(asked);
+            Box::pin(async move { admission })
+        })
+    }
+
+    pub(crate) fn later(
+        admits: impl Fn(&Asked) -> Pin<Box<dyn Future<Output = Admission> + Send>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Arc<Self> {
+        let told = Mutex::new(Vec::new());
+        Arc::new(Self { told, admits: Box::new(admits), hears: Box::new(|_| {}) })
+    }
+
+    pub(crate) fn passes() -> Arc<Self> {
+        Self::new(|_| Admission::Pass)
+    }
+
+    /// Passes everything, and does this when it hears of a call.
+    pub(crate) fn hearing(hears: impl Fn(&ToolCall) + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            told: Mutex::new(Vec::new()),
+            admits: Box::new(|_| Box::pin(async { Admission::Pass })),
+            hears: Box::new(hears),
+        })
+    }
+
+    pub(crate) fn told(&self) -> Vec<Told> {
+        self.told.lock().unwrap().clone()
+    }
+
+    fn note(&self, told: Told) {
+        self.told.lock().unwrap().push(told);
+    }
+
+    fn only<T>(&self, one: impl Fn(Told) -> Option<T>) -> Vec<T> {
+        self.told().into_iter().filter_map(one).collect()
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.only(|told| if let Told::Asked(asked) = told { Some(asked) } else { None })
+    }
+
+    pub(crate) fn answered(&self) -> Vec<Answered> {
+        self.only(|told| if let Told::Answered(answered) = told { Some(answered) } else { None })
+    }
+
+    pub(crate) fn called(&self) -> Vec<ToolCall> {
+        self.only(|told| if let Told::Called(_, call) = told { Some(call) } else { None })
+    }
+}
+
+impl Observer for Recorder {
+    fn admit<'a>(&'a self, asked: Asked) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
+        self.note(Told::Asked(asked.clone()));
+        (self.admits)(&asked)
+    }
+
+    fn called(&self, agent: Option<&str>, call: &ToolCall) {
+        (self.hears)(call);
+        self.note(Told::Called(agent.map(str::to_owned), call.clone()));
+    }
+
+    fn answered(&self, answered: Answered) {
+        self.note(Told::Answered(answered));
+    }
+
+    fn connected(&self, host: &str, allowed: bool) {
+        self.note(Told::Connected(host.to_owned(), allowed));
+    }
+
+    fn turned_away(&self, what: &str, why: &str) {
+        self.note(Told::TurnedAway(format!("{what}: {why}")));
+    }
+}
+
+/// A proxy on a runtime of its own.
+pub(crate) struct Lab {
+    pub(crate) runtime: Runtime,
+    pub(crate) proxy: Proxy,
+}
+
+/// What the wire's programs put before its paths.
+pub(crate) fn prefix(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Responses | Wire::Chat => "/v1",
+        Wire::Anthropic | Wire::Gemini => "",
+    }
+}
+
+impl Lab {
+    /// In front of a model at `base`, which is without a path.
+    pub(crate) fn new(wire: Wire, base: Option<&str>, observer: &Arc<Recorder>) -> Self {
+        Self::with_hosts(wire, base, observer, &[])
+    }
+
+    pub(crate) fn with_hosts(
+        wire: Wire,
+        base: Option<&str>,
+        observer: &Arc<Recorder>,
+        hosts: &[String],
+    ) -> Self {
+        let (header, value) = match wire {
+            Wire::Anthropic => ("x-api-key", SECRET.to_owned()),
+            Wire::Responses | Wire::Chat => ("authorization", format!("Bearer {SECRET}")),
+            Wire::Gemini => ("x-goog-api-key", SECRET.to_owned()),
+        };
+        let upstream = base.map(|base| Upstream {
+            base: format!("{base}{}", prefix(wire)),
+            key: Key::new(header, &value).unwrap(),
+        });
+        let runtime = Runtime::new().unwrap();
+        let setup = Setup {
+            wire,
+            upstream,
+            listener: TcpListener::bind("127.0.0.1:0").unwrap(),
+            hosts: hosts.to_vec(),
+            observer: Arc::clone(observer) as Arc<dyn Observer>,
+        };
+        let proxy = start(setup, runtime.handle()).unwrap();
+        Self { runtime, proxy }
+    }
+
+    pub(crate) fn base_url(&self) -> String {
+        format!("http://{}", self.proxy.address())
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
+        post(self.proxy.address(), path, body)
+    }
+
+    /// Ends the proxy; all that was on its way has been reported.
+    pub(crate) fn stop(self) {
+        self.runtime.block_on(self.proxy.stop());
+    }
+}
+
+/// The request of a program that begins a conversation: its path, and its body.
+pub(crate) fn beginning(wire: Wire) -> (&'static str, Value) {
+    let words = "Go.";
+    match wire {
+        Wire::Anthropic => (
+            "/v1/messages?beta=true",
+            json!({"model": "m", "stream": true, "tools": [{}],
+                "messages": [{"role": "user", "content": words}]}),
+        ),
+        Wire::Responses => (
+            "/v1/responses",
+            json!({"model": "m", "stream": true, "tools": [{}],
+                "input": [{"type": "message", "role": "user", "content": words}]}),
+        ),
+        Wire::Chat => (
+            "/v1/chat/completions",
+            json!({"model": "m", "stream": true, "tools": [{}],
+                "stream_options": {"include_usage": true},
+                "messages": [{"role": "user", "content": words}]}),
+        ),
+        Wire::Gemini => (
+            "/v1beta/models/m:streamGenerateContent?alt=sse&key=placeholder",
+            json!({"tools": [{"functionDeclarations": [{}]}],
+                "contents": [{"role": "user", "parts": [{"text": words}]}]}),
+        ),
+    }
+}
+
+/// What came back over a connection.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+    /// Whether the body came to its own end.
+    pub(crate) whole: bool,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// A program's request, with the placeholders that programs are given for keys.
+pub(crate) fn request(method: &str, path: &str, body: &str) -> String {
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: model\r\nConnection: close\r\nX-Kept: yes\r\n\
+         X-Api-Key: placeholder\r\nAuthorization: Bearer placeholder\r\n\
+         X-Goog-Api-Key: placeholder\r\nAccept-Encoding: gzip\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+pub(crate) fn post(address: SocketAddr, path: &str, body: &Value) -> Answer {
+    send(address, &request("POST", path, &body.to_string()))
+}
+
+pub(crate) fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream
+}
+
+pub(crate) fn send(address: SocketAddr, request: &str) -> Answer {
+    let mut stream = connect(address);
+    stream.write_all(request.as_bytes()).unwrap();
+    read_answer(&mut BufReader::new(stream), |_| {})
+}
+
+/// Reads an answer to its end, and shows the body as it grows.
+pub(crate) fn read_answer(
+    reader: &mut BufReader<TcpStream>,
+    mut grows: impl FnMut(&[u8]),
+) -> Answer {
+    let head = read_head(reader);
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let small = head.to_ascii_lowercase();
+    let mut body = Vec::new();
+    let length = small.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let whole = if let Some(length) = length {
+        let mut rest: usize = length.trim().parse().unwrap();
+        while rest > 0 {
+            let mut piece = vec![0; rest.min(8192)];
+            match reader.read(&mut piece) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => {
+                    body.extend(piece.iter().take(count));
+                    rest -= count;
+                    grows(&body);
+                }
+            }
+        }
+        rest == 0
+    } else {
+        read_chunks(reader, &mut body, &mut grows)
+    };
+    Answer { status, head, body, whole }
+}
+
+fn read_chunks(
+    reader: &mut BufReader<TcpStream>,
+    body: &mut Vec<u8>,
+    grows: &mut impl FnMut(&[u8]),
+) -> bool {
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            return false;
+        }
+        let Ok(size) = usize::from_str_radix(line.trim(), 16) else { return false };
+        let mut piece = vec![0; size + 2];
+        if reader.read_exact(&mut piece).is_err() {
+            return false;
+        }
+        if size == 0 {
+            return true;
+        }
+        body.extend(piece.iter().take(size));
+        grows(body);
+    }
+}
+
+pub(crate) fn read_head(reader: &mut BufReader<TcpStream>) -> String {
+    let mut head = String::new();
+    loop {
+        let mut line = String::new();
+        let count = reader.read_line(&mut line).unwrap();
+        assert!(count > 0, "the connection ended: {head}");
+        if line == "\r\n" {
+            return head;
+        }
+        head.push_str(&line);
+    }
+}
+
+/// A host that does what a test wants with each request it gets.
+pub(crate) struct Host {
+    address: SocketAddr,
+    pub(crate) heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Host {
+    pub(crate) fn start(answers: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let (kept, answers) = (Arc::clone(&heads), Arc::new(answers));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (kept, answers) = (Arc::clone(&kept), Arc::clone(&answers));
+                std::thread::spawn(move || {
+                    let stream = stream.unwrap();
+                    let mut reader = BufReader::new(stream.try_clone().unwrap());
+                    let head = read_head(&mut reader).to_ascii_lowercase();
+                    let length =
+                        head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                    let length = length.map_or(0, |length| length.trim().parse().unwrap());
+                    let mut body = vec![0; length];
+                    reader.read_exact(&mut body).unwrap();
+                    kept.lock().unwrap().push(head);
+                    let mut stream = stream;
+                    answers(&String::from_utf8(body).unwrap(), &mut stream);
+                });
+            }
+        });
+        Self { address, heads }
+    }
+
+    pub(crate) fn base(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+/// The head of a stream that ends with its connection.
+pub(crate) const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Host: here\r\nConnection: close\r\n\r\n";
+
+pub(crate) fn say(stream: &mut TcpStream, text: &str) {
+    // A program that is gone is what some tests are about.
+    let _ = stream.write_all(text.as_bytes());
+    let _ = stream.flush();
+}
