@@ -1,7 +1,7 @@
 //! What every adapter gives: how its program is found, started, gated and read.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bailiwick_control::supervision::Habits;
 use bailiwick_model::Event;
@@ -34,6 +34,16 @@ pub trait Adapter: Send + Sync {
     /// What is known of its hooks.
     fn habits(&self) -> Habits;
 
+    /// The arguments that print its version.
+    fn version_arguments(&self) -> Vec<String> {
+        vec!["--version".to_owned()]
+    }
+
+    /// The arguments that print the help of what is started.
+    fn help_arguments(&self) -> Vec<String> {
+        vec!["--help".to_owned()]
+    }
+
     /// The models and efforts that this version knows, and what it can do; read off the program, whose
     /// help is `help`.
     fn capabilities(&self, version: &str, help: &str) -> Capabilities;
@@ -41,8 +51,15 @@ pub trait Adapter: Send + Sync {
     /// How it is started.
     fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError>;
 
-    /// Reads what it prints.
-    fn reader(&self) -> Box<dyn Reader>;
+    /// What a login needs of the person's; one that the program cannot use is an error.
+    fn login(&self, login: Login) -> Result<LoginNeeds, PlanError>;
+
+    /// Where below its home it keeps conversations. Only this may be carried over into the home of a
+    /// later attempt: whatever else an agent leaves in its home could change how the next one is held.
+    fn conversations(&self) -> Vec<String>;
+
+    /// Reads what it prints while it works in `worktree`.
+    fn reader(&self, worktree: &Path) -> Box<dyn Reader>;
 
     /// The tool call that its model would make to run a shell command: its native name and input.
     fn shell_call(&self, command: &str) -> (String, Value);
@@ -138,7 +155,7 @@ pub struct Assignment {
     pub worktree: PathBuf,
     /// The root of the repository that the worktree belongs to.
     pub repository: PathBuf,
-    /// Its home, which is ours: files of the launch are written below it.
+    /// Its home, which is ours, without links in its path: files of the launch are written below it.
     pub home: PathBuf,
     /// Where its model is: our proxy, as `http://127.0.0.1:PORT`.
     pub model_url: String,
@@ -206,6 +223,18 @@ pub struct Launch {
     pub input: Option<String>,
 }
 
+/// What a login needs besides what `plan` gives.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LoginNeeds {
+    /// Variables of the person's environment that are passed on where they are set.
+    pub variables: Vec<String>,
+    /// Files below the person's home that are copied to the agent's where they are there.
+    pub files: Vec<String>,
+    /// Whether its requests go to the model's address that it is given. If not, nobody counts its
+    /// tokens or watches its gate from outside, and it needs hosts of its own.
+    pub proxied: bool,
+}
+
 /// Why a program cannot be started as the task asks.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{cli} cannot {what}: {why}")]
@@ -216,4 +245,11 @@ pub struct PlanError {
     pub what: String,
     /// Why not.
     pub why: String,
+}
+
+impl PlanError {
+    /// It cannot do this, because of that.
+    pub fn new(cli: &str, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { cli: cli.to_owned(), what: what.into(), why: why.into() }
+    }
 }

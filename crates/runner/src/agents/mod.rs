@@ -1,6 +1,31 @@
 //! The agent programs that Bailiwick knows.
 
 pub mod adapter;
+mod claude_code;
+mod codex;
+mod gemini;
+mod help;
+pub mod interactive;
+mod lines;
+pub mod manifest;
+mod objections;
+mod opencode;
+mod probe;
+pub mod script;
+mod texts;
+mod tools;
+mod wiring;
+
+pub use claude_code::ClaudeCode;
+pub use codex::Codex;
+pub use gemini::Gemini;
+pub use interactive::{Interactive, Person};
+pub use manifest::Manifest;
+pub use opencode::OpenCode;
+pub use probe::{Probed, on_path, probe, version};
+pub use script::Script;
+
+use adapter::Adapter;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,6 +38,18 @@ use crate::process::first_words;
 /// An agent program: our name for it, and its program.
 const KNOWN: [(&str, &str); 4] =
     [("claude-code", "claude"), ("codex", "codex"), ("gemini", "gemini"), ("opencode", "opencode")];
+
+/// The adapter of this name, of those that need no manifest.
+pub fn adapter(name: &str) -> Option<Box<dyn Adapter>> {
+    let all: [Box<dyn Adapter>; 5] = [
+        Box::new(ClaudeCode),
+        Box::new(Codex),
+        Box::new(Gemini),
+        Box::new(OpenCode),
+        Box::new(Script),
+    ];
+    all.into_iter().find(|adapter| adapter.name() == name)
+}
 
 /// An agent program that was looked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,8 +68,7 @@ pub struct FoundAgent {
 /// is read or changed.
 pub fn find(path: &std::ffi::OsStr, home: &Path) -> Vec<FoundAgent> {
     let look = |(name, program): (&'static str, &str)| {
-        let found = std::env::split_paths(path).map(|place| place.join(program));
-        let found = found.into_iter().find(|file| is_program(file));
+        let found = on_path(path, program);
         let version = found.as_ref().and_then(|file| {
             let mut command = Command::new(file);
             command.arg("--version").env_clear().env("PATH", path).env("HOME", home);
@@ -42,9 +78,4 @@ pub fn find(path: &std::ffi::OsStr, home: &Path) -> Vec<FoundAgent> {
         FoundAgent { name, path: found, version }
     };
     KNOWN.into_iter().map(look).collect()
-}
-
-fn is_program(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }

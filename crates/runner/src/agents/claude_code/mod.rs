@@ -1,0 +1,234 @@
+//! Claude Code: what its gate does not allow in words, its mode `dontAsk` denies.
+
+mod arguments;
+mod reader;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bailiwick_control::supervision::Habits;
+use bailiwick_model::task::Login;
+use bailiwick_policy::dialects::Dialect;
+use serde_json::{Value, json};
+
+use super::adapter::{
+    Adapter, Assignment, Capabilities, Gate, Launch, LoginNeeds, PlanError, Reader,
+};
+use super::help::{self, list};
+use super::texts::{joined, pretty, skill_files};
+use super::wiring::{OURS, PLACEHOLDER, announcing, asking, environment, patience};
+use crate::proxy::Wire;
+
+pub(super) use reader::ClaudeReader;
+
+const NAME: &str = "claude-code";
+const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+
+/// Its tools, as `--tools` takes them.
+const TOOLS: [&str; 28] = [
+    "Agent",
+    "Bash",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+    "Edit",
+    "EnterWorktree",
+    "ExitWorktree",
+    "Glob",
+    "Grep",
+    "LSP",
+    "NotebookEdit",
+    "Read",
+    "ReportFindings",
+    "ScheduleWakeup",
+    "SendMessage",
+    "Skill",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskOutput",
+    "TaskStop",
+    "TaskUpdate",
+    "TodoWrite",
+    "WebFetch",
+    "WebSearch",
+    "Workflow",
+    "Write",
+];
+
+/// Flags without which a launch would not mean what it says. `--max-turns` is not in its help.
+const FLAGS: [&str; 14] = [
+    "--agents",
+    "--append-system-prompt",
+    "--effort",
+    "--max-budget-usd",
+    "--mcp-config",
+    "--model",
+    "--output-format",
+    "--permission-mode",
+    "--resume",
+    "--session-id",
+    "--setting-sources",
+    "--settings",
+    "--strict-mcp-config",
+    "--tools",
+];
+
+/// Claude Code.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ClaudeCode;
+
+impl Adapter for ClaudeCode {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn program(&self) -> &str {
+        "claude"
+    }
+
+    fn dialect(&self) -> Option<Dialect> {
+        Some(Dialect::Claude)
+    }
+
+    fn wire(&self) -> Option<Wire> {
+        Some(Wire::Anthropic)
+    }
+
+    fn habits(&self) -> Habits {
+        Habits {
+            names_calls: true,
+            unhooked: &[],
+            // What it checks before its hooks: the tool, its parameters, and what the tool itself says
+            // of them. Errors of a tool that has begun (`Error calling tool`) are not among these.
+            refusals: &[
+                "<tool_use_error>Error: No such tool available: ",
+                "<tool_use_error>InputValidationError: ",
+                "<tool_use_error>Unknown skill: ",
+                "<tool_use_error>File has not been read yet. ",
+                "<tool_use_error>File has been modified since read, ",
+                "<tool_use_error>File does not exist. ",
+                "<tool_use_error>String to replace not found in file.",
+                "<tool_use_error>No changes to make: ",
+                "<tool_use_error>Found ",
+                "<tool_use_error>Cannot create new file - file already exists.",
+                "<tool_use_error>File is a Jupyter Notebook. ",
+            ],
+            denial: "",
+        }
+    }
+
+    fn capabilities(&self, _version: &str, help: &str) -> Capabilities {
+        Capabilities {
+            models: list(&["fable", "haiku", "opus", "sonnet"]),
+            efforts: help::choices(help, "--effort").unwrap_or_else(|| list(&EFFORTS)),
+            resume: help::names(help, "--resume"),
+            sub_agents: help::names(help, "--agents"),
+            mcp: help::names(help, "--mcp-config"),
+            system_prompt: help::names(help, "--append-system-prompt"),
+            turn_limit: true,
+            money_limit: help::names(help, "--max-budget-usd"),
+            tool_lists: help::names(help, "--tools"),
+            missing: help::missing(help, &FLAGS),
+        }
+    }
+
+    fn login(&self, login: Login) -> Result<LoginNeeds, PlanError> {
+        Ok(match login {
+            Login::ApiKey => LoginNeeds { proxied: true, ..LoginNeeds::default() },
+            Login::Subscription => LoginNeeds {
+                variables: list(&["CLAUDE_CODE_OAUTH_TOKEN"]),
+                files: list(&[".claude/.credentials.json"]),
+                proxied: true,
+            },
+            Login::Bedrock => LoginNeeds {
+                variables: list(&[
+                    "AWS_ACCESS_KEY_ID",
+                    "AWS_BEARER_TOKEN_BEDROCK",
+                    "AWS_REGION",
+                    "AWS_SECRET_ACCESS_KEY",
+                    "AWS_SESSION_TOKEN",
+                ]),
+                ..LoginNeeds::default()
+            },
+            Login::Vertex => LoginNeeds {
+                variables: list(&["ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION"]),
+                files: list(&[".config/gcloud/application_default_credentials.json"]),
+                ..LoginNeeds::default()
+            },
+        })
+    }
+
+    fn conversations(&self) -> Vec<String> {
+        list(&[".claude/projects"])
+    }
+
+    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+        let mut files = files(assignment);
+        let arguments = arguments::all(assignment, &mut files)?;
+        let environment = environment(NAME, variables(assignment), assignment)?;
+        Ok(Launch { arguments, environment, files, input: Some(assignment.prompt.clone()) })
+    }
+
+    fn reader(&self, worktree: &Path) -> Box<dyn Reader> {
+        Box::new(ClaudeReader::new(worktree))
+    }
+
+    fn shell_call(&self, command: &str) -> (String, Value) {
+        ("Bash".to_owned(), json!({"command": command, "description": "A shell command"}))
+    }
+}
+
+/// The settings that hold it: the gate before every tool, and its announcement.
+pub(super) fn settings(gate: Option<&Gate>) -> Value {
+    let mut settings = json!({"disableAllHooks": false});
+    if let (Some(gate), Some(fields)) = (gate, settings.as_object_mut()) {
+        let hook = |command: String| json!([{"type": "command", "command": command, "timeout": patience(gate)}]);
+        let asks = hook(asking(gate, Dialect::Claude, &["--explicit-allow"]));
+        let announces = hook(announcing(gate, Dialect::Claude));
+        let hooks = json!({
+            "PreToolUse": [{"matcher": "*", "hooks": asks}],
+            "SessionStart": [{"hooks": announces}],
+        });
+        fields.insert("hooks".to_owned(), hooks);
+    } else if let Some(fields) = settings.as_object_mut() {
+        // Nobody answers in words: without this everything would be denied.
+        fields.insert("permissions".to_owned(), json!({"allow": TOOLS}));
+    }
+    settings
+}
+
+/// Its own texts are those of the user, which are ours; the worktree's are not read at all.
+fn reads_home(assignment: &Assignment) -> bool {
+    !assignment.instructions.is_empty() || !assignment.skills.is_empty()
+}
+
+fn files(assignment: &Assignment) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::from([
+        (format!("{OURS}/settings.json"), pretty(&settings(assignment.gate.as_ref()))),
+        // The user's settings, which an agent could have left behind, say the same.
+        (".claude/settings.json".to_owned(), pretty(&settings(assignment.gate.as_ref()))),
+    ]);
+    if !assignment.instructions.is_empty() {
+        files.insert(".claude/CLAUDE.md".to_owned(), joined(&assignment.instructions));
+    }
+    files.extend(skill_files(".claude/skills", &assignment.skills));
+    files
+}
+
+fn variables(assignment: &Assignment) -> Vec<(&'static str, String)> {
+    let yes = || "1".to_owned();
+    let mut variables = vec![
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", yes()),
+        ("CLAUDE_CODE_MAX_RETRIES", "3".to_owned()),
+        ("DISABLE_AUTOUPDATER", yes()),
+    ];
+    let url = || ("ANTHROPIC_BASE_URL", assignment.model_url.clone());
+    match assignment.login {
+        Login::ApiKey => variables.extend([url(), ("ANTHROPIC_API_KEY", PLACEHOLDER.to_owned())]),
+        Login::Subscription => variables.push(url()),
+        Login::Bedrock => variables.push(("CLAUDE_CODE_USE_BEDROCK", yes())),
+        Login::Vertex => variables.push(("CLAUDE_CODE_USE_VERTEX", yes())),
+    }
+    variables
+}

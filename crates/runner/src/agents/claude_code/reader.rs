@@ -1,0 +1,134 @@
+//! Reads Claude Code's `stream-json`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bailiwick_model::event::What;
+use serde_json::Value;
+
+use super::super::adapter::{Read, Reader, Verdict};
+use super::super::lines::{
+    Calls, Closed, all_text, entries, is_agent, object, other, text, verdict,
+};
+
+/// Reads its lines.
+pub(in super::super) struct ClaudeReader {
+    calls: Calls,
+    /// The last message of each agent, and how many it has given.
+    turns: BTreeMap<Option<String>, (String, u64)>,
+    done: bool,
+    words: String,
+}
+
+impl ClaudeReader {
+    pub(in super::super) fn new(worktree: &Path) -> Self {
+        let calls = Calls::new(worktree);
+        Self { calls, turns: BTreeMap::new(), done: false, words: String::new() }
+    }
+
+    fn whats(&mut self, line: &Value) -> Vec<What> {
+        match (text(line, "/type").as_str(), text(line, "/subtype").as_str()) {
+            ("system", "init") => {
+                let model = Some(text(line, "/model")).filter(|model| !model.is_empty());
+                vec![What::Session { id: text(line, "/session_id"), model }]
+            }
+            ("system", "api_retry") => {
+                let attempt = line.pointer("/attempt").and_then(Value::as_u64).unwrap_or_default();
+                let message = format!("the model did not answer (attempt {attempt})");
+                vec![What::Error { message }]
+            }
+            ("assistant", _) => self.said(line),
+            ("user", _) => self.came_back(line),
+            ("result", kind) => self.result(line, kind),
+            _ => Vec::new(),
+        }
+    }
+
+    fn said(&mut self, line: &Value) -> Vec<What> {
+        let mut whats = Vec::new();
+        let message = text(line, "/message/id");
+        let last = self.turns.entry(agent(line)).or_default();
+        if last.0 != message || last.1 == 0 {
+            *last = (message, last.1 + 1);
+            whats.push(What::Turn { turn: last.1 });
+        }
+        for part in entries(line, "/message/content") {
+            match text(part, "/type").as_str() {
+                "text" => whats.push(What::Text { text: text(part, "/text") }),
+                "thinking" => whats.push(What::Thinking { text: text(part, "/thinking") }),
+                "tool_use" => {
+                    let (id, tool) = (text(part, "/id"), text(part, "/name"));
+                    let input = part.get("input").cloned().unwrap_or_default();
+                    whats.push(self.calls.begin(&id, &tool, &input));
+                    if is_agent(&tool) {
+                        whats.push(What::SubAgent {
+                            id,
+                            text: text(&input, "/prompt"),
+                            ended: false,
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
+        whats
+    }
+
+    fn came_back(&mut self, line: &Value) -> Vec<What> {
+        let results =
+            entries(line, "/message/content").filter(|part| text(part, "/type") == "tool_result");
+        let mut whats = Vec::new();
+        for part in results {
+            let ok = part.get("is_error").and_then(Value::as_bool) != Some(true);
+            let output = part.get("content").map(all_text).unwrap_or_default();
+            let exit = match ok {
+                true => Some(0),
+                false => output
+                    .strip_prefix("Exit code ")
+                    .and_then(|rest| rest.lines().next().and_then(|code| code.trim().parse().ok())),
+            };
+            let added = text(line, "/tool_use_result/type") == "create";
+            let id = text(part, "/tool_use_id");
+            whats.extend(self.calls.end(Closed { id: &id, ok, output, exit, added }));
+        }
+        whats
+    }
+
+    fn result(&mut self, line: &Value, kind: &str) -> Vec<What> {
+        let failed = line.get("is_error").and_then(Value::as_bool) != Some(false);
+        self.done = kind == "success" && !failed;
+        self.words = text(line, "/result");
+        if self.words.is_empty() {
+            self.words = entries(line, "/errors").map(all_text).collect::<Vec<_>>().join("; ");
+        }
+        if self.words.is_empty() && !self.done {
+            self.words = kind.to_owned();
+        }
+        match self.done {
+            // Its last words have been told already.
+            true => Vec::new(),
+            false => vec![What::Error { message: self.words.clone() }],
+        }
+    }
+}
+
+/// The call that started the agent which a line is about.
+fn agent(line: &Value) -> Option<String> {
+    line.get("parent_tool_use_id").and_then(Value::as_str).map(str::to_owned)
+}
+
+impl Reader for ClaudeReader {
+    fn line(&mut self, line: &str) -> Vec<Read> {
+        let Some(line) = object(line) else { return other() };
+        let agent = agent(&line);
+        let whats = self.whats(&line);
+        if whats.is_empty() {
+            return other();
+        }
+        whats.into_iter().map(|what| Read { agent: agent.clone(), what }).collect()
+    }
+
+    fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {
+        verdict(self.done, &self.words, code, errors)
+    }
+}

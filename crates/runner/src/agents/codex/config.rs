@@ -1,0 +1,142 @@
+//! Codex's `config.toml` and `hooks.json`.
+
+use std::path::Path;
+
+use bailiwick_model::task::Login;
+use bailiwick_policy::dialects::Dialect;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use toml::Table;
+
+use super::super::adapter::{Assignment, Gate, PlanError};
+use super::super::texts::pretty;
+use super::super::tools;
+use super::super::wiring::{announcing, asking, at_home, patience};
+use super::{HOME, KEY, NAME};
+
+const PROVIDER: &str = "bailiwick";
+
+/// `config.toml`
+pub(super) fn text(assignment: &Assignment) -> Result<String, PlanError> {
+    let mut config = Table::new();
+    let mut set = |key: &str, value: toml::Value| config.insert(key.to_owned(), value);
+    if let Some(model) = &assignment.model {
+        set("model", model.as_str().into());
+    }
+    if let Some(effort) = &assignment.effort {
+        set("model_reasoning_effort", effort.as_str().into());
+    }
+    if let Some(text) = &assignment.system_prompt {
+        set("developer_instructions", text.as_str().into());
+    }
+    set("model_provider", PROVIDER.into());
+    set("model_providers", table(PROVIDER, provider(assignment).into()).into());
+    set("check_for_update_on_startup", false.into());
+    set("analytics", table("enabled", false.into()).into());
+    // Its list of skills has the worktree's own in it, which the agent can write.
+    let mut skills = table("include_instructions", false.into());
+    skills.insert("bundled".to_owned(), table("enabled", false.into()).into());
+    set("skills", skills.into());
+    let searches = assignment.tools.as_ref().is_some_and(|list| tools::allows(list, "web_search"));
+    // The model's side would search: no hook sees it.
+    set("web_search", if searches { "live" } else { "disabled" }.into());
+    set("projects", projects(assignment).into());
+    if let Some(gate) = &assignment.gate {
+        set("hooks", table("state", trusted(assignment, gate).into()).into());
+    }
+    if !assignment.mcp_servers.is_empty() {
+        set("mcp_servers", servers(assignment)?.into());
+    }
+    Ok(config.to_string())
+}
+
+fn table(key: &str, value: toml::Value) -> Table {
+    Table::from_iter([(key.to_owned(), value)])
+}
+
+fn provider(assignment: &Assignment) -> Table {
+    let mut provider = table("name", PROVIDER.into());
+    let mut set = |key: &str, value: toml::Value| provider.insert(key.to_owned(), value);
+    set("wire_api", "responses".into());
+    match assignment.login {
+        Login::Subscription => {
+            set("base_url", format!("{}/backend-api/codex", assignment.model_url).into());
+            set("requires_openai_auth", true.into());
+        }
+        Login::ApiKey | Login::Bedrock | Login::Vertex => {
+            set("base_url", format!("{}/v1", assignment.model_url).into());
+            set("env_key", KEY.into());
+        }
+    }
+    provider
+}
+
+/// Otherwise it trusts the repository by itself, and reads settings from it that end the hooks.
+fn projects(assignment: &Assignment) -> Table {
+    let untrusted =
+        |path: &Path| (path.display().to_string(), table("trust_level", "untrusted".into()).into());
+    [&assignment.worktree, &assignment.repository].into_iter().map(|path| untrusted(path)).collect()
+}
+
+/// `hooks.json`
+pub(super) fn hooks(assignment: &Assignment) -> String {
+    let Some(gate) = &assignment.gate else { return pretty(&json!({"hooks": {}})) };
+    let hook = |command: String| json!([{"type": "command", "command": command, "timeout": patience(gate)}]);
+    pretty(&json!({"hooks": {
+        "PreToolUse": [{"matcher": MATCHER, "hooks": hook(asking(gate, Dialect::Codex, &[]))}],
+        "SessionStart": [{"hooks": hook(announcing(gate, Dialect::Codex))}],
+    }}))
+}
+
+const MATCHER: &str = ".*";
+
+/// By which hash it knows each hook; one that it does not know it passes over without a word.
+fn trusted(assignment: &Assignment, gate: &Gate) -> Table {
+    let file = at_home(assignment, &format!("{HOME}/hooks.json"));
+    let asks =
+        hash("pre_tool_use", Some(MATCHER), &asking(gate, Dialect::Codex, &[]), patience(gate));
+    let announces = hash("session_start", None, &announcing(gate, Dialect::Codex), patience(gate));
+    let one = |event: &str, hash: String| {
+        (format!("{file}:{event}:0:0"), table("trusted_hash", hash.into()).into())
+    };
+    Table::from_iter([one("pre_tool_use", asks), one("session_start", announces)])
+}
+
+fn hash(event: &str, matcher: Option<&str>, command: &str, timeout: u64) -> String {
+    // The keys stand in the order of the alphabet, which is the one that is hashed.
+    let hook = json!({"async": false, "command": command, "timeout": timeout, "type": "command"});
+    let mut entry = serde_json::Map::new();
+    entry.insert("event_name".to_owned(), json!(event));
+    entry.insert("hooks".to_owned(), json!([hook]));
+    if let Some(matcher) = matcher {
+        entry.insert("matcher".to_owned(), json!(matcher));
+    }
+    let digest = Sha256::digest(Value::Object(entry).to_string());
+    let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
+}
+
+/// MCP servers, from the words of `.mcp.json` to its own.
+fn servers(assignment: &Assignment) -> Result<Table, PlanError> {
+    let one = |(name, server): (&String, &Value)| {
+        let mut table = Table::new();
+        for (theirs, ours) in [
+            ("command", "command"),
+            ("args", "args"),
+            ("env", "env"),
+            ("url", "url"),
+            ("headers", "http_headers"),
+        ] {
+            if let Some(value) = server.get(theirs) {
+                let value = toml::Value::try_from(value).map_err(|error| {
+                    PlanError::new(NAME, format!("use the server {name}"), error.to_string())
+                })?;
+                table.insert(ours.to_owned(), value);
+            }
+        }
+        // The gate decides, and nobody is there to be asked.
+        table.insert("default_tools_approval_mode".to_owned(), "approve".into());
+        Ok((name.clone(), table.into()))
+    };
+    assignment.mcp_servers.iter().map(one).collect()
+}

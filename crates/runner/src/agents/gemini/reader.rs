@@ -1,0 +1,110 @@
+//! Reads Gemini CLI's `stream-json`. What sub-agents do is not in it.
+
+use std::path::Path;
+
+use bailiwick_model::event::What;
+use serde_json::Value;
+
+use super::super::adapter::{Read, Reader, Verdict};
+use super::super::lines::{Calls, Closed, error_words, is_agent, object, other, text, verdict};
+
+/// Reads its lines.
+pub(in super::super) struct GeminiReader {
+    calls: Calls,
+    turns: u64,
+    /// Whether the model is in the middle of an answer.
+    answering: bool,
+    done: bool,
+    words: String,
+}
+
+impl GeminiReader {
+    pub(in super::super) fn new(worktree: &Path) -> Self {
+        let calls = Calls::new(worktree);
+        Self { calls, turns: 0, answering: false, done: false, words: String::new() }
+    }
+
+    fn whats(&mut self, line: &Value) -> Vec<What> {
+        match text(line, "/type").as_str() {
+            "init" => {
+                let model = Some(text(line, "/model")).filter(|model| !model.is_empty());
+                vec![What::Session { id: text(line, "/session_id"), model }]
+            }
+            "message" if text(line, "/role") == "assistant" => {
+                let fresh = !self.answering;
+                let mut whats = self.answer();
+                let piece = text(line, "/content");
+                // An answer comes in pieces; the last one is what it ends with.
+                if fresh {
+                    self.words.clear();
+                }
+                self.words.push_str(&piece);
+                whats.push(What::Text { text: piece });
+                whats
+            }
+            "tool_use" => {
+                let mut whats = self.answer();
+                let tool = text(line, "/tool_name");
+                let id = model_id(&text(line, "/tool_id"), &tool);
+                let input = line.get("parameters").cloned().unwrap_or_default();
+                whats.push(self.calls.begin(&id, &tool, &input));
+                if is_agent(&tool) {
+                    whats.push(What::SubAgent { id, text: text(&input, "/prompt"), ended: false });
+                }
+                whats
+            }
+            "tool_result" => self.came_back(line),
+            "error" => vec![What::Error { message: text(line, "/message") }],
+            "result" => self.result(line),
+            _ => Vec::new(),
+        }
+    }
+
+    fn answer(&mut self) -> Vec<What> {
+        if self.answering {
+            return Vec::new();
+        }
+        self.answering = true;
+        self.turns += 1;
+        vec![What::Turn { turn: self.turns }]
+    }
+
+    fn came_back(&mut self, line: &Value) -> Vec<What> {
+        self.answering = false;
+        let whole = text(line, "/tool_id");
+        let id = whole.split_once("__").map_or(whole.as_str(), |(_, id)| id);
+        let ok = text(line, "/status") == "success";
+        let output = text(line, "/output");
+        // A command that fails is no error to it, and it does not always say how it ended.
+        let said = output.lines().find_map(|line| line.strip_prefix("Command exited with code: "));
+        let exit = said.and_then(|code| code.trim().parse().ok());
+        self.calls.end(Closed { id, ok, output, exit, added: false })
+    }
+
+    fn result(&mut self, line: &Value) -> Vec<What> {
+        self.done = text(line, "/status") == "success";
+        if self.done {
+            return Vec::new();
+        }
+        self.words = error_words(&text(line, "/error/message"));
+        vec![What::Error { message: self.words.clone() }]
+    }
+}
+
+/// The model's name of a call, which it puts the tool's before.
+fn model_id(id: &str, tool: &str) -> String {
+    let own = id.strip_prefix(tool).and_then(|rest| rest.strip_prefix("__"));
+    own.unwrap_or(id).to_owned()
+}
+
+impl Reader for GeminiReader {
+    fn line(&mut self, line: &str) -> Vec<Read> {
+        let Some(line) = object(line) else { return other() };
+        let whats = self.whats(&line);
+        if whats.is_empty() { other() } else { whats.into_iter().map(Read::of).collect() }
+    }
+
+    fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {
+        verdict(self.done, &self.words, code, errors)
+    }
+}

@@ -1,0 +1,338 @@
+//! Agent programs in a person's own terminal: the person's arguments, and ours that hold the gate.
+//!
+//! What a program is told for a run is told here, too, but for what would take the program from the
+//! person: it prints for people, it asks them as it always does, and the gate is silent where it allows.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bailiwick_control::supervision::Habits;
+use bailiwick_model::task::Login;
+use bailiwick_policy::dialects::Dialect;
+use serde_json::{Value, json};
+
+use super::adapter::{
+    Adapter, Assignment, Capabilities, Gate, Launch, LoginNeeds, PlanError, Read, Reader, Verdict,
+};
+use super::help::list;
+use super::objections::{given, objection};
+use super::texts::pretty;
+use super::wiring::{OURS, PLACEHOLDER, announcing, asking, patience};
+use crate::proxy::Wire;
+
+/// What is the person's own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Person {
+    /// The name of the program's file.
+    pub program: String,
+    /// The arguments.
+    pub arguments: Vec<String>,
+    /// Where the person is.
+    pub directory: PathBuf,
+    /// What is in those of their own files that [`Interactive::looks_at`] names, by those names.
+    pub files: BTreeMap<String, String>,
+}
+
+/// An agent program that a person talks to.
+pub struct Interactive {
+    inner: Arc<dyn Adapter>,
+    person: Person,
+}
+
+impl Interactive {
+    /// The program of an adapter. Arguments that would take the gate from it are refused.
+    pub fn new(inner: Arc<dyn Adapter>, person: Person) -> Result<Self, PlanError> {
+        if inner.name() == "script" {
+            let why = "it is no program that a person can talk to";
+            return Err(PlanError::new(inner.name(), "be used in a terminal", why));
+        }
+        match objection(inner.name(), &person.arguments) {
+            Some((argument, why)) => {
+                Err(PlanError::new(inner.name(), format!("be given `{argument}` here"), why))
+            }
+            None => Ok(Self { inner, person }),
+        }
+    }
+
+    /// Files below the person's home that say how the program looks and feels.
+    pub fn looks_at(adapter: &dyn Adapter) -> Vec<String> {
+        match adapter.name() {
+            "claude-code" => list(&[CLAUDE_STATE]),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Adapter for Interactive {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn program(&self) -> &str {
+        &self.person.program
+    }
+
+    fn dialect(&self) -> Option<Dialect> {
+        self.inner.dialect()
+    }
+
+    fn wire(&self) -> Option<Wire> {
+        self.inner.wire()
+    }
+
+    fn habits(&self) -> Habits {
+        let habits = self.inner.habits();
+        match self.inner.dialect() {
+            Some(Dialect::Claude) => {
+                // One list for each session, of which a process has one.
+                let all = [habits.refusals, &REFUSED_BY_PEOPLE].concat();
+                Habits { refusals: all.leak(), ..habits }
+            }
+            Some(Dialect::Codex | Dialect::Gemini | Dialect::OpenCode) | None => habits,
+        }
+    }
+
+    fn version_arguments(&self) -> Vec<String> {
+        self.inner.version_arguments()
+    }
+
+    fn help_arguments(&self) -> Vec<String> {
+        self.inner.help_arguments()
+    }
+
+    fn capabilities(&self, version: &str, help: &str) -> Capabilities {
+        self.inner.capabilities(version, help)
+    }
+
+    fn login(&self, login: Login) -> Result<LoginNeeds, PlanError> {
+        self.inner.login(login)
+    }
+
+    fn conversations(&self) -> Vec<String> {
+        self.inner.conversations()
+    }
+
+    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+        let person = &self.person;
+        let mut launch = match self.inner.name() {
+            "claude-code" => claude(self.inner.plan(assignment)?, assignment, person)?,
+            "codex" => {
+                let flags = [("exec", 0), ("--json", 0), ("--skip-git-repo-check", 0), ("-", 0)];
+                followed(self.inner.plan(assignment)?, &flags, person)
+            }
+            "gemini" => {
+                let flags = [("--output-format", 1), ("--approval-mode", 1), ("--session-id", 1)];
+                followed(self.inner.plan(assignment)?, &flags, person)
+            }
+            "opencode" => open_code(self.inner.plan(assignment)?, person)?,
+            _ => described(self.inner.as_ref(), assignment, person)?,
+        };
+        launch.input = None;
+        Ok(launch)
+    }
+
+    fn reader(&self, _worktree: &Path) -> Box<dyn Reader> {
+        Box::new(Unread)
+    }
+
+    fn shell_call(&self, command: &str) -> (String, Value) {
+        self.inner.shell_call(command)
+    }
+}
+
+/// What a program prints for people is not read.
+struct Unread;
+
+impl Reader for Unread {
+    fn line(&mut self, _line: &str) -> Vec<Read> {
+        Vec::new()
+    }
+
+    fn end(&mut self, code: Option<i32>, _errors: &str) -> Verdict {
+        match code {
+            Some(0) => Verdict { completed: true, words: "the person has left it".to_owned() },
+            Some(code) => Verdict {
+                completed: false,
+                words: format!("the program ended with the code {code}"),
+            },
+            None => Verdict { completed: false, words: "the program was ended".to_owned() },
+        }
+    }
+}
+
+/// What Claude Code tells the model of calls that a person has refused, before or instead of a hook: of
+/// several calls at once, those behind the one that was refused never reach it.
+const REFUSED_BY_PEOPLE: [&str; 7] = [
+    "The user doesn't want to proceed with this tool use.",
+    "The user doesn't want to take this action right now.",
+    "[Request interrupted by user",
+    "[Tool use interrupted]",
+    "[Tool result missing due to internal error]",
+    "<tool_use_error>Cancelled: ",
+    "<tool_use_error>Error: Streaming fallback - tool execution discarded",
+];
+
+const CLAUDE_STATE: &str = ".claude.json";
+
+/// Of the person's own state of Claude Code: how it looks, and what they were asked once and for all.
+const CLAUDE_TASTE: [&str; 6] = [
+    "autoCompactEnabled",
+    "bypassPermissionsModeAccepted",
+    "editorMode",
+    "preferredNotifChannel",
+    "theme",
+    "verbose",
+];
+
+fn claude(
+    mut launch: Launch,
+    assignment: &Assignment,
+    person: &Person,
+) -> Result<Launch, PlanError> {
+    let headless = [
+        ("--print", 0),
+        ("--output-format", 1),
+        ("--verbose", 0),
+        ("--permission-mode", 1),
+        ("--tools", 1),
+        ("--max-turns", 1),
+        ("--max-budget-usd", 1),
+        ("--session-id", 1),
+    ];
+    silence(&mut launch, assignment.gate.as_ref());
+    launch.files.insert(CLAUDE_STATE.to_owned(), pretty(&claude_state(assignment, person)));
+    if assignment.login == Login::Subscription {
+        // The proxy has the real one.
+        let name = "CLAUDE_CODE_OAUTH_TOKEN".to_owned();
+        launch.environment.push((name, PLACEHOLDER.to_owned()));
+    }
+    let mut launch = followed(launch, &headless, &Person::default());
+    // The last of ours takes no value, so that the person's first word is none of its values.
+    launch.arguments.push("--strict-mcp-config".to_owned());
+    let theirs = ["--model", "--effort", "--agents"];
+    let flags: Vec<(&str, usize)> = theirs
+        .into_iter()
+        .filter(|flag| given(&person.arguments, flag))
+        .map(|one| (one, 1))
+        .collect();
+    Ok(followed(launch, &flags, person))
+}
+
+/// It has been started before, the person trusts this directory, and the key is one that it may use.
+fn claude_state(assignment: &Assignment, person: &Person) -> Value {
+    let own: Value = person
+        .files
+        .get(CLAUDE_STATE)
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    let trusted = json!({"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true});
+    let places = [&assignment.worktree, &assignment.repository, &person.directory];
+    let projects: BTreeMap<String, Value> =
+        places.iter().map(|place| (place.display().to_string(), trusted.clone())).collect();
+    let mut state = json!({
+        "hasCompletedOnboarding": true,
+        "theme": "dark",
+        "autoUpdates": false,
+        "customApiKeyResponses": {"approved": [PLACEHOLDER], "rejected": []},
+        "projects": projects,
+    });
+    if let Some(fields) = state.as_object_mut() {
+        for key in CLAUDE_TASTE {
+            if let Some(value) = own.get(key) {
+                fields.insert(key.to_owned(), value.clone());
+            }
+        }
+    }
+    state
+}
+
+/// A gate that says nothing where it allows leaves the program's own questions to the person.
+fn silence(launch: &mut Launch, gate: Option<&Gate>) {
+    let Some(gate) = gate else { return };
+    let hook = |command: String| json!([{"type": "command", "command": command, "timeout": patience(gate)}]);
+    let settings = pretty(&json!({
+        "disableAllHooks": false,
+        "hooks": {
+            "PreToolUse": [{"matcher": "*", "hooks": hook(asking(gate, Dialect::Claude, &[]))}],
+            "SessionStart": [{"hooks": hook(announcing(gate, Dialect::Claude))}],
+        },
+    }));
+    for place in [format!("{OURS}/settings.json"), ".claude/settings.json".to_owned()] {
+        launch.files.insert(place, settings.clone());
+    }
+}
+
+/// The program asks as it does by itself, and takes the model from its settings.
+fn open_code(mut launch: Launch, person: &Person) -> Result<Launch, PlanError> {
+    let file = ".config/opencode/opencode.json";
+    let config = launch.files.get(file).and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let Some(mut config) = config else {
+        return Err(PlanError::new("opencode", "be configured", "its settings cannot be read"));
+    };
+    if let Some(fields) = config.as_object_mut() {
+        fields.remove("permission");
+    }
+    launch.files.insert(file.to_owned(), pretty(&config));
+    launch.arguments.clone_from(&person.arguments);
+    Ok(launch)
+}
+
+/// A program that a manifest describes: its files and variables, and the person's arguments alone,
+/// because the manifest's are for a run.
+fn described(
+    inner: &dyn Adapter,
+    assignment: &Assignment,
+    person: &Person,
+) -> Result<Launch, PlanError> {
+    let plain = Assignment {
+        system_prompt: None,
+        model: None,
+        effort: None,
+        instructions: Vec::new(),
+        skills: BTreeMap::new(),
+        ..assignment.clone()
+    };
+    let mut launch = inner.plan(&plain)?;
+    if inner.dialect() == Some(Dialect::Claude) {
+        silence(&mut launch, assignment.gate.as_ref());
+    }
+    launch.arguments.clone_from(&person.arguments);
+    Ok(launch)
+}
+
+/// The arguments of a run without these flags and as many values as each has, then the person's.
+fn followed(mut launch: Launch, without: &[(&str, usize)], person: &Person) -> Launch {
+    let mut kept = Vec::new();
+    let mut left = 0_usize;
+    for word in launch.arguments {
+        if left > 0 {
+            left -= 1;
+        } else if let Some((_, values)) = without.iter().find(|(flag, _)| *flag == word) {
+            left = *values;
+        } else {
+            kept.push(word);
+        }
+    }
+    kept.extend(person.arguments.iter().cloned());
+    launch.arguments = kept;
+    launch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_go_with_their_values() {
+        let launch = Launch {
+            arguments: list(&["--print", "--output-format", "json", "--settings", "s"]),
+            environment: Vec::new(),
+            files: BTreeMap::new(),
+            input: None,
+        };
+        let person = Person { arguments: list(&["hello"]), ..Person::default() };
+        let launch = followed(launch, &[("--print", 0), ("--output-format", 1)], &person);
+        assert_eq!(launch.arguments, ["--settings", "s", "hello"]);
+    }
+}

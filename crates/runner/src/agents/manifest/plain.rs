@@ -1,0 +1,48 @@
+//! Reads programs that print words, or JSON of no known kind.
+
+use bailiwick_model::event::What;
+use serde_json::Value;
+
+use super::super::adapter::{Read, Reader, Verdict};
+use super::super::lines::{all_text, object, other, verdict};
+
+/// Reads such lines.
+pub(super) struct PlainReader {
+    json: bool,
+    words: String,
+}
+
+impl PlainReader {
+    pub(super) fn text() -> Self {
+        Self { json: false, words: String::new() }
+    }
+
+    pub(super) fn json_lines() -> Self {
+        Self { json: true, words: String::new() }
+    }
+}
+
+impl Reader for PlainReader {
+    fn line(&mut self, line: &str) -> Vec<Read> {
+        let said = match self.json {
+            true => object(line).map(|value| words(&value)).unwrap_or_default(),
+            false => line.to_owned(),
+        };
+        if said.trim().is_empty() {
+            return other();
+        }
+        self.words.clone_from(&said);
+        vec![Read::of(What::Text { text: said })]
+    }
+
+    fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {
+        verdict(code == Some(0), &self.words, code, errors)
+    }
+}
+
+/// What a value says in one of the fields that words stand in most often.
+fn words(value: &Value) -> String {
+    let fields = ["text", "message", "content", "result"];
+    let said = fields.iter().filter_map(|field| value.get(field)).map(all_text);
+    said.into_iter().find(|said| !said.is_empty()).unwrap_or_default()
+}

@@ -1,0 +1,200 @@
+//! OpenCode: a plugin asks the gate, and says at once that it was loaded.
+
+mod config;
+mod plugin;
+mod reader;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bailiwick_control::supervision::Habits;
+use bailiwick_model::task::Login;
+use bailiwick_policy::dialects::Dialect;
+use serde_json::{Value, json};
+
+use super::adapter::{
+    Adapter, Assignment, Capabilities, Launch, LoginNeeds, PlanError, Reader, Session,
+};
+use super::help::{self, list};
+use super::texts::{joined, pretty, skill_files};
+use super::wiring::environment;
+use crate::proxy::Wire;
+
+pub(super) use reader::OpenCodeReader;
+
+const NAME: &str = "opencode";
+const CONFIG: &str = ".config/opencode";
+const PROVIDER: &str = "bailiwick";
+const MODEL: &str = "default";
+const EFFORTS: [&str; 5] = ["minimal", "low", "medium", "high", "xhigh"];
+const FLAGS: [&str; 3] = ["--format", "--model", "--session"];
+
+/// Its tools, as an agent's `tools` takes them.
+const TOOLS: [&str; 15] = [
+    "apply_patch",
+    "bash",
+    "codesearch",
+    "edit",
+    "glob",
+    "grep",
+    "list",
+    "lsp",
+    "question",
+    "read",
+    "skill",
+    "task",
+    "todowrite",
+    "webfetch",
+    "write",
+];
+
+/// OpenCode.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpenCode;
+
+impl Adapter for OpenCode {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn program(&self) -> &str {
+        "opencode"
+    }
+
+    fn dialect(&self) -> Option<Dialect> {
+        Some(Dialect::OpenCode)
+    }
+
+    fn wire(&self) -> Option<Wire> {
+        Some(Wire::Chat)
+    }
+
+    fn habits(&self) -> Habits {
+        // A tool that it does not have reaches the plugin as `invalid`, by the name of the call.
+        Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "" }
+    }
+
+    fn help_arguments(&self) -> Vec<String> {
+        list(&["run", "--help"])
+    }
+
+    fn capabilities(&self, _version: &str, help: &str) -> Capabilities {
+        Capabilities {
+            models: Vec::new(),
+            efforts: list(&EFFORTS),
+            resume: help::names(help, "--session"),
+            sub_agents: true,
+            mcp: true,
+            system_prompt: true,
+            // At its last step it asks the model to stop, and goes on if that does not.
+            turn_limit: false,
+            money_limit: false,
+            tool_lists: true,
+            missing: help::missing(help, &FLAGS),
+        }
+    }
+
+    fn login(&self, login: Login) -> Result<LoginNeeds, PlanError> {
+        Ok(match login {
+            Login::ApiKey => LoginNeeds { proxied: true, ..LoginNeeds::default() },
+            Login::Subscription => LoginNeeds {
+                files: list(&[".local/share/opencode/auth.json"]),
+                ..LoginNeeds::default()
+            },
+            Login::Bedrock => LoginNeeds {
+                variables: list(&[
+                    "AWS_ACCESS_KEY_ID",
+                    "AWS_BEARER_TOKEN_BEDROCK",
+                    "AWS_REGION",
+                    "AWS_SECRET_ACCESS_KEY",
+                    "AWS_SESSION_TOKEN",
+                ]),
+                ..LoginNeeds::default()
+            },
+            Login::Vertex => LoginNeeds {
+                variables: list(&["GOOGLE_CLOUD_PROJECT", "VERTEX_LOCATION"]),
+                files: list(&[".config/gcloud/application_default_credentials.json"]),
+                ..LoginNeeds::default()
+            },
+        })
+    }
+
+    fn conversations(&self) -> Vec<String> {
+        list(&[".local/share/opencode"])
+    }
+
+    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+        let quiet = [
+            // The worktree has no say, neither by its settings nor by skills for other programs.
+            "OPENCODE_DISABLE_PROJECT_CONFIG",
+            "OPENCODE_DISABLE_CLAUDE_CODE",
+            "OPENCODE_DISABLE_EXTERNAL_SKILLS",
+            "OPENCODE_DISABLE_AUTOUPDATE",
+            "OPENCODE_DISABLE_MODELS_FETCH",
+            "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+        ];
+        let quiet = quiet.map(|name| (name, "1".to_owned())).to_vec();
+        let mut arguments = list(&["run", "--format", "json", "--model"]);
+        arguments.push(model(assignment)?);
+        if let Session::Resume(id) = &assignment.session {
+            arguments.extend(["--session".to_owned(), id.clone()]);
+        }
+        Ok(Launch {
+            arguments,
+            environment: environment(NAME, quiet, assignment)?,
+            files: files(assignment)?,
+            input: Some(assignment.prompt.clone()),
+        })
+    }
+
+    fn reader(&self, worktree: &Path) -> Box<dyn Reader> {
+        Box::new(OpenCodeReader::new(worktree))
+    }
+
+    fn shell_call(&self, command: &str) -> (String, Value) {
+        ("bash".to_owned(), json!({"command": command, "description": "A shell command"}))
+    }
+}
+
+/// The model behind our proxy is one of a provider of ours; other logins name the provider themselves.
+fn model(assignment: &Assignment) -> Result<String, PlanError> {
+    let named = assignment.model.as_deref();
+    match (assignment.login, named) {
+        (Login::ApiKey, named) => Ok(format!("{PROVIDER}/{}", named.unwrap_or(MODEL))),
+        (_, Some(model)) if model.contains('/') => Ok(model.to_owned()),
+        (login, _) => {
+            let what = format!("be paid by {}", login.as_str());
+            Err(PlanError::new(
+                NAME,
+                what,
+                "it then needs a model with its provider, as `provider/model`",
+            ))
+        }
+    }
+}
+
+fn files(assignment: &Assignment) -> Result<BTreeMap<String, String>, PlanError> {
+    let mut files = BTreeMap::new();
+    let mut put = |path: &str, text: String| files.insert(format!("{CONFIG}/{path}"), text);
+    put("opencode.json", pretty(&config::all(assignment)?));
+    if !assignment.instructions.is_empty() {
+        put("AGENTS.md", joined(&assignment.instructions));
+    }
+    if let Some(text) = &assignment.system_prompt {
+        put("system-prompt.md", text.clone());
+    }
+    if let Some(gate) = &assignment.gate {
+        let servers: Vec<&str> = assignment.mcp_servers.keys().map(String::as_str).collect();
+        put("plugin/bailiwick.js", plugin::text(gate, &servers));
+        let Some(version) = help::number(&assignment.version) else {
+            let why =
+                "its plugin needs a package of the same version, and it does not say which it is";
+            return Err(PlanError::new(NAME, "be gated", why));
+        };
+        for (path, text) in plugin::package(version) {
+            put(&path, text);
+        }
+    }
+    files.extend(skill_files(&format!("{CONFIG}/skill"), &assignment.skills));
+    Ok(files)
+}

@@ -1,0 +1,66 @@
+//! The plugin that asks the gate for OpenCode, which has no hooks of its own.
+
+use bailiwick_policy::dialects::Dialect;
+use serde_json::json;
+
+use super::super::adapter::Gate;
+use super::super::wiring::{COULD_NOT_RUN, patience, words};
+
+/// It asks by argv, and throws unless the answer is a clear yes. One that fails while it is loaded is
+/// left out in silence, so it says that it is there as soon as it is.
+const BODY: &str = r#"
+import { spawnSync } from "node:child_process";
+
+const run = ([program, ...rest], payload, cwd) => {
+  try {
+    const input = JSON.stringify(payload) + "\n";
+    const limits = { timeout: patience, killSignal: "SIGKILL", maxBuffer: 16777216 };
+    return spawnSync(program, rest, { input, cwd, encoding: "utf8", ...limits });
+  } catch (error) {
+    return { error };
+  }
+};
+
+export const BailiwickGate = async ({ directory }) => {
+  run(announcement, {}, directory);
+  return {
+    "tool.execute.before": async ({ tool, sessionID, callID }, output) => {
+      const payload = { tool, sessionID, callID, args: output.args, cwd: directory };
+      const ran = run(gate, payload, directory);
+      if (!ran.error && !ran.signal && ran.status === 0) return;
+      const denied = !ran.error && ran.status === 2 ? String(ran.stderr ?? "").trim() : "";
+      throw new Error(denied || couldNotRun);
+    },
+  };
+};
+"#;
+
+/// The plugin's file.
+pub(super) fn text(gate: &Gate, servers: &[&str]) -> String {
+    let named: Vec<&str> = servers.iter().flat_map(|server| ["--mcp-server", server]).collect();
+    let asks = json!(words(gate, Dialect::OpenCode, &named));
+    let announces = json!(words(gate, Dialect::OpenCode, &["--announce"]));
+    let limit = patience(gate).saturating_mul(1000);
+    format!(
+        "const gate = {asks};\nconst announcement = {announces};\nconst patience = {limit};\n\
+         const couldNotRun = {};\n{BODY}",
+        json!(COULD_NOT_RUN)
+    )
+}
+
+/// With a plugin it gets a package from the network at every start, unless it finds it in place; ours
+/// imports nothing from the package, so what is in it does not matter.
+pub(super) fn package(version: &str) -> Vec<(String, String)> {
+    let name = "@opencode-ai/plugin";
+    let wanted = json!({"dependencies": {name: version}});
+    let lock = json!({
+        "name": "opencode", "lockfileVersion": 3, "requires": true,
+        "packages": {"": wanted, format!("node_modules/{name}"): {"version": version}},
+    });
+    let package = json!({"name": name, "version": version});
+    vec![
+        ("package.json".to_owned(), wanted.to_string()),
+        ("package-lock.json".to_owned(), lock.to_string()),
+        (format!("node_modules/{name}/package.json"), package.to_string()),
+    ]
+}

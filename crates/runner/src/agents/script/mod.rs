@@ -1,0 +1,135 @@
+//! A scripted agent: it needs no model, and is gated like the others.
+
+mod perform;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bailiwick_control::supervision::Habits;
+use bailiwick_model::event::What;
+use bailiwick_model::task::Login;
+use bailiwick_policy::dialects::Dialect;
+use serde_json::{Value, json};
+
+use super::adapter::{
+    Adapter, Assignment, Capabilities, Launch, LoginNeeds, PlanError, Read, Reader, Verdict,
+};
+use super::lines::{other, verdict};
+use super::wiring::{environment, words};
+use crate::proxy::Wire;
+
+pub use perform::perform;
+
+const NAME: &str = "script";
+
+/// The scripted agent, which is `bailiwick` itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Script;
+
+impl Adapter for Script {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn program(&self) -> &str {
+        "bailiwick"
+    }
+
+    fn dialect(&self) -> Option<Dialect> {
+        Some(Dialect::Claude)
+    }
+
+    fn wire(&self) -> Option<Wire> {
+        None
+    }
+
+    fn habits(&self) -> Habits {
+        Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "" }
+    }
+
+    fn capabilities(&self, _version: &str, _help: &str) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn login(&self, _login: Login) -> Result<LoginNeeds, PlanError> {
+        Ok(LoginNeeds::default())
+    }
+
+    fn conversations(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// `bailiwick script-agent [-- GATE…]`, with the steps as JSON on standard input.
+    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+        if assignment.script.is_empty() {
+            let why = "the task has none; write [[agent.script]] and what it does";
+            return Err(PlanError::new(NAME, "play a script", why));
+        }
+        let steps = serde_json::to_string(&assignment.script)
+            .map_err(|error| PlanError::new(NAME, "play the script", error.to_string()))?;
+        let mut arguments = vec!["script-agent".to_owned()];
+        if let Some(gate) = &assignment.gate {
+            arguments.push("--".to_owned());
+            arguments.extend(words(gate, Dialect::Claude, &[]));
+        }
+        let environment = environment(NAME, Vec::new(), assignment)?;
+        Ok(Launch { arguments, environment, files: BTreeMap::new(), input: Some(steps) })
+    }
+
+    fn reader(&self, _worktree: &Path) -> Box<dyn Reader> {
+        Box::new(ScriptReader { words: String::new() })
+    }
+
+    fn shell_call(&self, command: &str) -> (String, Value) {
+        ("Bash".to_owned(), json!({"command": command}))
+    }
+}
+
+/// Reads back what [`perform`] prints: our own events.
+struct ScriptReader {
+    words: String,
+}
+
+impl Reader for ScriptReader {
+    fn line(&mut self, line: &str) -> Vec<Read> {
+        match serde_json::from_str::<What>(line) {
+            Ok(what) if may_say(&what) => {
+                if let What::Text { text } | What::Error { message: text } = &what {
+                    self.words.clone_from(text);
+                }
+                vec![Read::of(what)]
+            }
+            Ok(_) | Err(_) => other(),
+        }
+    }
+
+    fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {
+        verdict(code == Some(0), &self.words, code, errors)
+    }
+}
+
+/// A program has no say in what the gate, the proxy and the supervisor see.
+fn may_say(what: &What) -> bool {
+    match what {
+        What::Session { .. }
+        | What::Turn { .. }
+        | What::Text { .. }
+        | What::ToolCall { .. }
+        | What::ToolResult { .. }
+        | What::FileChange { .. }
+        | What::Command { .. }
+        | What::Error { .. } => true,
+        What::Announced
+        | What::Phase { .. }
+        | What::Thinking { .. }
+        | What::Decision { .. }
+        | What::Mcp { .. }
+        | What::SubAgent { .. }
+        | What::Usage(_)
+        | What::Approval { .. }
+        | What::Limit { .. }
+        | What::Message { .. }
+        | What::Ended { .. }
+        | What::Other => false,
+    }
+}

@@ -1,0 +1,189 @@
+//! Plays a script as an agent program would: asks the gate before every tool, and goes on when denied.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use bailiwick_model::event::{FileChange, What};
+use bailiwick_model::task::ScriptStep;
+use serde_json::{Value, json};
+
+use crate::agents::wiring::COULD_NOT_RUN;
+
+/// Plays the steps in `worktree` and gives the exit code. `gate` is the whole command that is asked, in
+/// the words of Claude Code; without one nothing is asked. One JSON line an event is printed.
+pub fn perform(
+    steps: &[ScriptStep],
+    gate: Option<&[String]>,
+    worktree: &Path,
+    output: &mut dyn Write,
+) -> u8 {
+    let mut stage = Stage { gate, worktree, output };
+    if let Some(gate) = gate {
+        let words: Vec<String> = gate.iter().cloned().chain(["--announce".to_owned()]).collect();
+        if let Err(reason) = ask(&words, worktree, &json!({"hook_event_name": "SessionStart"})) {
+            stage.say(&What::Error { message: format!("the gate was not announced: {reason}") });
+            return 1;
+        }
+    }
+    stage.say(&What::Session { id: "script".to_owned(), model: None });
+    for (number, step) in steps.iter().enumerate() {
+        if let Some(code) = stage.step(number + 1, step) {
+            return code;
+        }
+    }
+    0
+}
+
+struct Stage<'a> {
+    gate: Option<&'a [String]>,
+    worktree: &'a Path,
+    output: &'a mut dyn Write,
+}
+
+/// What became of a tool.
+struct Done {
+    ok: bool,
+    said: String,
+    more: Option<What>,
+}
+
+impl Stage<'_> {
+    /// Plays a step; a code means that it was the last one.
+    fn step(&mut self, number: usize, step: &ScriptStep) -> Option<u8> {
+        match step {
+            ScriptStep::Say { text } => self.say(&What::Text { text: text.clone() }),
+            ScriptStep::Wait { milliseconds } => {
+                std::thread::sleep(Duration::from_millis(*milliseconds));
+            }
+            ScriptStep::Exit { code } => return Some(*code),
+            ScriptStep::Shell { command } => {
+                let input = json!({"command": command});
+                self.tool(number, "Bash", &input, |place| shell(place, command));
+            }
+            ScriptStep::Write { path, text } => {
+                let input = json!({"file_path": self.whole(path), "content": text});
+                self.tool(number, "Write", &input, |place| write(place, path, text));
+            }
+            ScriptStep::Edit { path, old, new } => {
+                let input =
+                    json!({"file_path": self.whole(path), "old_string": old, "new_string": new});
+                self.tool(number, "Edit", &input, |place| edit(place, path, old, new));
+            }
+            ScriptStep::Read { path } => {
+                let input = json!({"file_path": self.whole(path)});
+                self.tool(number, "Read", &input, |place| read(place, path));
+            }
+        }
+        None
+    }
+
+    fn whole(&self, path: &str) -> String {
+        self.worktree.join(path).display().to_string()
+    }
+
+    fn tool(&mut self, number: usize, tool: &str, input: &Value, act: impl FnOnce(&Path) -> Done) {
+        let id = format!("step-{number}");
+        let (name, given) = (tool.to_owned(), input.clone());
+        self.say(&What::ToolCall { id: id.clone(), tool: name, input: given });
+        let payload = json!({
+            "hook_event_name": "PreToolUse", "session_id": "script", "cwd": self.worktree,
+            "tool_name": tool, "tool_input": input, "tool_use_id": id,
+        });
+        let answer = self.gate.map_or(Ok(()), |gate| ask(gate, self.worktree, &payload));
+        let done = match answer {
+            Ok(()) => act(self.worktree),
+            Err(reason) => Done { ok: false, said: reason, more: None },
+        };
+        self.say(&What::ToolResult { id, ok: done.ok, output: done.said });
+        if let Some(more) = done.more {
+            self.say(&more);
+        }
+    }
+
+    /// Nobody may be listening any more; the script goes on all the same.
+    fn say(&mut self, what: &What) {
+        if let Ok(line) = serde_json::to_string(what) {
+            let _ = writeln!(self.output, "{line}").and_then(|()| self.output.flush());
+        }
+    }
+}
+
+/// Asks the gate: only exit 0 is a yes, anything else a no with what it says.
+fn ask(gate: &[String], worktree: &Path, payload: &Value) -> Result<(), String> {
+    let could_not = |_| COULD_NOT_RUN.to_owned();
+    let (program, words) = gate.split_first().ok_or_else(|| COULD_NOT_RUN.to_owned())?;
+    let mut command = Command::new(program);
+    command.args(words).current_dir(worktree);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(could_not)?;
+    let text = payload.to_string();
+    // It is written beside the waiting: a gate that says much before it reads must not block both.
+    let writing = child.stdin.take().map(|mut pipe| {
+        std::thread::spawn(move || {
+            let _ = pipe.write_all(text.as_bytes());
+        })
+    });
+    let ended = child.wait_with_output().map_err(could_not)?;
+    drop(writing.map(std::thread::JoinHandle::join));
+    let said = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
+    match ended.status.code() {
+        Some(0) => Ok(()),
+        Some(2) if !said.is_empty() => Err(said),
+        Some(_) | None => Err(COULD_NOT_RUN.to_owned()),
+    }
+}
+
+fn shell(worktree: &Path, command: &str) -> Done {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", command]).current_dir(worktree).stdin(Stdio::null());
+    match shell.output() {
+        Ok(ended) => {
+            let said = [ended.stdout, ended.stderr].concat();
+            let said = String::from_utf8_lossy(&said).into_owned();
+            let exit = ended.status.code();
+            let more = Some(What::Command { command: command.to_owned(), exit });
+            Done { ok: exit == Some(0), said, more }
+        }
+        Err(error) => failed(&error.to_string()),
+    }
+}
+
+fn write(worktree: &Path, path: &str, text: &str) -> Done {
+    let file = worktree.join(path);
+    let change = if file.exists() { FileChange::Changed } else { FileChange::Added };
+    let made = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+    match made.and_then(|()| std::fs::write(&file, text)) {
+        Ok(()) => changed(path, change),
+        Err(error) => failed(&error.to_string()),
+    }
+}
+
+fn edit(worktree: &Path, path: &str, old: &str, new: &str) -> Done {
+    let file = worktree.join(path);
+    match std::fs::read_to_string(&file) {
+        Ok(text) if text.contains(old) => match std::fs::write(&file, text.replacen(old, new, 1)) {
+            Ok(()) => changed(path, FileChange::Changed),
+            Err(error) => failed(&error.to_string()),
+        },
+        Ok(_) => failed("the text is not in the file"),
+        Err(error) => failed(&error.to_string()),
+    }
+}
+
+fn read(worktree: &Path, path: &str) -> Done {
+    match std::fs::read_to_string(worktree.join(path)) {
+        Ok(text) => Done { ok: true, said: text, more: None },
+        Err(error) => failed(&error.to_string()),
+    }
+}
+
+fn changed(path: &str, change: FileChange) -> Done {
+    let more = Some(What::FileChange { path: path.to_owned(), change });
+    Done { ok: true, said: "done".to_owned(), more }
+}
+
+fn failed(why: &str) -> Done {
+    Done { ok: false, said: why.to_owned(), more: None }
+}

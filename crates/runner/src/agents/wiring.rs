@@ -1,0 +1,136 @@
+//! How a gate is wired into a program, and what no program may get: shared by all adapters.
+
+use bailiwick_policy::dialects::Dialect;
+
+use super::adapter::{Assignment, Gate, PlanError};
+
+/// Where our own files lie below the agent's home.
+pub(super) const OURS: &str = ".bailiwick";
+
+/// The key that a program sees; the real one stays with the proxy.
+pub(super) const PLACEHOLDER: &str = "held-by-bailiwick";
+
+/// What the model is told when the gate could not be asked.
+pub(super) const COULD_NOT_RUN: &str = "bailiwick: the gate could not run, so the call is denied";
+
+/// Longer than the gate may take, so that the program never gives up on it first.
+pub(super) fn patience(gate: &Gate) -> u64 {
+    gate.seconds.saturating_add(10)
+}
+
+/// The arguments that call the gate, ended after its time.
+pub(super) fn words(gate: &Gate, dialect: Dialect, more: &[&str]) -> Vec<String> {
+    let limit = ["timeout", "-s", "KILL"].map(str::to_owned);
+    let seconds = gate.seconds.max(1).to_string();
+    let dialect = ["--dialect", dialect.as_str()].map(str::to_owned);
+    let more = more.iter().map(|word| (*word).to_owned());
+    limit
+        .into_iter()
+        .chain([seconds])
+        .chain(gate.command.iter().cloned())
+        .chain(dialect)
+        .chain(more)
+        .collect()
+}
+
+/// A command line for `/bin/sh` that asks about a call: any end but a yes or a no becomes a no, with a
+/// word on standard error, because some programs run a call that is denied in silence.
+pub(super) fn asking(gate: &Gate, dialect: Dialect, more: &[&str]) -> String {
+    let line = quoted(&words(gate, dialect, more));
+    format!("{line}; case $? in 0) ;; 2) exit 2;; *) echo '{COULD_NOT_RUN}' >&2; exit 2;; esac")
+}
+
+/// A command line for `/bin/sh` that says that the gate is there. What it prints is not for the model.
+pub(super) fn announcing(gate: &Gate, dialect: Dialect) -> String {
+    let line = quoted(&words(gate, dialect, &["--announce"]));
+    format!("{line} >/dev/null || exit 2")
+}
+
+/// Words as `/bin/sh` reads them back.
+pub(super) fn quoted(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=:,+@%".contains(c);
+    let one = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    words.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// How variables begin that would change what a program loads or whom it obeys.
+const STEERING: [&str; 12] = [
+    "ANTHROPIC_",
+    "BAILIWICK",
+    "BUN_",
+    "CLAUDE",
+    "CODEX_",
+    "DISABLE_",
+    "GEMINI_",
+    "LD_",
+    "NODE_",
+    "OPENAI_",
+    "OPENCODE",
+    "XDG_",
+];
+
+/// More of them, whole.
+const STEERING_ALONE: [&str; 8] =
+    ["BASH_ENV", "ENV", "GOOGLE_GEMINI_BASE_URL", "HOME", "IS_SANDBOX", "PATH", "SHELL", "TMPDIR"];
+
+/// Its environment: ours, and what the person has granted, which may not steer the program itself.
+pub(super) fn environment(
+    cli: &str,
+    ours: Vec<(&str, String)>,
+    assignment: &Assignment,
+) -> Result<Vec<(String, String)>, PlanError> {
+    for (name, _) in &assignment.granted {
+        let begins = STEERING.iter().any(|beginning| name.starts_with(beginning));
+        if begins || STEERING_ALONE.contains(&name.as_str()) {
+            let why = "the variable steers the program itself; give the agent another one";
+            return Err(PlanError::new(cli, format!("be granted {name}"), why));
+        }
+    }
+    let ours = ours.into_iter().map(|(name, value)| (name.to_owned(), value));
+    Ok(ours.chain(assignment.granted.iter().cloned()).collect())
+}
+
+/// An effort that is one of those the program knows, or an error that names them.
+pub(super) fn known_effort(cli: &str, known: &[&str], effort: &str) -> Result<(), PlanError> {
+    match known.contains(&effort) {
+        true => Ok(()),
+        false => {
+            let why = format!("it knows {}", known.join(", "));
+            Err(PlanError::new(cli, format!("think with the effort {effort}"), why))
+        }
+    }
+}
+
+/// A path below the agent's home, whole.
+pub(super) fn at_home(assignment: &Assignment, path: &str) -> String {
+    assignment.home.join(path).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shell_reads_back_what_was_quoted() {
+        let words = ["a b", "it's", "", "$(x)", "plain/path", "--x=1"].map(str::to_owned);
+        let line = format!("printf '%s\\n' {}", quoted(&words));
+        let said = std::process::Command::new("sh").args(["-c", &line]).output().unwrap().stdout;
+        assert_eq!(String::from_utf8(said).unwrap(), words.map(|word| word + "\n").concat());
+    }
+
+    #[test]
+    fn any_end_of_a_gate_but_a_yes_is_a_no_in_words() {
+        for (script, code) in
+            [("exit 0", 0), ("exit 2", 2), ("exit 1", 2), ("kill -9 $$", 2), ("sleep 60", 2)]
+        {
+            let command = ["sh", "-c", script, "gate"].map(str::to_owned).to_vec();
+            let line = asking(&Gate { command, seconds: 1 }, Dialect::Claude, &[]);
+            let ran = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+            assert_eq!(ran.status.code(), Some(code), "{script}");
+            assert_eq!(code == 2 && script != "exit 2", !ran.stderr.is_empty(), "{script}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A gate that is missing, crashes or hangs: the call does not run.
+
+use bailiwick_runner::agents::adapter::Gate;
+use bailiwick_testkit::clis::Cli;
+use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
+
+use crate::stage::Stage;
+
+fn denied(cli: Cli, command: &[&str]) {
+    let stage = Stage::new();
+    let model = ScriptedModel::start(Script::new(vec![
+        Turn::Calls(vec![Call::shell("git push origin HEAD:main")]),
+        Turn::say("finished"),
+    ]));
+    let mut assignment = stage.assignment(cli, &model.base_url());
+    let command = command.iter().map(|word| (*word).to_owned()).collect();
+    assignment.gate = Some(Gate { command, seconds: 2 });
+    stage.launch(cli, &assignment);
+    assert!(!stage.pushed(), "{cli:?} pushed although its gate is broken");
+    let told = model.result("call_0_0_0");
+    assert!(told.contains("the gate could not run, so the call is denied"), "{cli:?}: {told}");
+}
+
+fn broken_gates_deny(cli: Cli) {
+    denied(cli, &["/nonexistent/gate"]);
+    denied(cli, &["/bin/sh", "-c", "kill -ABRT $$"]);
+    denied(cli, &["/bin/sh", "-c", "exec sleep 60"]);
+}
+
+#[test]
+fn claude_code_is_denied_by_a_broken_gate() {
+    broken_gates_deny(Cli::Claude);
+}
+
+#[test]
+fn codex_is_denied_by_a_broken_gate() {
+    broken_gates_deny(Cli::Codex);
+}
+
+#[test]
+fn gemini_is_denied_by_a_broken_gate() {
+    broken_gates_deny(Cli::Gemini);
+}
+
+#[test]
+fn opencode_is_denied_by_a_broken_gate() {
+    broken_gates_deny(Cli::OpenCode);
+}

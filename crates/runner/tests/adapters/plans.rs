@@ -1,0 +1,197 @@
+//! What each adapter plans, as snapshots.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use bailiwick_model::task::{Line, Login, ScriptStep, SubAgent};
+use bailiwick_runner::agents::adapter::{Adapter, Assignment, Gate, Instruction, Session};
+use bailiwick_runner::agents::{ClaudeCode, Codex, Gemini, OpenCode, Script, adapter};
+use serde_json::json;
+
+fn plain() -> Assignment {
+    Assignment {
+        version: "1.18.33".to_owned(),
+        prompt: "Do the work.".to_owned(),
+        system_prompt: None,
+        model: None,
+        effort: None,
+        session: Session::New("0d1f6a62-7d3f-4a8e-9f57-27c4c3f1a001".to_owned()),
+        worktree: PathBuf::from("/work tree"),
+        repository: PathBuf::from("/repository"),
+        home: PathBuf::from("/home/agent"),
+        model_url: "http://127.0.0.1:4100".to_owned(),
+        login: Login::ApiKey,
+        gate: Some(Gate {
+            command: ["/bin/bailiwick-gate", "--socket", "/run/it's here"]
+                .map(str::to_owned)
+                .to_vec(),
+            seconds: 5,
+        }),
+        tools: None,
+        sub_agents: Vec::new(),
+        mcp_servers: BTreeMap::new(),
+        instructions: Vec::new(),
+        skills: BTreeMap::new(),
+        turns: None,
+        usd: None,
+        script: Vec::new(),
+        granted: Vec::new(),
+    }
+}
+
+fn line(text: &str) -> Line {
+    Line::try_from(text.to_owned()).unwrap()
+}
+
+fn full() -> Assignment {
+    let skill = "---\nname: greet\ndescription: Says hello\n---\nSay it.\n";
+    let servers = [
+        ("gov", json!({"command": "gov-server", "args": ["--stdio"], "env": {"A": "1"}})),
+        ("far", json!({"type": "http", "url": "http://127.0.0.1:9/mcp", "headers": {"X": "y"}})),
+    ];
+    Assignment {
+        system_prompt: Some("Be brief.".to_owned()),
+        model: Some("some-model".to_owned()),
+        effort: Some("high".to_owned()),
+        session: Session::Resume("the-conversation".to_owned()),
+        tools: Some(["Bash", "Read", "Write", "mcp__gov__*"].map(str::to_owned).to_vec()),
+        sub_agents: vec![SubAgent {
+            name: line("helper"),
+            description: "Helps: with \"parts\"".to_owned(),
+            prompt: "You help.\n".to_owned(),
+            tools: None,
+            model: Some(line("small-model")),
+        }],
+        mcp_servers: servers.map(|(name, server)| (name.to_owned(), server)).into(),
+        instructions: vec![
+            Instruction { path: "AGENTS.md".to_owned(), text: "Use tabs.\n".to_owned() },
+            Instruction { path: "sub/AGENTS.md".to_owned(), text: "Use spaces.".to_owned() },
+        ],
+        skills: BTreeMap::from([("skills/greet/SKILL.md".to_owned(), skill.to_owned())]),
+        turns: Some(12),
+        usd: Some(2.5),
+        granted: vec![("TOKEN_OF_THE_TEAM".to_owned(), "granted".to_owned())],
+        ..plain()
+    }
+}
+
+fn all() -> [Box<dyn Adapter>; 4] {
+    [Box::new(ClaudeCode), Box::new(Codex), Box::new(Gemini), Box::new(OpenCode)]
+}
+
+#[test]
+fn launches_with_nothing_but_a_gate() {
+    for adapter in all() {
+        let name = format!("plain-{}", adapter.name());
+        insta::assert_json_snapshot!(name, adapter.plan(&plain()).unwrap());
+    }
+}
+
+#[test]
+fn launches_with_all_that_a_task_can_ask() {
+    for adapter in all() {
+        let name = format!("full-{}", adapter.name());
+        insta::assert_json_snapshot!(name, adapter.plan(&full()).unwrap());
+    }
+}
+
+#[test]
+fn launches_without_a_gate() {
+    for adapter in all() {
+        let launch = adapter.plan(&Assignment { gate: None, ..plain() }).unwrap();
+        let text = format!("{launch:?}");
+        assert!(!text.contains("bailiwick-gate"), "{}: {text}", adapter.name());
+    }
+}
+
+#[test]
+fn the_same_assignment_gives_the_same_launch() {
+    for adapter in all() {
+        assert_eq!(adapter.plan(&full()), adapter.plan(&full()), "{}", adapter.name());
+    }
+}
+
+#[test]
+fn the_gate_is_told_nothing_by_the_environment() {
+    for adapter in all() {
+        let launch = adapter.plan(&plain()).unwrap();
+        let text = format!("{:?}", launch.environment);
+        assert!(!text.contains("gate"), "{}: {text}", adapter.name());
+        assert!(!text.contains("/run/"), "{}: {text}", adapter.name());
+    }
+}
+
+#[test]
+fn an_effort_that_a_program_does_not_know_is_refused_with_those_it_does() {
+    for adapter in all() {
+        let error = adapter.plan(&Assignment { effort: Some("heroic".to_owned()), ..plain() });
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("heroic") && text.contains("low"), "{text}");
+    }
+}
+
+#[test]
+fn a_granted_variable_that_steers_the_program_is_refused() {
+    for name in
+        ["CLAUDE_CODE_SIMPLE", "NODE_OPTIONS", "OPENCODE_PURE", "LD_PRELOAD", "HOME", "CODEX_HOME"]
+    {
+        for adapter in all() {
+            let granted = vec![(name.to_owned(), "1".to_owned())];
+            let error = adapter.plan(&Assignment { granted, ..plain() }).unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+}
+
+#[test]
+fn logins_need_what_they_need_or_are_refused() {
+    let logins = [Login::ApiKey, Login::Subscription, Login::Bedrock, Login::Vertex];
+    let mut told = Vec::new();
+    for adapter in all() {
+        for login in logins {
+            let needs = adapter.login(login).map_err(|error| error.to_string());
+            told.push((adapter.name().to_owned(), login.as_str(), needs));
+            let model = Some("provider/model".to_owned());
+            let launch = adapter.plan(&Assignment { login, model, ..plain() });
+            assert_eq!(
+                launch.is_ok(),
+                adapter.login(login).is_ok(),
+                "{} {login:?}",
+                adapter.name()
+            );
+        }
+    }
+    insta::assert_json_snapshot!(told);
+}
+
+#[test]
+fn no_launch_has_a_key_in_it() {
+    for adapter in all() {
+        let launch = adapter.plan(&plain()).unwrap();
+        let keys = launch.environment.iter().filter(|(name, _)| name.contains("KEY"));
+        assert!(keys.into_iter().all(|(_, value)| value == "held-by-bailiwick"));
+    }
+}
+
+#[test]
+fn a_codex_agent_with_a_tool_list_is_refused() {
+    let mut assignment = full();
+    assignment.sub_agents[0].tools = Some(vec!["Read".to_owned()]);
+    let error = Codex.plan(&assignment).unwrap_err().to_string();
+    assert!(error.contains("helper") && error.contains("leave `tools` out"), "{error}");
+}
+
+#[test]
+fn a_script_is_given_on_standard_input() {
+    let script = vec![ScriptStep::Say { text: "hello".to_owned() }];
+    insta::assert_json_snapshot!(Script.plan(&Assignment { script, ..plain() }).unwrap());
+    assert!(Script.plan(&plain()).unwrap_err().to_string().contains("[[agent.script]]"));
+}
+
+#[test]
+fn adapters_are_found_by_their_names() {
+    for name in ["claude-code", "codex", "gemini", "opencode", "script"] {
+        assert_eq!(adapter(name).unwrap().name(), name);
+    }
+    assert!(adapter("babysitter").is_none());
+}

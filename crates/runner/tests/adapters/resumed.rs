@@ -1,0 +1,69 @@
+//! A conversation is taken up again, in a fresh home that has nothing of the old one but it.
+
+use std::path::Path;
+
+use bailiwick_runner::agents::adapter::Session;
+use bailiwick_testkit::clis::Cli;
+use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
+
+use crate::stage::{Stage, adapter};
+
+fn is_taken_up(cli: Cli) {
+    let stage = Stage::new();
+    let turns = vec![Turn::say("the first answer"), Turn::say("the second answer")];
+    let model = ScriptedModel::start(Script::new(turns));
+    let mut assignment = stage.assignment(cli, &model.base_url());
+    let first = stage.launch(cli, &assignment);
+    assert_eq!(first.verdict.words, "the first answer", "{}\n{}", first.out, first.err);
+
+    let old = assignment.home.with_extension("old");
+    std::fs::rename(&assignment.home, &old).unwrap();
+    for path in adapter(cli).conversations() {
+        carry_over(&old.join(&path), &assignment.home.join(&path));
+    }
+    assignment.session = Session::Resume(first.session());
+    assignment.prompt = "Go on with it.".to_owned();
+    let second = stage.launch(cli, &assignment);
+    std::fs::remove_dir_all(old).unwrap();
+    assert_eq!(second.code, Some(0), "{}\n{}", second.out, second.err);
+    assert_eq!(second.verdict.words, "the second answer", "{}\n{}", second.out, second.err);
+    let last = model.requests().last().unwrap().body.to_string();
+    for said in ["Do the work.", "the first answer", "Go on with it."] {
+        assert!(last.contains(said), "{said} is not in {last}");
+    }
+    let announced = stage.asked().iter().filter(|(words, _)| words.ends_with("--announce")).count();
+    assert!(announced >= 2, "the gate was announced {announced} times");
+}
+
+fn carry_over(from: &Path, to: &Path) {
+    if from.is_dir() {
+        std::fs::create_dir_all(to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap() {
+            let name = entry.unwrap().file_name();
+            carry_over(&from.join(&name), &to.join(&name));
+        }
+    } else if from.is_file() {
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(from, to).unwrap();
+    }
+}
+
+#[test]
+fn claude_code_takes_up_a_conversation() {
+    is_taken_up(Cli::Claude);
+}
+
+#[test]
+fn codex_takes_up_a_conversation() {
+    is_taken_up(Cli::Codex);
+}
+
+#[test]
+fn gemini_takes_up_a_conversation() {
+    is_taken_up(Cli::Gemini);
+}
+
+#[test]
+fn opencode_takes_up_a_conversation() {
+    is_taken_up(Cli::OpenCode);
+}

@@ -1,0 +1,100 @@
+//! What readers make of real output, recorded from the pinned CLIs, and of broken lines.
+
+use std::path::Path;
+
+use bailiwick_model::event::What;
+use bailiwick_runner::agents::adapter::Reader;
+use bailiwick_testkit::clis::Cli;
+use serde_json::{Value, json};
+
+use crate::stage::adapter;
+
+/// What is read: the agent, and the event or the verdict.
+fn read(cli: Cli, case: &str, code: i32) -> Vec<Value> {
+    let name = format!("{}-{case}.jsonl", cli.name());
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams").join(name);
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let mut reader = adapter(cli).reader(Path::new("/worktree"));
+    let mut told: Vec<Value> = Vec::new();
+    for read in text.lines().flat_map(|line| reader.line(line)) {
+        assert!(!matches!(read.what, What::Usage(_)), "the proxy counts");
+        if read.what != What::Other {
+            told.push(json!({"agent": read.agent, "what": read.what}));
+        }
+    }
+    let verdict = reader.end(Some(code), "");
+    told.push(json!({"completed": verdict.completed, "words": verdict.words}));
+    told
+}
+
+#[test]
+fn a_plain_run_with_a_denial_is_read() {
+    for cli in Cli::ALL {
+        insta::assert_json_snapshot!(format!("plain-run-{}", cli.name()), read(cli, "plain", 0));
+    }
+}
+
+#[test]
+fn a_sub_agent_is_read() {
+    for cli in Cli::ALL {
+        insta::assert_json_snapshot!(
+            format!("sub-agent-{}", cli.name()),
+            read(cli, "sub-agent", 0)
+        );
+    }
+}
+
+#[test]
+fn an_error_of_the_model_is_read() {
+    for cli in Cli::ALL {
+        let told = read(cli, "error", 1);
+        assert_eq!(told.last().unwrap()["completed"], false, "{cli:?}");
+        insta::assert_json_snapshot!(format!("error-{}", cli.name()), told);
+    }
+}
+
+fn nothing_known(reader: &mut dyn Reader, line: &str) {
+    for read in reader.line(line) {
+        assert_eq!(read.what, What::Other, "{line}");
+    }
+}
+
+#[test]
+fn broken_and_unknown_lines_are_kept_as_such() {
+    for cli in Cli::ALL {
+        let mut reader = adapter(cli).reader(Path::new("/worktree"));
+        let deep = "[".repeat(100_000);
+        for line in [
+            "",
+            "words",
+            "{",
+            "null",
+            "[1]",
+            "\"x\"",
+            "{}",
+            r#"{"type":7}"#,
+            r#"{"type":"new"}"#,
+            &deep,
+        ] {
+            nothing_known(reader.as_mut(), line);
+        }
+        let verdict = reader.end(Some(0), "");
+        assert!(!verdict.completed, "{cli:?} has not said that it is done");
+        assert!(!adapter(cli).reader(Path::new("/")).end(None, "").words.is_empty());
+    }
+}
+
+#[test]
+fn a_line_cut_short_anywhere_is_no_end_of_the_reading() {
+    for cli in Cli::ALL {
+        let name = format!("tests/fixtures/streams/{}-plain.jsonl", cli.name());
+        let text =
+            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
+        let mut reader = adapter(cli).reader(Path::new("/worktree"));
+        for line in text.lines() {
+            for piece in (0..line.len()).step_by(37).filter_map(|end| line.get(..end)) {
+                nothing_known(reader.as_mut(), piece);
+            }
+        }
+    }
+}
