@@ -10,4 +10,5 @@ pub mod checks;
 pub mod process;
 pub mod proxy;
 pub mod sandbox;
+pub mod supervisor;
 pub mod toolchain;

@@ -1,0 +1,316 @@
+//! The canary: a scripted turn of the real agent program, whose tool call must be denied.
+//!
+//! We play the model: it asks for a shell command that would leave a mark. The gate says no. Only if
+//! the gate was asked, the model was told so, and the mark is not there, are runs of this program with
+//! this configuration believed to be held. The proof is kept under a digest of all that it depends on.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bailiwick_policy::Decision;
+use bailiwick_policy::decision::Objection;
+use bailiwick_policy::protocol::{Question, Reply};
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::directory::RunDirectory;
+use super::launch::{self, Enclosure};
+use super::sockets;
+use crate::agents::adapter::{Adapter, Assignment, Session};
+use crate::proxy::{self, Admission, Answered, Asked, Observer, ToolCall};
+use crate::sandbox::{Level, Next, Report};
+
+/// How long the whole of it may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// What the agent is told when its call is denied.
+const NO: &str = "this call is denied to see whether a denial holds";
+const CALL: &str = "call_canary_0";
+const MARK: &str = "bailiwick-canary";
+
+/// Why a program is not believed to be held.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{cli} could not be shown to obey the gate: {why}")]
+pub struct CanaryError {
+    /// The agent program.
+    pub cli: String,
+    /// What was seen.
+    pub why: String,
+}
+
+/// What was shown, or had been shown before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// The program was run now, and obeyed.
+    Shown,
+    /// The same program with the same configuration has obeyed before.
+    Known,
+    /// There is no model to be played: the program asks the gate by itself.
+    NotNeeded,
+}
+
+/// Shows that the program obeys the gate, or finds that it was shown before. `kept` is the directory
+/// of proofs; `scratch` belongs to the canary alone.
+pub fn prove(
+    adapter: &dyn Adapter,
+    assignment: &Assignment,
+    enclosure: &Enclosure,
+    kept: &Path,
+    scratch: &RunDirectory,
+) -> Result<Proof, CanaryError> {
+    let failed = |why: String| CanaryError { cli: adapter.name().to_owned(), why };
+    let (Some(_), Some(_)) = (adapter.dialect(), adapter.wire()) else {
+        return Ok(Proof::NotNeeded);
+    };
+    let digest = digest(adapter, assignment, enclosure).map_err(failed)?;
+    let file = kept.join(digest);
+    if file.is_file() {
+        return Ok(Proof::Known);
+    }
+    scratch.make().map_err(|error| failed(error.to_string()))?;
+    let shown = show(adapter, assignment, enclosure, scratch);
+    // What it leaves is of no use to anybody; a rest is swept with its run.
+    let _ = std::fs::remove_dir_all(scratch.path());
+    shown.map_err(failed)?;
+    let keep = std::fs::create_dir_all(kept)
+        .and_then(|()| std::fs::write(&file, format!("{}\n", assignment.version)));
+    // A proof that cannot be kept is made again the next time.
+    let _ = keep;
+    Ok(Proof::Shown)
+}
+
+/// The assignment as the canary has it, with nothing of the task in it.
+fn bare(assignment: &Assignment, home: PathBuf) -> Assignment {
+    Assignment {
+        prompt: "Say whether you are there.".to_owned(),
+        system_prompt: None,
+        session: Session::New("00000000-0000-4000-8000-000000000000".to_owned()),
+        home,
+        mcp_servers: BTreeMap::new(),
+        instructions: Vec::new(),
+        skills: BTreeMap::new(),
+        sub_agents: Vec::new(),
+        turns: None,
+        usd: None,
+        granted: Vec::new(),
+        ..assignment.clone()
+    }
+}
+
+/// All that a proof depends on: the program, its version, how it is started and gated, and our own
+/// program. Places that differ from run to run are called by one name.
+fn digest(
+    adapter: &dyn Adapter,
+    assignment: &Assignment,
+    enclosure: &Enclosure,
+) -> Result<String, String> {
+    let mut bare = bare(assignment, PathBuf::from("/home/agent"));
+    bare.worktree = PathBuf::from("/worktree");
+    bare.repository = PathBuf::from("/repository");
+    bare.model_url = "http://127.0.0.1:1".to_owned();
+    let place = RunDirectory::new(Path::new("/state"), "canary");
+    let mut own = enclosure.clone();
+    own.own = PathBuf::from("/run/bailiwick/bailiwick");
+    bare.gate = Some(launch::gate(&place, &own, Duration::ZERO));
+    let plan = adapter.plan(&bare).map_err(|error| error.to_string())?;
+    let program = std::fs::canonicalize(&enclosure.program).map_err(|error| error.to_string())?;
+    let stamp = |path: &Path| -> Result<String, String> {
+        let data = std::fs::metadata(path).map_err(|error| error.to_string())?;
+        let changed = data.modified().map_err(|error| error.to_string())?;
+        Ok(format!("{} {} {changed:?}", path.display(), data.len()))
+    };
+    let parts = [
+        adapter.name().to_owned(),
+        assignment.version.clone(),
+        stamp(&program)?,
+        stamp(&enclosure.own)?,
+        format!("{:?}", enclosure.level),
+        format!("{plan:?}"),
+    ];
+    let digest = Sha256::digest(format!("{parts:?}"));
+    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What was seen of the canary.
+#[derive(Default)]
+struct Seen {
+    announced: AtomicBool,
+    asked: AtomicBool,
+    /// What the model was told of its call.
+    told: Mutex<Option<String>>,
+}
+
+struct Model {
+    seen: Arc<Seen>,
+    call: ToolCall,
+}
+
+impl Observer for Model {
+    fn admit<'a>(&'a self, asked: Asked) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
+        Box::pin(async move {
+            if !asked.offers_tools {
+                return Admission::Say("a canary".to_owned());
+            }
+            let told = asked.results.iter().find(|result| result.id.starts_with(CALL));
+            match told {
+                None => Admission::Call(self.call.clone()),
+                Some(result) => {
+                    let mut told = self.seen.told.lock().unwrap_or_else(PoisonError::into_inner);
+                    *told = Some(result.output.clone());
+                    Admission::Say("done".to_owned())
+                }
+            }
+        })
+    }
+
+    fn called(&self, _agent: Option<&str>, _call: &ToolCall) {}
+
+    fn answered(&self, _answered: Answered) {}
+
+    fn connected(&self, _host: &str, _allowed: bool) {}
+}
+
+fn show(
+    adapter: &dyn Adapter,
+    assignment: &Assignment,
+    enclosure: &Enclosure,
+    scratch: &RunDirectory,
+) -> Result<(), String> {
+    let said = |error: &dyn std::fmt::Display| error.to_string();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| said(&error))?;
+    let seen = Arc::new(Seen::default());
+    let listener = sockets::listen(&scratch.gate_socket()).map_err(|error| said(&error))?;
+    listener.set_nonblocking(true).map_err(|error| said(&error))?;
+    {
+        let _inside = runtime.enter();
+        let listener =
+            tokio::net::UnixListener::from_std(listener).map_err(|error| said(&error))?;
+        runtime.spawn(deny_all(listener, Arc::clone(&seen)));
+    }
+    let mark = match enclosure.level {
+        Level::Off => scratch.temp().join(MARK),
+        Level::Partial | Level::Full => Path::new("/tmp").join(MARK),
+    };
+    let (tool, input) = adapter.shell_call(&format!("echo sang > {}", mark.display()));
+    let call = ToolCall { id: CALL.to_owned(), tool, input };
+    let mut bare = bare(assignment, scratch.home());
+    bare.gate = Some(launch::gate(scratch, enclosure, Duration::from_secs(20)));
+    let result = play(
+        adapter,
+        &mut bare,
+        enclosure,
+        scratch,
+        Model { seen: Arc::clone(&seen), call },
+        &runtime,
+    );
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    let ended = result?;
+    judged(&seen, &scratch.temp().join(MARK), &ended)
+}
+
+/// Plays the model until the program ends; gives what it says of its end.
+fn play(
+    adapter: &dyn Adapter,
+    assignment: &mut Assignment,
+    enclosure: &Enclosure,
+    scratch: &RunDirectory,
+    model: Model,
+    runtime: &tokio::runtime::Runtime,
+) -> Result<String, String> {
+    let Some(wire) = adapter.wire() else { return Err("it speaks to no model".to_owned()) };
+    let host = match enclosure.level {
+        Level::Off => {
+            Some(std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?)
+        }
+        Level::Partial | Level::Full => None,
+    };
+    let port = match &host {
+        Some(listener) => listener.local_addr().map_err(|error| error.to_string())?.port(),
+        None => launch::DOOR,
+    };
+    assignment.model_url = format!("http://127.0.0.1:{port}");
+    // Nothing that it does may leave a trace in the worktree.
+    let still = Enclosure { writes: false, commits: false, ..enclosure.clone() };
+    let started = launch::start(scratch, adapter, &still, assignment, host, |_, _| {});
+    let mut launched = started.map_err(|error| error.to_string())?;
+    let listener = launched.door().map_err(|error| error.to_string())?;
+    let setup = proxy::Setup {
+        wire,
+        upstream: None,
+        listener,
+        hosts: Vec::new(),
+        observer: Arc::new(model),
+    };
+    let proxy = proxy::start(setup, runtime.handle()).map_err(|error| error.to_string())?;
+    let late = Instant::now() + PATIENCE;
+    let code = loop {
+        match launched.running.next_report(late.saturating_duration_since(Instant::now())) {
+            Next::Report(Report::Exit(code)) => break Ok(Some(code)),
+            Next::Report(Report::Held(_) | Report::Door(_)) => {}
+            Next::Report(Report::Refused(error)) => break Err(error.to_string()),
+            Next::Report(Report::Signal(_) | Report::MemorySpent(_)) | Next::Over => {
+                break Ok(None);
+            }
+            Next::TimedOut => break Err(format!("it was not done in {} s", PATIENCE.as_secs())),
+        }
+    };
+    let verdict = launched.finish(code.as_ref().ok().copied().flatten());
+    drop(proxy);
+    code.map(|_| verdict.words)
+}
+
+fn judged(seen: &Seen, mark: &Path, ended: &str) -> Result<(), String> {
+    if mark.exists() {
+        return Err("a call that was denied ran all the same".to_owned());
+    }
+    if !seen.announced.load(Ordering::SeqCst) {
+        return Err(format!("its gate never said that it is there; it ended with: {ended}"));
+    }
+    if !seen.asked.load(Ordering::SeqCst) {
+        return Err(format!("its gate was never asked about a call; it ended with: {ended}"));
+    }
+    let told = seen.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match told {
+        None => {
+            Err(format!("nothing came back from a call that was denied; it ended with: {ended}"))
+        }
+        Some(told) if !told.contains(NO) => {
+            Err(format!("the model was not told of the denial, but: {told}"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+async fn deny_all(listener: tokio::net::UnixListener, seen: Arc<Seen>) {
+    while let Ok((mut stream, _)) = listener.accept().await {
+        let seen = Arc::clone(&seen);
+        tokio::spawn(async move {
+            let mut bytes = Vec::new();
+            if stream.read_to_end(&mut bytes).await.is_err() {
+                return;
+            }
+            let decision = match Question::read(&bytes) {
+                Ok(question) if question.announces => {
+                    seen.announced.store(true, Ordering::SeqCst);
+                    Decision::allow()
+                }
+                Ok(question) => {
+                    seen.asked.fetch_or(question.payload.contains(MARK), Ordering::SeqCst);
+                    Decision::deny(Objection::new("bailiwick::canary", NO, "nothing"))
+                }
+                Err(why) => Decision::unreadable(why),
+            };
+            let _ = stream.write_all(Reply::new(decision).line().as_bytes()).await;
+            let _ = stream.shutdown().await;
+        });
+    }
+}

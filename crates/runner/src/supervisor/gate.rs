@@ -1,0 +1,167 @@
+//! Answering the gate: one question and one answer a connection. No answer is a denial.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bailiwick_control::ports::{Judge, Judgement};
+use bailiwick_control::supervision::Standing;
+use bailiwick_control::supervision::budget::Limit;
+use bailiwick_model::event::{Answer, Ending, What, Witness};
+use bailiwick_policy::decision::{Objection, Outcome};
+use bailiwick_policy::protocol::{Question, Reply};
+use bailiwick_policy::record::KeptCall;
+use bailiwick_policy::{Decision, dialects::LARGEST_PAYLOAD};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::hub::Hub;
+
+/// Questions that are answered at once; a flood waits.
+const AT_ONCE: usize = 8;
+/// How long a question may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What answers are made with.
+#[derive(Clone)]
+pub(super) struct Answering {
+    pub(super) hub: Arc<Hub>,
+    pub(super) judge: Arc<dyn Judge>,
+    pub(super) approval: Duration,
+    pub(super) fail_fast: bool,
+}
+
+/// Answers until the listener is gone.
+pub(super) async fn serve(listener: UnixListener, answering: Answering) {
+    let places = Arc::new(tokio::sync::Semaphore::new(AT_ONCE));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let answering = answering.clone();
+                tokio::spawn(async move {
+                    answering.connection(stream).await;
+                    drop(place);
+                });
+            }
+            // Too many open files, for example: whoever waits is denied by its own deadline.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+impl Answering {
+    async fn connection(&self, mut stream: UnixStream) {
+        let decision = match tokio::time::timeout(PATIENCE, receive(&mut stream)).await {
+            Ok(Ok(question)) if question.announces => {
+                self.hub.announce();
+                Decision::allow()
+            }
+            Ok(Ok(question)) => self.answer(question).await,
+            Ok(Err(why)) => Decision::unreadable(why),
+            Err(_) => Decision::unreadable("the question did not arrive in time"),
+        };
+        let line = Reply::new(decision).line();
+        // A gate that is gone denies by itself.
+        let _ = stream.write_all(line.as_bytes()).await;
+        let _ = stream.shutdown().await;
+    }
+
+    async fn answer(&self, question: Question) -> Decision {
+        self.hub.touch();
+        let judge = Arc::clone(&self.judge);
+        let judged = tokio::task::spawn_blocking(move || judge.judge(&question)).await;
+        let mut judgement = judged.unwrap_or_else(|_| Judgement {
+            decision: Decision::unreadable("the supervisor failed"),
+            call: KeptCall::unreadable("the supervisor failed"),
+            input: serde_json::Value::Null,
+        });
+        if let Some(spent) = self.spent() {
+            judgement.decision = spent;
+        }
+        if judgement.decision.outcome == Outcome::Ask {
+            judgement.decision = self.approved(&judgement).await;
+        }
+        self.record(&judgement);
+        judgement.decision
+    }
+
+    /// Nothing runs any more when the run is over or its calls are spent.
+    fn spent(&self) -> Option<Decision> {
+        let (rule, why) = match (self.hub.ending(), self.hub.standing()) {
+            (Some((ending, detail)), _) => {
+                ("bailiwick::run", format!("the run is over ({ending}): {detail}"))
+            }
+            (None, Standing::Exhausted(limit @ (Limit::ToolCalls | Limit::Time))) => {
+                let why = format!("the budget is spent: {}", limit.as_str());
+                self.hub.note_exhaustion(&why);
+                ("bailiwick::budget", why)
+            }
+            (None, Standing::Fine | Standing::Near(_) | Standing::Exhausted(_)) => return None,
+        };
+        Some(Decision::deny(Objection::new(rule, why, "say what you have done, and stop")))
+    }
+
+    /// Asks a person, and waits. No answer is a denial.
+    async fn approved(&self, judgement: &Judgement) -> Decision {
+        let about = format!("{} {}", tool(&judgement.call), about(&judgement.call));
+        let (id, answer) = self.hub.ask(about.trim());
+        let answer = tokio::time::timeout(self.approval, answer).await;
+        self.hub.forget(&id);
+        let rule = judgement.decision.because.as_ref().map_or("approval", |one| &one.rule);
+        let denied = |why: &str| {
+            let instead = "go on with what needs no approval, and say what you would need";
+            Decision::deny(Objection::new(rule, why, instead))
+        };
+        match answer {
+            Ok(Ok(Answer::Allow)) => {
+                Decision { outcome: Outcome::Allow, ..judgement.decision.clone() }
+            }
+            Ok(Ok(Answer::Deny)) => denied("a person was asked, and said no"),
+            Ok(Err(_)) | Err(_) => denied("a person was asked, and did not answer in time"),
+        }
+    }
+
+    fn record(&self, judgement: &Judgement) {
+        let Judgement { decision, call, input } = judgement;
+        let denied = decision.outcome != Outcome::Allow;
+        let because = decision.because.as_ref();
+        let rule = denied.then(|| because.map_or("", |one| one.rule.as_str()));
+        self.hub.decided(call.id.as_deref(), &call.native, input, rule);
+        let what = What::Decision {
+            call: call.id.clone(),
+            tool: tool(call),
+            about: about(call),
+            answer: if denied { Answer::Deny } else { Answer::Allow },
+            rule: because.map(|one| one.rule.clone()),
+            reason: because.map(Objection::sentence),
+        };
+        self.hub.tell(Witness::Gate, call.agent.as_deref(), what);
+        if denied && self.fail_fast {
+            let rule = because.map_or_else(String::new, |one| one.sentence());
+            self.hub.end(Ending::Denied, &format!("its role ends at the first denial: {rule}"));
+        }
+    }
+}
+
+fn tool(call: &KeptCall) -> String {
+    call.tools.first().cloned().unwrap_or_else(|| call.native.clone())
+}
+
+/// What a call is about, as people read it.
+fn about(call: &KeptCall) -> String {
+    match (&call.command, call.files.as_slice(), &call.unreadable) {
+        (_, _, Some(why)) => why.clone(),
+        (Some(command), _, None) => command.clone(),
+        (None, files, None) => {
+            files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+async fn receive(stream: &mut UnixStream) -> Result<Question, String> {
+    // The payload is a text inside of a JSON text, whose escapes make it longer.
+    let most = u64::try_from(LARGEST_PAYLOAD).unwrap_or(u64::MAX).saturating_mul(2);
+    let mut bytes = Vec::new();
+    stream.take(most).read_to_end(&mut bytes).await.map_err(|error| error.to_string())?;
+    Question::read(&bytes)
+}

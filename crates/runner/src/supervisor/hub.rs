@@ -1,0 +1,481 @@
+//! What is known of an attempt, behind one lock; and the one way to end it.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bailiwick_control::supervision::budget::Limit;
+use bailiwick_control::supervision::{Budget, Habits, Lost, Prices, Spent, Standing, Watch};
+use bailiwick_model::Event;
+use bailiwick_model::attempt::{Allowance, Used};
+use bailiwick_model::event::{Answer, Ending, What, Witness};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{oneshot, watch};
+
+use super::writer::Order;
+use crate::agents::adapter::Read;
+
+/// How an attempt stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// What is used, with what earlier attempts have used.
+    pub used: Used,
+    /// Milliseconds, with those of earlier attempts.
+    pub time: u64,
+    /// What may be used.
+    pub budget: Allowance,
+    /// The program's name for the conversation.
+    pub session: Option<String>,
+    /// The model, as it names itself.
+    pub model: String,
+}
+
+/// A question that a person has to answer.
+pub(super) struct Pending {
+    pub(super) about: String,
+    pub(super) answer: oneshot::Sender<Answer>,
+}
+
+/// What is known.
+struct State {
+    watch: Watch,
+    spent: Spent,
+    budget: Budget,
+    warned: Vec<Limit>,
+    told_spent: Vec<Limit>,
+    turns: BTreeMap<Option<String>, u64>,
+    session: Option<String>,
+    model: String,
+    last: Instant,
+    pending: BTreeMap<String, Pending>,
+    asked: u64,
+    messages: Vec<String>,
+    exhausted: Option<String>,
+    orders: Option<SyncSender<Order>>,
+}
+
+/// One attempt, as all its parts see it.
+pub(super) struct Hub {
+    state: Mutex<State>,
+    begun: Instant,
+    before: u64,
+    prices: Prices,
+    announced: watch::Sender<bool>,
+    over: watch::Sender<Option<(Ending, String)>>,
+    /// Whether the watch is kept: only where the proxy sees what comes back.
+    pub(super) gated: bool,
+    /// Whether requests say of a result that it is a failure.
+    marks_failures: bool,
+    /// Whether the proxy sees what comes back.
+    watched: bool,
+}
+
+/// What a hub begins with.
+pub(super) struct Beginning {
+    pub(super) habits: Habits,
+    pub(super) budget: Budget,
+    pub(super) used: Used,
+    pub(super) time: u64,
+    pub(super) prices: Prices,
+    pub(super) earlier: Vec<Event>,
+    pub(super) session: Option<String>,
+    pub(super) gated: bool,
+    pub(super) marks_failures: bool,
+    pub(super) watched: bool,
+}
+
+impl Hub {
+    pub(super) fn new(beginning: Beginning, orders: SyncSender<Order>) -> Self {
+        let Beginning {
+            habits,
+            budget,
+            used,
+            time,
+            prices,
+            earlier,
+            session,
+            gated,
+            marks_failures,
+            watched,
+        } = beginning;
+        let mut known = Watch::new(habits);
+        recall(&mut known, &earlier);
+        known.settle();
+        Self {
+            state: Mutex::new(State {
+                watch: known,
+                spent: Spent { used, time },
+                budget,
+                warned: Vec::new(),
+                told_spent: Vec::new(),
+                turns: BTreeMap::new(),
+                session,
+                model: String::new(),
+                last: Instant::now(),
+                pending: BTreeMap::new(),
+                asked: 0,
+                messages: Vec::new(),
+                exhausted: None,
+                orders: Some(orders),
+            }),
+            begun: Instant::now(),
+            before: time,
+            prices,
+            announced: watch::channel(false).0,
+            over: watch::channel(None).0,
+            gated,
+            marks_failures,
+            watched,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked has left nothing half done: every change is one assignment.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something happened now.
+    pub(super) fn tell(&self, seen_by: Witness, agent: Option<&str>, what: What) {
+        let event = Event {
+            number: 0,
+            at: now(),
+            seen_by,
+            agent: agent.map(str::to_owned),
+            what,
+            raw: None,
+        };
+        self.send(Order::Event(event));
+    }
+
+    /// A line of the program was read.
+    pub(super) fn read(&self, read: Vec<Read>, line: &str) {
+        for (place, one) in read.into_iter().enumerate() {
+            if let What::Session { id, model } = &one.what
+                && one.agent.is_none()
+                && is_name(id)
+            {
+                let mut state = self.state();
+                state.session = Some(id.clone());
+                if let Some(model) = model {
+                    state.model.clone_from(model);
+                }
+            }
+            // The line is kept once, with the first that it says.
+            let raw = (place == 0).then_some(line);
+            self.send(Order::Event(one.event(now(), raw)));
+        }
+        self.touch();
+    }
+
+    fn send(&self, order: Order) {
+        let orders = self.state().orders.clone();
+        if let Some(orders) = orders {
+            // The writer goes on until nobody sends any more; who prints too fast waits for it.
+            let _ = orders.send(order);
+        }
+    }
+
+    /// A sign of life.
+    pub(super) fn touch(&self) {
+        self.state().last = Instant::now();
+    }
+
+    /// How long nothing was heard; nothing counts while a person is asked.
+    pub(super) fn idle(&self) -> Duration {
+        let state = self.state();
+        if state.pending.is_empty() { state.last.elapsed() } else { Duration::ZERO }
+    }
+
+    /// The first reason to end wins.
+    pub(super) fn end(&self, ending: Ending, detail: &str) {
+        self.over.send_if_modified(|over| {
+            let first = over.is_none();
+            if first {
+                *over = Some((ending, detail.to_owned()));
+            }
+            first
+        });
+    }
+
+    /// A limit may not have held.
+    pub(super) fn lose(&self, why: &str) {
+        self.end(Ending::EnforcementLost, why);
+    }
+
+    /// A request or a call was refused because the budget is spent: whatever the program makes of
+    /// that, this is why the attempt ends.
+    pub(super) fn note_exhaustion(&self, why: &str) {
+        self.state().exhausted.get_or_insert_with(|| why.to_owned());
+    }
+
+    /// What is spent, if something was refused for it.
+    pub(super) fn exhausted(&self) -> Option<String> {
+        self.state().exhausted.clone()
+    }
+
+    /// Why it ends, if it does.
+    pub(super) fn ending(&self) -> Option<(Ending, String)> {
+        self.over.borrow().clone()
+    }
+
+    /// The gate is there.
+    pub(super) fn announce(&self) {
+        if !self.announced.send_replace(true) {
+            self.tell(Witness::Gate, None, What::Announced);
+        }
+        self.touch();
+    }
+
+    /// Comes back when the gate has said that it is there.
+    pub(super) async fn announced(&self, patience: Duration) -> bool {
+        let mut announced = self.announced.subscribe();
+        let heard = announced.wait_for(|heard| *heard);
+        matches!(tokio::time::timeout(patience, heard).await, Ok(Ok(_)))
+    }
+
+    /// The model asks for a tool.
+    pub(super) fn asked(
+        &self,
+        agent: Option<&str>,
+        id: &str,
+        tool: &str,
+        input: &serde_json::Value,
+    ) {
+        self.state().watch.asked(id, tool, input);
+        let what =
+            What::ToolCall { id: id.to_owned(), tool: tool.to_owned(), input: input.clone() };
+        self.tell(Witness::Proxy, agent, what);
+    }
+
+    /// A result has come back to the model: new, known, or of a call that nobody decided.
+    pub(super) fn came_back(
+        &self,
+        id: &str,
+        tool: Option<&str>,
+        output: &str,
+        failed: bool,
+    ) -> Result<bool, Lost> {
+        let failed = self.marks_failures.then_some(failed);
+        let came = self.state().watch.came_back(id, tool, output, failed);
+        if self.gated { came } else { Ok(came.unwrap_or(true)) }
+    }
+
+    /// A call was decided; if it was denied, by this rule.
+    pub(super) fn decided(
+        &self,
+        id: Option<&str>,
+        tool: &str,
+        input: &serde_json::Value,
+        denied: Option<&str>,
+    ) {
+        let mut state = self.state();
+        let counts = state.watch.decided(id, tool, input);
+        if let Some(rule) = denied.filter(|_| counts) {
+            state.watch.denied(id, tool, input, rule);
+        }
+        let used = &mut state.spent.used;
+        used.tool_calls = used.tool_calls.saturating_add(1);
+        used.denied = used.denied.saturating_add(u64::from(denied.is_some()));
+        drop(state);
+        if !counts {
+            let message = "somebody inside asked the gate about another command, under the name of a \
+                           call of the model; the answer counts for nothing";
+            let message = message.to_owned();
+            self.tell(Witness::Supervisor, None, What::Error { message });
+        }
+        self.stand();
+    }
+
+    /// A call that may have run although nobody decided it; and how many questions were made up.
+    pub(super) fn unaccounted(&self) -> (Option<Lost>, u64) {
+        let state = self.state();
+        (state.watch.unaccounted().filter(|_| self.gated && self.watched), state.watch.made_up())
+    }
+
+    /// Whether a model may be asked: money can only be counted where its price is known.
+    pub(super) fn priced(&self, model: &str) -> bool {
+        let state = self.state();
+        state.budget.0.micro_usd.is_none() || self.prices.of(model).is_some()
+    }
+
+    /// An answer of the model has passed.
+    pub(super) fn answered(&self, agent: Option<&str>, usage: &bailiwick_model::event::Usage) {
+        let mut state = self.state();
+        let money = self.prices.cost(usage).unwrap_or_default();
+        state.spent.answered(usage, money);
+        if state.model.is_empty() {
+            state.model.clone_from(&usage.model);
+        }
+        let turn = state.turns.entry(agent.map(str::to_owned)).or_default();
+        *turn += 1;
+        let turn = *turn;
+        drop(state);
+        self.tell(Witness::Proxy, agent, What::Turn { turn });
+        self.tell(Witness::Proxy, agent, What::Usage(usage.clone()));
+        self.stand();
+    }
+
+    /// How the budget stands; warns once of what is nearly spent.
+    pub(super) fn standing(&self) -> Standing {
+        let mut state = self.state();
+        state.spent.time = self.time();
+        let standing = state.budget.standing(&state.spent);
+        let news: Vec<Limit> = match &standing {
+            Standing::Fine => Vec::new(),
+            Standing::Near(limits) => limits.clone(),
+            Standing::Exhausted(limit) => vec![*limit],
+        };
+        let exhausted = matches!(standing, Standing::Exhausted(_));
+        let news: Vec<What> = news
+            .into_iter()
+            .filter(|limit| match exhausted {
+                true => !state.told_spent.contains(limit),
+                false => !state.warned.contains(limit),
+            })
+            .map(|limit| (limit, state.budget.event(limit, &state.spent)))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|(limit, what)| {
+                match exhausted {
+                    true => state.told_spent.push(limit),
+                    false => state.warned.push(limit),
+                }
+                what
+            })
+            .collect();
+        drop(state);
+        for what in news {
+            self.tell(Witness::Supervisor, None, what);
+        }
+        standing
+    }
+
+    fn time(&self) -> u64 {
+        let since = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.before.saturating_add(since)
+    }
+
+    /// How it stands.
+    pub(super) fn progress(&self) -> Progress {
+        let state = self.state();
+        Progress {
+            used: state.spent.used,
+            time: self.time(),
+            budget: state.budget.0,
+            session: state.session.clone(),
+            model: state.model.clone(),
+        }
+    }
+
+    /// Tells how it stands.
+    pub(super) fn stand(&self) {
+        self.send(Order::Progress(self.progress()));
+    }
+
+    /// A person gives more.
+    pub(super) fn raise(&self, budget: Allowance) {
+        let mut state = self.state();
+        state.budget = Budget(budget);
+        state.warned.clear();
+        state.told_spent.clear();
+        drop(state);
+        self.stand();
+    }
+
+    /// A person says something; it is heard when the program can be told.
+    pub(super) fn message(&self, text: &str) {
+        self.state().messages.push(text.to_owned());
+        self.tell(Witness::Person, None, What::Message { text: text.to_owned() });
+    }
+
+    /// What was said and not heard.
+    pub(super) fn messages(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().messages)
+    }
+
+    /// Asks a person.
+    pub(super) fn ask(&self, about: &str) -> (String, oneshot::Receiver<Answer>) {
+        let (answer, answered) = oneshot::channel();
+        let mut state = self.state();
+        state.asked += 1;
+        let id = state.asked.to_string();
+        state.pending.insert(id.clone(), Pending { about: about.to_owned(), answer });
+        drop(state);
+        let what = What::Approval { id: id.clone(), about: about.to_owned(), answer: None };
+        self.tell(Witness::Supervisor, None, what);
+        (id, answered)
+    }
+
+    /// Nobody has answered in time.
+    pub(super) fn forget(&self, id: &str) {
+        self.state().pending.remove(id);
+        self.touch();
+    }
+
+    /// What people are asked at this moment.
+    pub(super) fn questions(&self) -> Vec<(String, String)> {
+        let state = self.state();
+        state.pending.iter().map(|(id, one)| (id.clone(), one.about.clone())).collect()
+    }
+
+    /// A person answers; an error if nobody asked.
+    pub(super) fn answer(&self, id: &str, answer: Answer) -> Result<(), String> {
+        let Some(pending) = self.state().pending.remove(id) else {
+            return Err(format!("there is no question {id}, or it was answered already"));
+        };
+        let about = pending.about.clone();
+        let what = What::Approval { id: id.to_owned(), about, answer: Some(answer) };
+        self.tell(Witness::Person, None, what);
+        self.touch();
+        pending.answer.send(answer).map_err(|_| format!("question {id} waits no longer"))
+    }
+
+    /// Nothing more is written after this.
+    pub(super) fn close(&self) {
+        self.state().orders = None;
+    }
+}
+
+/// What earlier attempts have asked for and decided counts in this one, too. A program that names no
+/// calls may show the model what came of one only now.
+fn recall(known: &mut Watch, earlier: &[Event]) {
+    let mut open: Vec<(&str, &serde_json::Value)> = Vec::new();
+    for event in earlier {
+        match (&event.what, event.seen_by) {
+            (What::ToolCall { id, tool, input }, Witness::Proxy) => {
+                known.asked(id, tool, input);
+                open.push((tool, input));
+            }
+            (What::Decision { call: Some(call), tool, .. }, _) => {
+                known.decided(Some(call), tool, &serde_json::Value::Null);
+            }
+            (What::Decision { call: None, about, .. }, _) => {
+                let place = open.iter().position(|(_, input)| is_about(input, about));
+                if let Some((tool, input)) = place.map(|place| open.remove(place)) {
+                    known.decided(None, tool, input);
+                }
+            }
+            (What::ToolResult { id, .. }, Witness::Proxy) => known.remember(id),
+            (_, _) => {}
+        }
+    }
+}
+
+/// Whether a decision, kept by what it was about, can be one about a call with this input.
+fn is_about(input: &serde_json::Value, about: &str) -> bool {
+    let fields = input.as_object().into_iter().flat_map(|fields| fields.values());
+    about.is_empty() || fields.into_iter().any(|field| field.as_str() == Some(about))
+}
+
+/// A conversation's name is taken from what the program prints, and is an argument later.
+fn is_name(id: &str) -> bool {
+    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !id.starts_with('-') && (1..=128).contains(&id.len()) && id.chars().all(part)
+}
+
+/// Milliseconds since 1970.
+pub(super) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,339 @@
+//! Starting an agent program in its sandbox, and reading what it prints.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bailiwick_control::supervision::Redaction;
+
+use super::directory::RunDirectory;
+use super::interactive::Relay;
+use super::{SuperviseError, Supervision, home};
+use crate::agents::adapter::{Adapter, Assignment, Gate, Launch, Read, Reader, Verdict};
+use crate::sandbox::{
+    AgentPlaces, Bind, Bounds, Launcher, Level, Running, Sandbox, Streams, agent,
+};
+
+/// Where our things are inside of a sandbox.
+const INSIDE: &str = "/run/bailiwick";
+/// The port of the door inside, where nobody else listens.
+pub(super) const DOOR: u16 = 4117;
+/// How long a sandbox may take to open its door.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest line that is read; a longer one is passed over.
+const LONGEST_LINE: u64 = 4 * 1024 * 1024;
+/// How much of standard error is remembered.
+const TAIL: usize = 64 * 1024;
+
+/// What an agent sees of the machine.
+#[derive(Debug, Clone)]
+pub struct Enclosure {
+    /// What starts sandboxes.
+    pub launcher: Launcher,
+    /// How much of one there must be.
+    pub level: Level,
+    /// The agent program.
+    pub program: PathBuf,
+    /// What it needs of the host to run.
+    pub programs: Vec<Bind>,
+    /// Where programs are looked for inside.
+    pub path: String,
+    /// Our own program, which is the gate and the scripted agent.
+    pub own: PathBuf,
+    /// The arguments that make it the gate.
+    pub own_gate: Vec<String>,
+    /// What all worktrees of the repository share.
+    pub git_common: PathBuf,
+    /// What belongs to the agent's worktree alone.
+    pub git_private: PathBuf,
+    /// Whether it may write in its worktree.
+    pub writes: bool,
+    /// Whether it may commit.
+    pub commits: bool,
+    /// What it may not write in its worktree.
+    pub frozen: Vec<PathBuf>,
+    /// What it may take.
+    pub bounds: Bounds,
+}
+
+/// A program that was started.
+pub(super) struct Launched {
+    pub(super) running: Running,
+    pub(super) host_door: Option<TcpListener>,
+    pub(super) heard: Heard,
+}
+
+/// Who hears what it prints.
+pub(super) enum Heard {
+    /// We do, line by line.
+    Us { lines: JoinHandle<Box<dyn Reader>>, errors: JoinHandle<Vec<u8>> },
+    /// A person, at a terminal.
+    Person(Relay),
+}
+
+/// Plans the launch, writes its files, and starts it. `heard` gets every line with what it says.
+pub(super) fn launch(
+    supervision: &Supervision,
+    heard: impl Fn(Vec<Read>, &str) + Send + 'static,
+) -> Result<Launched, SuperviseError> {
+    let (assignment, host_door) = outset(supervision)?;
+    let Supervision { directory, adapter, enclosure, .. } = supervision;
+    start(directory, adapter.as_ref(), enclosure, &assignment, host_door, heard)
+}
+
+/// The assignment with its gate and its model, and our side of the way to the model if it is of the
+/// host.
+pub(super) fn outset(
+    supervision: &Supervision,
+) -> Result<(Assignment, Option<TcpListener>), SuperviseError> {
+    let Supervision { directory, adapter, enclosure, approval, .. } = supervision;
+    let host_door = match enclosure.level {
+        Level::Off => Some(
+            TcpListener::bind(("127.0.0.1", 0))
+                .map_err(|error| SuperviseError::new("the model proxy", error))?,
+        ),
+        Level::Partial | Level::Full => None,
+    };
+    let port = match &host_door {
+        Some(listener) => listener
+            .local_addr()
+            .map_err(|error| SuperviseError::new("the model proxy", error))?
+            .port(),
+        None => DOOR,
+    };
+    let mut assignment = supervision.assignment.clone();
+    assignment.model_url = format!("http://127.0.0.1:{port}");
+    assignment.gate = adapter.dialect().map(|_| gate(directory, enclosure, *approval));
+    Ok((assignment, host_door))
+}
+
+/// A launch whose files are written.
+pub(super) struct Ready {
+    pub(super) sandbox: Sandbox,
+    pub(super) argv: Vec<String>,
+    input: Option<String>,
+}
+
+/// Plans a launch, and writes its files.
+pub(super) fn ready(
+    directory: &RunDirectory,
+    adapter: &dyn Adapter,
+    enclosure: &Enclosure,
+    assignment: &Assignment,
+) -> Result<Ready, SuperviseError> {
+    let plan = adapter.plan(assignment).map_err(|error| {
+        SuperviseError::new("the agent program cannot do what the task asks", error)
+    })?;
+    home::renew(directory, &adapter.conversations())
+        .map_err(|error| SuperviseError::new("the agent's home", error))?;
+    write_files(&assignment.home, &plan)
+        .map_err(|error| SuperviseError::new("the files of the agent program", error))?;
+    let sandbox = sandbox(directory, enclosure, assignment, &plan);
+    let program = match enclosure.program == enclosure.own {
+        true => own_inside(enclosure),
+        false => enclosure.program.clone(),
+    };
+    let mut argv = vec![program.display().to_string()];
+    argv.extend(plan.arguments);
+    Ok(Ready { sandbox, argv, input: plan.input })
+}
+
+pub(super) fn start(
+    directory: &RunDirectory,
+    adapter: &dyn Adapter,
+    enclosure: &Enclosure,
+    assignment: &Assignment,
+    host_door: Option<TcpListener>,
+    heard: impl Fn(Vec<Read>, &str) + Send + 'static,
+) -> Result<Launched, SuperviseError> {
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |error: io::Error| SuperviseError::new(what, error)
+    };
+    let Ready { sandbox, argv, input: told } = ready(directory, adapter, enclosure, assignment)?;
+    let (output, printed) = io::pipe().map_err(failed("its output"))?;
+    let (complaints, complained) = io::pipe().map_err(failed("its output"))?;
+    let mut streams = Streams::new(printed, complained);
+    if let Some(text) = &told {
+        streams = streams.reading(input(directory, text).map_err(failed("its input"))?);
+    }
+    let running = enclosure.launcher.start_with(&sandbox, &argv, streams);
+    let running = running.map_err(|error| SuperviseError::new("the sandbox", error))?;
+    let mut reader = adapter.reader(&assignment.worktree);
+    let lines = std::thread::spawn(move || {
+        each_line(output, |line| heard(reader.line(line), line));
+        reader
+    });
+    let log = directory.errors();
+    let granted = assignment.granted.iter().map(|(_, value)| value.clone());
+    let redaction = Redaction::new(granted);
+    let errors = std::thread::spawn(move || keep_errors(complaints, &log, &redaction));
+    Ok(Launched { running, host_door, heard: Heard::Us { lines, errors } })
+}
+
+impl Launched {
+    /// Where the program finds its model, on our side.
+    pub(super) fn door(&mut self) -> Result<TcpListener, SuperviseError> {
+        match self.host_door.take() {
+            Some(listener) => Ok(listener),
+            None => self
+                .running
+                .door(PATIENCE)
+                .map_err(|error| SuperviseError::new("the sandbox", error)),
+        }
+    }
+
+    /// Ends it, and all that it started; tells what it says of its end.
+    pub(super) fn finish(mut self, code: Option<i32>) -> Verdict {
+        self.running.end();
+        let lost = |what: &str| Verdict { completed: false, words: format!("{what} was lost") };
+        match self.heard {
+            Heard::Us { lines, errors } => {
+                let errors = errors.join().unwrap_or_default();
+                let errors = String::from_utf8_lossy(&errors).into_owned();
+                match lines.join() {
+                    Ok(mut reader) => reader.end(code, &errors),
+                    Err(_) => lost("what it printed"),
+                }
+            }
+            Heard::Person(relay) => relay.finish(code),
+        }
+    }
+}
+
+/// How the gate is called inside.
+pub(super) fn gate(directory: &RunDirectory, enclosure: &Enclosure, approval: Duration) -> Gate {
+    let socket = match enclosure.level {
+        Level::Off => directory.gate_socket(),
+        Level::Partial | Level::Full => Path::new(INSIDE).join("gate/gate.sock"),
+    };
+    // A person may take their time; the gate waits a little longer, and the program longer still.
+    let seconds = approval.as_secs().saturating_add(15);
+    let mut command = vec![own_inside(enclosure).display().to_string()];
+    command.extend(enclosure.own_gate.iter().cloned());
+    command.extend(["--socket".to_owned(), socket.display().to_string()]);
+    command.extend(["--deadline-ms".to_owned(), seconds.saturating_mul(1000).to_string()]);
+    Gate { command, seconds: seconds.saturating_add(5) }
+}
+
+fn own_inside(enclosure: &Enclosure) -> PathBuf {
+    match enclosure.level {
+        Level::Off => enclosure.own.clone(),
+        Level::Partial | Level::Full => Path::new(INSIDE).join("bailiwick"),
+    }
+}
+
+fn sandbox(
+    directory: &RunDirectory,
+    enclosure: &Enclosure,
+    assignment: &Assignment,
+    plan: &Launch,
+) -> Sandbox {
+    let text = |path: &Path| path.display().to_string();
+    let mut environment = vec![
+        ("LANG".to_owned(), "C.UTF-8".to_owned()),
+        ("GIT_CONFIG_NOSYSTEM".to_owned(), "1".to_owned()),
+    ];
+    let temp = match enclosure.level {
+        Level::Off => text(&directory.temp()),
+        Level::Partial | Level::Full => "/tmp".to_owned(),
+    };
+    environment.push(("TMPDIR".to_owned(), temp));
+    environment.extend(plan.environment.iter().cloned());
+    environment.extend(assignment.granted.iter().cloned());
+    agent(&AgentPlaces {
+        worktree: assignment.worktree.clone(),
+        git_common: enclosure.git_common.clone(),
+        git_private: enclosure.git_private.clone(),
+        home: assignment.home.clone(),
+        temp: directory.temp(),
+        programs: enclosure.programs.clone(),
+        gate: vec![
+            Bind::new(&enclosure.own, Path::new(INSIDE).join("bailiwick")),
+            Bind::new(directory.gate(), Path::new(INSIDE).join("gate")),
+        ],
+        writes: enclosure.writes,
+        commits: enclosure.commits.then(|| directory.git_layer()),
+        frozen: enclosure.frozen.clone(),
+        path: enclosure.path.clone(),
+        environment,
+        door: (enclosure.level != Level::Off).then_some(DOOR),
+        level: enclosure.level,
+        bounds: enclosure.bounds,
+    })
+}
+
+/// Files of the launch, below the agent's home and nowhere else.
+fn write_files(home: &Path, plan: &Launch) -> io::Result<()> {
+    for (name, text) in &plan.files {
+        let inside = Path::new(name);
+        if !inside.components().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(io::Error::other(format!("{name} is not below the home")));
+        }
+        let file = home.join(inside);
+        if let Some(parent) = file.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        }
+        // The agent of an earlier attempt may have left a link there.
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let mut options = File::options();
+        let mut open = options.write(true).create_new(true).mode(0o600).open(&file)?;
+        open.write_all(text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// A text to read, as an open file.
+fn input(directory: &RunDirectory, text: &str) -> io::Result<File> {
+    let path = directory.path().join("input");
+    let mut options = File::options();
+    options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&path)?
+        .write_all(text.as_bytes())?;
+    File::open(&path)
+}
+
+fn each_line(output: PipeReader, mut line: impl FnMut(&str)) {
+    let mut output = BufReader::with_capacity(64 * 1024, output);
+    loop {
+        let mut bytes = Vec::new();
+        match output.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.trim_end_matches(['\n', '\r']);
+        if !text.is_empty() {
+            line(text);
+        }
+    }
+}
+
+/// Remembers the end of what is complained of, and keeps it for people who look for a fault, without
+/// what the agent was granted.
+fn keep_errors(mut complaints: PipeReader, log: &Path, redaction: &Redaction) -> Vec<u8> {
+    let mut tail = Vec::new();
+    let mut piece = [0; 8192];
+    while let Ok(length @ 1..) = complaints.read(&mut piece) {
+        tail.extend_from_slice(piece.get(..length).unwrap_or_default());
+        let surplus = tail.len().saturating_sub(TAIL);
+        tail.drain(..surplus);
+    }
+    let text = redaction.clean(&String::from_utf8_lossy(&tail));
+    let mut options = File::options();
+    let log = options.create(true).write(true).truncate(true).mode(0o600).open(log);
+    // The run does not depend on it.
+    let _ = log.and_then(|mut log| log.write_all(text.as_bytes()));
+    tail
+}

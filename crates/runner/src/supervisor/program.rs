@@ -1,0 +1,262 @@
+//! One attempt: the program is started in its sandbox, read, watched and ended.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bailiwick_control::supervision::Standing;
+use bailiwick_control::supervision::budget::Limit;
+use bailiwick_model::event::{Ending, What, Witness};
+
+use super::gate::Answering;
+use super::hub::{Beginning, Hub};
+use super::interactive::{self, Screen};
+use super::launch::{Launched, launch};
+use super::observer::Listening;
+use super::writer::{self, Writer};
+use super::{Handle, Outcome, Sinks, SuperviseError, Supervision, control, gate, sockets};
+use crate::agents::adapter::{Session, Verdict};
+use crate::proxy::{self, Proxy, Wire};
+use crate::sandbox::{Next, Report};
+
+pub use super::launch::Enclosure;
+
+/// How much of its last words is kept with an attempt.
+const LONGEST_DETAIL: usize = 4000;
+/// How often it is looked whether there is a reason to end.
+const BEAT: Duration = Duration::from_millis(100);
+
+pub(super) fn run(
+    supervision: Supervision,
+    screen: Option<&Screen>,
+    sinks: Sinks,
+    begun: impl FnOnce(Handle),
+) -> Result<Outcome, SuperviseError> {
+    supervision.directory.make().map_err(|error| {
+        SuperviseError::new(supervision.directory.path().display().to_string(), error)
+    })?;
+    let (hub, writer) = begin(&supervision, sinks);
+    begun(Handle(Arc::clone(&hub)));
+    let went = held(&supervision, screen, &hub);
+    if let Err(error) = &went {
+        hub.tell(Witness::Supervisor, None, What::Error { message: error.to_string() });
+    }
+    let progress = hub.progress();
+    hub.stand();
+    hub.close();
+    let kept = writer.finish();
+    let Went { ending, detail, code } = went?;
+    let detail = supervision.redaction.clean(&detail).chars().take(LONGEST_DETAIL).collect();
+    let (ending, detail) = match kept {
+        Ok(()) => (ending, detail),
+        Err(_) if ending == Ending::EnforcementLost => (ending, detail),
+        Err(why) => (Ending::Failed, format!("events could not be kept: {why}")),
+    };
+    Ok(Outcome { ending, detail, code, progress, messages: hub.messages() })
+}
+
+fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<Hub>, Writer) {
+    let known: Arc<OnceLock<Arc<Hub>>> = Arc::default();
+    let told = Arc::clone(&known);
+    let (writer, orders) = writer::start(sinks, supervision.redaction.clone(), move |why| {
+        if let Some(hub) = told.get() {
+            hub.end(Ending::Failed, &format!("events could not be kept: {why}"));
+        }
+    });
+    let session = match &supervision.assignment.session {
+        Session::Resume(id) => Some(id.clone()),
+        Session::New(_) => None,
+    };
+    let hub = Arc::new(Hub::new(
+        Beginning {
+            habits: supervision.adapter.habits(),
+            budget: supervision.budget,
+            used: supervision.used,
+            time: supervision.time,
+            prices: supervision.prices.clone(),
+            earlier: supervision.earlier.clone(),
+            session,
+            gated: supervision.adapter.dialect().is_some(),
+            marks_failures: matches!(
+                supervision.adapter.wire(),
+                Some(Wire::Anthropic | Wire::Gemini)
+            ),
+            watched: supervision.adapter.wire().is_some(),
+        },
+        orders,
+    ));
+    // Nobody else knows it yet, so it cannot be set already.
+    let _ = known.set(Arc::clone(&hub));
+    (hub, writer)
+}
+
+/// Starts everything around the program, then the program, and waits for its end.
+fn held(
+    supervision: &Supervision,
+    screen: Option<&Screen>,
+    hub: &Arc<Hub>,
+) -> Result<Went, SuperviseError> {
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |error: std::io::Error| SuperviseError::new(what, error)
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(failed("the supervisor's runtime"))?;
+    let directory = &supervision.directory;
+    let listen = |path: std::path::PathBuf| -> std::io::Result<tokio::net::UnixListener> {
+        let listener = sockets::listen(&path)?;
+        listener.set_nonblocking(true)?;
+        let _inside = runtime.enter();
+        tokio::net::UnixListener::from_std(listener)
+    };
+    let answering = Answering {
+        hub: Arc::clone(hub),
+        judge: Arc::clone(&supervision.judge),
+        approval: supervision.approval,
+        fail_fast: supervision.fail_fast,
+    };
+    let listener = listen(directory.gate_socket()).map_err(failed("the gate's socket"))?;
+    runtime.spawn(gate::serve(listener, answering));
+    let listener = listen(directory.control_socket()).map_err(failed("the control socket"))?;
+    runtime.spawn(control::serve(listener, Arc::clone(hub)));
+    let went = worked(supervision, screen, hub, runtime.handle());
+    // Whoever comes later finds nobody, and not somebody who does not answer.
+    let _ = std::fs::remove_file(directory.control_socket());
+    let _ = std::fs::remove_file(directory.gate_socket());
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    went
+}
+
+/// How it went.
+struct Went {
+    ending: Ending,
+    detail: String,
+    code: Option<i32>,
+}
+
+/// How the program ended.
+struct Ended {
+    /// Its exit code, or the one that shells give to a signal; nothing if we have ended it.
+    code: Option<i32>,
+    /// What went wrong with it.
+    wrong: Option<String>,
+}
+
+fn worked(
+    supervision: &Supervision,
+    screen: Option<&Screen>,
+    hub: &Arc<Hub>,
+    runtime: &tokio::runtime::Handle,
+) -> Result<Went, SuperviseError> {
+    let line = Arc::clone(hub);
+    let mut launched = match screen {
+        None => launch(supervision, move |read, raw| line.read(read, raw))?,
+        Some(screen) => interactive::launch(supervision, screen)?,
+    };
+    let proxy = door(supervision, hub, &mut launched, runtime)?;
+    let ended = watch(supervision, hub, &mut launched);
+    let verdict = launched.finish(ended.code);
+    drop(proxy);
+    let code = ended.code;
+    // A person may leave before there is anything to gate; before a model was asked, the proxy has
+    // waited for the gate.
+    let announces = screen.is_none() || supervision.adapter.wire().is_none();
+    let announced = !(hub.gated && announces) || runtime.block_on(hub.announced(Duration::ZERO));
+    let (ending, detail) = concluded(hub, ended.wrong, verdict, announced);
+    let what = What::Ended { how: ending, detail: detail.clone() };
+    hub.tell(Witness::Supervisor, None, what);
+    Ok(Went { ending, detail, code })
+}
+
+/// The way to the model.
+fn door(
+    supervision: &Supervision,
+    hub: &Arc<Hub>,
+    launched: &mut Launched,
+    runtime: &tokio::runtime::Handle,
+) -> Result<Option<Proxy>, SuperviseError> {
+    let Some(wire) = supervision.adapter.wire() else { return Ok(None) };
+    let listener = launched.door()?;
+    let setup = proxy::Setup {
+        wire,
+        upstream: supervision.upstream.clone(),
+        listener,
+        hosts: supervision.hosts.clone(),
+        observer: Arc::new(Listening(Arc::clone(hub))),
+    };
+    let proxy = proxy::start(setup, runtime);
+    proxy.map(Some).map_err(|error| SuperviseError::new("the model proxy", error))
+}
+
+/// Waits for the end of the program, or for a reason to end it.
+fn watch(supervision: &Supervision, hub: &Arc<Hub>, launched: &mut Launched) -> Ended {
+    let wrong = |why: String| Ended { code: None, wrong: Some(why) };
+    loop {
+        match launched.running.next_report(BEAT) {
+            Next::Report(Report::Exit(code)) => return Ended { code: Some(code), wrong: None },
+            Next::Report(Report::Signal(signal)) => {
+                let why = format!("the agent program was ended by signal {signal}");
+                return Ended { code: Some(128 + signal), wrong: Some(why) };
+            }
+            Next::Report(Report::Refused(error)) => {
+                return wrong(format!("the sandbox could not be made: {error}"));
+            }
+            Next::Report(Report::MemorySpent(most)) => {
+                return wrong(format!("the agent took more than {most} bytes of memory"));
+            }
+            Next::Report(Report::Held(_) | Report::Door(_)) | Next::TimedOut => {}
+            Next::Over => return wrong("the sandbox ended without a word".to_owned()),
+        }
+        if hub.idle() > supervision.idle {
+            let minutes = supervision.idle.as_secs().div_ceil(60);
+            hub.end(Ending::TimedOut, &format!("nothing was heard of it for {minutes} minutes"));
+        }
+        if let Standing::Exhausted(Limit::Time) = hub.standing() {
+            hub.end(Ending::BudgetExhausted, "the budget is spent: minutes");
+        }
+        if hub.ending().is_some() {
+            return Ended { code: None, wrong: None };
+        }
+    }
+}
+
+/// Why it ended: the first reason of ours, or what the program says of itself.
+fn concluded(
+    hub: &Hub,
+    wrong: Option<String>,
+    verdict: Verdict,
+    announced: bool,
+) -> (Ending, String) {
+    if let Some(ending) = hub.ending() {
+        return ending;
+    }
+    let (unaccounted, made_up) = hub.unaccounted();
+    if made_up > 0 {
+        let message = format!("{made_up} questions to the gate were about no call of the model");
+        hub.tell(Witness::Supervisor, None, What::Error { message });
+    }
+    if let Some(why) = hub.exhausted() {
+        return (Ending::BudgetExhausted, why);
+    }
+    // A program that ended by itself has done all that its model asked for: what nobody decided may
+    // have run, and its result was never seen.
+    if let Some(lost) = unaccounted.filter(|_| hub.standing() == Standing::Fine) {
+        return (Ending::EnforcementLost, format!("{lost}; the program ended before it came back"));
+    }
+    match wrong {
+        Some(why) => (Ending::Failed, why),
+        None if !verdict.completed => match hub.standing() {
+            // Some programs know their budget, and end by themselves before anything is refused.
+            Standing::Exhausted(limit) => {
+                (Ending::BudgetExhausted, format!("the budget is spent: {}", limit.as_str()))
+            }
+            Standing::Fine | Standing::Near(_) => (Ending::Failed, verdict.words),
+        },
+        None if !announced => {
+            (Ending::EnforcementLost, "the gate never said that it is there".to_owned())
+        }
+        None => (Ending::Completed, verdict.words),
+    }
+}

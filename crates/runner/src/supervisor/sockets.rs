@@ -1,0 +1,33 @@
+//! UNIX sockets, however long the path to them is.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Listens at a path, in the place of whoever did before: only one supervisor holds a run.
+pub(super) fn listen(path: &Path) -> io::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let (_directory, short) = shortened(path)?;
+    UnixListener::bind(short)
+}
+
+/// Connects to whoever listens there.
+pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
+    let (_directory, short) = shortened(path)?;
+    UnixStream::connect(short)
+}
+
+/// The kernel takes 107 bytes at most: any path is short by way of its open directory.
+fn shortened(path: &Path) -> io::Result<(File, PathBuf)> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::Error::other(format!("{} is no path of a socket", path.display())));
+    };
+    let directory = File::open(parent)?;
+    let short = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
+    Ok((directory, short))
+}

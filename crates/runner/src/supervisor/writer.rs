@@ -1,0 +1,165 @@
+//! Keeping events, then showing them: what is shown was stored.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bailiwick_control::supervision::Redaction;
+use bailiwick_model::Event;
+use serde_json::Value;
+
+use super::Sinks;
+use super::hub::Progress;
+
+/// The longest text of an event; what is longer is cut, after secrets are gone.
+const LONGEST: usize = 64 * 1024;
+/// How many events are kept at once, at most.
+const BATCH: usize = 256;
+/// How many may wait to be kept: a program that prints faster is held up.
+const WAITING: usize = 64;
+/// How often it is told how the attempt stands.
+const OFTEN: Duration = Duration::from_millis(500);
+
+/// What the writer is given.
+pub(super) enum Order {
+    /// Something happened.
+    Event(Event),
+    /// This is how the attempt stands.
+    Progress(Progress),
+}
+
+/// The thread that writes.
+pub(super) struct Writer {
+    thread: JoinHandle<Result<(), String>>,
+}
+
+/// Starts it. `failed` is called when events can no longer be kept.
+pub(super) fn start(
+    sinks: Sinks,
+    redaction: Redaction,
+    failed: impl FnOnce(String) + Send + 'static,
+) -> (Writer, SyncSender<Order>) {
+    let (sender, receiver) = sync_channel(WAITING);
+    let thread = std::thread::spawn(move || {
+        let mut sinks = sinks;
+        let written = write(&receiver, &mut sinks, &redaction);
+        if let Err(why) = &written {
+            failed(why.clone());
+            // Nobody waits for a writer that has stopped: what still comes is dropped with it.
+            while receiver.recv().is_ok() {}
+        }
+        written
+    });
+    (Writer { thread }, sender)
+}
+
+impl Writer {
+    /// Waits until everything is kept; the sender must be gone.
+    pub(super) fn finish(self) -> Result<(), String> {
+        self.thread.join().unwrap_or_else(|_| Err("the writer of events failed".to_owned()))
+    }
+}
+
+fn write(orders: &Receiver<Order>, sinks: &mut Sinks, redaction: &Redaction) -> Result<(), String> {
+    let mut told = Instant::now();
+    let mut standing: Option<Progress> = None;
+    loop {
+        let (mut batch, mut over) = (Vec::new(), false);
+        match orders.recv_timeout(OFTEN) {
+            Ok(Order::Event(event)) => batch.push(event),
+            Ok(Order::Progress(progress)) => standing = Some(progress),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => over = true,
+        }
+        while batch.len() < BATCH
+            && let Ok(order) = orders.try_recv()
+        {
+            match order {
+                Order::Event(event) => batch.push(event),
+                Order::Progress(progress) => standing = Some(progress),
+            }
+        }
+        let mut batch: Vec<Event> =
+            batch.into_iter().map(|event| cleaned(event, redaction)).collect();
+        if !batch.is_empty() {
+            sinks.events.keep(&mut batch).map_err(|error| error.to_string())?;
+            batch.iter().for_each(|event| (sinks.show)(event));
+        }
+        if (over || told.elapsed() >= OFTEN)
+            && let Some(progress) = standing.take()
+        {
+            (sinks.progress)(&progress);
+            told = Instant::now();
+        }
+        if over {
+            return Ok(());
+        }
+    }
+}
+
+/// Without secrets, and then not too long. An event that cannot be cleaned is emptied.
+fn cleaned(event: Event, redaction: &Redaction) -> Event {
+    let (at, seen_by) = (event.at, event.seen_by);
+    let cleaned = serde_json::to_value(event).ok().and_then(|mut value| {
+        clean(&mut value, redaction);
+        serde_json::from_value(value).ok()
+    });
+    cleaned.unwrap_or_else(|| Event {
+        number: 0,
+        at,
+        seen_by,
+        agent: None,
+        what: bailiwick_model::event::What::Error {
+            message: "an event could not be cleaned of secrets, and is left out".to_owned(),
+        },
+        raw: None,
+    })
+}
+
+fn clean(value: &mut Value, redaction: &Redaction) {
+    match value {
+        Value::String(text) => {
+            let clean = redaction.clean(text);
+            *text = match clean.char_indices().nth(LONGEST) {
+                None => clean,
+                Some((end, _)) => {
+                    format!("{} … [cut]", clean.get(..end).unwrap_or_default())
+                }
+            };
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| clean(item, redaction)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| clean(field, redaction)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bailiwick_model::event::{What, Witness};
+
+    #[test]
+    fn secrets_go_before_the_text_is_cut() {
+        let secret = "correct-horse-battery".to_owned();
+        let redaction = Redaction::new([secret.clone()]);
+        let long = format!("{}{secret}", "x".repeat(LONGEST - 4));
+        let event = Event {
+            number: 0,
+            at: 0,
+            seen_by: Witness::Program,
+            agent: None,
+            what: What::ToolCall {
+                id: "1".to_owned(),
+                tool: "Bash".to_owned(),
+                input: serde_json::json!({"command": format!("echo {secret}")}),
+            },
+            raw: Some(long),
+        };
+        let text = serde_json::to_string(&cleaned(event, &redaction)).unwrap();
+        for length in 4..secret.len() {
+            let part: String = secret.chars().take(length).collect();
+            assert!(!text.contains(&part), "{part} is there");
+        }
+        assert!(text.contains("[secret]") && text.contains("[cut]"));
+    }
+}
