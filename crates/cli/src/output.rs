@@ -104,6 +104,11 @@ pub fn unprinted() -> Option<&'static str> {
     UNPRINTED.get().map(String::as_str)
 }
 
+/// The first line of a text, not too long.
+pub fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(200).collect()
+}
+
 /// Prints a value as JSON.
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| {

@@ -6,6 +6,7 @@ use bailiwick_control::policy::{self, Surroundings};
 use bailiwick_kit::{Bound, bind};
 use bailiwick_model::{AgentId, Problem, RoleName, Sha256Hex, Source};
 use bailiwick_policy::Policy;
+use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::Repository;
 
 use crate::context::{Context, variable};
@@ -41,8 +42,25 @@ pub struct CompiledPolicy {
     pub warnings: Vec<Problem>,
 }
 
+/// The policy that was compiled when an agent was spawned: it binds the run to its end.
+pub fn recorded(directory: &RunDirectory) -> Result<CompiledPolicy, Failure> {
+    let file = directory.path().join("policy.json");
+    let unusable =
+        |why: String| Failure::general(format!("{} cannot be used: {why}", file.display()));
+    let json = std::fs::read_to_string(&file).map_err(|error| unusable(error.to_string()))?;
+    let digest = Sha256Hex::of(json.as_bytes()).to_string();
+    let policy =
+        Policy::read(json.as_bytes(), &digest).map_err(|error| unusable(error.to_string()))?;
+    Ok(CompiledPolicy { policy, json, digest, warnings: Vec::new() })
+}
+
 /// Compiles a policy that binds an agent: with the kit of the commit that is checked out.
 pub fn compile(context: &Context, what: &What) -> Result<CompiledPolicy, Failure> {
+    bound(context, what).map(|(_, compiled)| compiled)
+}
+
+/// The same, with what it was compiled from.
+pub fn bound(context: &Context, what: &What) -> Result<(Bound, CompiledPolicy), Failure> {
     let repository = context.repository();
     let commit = match &repository {
         Some(repository) => repository.commit("HEAD")?,
@@ -53,7 +71,8 @@ pub fn compile(context: &Context, what: &What) -> Result<CompiledPolicy, Failure
         _ => wire::working_kit(context)?,
     };
     let bound = bind(&kit, &source(context, what)?)?;
-    of_bound(context, &bound, None, repository.as_ref().map(Repository::root))
+    let compiled = of_bound(context, &bound, None, repository.as_ref().map(Repository::root))?;
+    Ok((bound, compiled))
 }
 
 /// Compiles a policy to look at: from the working copy, and says where that differs from the commit.

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bailiwick_kit::{Kit, Layer, Layout, Origin, Tree};
 use bailiwick_model::{Problem, Source};
+use bailiwick_source_control::git::Input;
 use bailiwick_source_control::{CommitTree, DirectoryTree, Repository};
 use bailiwick_store::Store;
 
@@ -159,6 +160,26 @@ pub fn kit_shown(context: &Context) -> String {
 fn absolute(context: &Context, path: &Path) -> PathBuf {
     let path = context.directory.join(path);
     std::fs::canonicalize(&path).unwrap_or(path)
+}
+
+/// A file of a commit; nothing if it has none.
+pub fn committed_file(
+    repository: &Repository,
+    commit: &str,
+    file: &str,
+) -> Result<Option<String>, Failure> {
+    let question = format!("{commit}:{file}\n");
+    let answer =
+        repository.git().run_with(["cat-file", "--batch"], Input::Bytes(question.as_bytes()))?;
+    let Ok(answer) = String::from_utf8(answer) else {
+        return Err(Failure::general(format!("{file} is not UTF-8")));
+    };
+    let (head, text) = answer.split_once('\n').unwrap_or((&answer, ""));
+    match head.split(' ').collect::<Vec<_>>().as_slice() {
+        [.., "missing"] => Ok(None),
+        [_, "blob", _] => Ok(Some(text.strip_suffix('\n').unwrap_or(text).to_owned())),
+        _ => Err(Failure::general(format!("{file} is not a file"))),
+    }
 }
 
 /// A task's file.

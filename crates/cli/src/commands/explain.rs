@@ -91,18 +91,6 @@ impl Limits {
 }
 
 impl Explain {
-    /// For a command under a task.
-    pub(crate) fn of_task(task: PathBuf, command: &str) -> Self {
-        Self {
-            limits: Limits { role: None, task: Some(task), files: Vec::new(), deny: Vec::new() },
-            command: vec![command.to_owned()],
-            payload: None,
-            dialect: Dialect::Claude,
-            exit_code: false,
-            format: FormatOption::default(),
-        }
-    }
-
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let what = match self.limits.what() {

@@ -33,11 +33,6 @@ struct Written {
 }
 
 impl Init {
-    /// An `init` with nothing special about it.
-    pub(crate) fn plain() -> Self {
-        Self { dry_run: false, format: FormatOption::default() }
-    }
-
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let repository = context.require_repository()?;

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
+use crate::running::require_landable;
 use crate::verifying::{Live, Manner, Places, Shown, Subject};
 use crate::wire;
 
@@ -71,8 +72,20 @@ pub(crate) struct LandedRecord {
 }
 
 impl Land {
+    /// As the settings say, at the end of a run.
+    pub(crate) fn of(agent: AgentId, manner: Manner) -> Self {
+        let format = FormatOption::default();
+        Self { agent, branch: None, method: None, title: None, base: None, manner, format }
+    }
+
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let quiet = false;
+        self.land(context, quiet)
+    }
+
+    /// The same; `quiet` prints nothing when it has landed.
+    pub(crate) fn land(self, context: &Context, quiet: bool) -> Result<(), Failure> {
         let places = Places { base: self.base.clone(), ..Places::default() };
         let subject = Subject::of_agent(context, &self.agent, &places)?;
         let Some(run) = subject.run.clone() else {
@@ -80,6 +93,7 @@ impl Land {
         };
         let _lock = subject.lock(&run.id)?;
         may_land(&run)?;
+        require_landable(context, &run.id)?;
         subject.recover()?;
         let branch = match &self.branch {
             Some(branch) => full_name(branch),
@@ -90,7 +104,7 @@ impl Land {
         };
         if let Some(record) = already_landed(&subject, &run, &branch)? {
             output::note(format_args!("`{}` has landed; the ledger was not told", run.id));
-            return self.finish(&subject, &run, &record);
+            return self.finish(&subject, &run, &record, quiet);
         }
         let method = self.method(&subject);
         let order = Order {
@@ -99,7 +113,7 @@ impl Land {
             method,
             message: self.message(&subject, &run)?,
         };
-        let json = self.format.format == Format::Json;
+        let json = quiet || self.format.format == Format::Json;
         let manner = self.manner;
         let (mut failure, mut live) = (None, Live::start(json));
         let landed = landing::land(
@@ -129,12 +143,21 @@ impl Land {
         let done = landed.map_err(|error| refused(&subject, &self.agent, error, json))?;
         let shown = Shown::new(Some(run.id.to_string()), &done.verification);
         subject.record(&shown)?;
-        self.finish(&subject, &run, &record(&run.id, &done, method))
+        self.finish(&subject, &run, &record(&run.id, &done, method), quiet)
     }
 
     /// Tells the ledger, then the person.
-    fn finish(&self, subject: &Subject, run: &Run, record: &LandedRecord) -> Result<(), Failure> {
+    fn finish(
+        &self,
+        subject: &Subject,
+        run: &Run,
+        record: &LandedRecord,
+        quiet: bool,
+    ) -> Result<(), Failure> {
         self.tell_ledger(subject, run, record)?;
+        if quiet {
+            return Ok(());
+        }
         if self.format.format == Format::Json {
             return output::json(record);
         }

@@ -58,11 +58,6 @@ impl<'a> From<&'a Problem> for Shown<'a> {
 }
 
 impl Lint {
-    /// A `lint` with nothing special about it.
-    pub(crate) fn plain() -> Self {
-        Self { tasks: Vec::new(), deny_warnings: false, format: FormatOption::default() }
-    }
-
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let (kit, watch) = wire::watched_kit(context)?;

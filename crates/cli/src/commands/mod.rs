@@ -1,10 +1,14 @@
 //! Every command, one a file.
 
+pub mod approvals;
 pub mod capabilities;
 pub mod completions;
 pub mod compose;
+pub mod cost;
 pub mod demo;
+pub mod diff;
 pub mod doctor;
+pub mod exec;
 pub mod explain;
 pub mod gate;
 pub mod hooks;
@@ -12,14 +16,22 @@ pub mod init;
 pub mod land;
 pub mod ledger;
 pub mod lint;
+pub mod logs;
 pub mod prepare;
+pub mod ps;
 pub mod reject;
 pub mod replay;
 pub mod respawn;
+pub mod resume;
+pub mod rm;
 pub mod roles;
 pub mod rollback;
+pub mod run;
 pub mod sandbox_init;
+pub mod script_agent;
 pub mod spawn;
+pub mod stop;
+pub mod supervise;
 pub mod verify;
 
 use std::path::PathBuf;
@@ -75,6 +87,17 @@ enum Command {
     Demo(demo::Demo),
     Doctor(doctor::Doctor),
     Lint(lint::Lint),
+    Run(run::Run),
+    Exec(exec::Exec),
+    Ps(ps::Ps),
+    Logs(logs::Logs),
+    Attach(resume::Attach),
+    Stop(stop::Stop),
+    Resume(resume::Resume),
+    Approvals(approvals::Approvals),
+    Diff(diff::Diff),
+    Cost(cost::Cost),
+    Rm(rm::Rm),
     Prepare(prepare::Prepare),
     Compose(compose::Compose),
     Spawn(spawn::Spawn),
@@ -91,6 +114,7 @@ enum Command {
     Capabilities(capabilities::Capabilities),
     Ledger(ledger::Ledger),
     Completions(completions::Completions),
+    Supervise(supervise::Supervise),
 }
 
 impl Bailiwick {
@@ -104,6 +128,18 @@ impl Bailiwick {
             Command::Demo(command) => command.run(),
             Command::Doctor(command) => command.run(&context()?),
             Command::Lint(command) => command.run(&context()?),
+            Command::Run(command) => command.run(&context()?),
+            Command::Exec(command) => command.run(&context()?),
+            Command::Ps(command) => command.run(&context()?),
+            Command::Logs(command) => command.run(&context()?),
+            Command::Attach(command) => command.run(&context()?),
+            Command::Stop(command) => command.run(&context()?),
+            Command::Resume(command) => command.run(&context()?),
+            Command::Approvals(command) => command.run(&context()?),
+            Command::Diff(command) => command.run(&context()?),
+            Command::Cost(command) => command.run(&context()?),
+            Command::Rm(command) => command.run(&context()?),
+            Command::Supervise(command) => command.run(&context()?),
             Command::Prepare(command) => command.run(&context()?),
             Command::Compose(command) => command.run(&context()?),
             Command::Spawn(command) => command.run(&context()?),

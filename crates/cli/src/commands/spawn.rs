@@ -12,9 +12,11 @@ use clap::Args;
 use serde::Serialize;
 
 use super::prepare::agent_id;
+use super::run::How;
 use crate::context::{Context, variable};
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
+use crate::running::detached;
 use crate::{policy_file, wire};
 
 /// Make an agent's worktree on its own branch, and record it in the ledger
@@ -33,6 +35,9 @@ pub struct Spawn {
     /// The commit that the agent starts from
     #[arg(long, value_name = "REVISION", default_value = "HEAD")]
     pub(crate) base: String,
+    /// Start the agent in the background, held and gated as `run` does
+    #[arg(long)]
+    pub(crate) start: bool,
     #[command(flatten)]
     pub(crate) format: FormatOption,
 }
@@ -57,7 +62,13 @@ impl Spawn {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let format = self.format.format;
+        let start = self.start;
         let spawned = self.spawn(context)?;
+        if start {
+            let id = AgentId::parse(&spawned.agent_id)
+                .map_err(|error| Failure::general(error.to_string()))?;
+            return detached::start(context, &id, &How::default(), format);
+        }
         if format == Format::Json {
             return output::json(&spawned);
         }
@@ -135,10 +146,7 @@ pub(crate) fn print(spawned: &Spawned, context: &Context) {
     output::line(format_args!("worktree  {}", spawned.worktree.display()));
     output::line(format_args!("prompt    {}", spawned.prompt.display()));
     output::line(format_args!("policy    {}", spawned.policy.display()));
-    output::next_step(format_args!(
-        "bailiwick ledger tree {}{}",
-        spawned.agent_id, context.repeated
-    ));
+    output::next_step(format_args!("bailiwick run {}{}", spawned.agent_id, context.repeated));
 }
 
 fn tell(step: &Step) {

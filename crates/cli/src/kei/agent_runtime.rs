@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use super::{kit_root, kit_root_in};
 use crate::commands::compose::Compose;
 use crate::commands::prepare::{Prepare, Shape};
+use crate::commands::run::Run;
 use crate::commands::spawn::Spawn;
 use crate::commands::verify::Mode;
 use crate::context::Context;
@@ -75,11 +76,13 @@ enum Verb {
         #[arg(long)]
         kit_root: Option<PathBuf>,
     },
-    /// Spawn, run and check; this version starts no agents yet, so nothing passes
+    /// Spawn the agent, run it and check its work; prints JSON
     Run {
-        /// The task, and whatever else was given
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        rest: Vec<String>,
+        /// The task
+        task: PathBuf,
+        /// The directory with _capabilities/ and _roles/
+        #[arg(long)]
+        kit_root: Option<PathBuf>,
     },
 }
 
@@ -97,7 +100,8 @@ impl AgentRuntime {
             Verb::Spawn { task, kit_root: root } => {
                 let context = Context::observe(kit_root(root), None)?;
                 let format = FormatOption::default();
-                let spawn = Spawn { task, agent_id: None, base: "HEAD".to_owned(), format };
+                let base = "HEAD".to_owned();
+                let spawn = Spawn { task, agent_id: None, base, start: false, format };
                 let spawned = spawn.spawn(&context)?;
                 output::line(format_args!("agent_id={}", spawned.agent_id));
                 output::line(format_args!("prompt={}", spawned.prompt.display()));
@@ -118,9 +122,10 @@ impl AgentRuntime {
                 output::json(&shown)?;
                 shown.outcome()
             }
-            Verb::Run { .. } => Err(Failure::usage(
-                "this version has no way to start an agent yet, so it cannot say that anything holds",
-            )),
+            Verb::Run { task, kit_root: root } => {
+                let context = Context::observe(kit_root(root), None)?;
+                Run::plain(task).run(&context)
+            }
         }
     }
 }

@@ -37,7 +37,7 @@ fn each_step_works_and_names_the_next() {
 
     scratch.commit("kit");
     let spawn = scratch.run(BAILIWICK, &["spawn", TASK]).expect_code(0);
-    assert!(spawn.err.contains("next: bailiwick ledger tree ag-contributor-"), "{}", spawn.err);
+    assert!(spawn.err.contains("next: bailiwick run ag-contributor-"), "{}", spawn.err);
     let tree = scratch.run(BAILIWICK, &["ledger", "tree"]).expect_code(0);
     assert!(
         tree.out.starts_with("ag-contributor-") && tree.out.contains("[running]"),
@@ -111,12 +111,30 @@ fn the_demo_runs_on_embedded_defaults_and_leaves_nothing() {
     let mut command = scratch.command(BAILIWICK);
     let output = command.arg("demo").env("TMPDIR", &temporary).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{text}");
-    for part in
-        ["bailiwick init", "no problems", "PREPARED SPAWN", "agent/ag-contributor-", "[running]"]
-    {
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{err}");
+    for part in [
+        "## Git for reading only",
+        "farewell allows Write lib/farewell.sh",
+        "rogue denies Bash git push origin main",
+        "`rogue` was denied 8 calls",
+        "git: no",
+        "files outside: no",
+        "other agents: no",
+        "network: no",
+        "landed    farewell",
+        "greet: not found",
+        "rejected  rename",
+        "rejected  rogue",
+        "farewell [merged]",
+        "bailiwick run .bailiwick/tasks/example.toml",
+    ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
+    for bad in ["COMMITTED", "ESCAPED", "SEEN", "ONLINE"] {
+        assert!(!text.contains(bad), "{bad} is in\n{text}");
+    }
+    assert!(!std::path::Path::new("/etc/bailiwick-demo").exists());
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "nothing is left");
     assert_eq!(std::fs::read_dir(scratch.state()).unwrap().count(), 0, "no state is touched");
     assert_eq!(std::fs::read_dir(scratch.place().join("home")).unwrap().count(), 0);

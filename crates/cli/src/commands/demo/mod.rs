@@ -1,0 +1,120 @@
+//! `bailiwick demo`: three agents at once, from what they are told to what lands, in a throwaway
+//! repository.
+
+mod scene;
+mod stage;
+
+use clap::Args;
+
+use super::{land, ledger, prepare, reject};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, BOLD, DIM, styled};
+use crate::verifying::{Manner, Places, Subject};
+
+/// See it work, from beginning to end, in a throwaway repository
+///
+/// Three scripted agents work at once: one does its task, one tries to step over its limits ten ways,
+/// one makes a change that breaks only when it is merged. Needs nothing but git; touches nothing of
+/// yours.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick demo\n  bailiwick demo --keep")]
+pub struct Demo {
+    /// Keep the repository, and say where it is
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Demo {
+    /// Does what was asked.
+    pub fn run(self) -> Result<(), Failure> {
+        let place = tempfile::Builder::new()
+            .prefix("bailiwick-demo-")
+            .tempdir()
+            .map_err(|error| Failure::general(format!("no temporary directory: {error}")))?;
+        let context = scene::make(place.path())?;
+        output::line(
+            "A small repository. Three agents shall work on it at once: `farewell` does its task, \
+             `rogue`\ndoes not keep to it, `rename` changes what others use.",
+        );
+        told(&context)?;
+        chapter(2, "Stopped: at the tool call, and at the system call", "bailiwick run TASK.toml");
+        stage::run(&context, &scene::AGENTS)?;
+        checked(&context)?;
+        chapter(4, "On the record", "bailiwick ledger tree");
+        ledger::Ledger::tree().run(&context)?;
+        output::line("");
+        if self.keep {
+            let kept = place.keep();
+            output::line(format_args!("Kept: {}", kept.join("greetings").display()));
+            output::line(format_args!("State: BAILIWICK_STATE={}", kept.join("state").display()));
+        } else {
+            output::line("The throwaway repository is gone again; --keep keeps it.");
+        }
+        own_agent();
+        Ok(())
+    }
+}
+
+fn told(context: &Context) -> Result<(), Failure> {
+    let task = scene::task_file("farewell");
+    chapter(1, "Told: limits are written down once", &format!("bailiwick prepare {task}"));
+    output::line(styled(DIM, format_args!("{}:", scene::ROLE_FILE)));
+    output::line(scene::ROLE.trim_end());
+    let format = prepare::Shape::Human;
+    let prepare = prepare::Prepare { task: task.into(), agent_id: None, format };
+    let prompt = prepare.invocation(context)?.0.to_string();
+    output::line(styled(DIM, "and from it, the beginning of what the agent is told:"));
+    for line in prompt.lines().skip_while(|line| !line.starts_with('#')).take(12) {
+        output::line(format_args!("  {line}"));
+    }
+    output::line(styled(DIM, "  … a section for each limit, then the task"));
+    Ok(())
+}
+
+fn checked(context: &Context) -> Result<(), Failure> {
+    chapter(
+        3,
+        "Checked: on the tree that would land, and only that lands",
+        "bailiwick land farewell; bailiwick land rename; bailiwick land rogue",
+    );
+    for (agent, why) in [
+        ("farewell", "Its work holds, merged onto today's main: it lands."),
+        ("rename", "Holds alone. Merged with what has landed since, it breaks: it does not land."),
+        ("rogue", "What was denied never happened; what is left does not hold."),
+    ] {
+        output::line(format_args!("\n{} {why}", styled(BOLD, agent)));
+        let id = scene::id(agent)?;
+        match land::Land::of(id.clone(), Manner::default()).run(context) {
+            Ok(()) => {}
+            Err(Failure::Said(_)) => {
+                let subject = Subject::of_agent(context, &id, &Places::default())?;
+                reject::reject(&subject, &id, Some("its work does not hold"))?;
+                output::line(format_args!(
+                    "rejected  {agent}: its work is kept, and lands nowhere"
+                ));
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(())
+}
+
+fn own_agent() {
+    output::line(styled(BOLD, "\nThe same with your own agent:"));
+    for line in [
+        "  cd your-project && bailiwick init      # limits and an example task",
+        "  bailiwick doctor                       # is claude, codex, gemini, opencode there?",
+        "  git add .bailiwick && git commit -m 'Say what agents may do here'",
+        "  export ANTHROPIC_API_KEY=…             # stays with the supervisor",
+        "  bailiwick run .bailiwick/tasks/example.toml",
+    ] {
+        output::line(line);
+    }
+    output::next_step("cd your-project && bailiwick init");
+}
+
+fn chapter(number: u8, title: &str, command: &str) {
+    output::line(format_args!("\n{}", styled(BOLD, format_args!("── {number}. {title}"))));
+    output::line(styled(DIM, format_args!("$ {command}")));
+}

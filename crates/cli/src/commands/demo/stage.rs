@@ -1,0 +1,121 @@
+//! The agents of the demo at work: each in a process of its own, as a person would start them.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+
+use bailiwick_model::Event;
+use bailiwick_model::event::{Answer, What, Witness};
+
+use super::scene;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, DIM, GREEN, RED, YELLOW, shortened, styled};
+use crate::running::kept::Kept;
+use crate::running::own_program;
+
+/// Runs them all at once, and shows what each does as it does it.
+pub(super) fn run(context: &Context, agents: &[&'static str]) -> Result<(), Failure> {
+    let (lines, shown) = channel();
+    let mut running = Vec::new();
+    for agent in agents {
+        running.push((*agent, start(context, agent, lines.clone())?));
+    }
+    drop(lines);
+    for line in shown {
+        output::line(line);
+    }
+    for (agent, mut child) in running {
+        let ended = child.wait().map_err(|error| Failure::general(error.to_string()))?;
+        if !ended.success() {
+            return Err(Failure::general(format!("the agent `{agent}` did not end well: {ended}"))
+                .help(
+                    "`bailiwick doctor` says what this machine can give; --sandbox is full here",
+                ));
+        }
+    }
+    beyond_the_gate(context)
+}
+
+fn start(context: &Context, agent: &'static str, lines: Sender<String>) -> Result<Child, Failure> {
+    let failed =
+        |error: std::io::Error| Failure::general(format!("`{agent}` cannot be started: {error}"));
+    let mut child = Command::new(own_program()?)
+        .args(["run", &scene::task_file(agent), "--no-verify", "--color", "never"])
+        .arg("--db")
+        .arg(context.database.path())
+        .env("BAILIWICK_STATE", &context.state)
+        .env("XDG_CONFIG_HOME", context.user_kit.parent().unwrap_or(&context.user_kit))
+        .current_dir(&context.directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    if let Some(pipe) = child.stderr.take() {
+        std::thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                if let Some(line) = told(agent, &line) {
+                    // Nobody listens any more when the demo was given up.
+                    let _ = lines.send(line);
+                }
+            }
+        });
+    }
+    Ok(child)
+}
+
+/// What an agent does, in a line with its name; nothing for what is about the run itself.
+fn told(agent: &str, line: &str) -> Option<String> {
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let style = match word {
+        "allows" => GREEN,
+        "denies" => RED,
+        "error" | "asks" => YELLOW,
+        "recording" | "writing" | "making" | "note:" | "next:" | "completed" => return None,
+        _ => {
+            let line = shortened(line, output::width().saturating_sub(10));
+            return Some(format!("{} {line}", styled(DIM, format_args!("{agent:>8}"))));
+        }
+    };
+    let rest = plain_path(rest);
+    let rest = shortened(&rest, output::width().saturating_sub(17));
+    Some(format!("{} {} {rest}", styled(DIM, format_args!("{agent:>8}")), styled(style, word)))
+}
+
+/// Without the way to the throwaway worktree.
+fn plain_path(text: &str) -> String {
+    match text.split_once("/worktrees/") {
+        None => text.to_owned(),
+        Some((before, after)) => {
+            let start = before.rfind(' ').map_or("", |end| before.get(..=end).unwrap_or_default());
+            let inside = after.split_once('/').map_or(after, |(_, inside)| inside);
+            format!("{start}{inside}")
+        }
+    }
+}
+
+/// What a script could do that the gate had let run: the sandbox has answered.
+fn beyond_the_gate(context: &Context) -> Result<(), Failure> {
+    let kept = Kept::open(&context.database)?;
+    let id = scene::id("rogue")?;
+    let events = kept.with(async |store| store.run_events(&id, 0, 1000).await)?;
+    let denied = events.iter().filter(|event| is_denied(event)).count();
+    output::line(format_args!(
+        "\n`rogue` was denied {denied} calls. A script that it was let to run met the sandbox:"
+    ));
+    let printed = events.iter().find_map(|event| match (&event.what, event.seen_by) {
+        (What::ToolResult { output, .. }, Witness::Program) if output.contains("git:") => {
+            Some(output.clone())
+        }
+        (_, _) => None,
+    });
+    for line in printed.unwrap_or_default().lines().filter(|line| !line.trim().is_empty()) {
+        output::line(format_args!("  {line}"));
+    }
+    Ok(())
+}
+
+fn is_denied(event: &Event) -> bool {
+    matches!(&event.what, What::Decision { answer: Answer::Deny, .. })
+}

@@ -1,0 +1,94 @@
+//! `bailiwick logs`: what an agent did, said and was denied, in order.
+
+use std::time::Duration;
+
+use bailiwick_model::{AgentId, Event};
+use bailiwick_runner::supervisor::RunDirectory;
+use clap::Args;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatOption};
+use crate::running::kept::Kept;
+use crate::running::view;
+
+/// Show what an agent did, said and was denied
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick logs fix-42\n  bailiwick logs -f fix-42\n  bailiwick \
+                        logs fix-42 -o json | jq 'select(.kind == \"decision\")'"
+)]
+pub struct Logs {
+    /// The agent
+    agent: AgentId,
+    /// Go on until the agent has ended
+    #[arg(short, long)]
+    follow: bool,
+    /// Only the last N
+    #[arg(short = 'n', long, value_name = "N")]
+    last: Option<usize>,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+/// How many events are read at once.
+const PAGE: u32 = 1000;
+
+impl Logs {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let kept = Kept::open(&context.database)?;
+        // Who sat at a person's terminal has attempts, and no row in the ledger.
+        let attempts = kept.with(async |store| store.attempts(Some(&self.agent)).await)?;
+        if attempts.is_empty() {
+            kept.with(async |store| store.get(&self.agent).await)?;
+        }
+        let directory = RunDirectory::new(&context.state, self.agent.as_str());
+        let mut after = 0;
+        let mut first = true;
+        loop {
+            // Whether it has ended is asked first, so that nothing which came before that is missed.
+            let over = !directory.is_held().unwrap_or(false);
+            let mut events = Vec::new();
+            loop {
+                let page =
+                    kept.with(async |store| store.run_events(&self.agent, after, PAGE).await)?;
+                let Some(last) = page.last() else { break };
+                after = last.number;
+                events.extend(page);
+                if !first {
+                    break;
+                }
+            }
+            let skip =
+                self.last.filter(|_| first).map_or(0, |last| events.len().saturating_sub(last));
+            for event in events.iter().skip(skip) {
+                self.print(event)?;
+            }
+            first = false;
+            if events.is_empty() && (!self.follow || over) {
+                return Ok(());
+            }
+            if self.follow && events.is_empty() {
+                std::thread::sleep(Duration::from_millis(150));
+            }
+        }
+    }
+
+    fn print(&self, event: &Event) -> Result<(), Failure> {
+        match self.format.format {
+            Format::Json => {
+                let text = serde_json::to_string(event).map_err(|error| {
+                    Failure::general(format!("an event cannot be written as JSON: {error}"))
+                })?;
+                output::plain(&(text + "\n"));
+            }
+            Format::Human => {
+                if let Some(line) = view::line(event) {
+                    output::line(format_args!("{}  {line}", view::clock(event.at)));
+                }
+            }
+        }
+        Ok(())
+    }
+}

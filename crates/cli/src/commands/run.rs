@@ -1,0 +1,275 @@
+//! `bailiwick run`: a task, from its text to a change that has landed or was rejected.
+
+use std::path::PathBuf;
+
+use bailiwick_model::attempt::Allowance;
+use bailiwick_model::event::Ending;
+use bailiwick_model::settings::AutoLand;
+use bailiwick_model::{AgentId, Source};
+use clap::{Args, ValueEnum as _};
+use serde::Serialize;
+
+use super::spawn::spawn;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatOption};
+use crate::running::{Running, Start, Wishes, detached, finish, interrupt, recover};
+use crate::verifying::{Manner, SandboxLevel, Shown};
+use crate::wire;
+
+/// Have an agent do a task: in a sandboxed worktree, watched, checked, landed
+///
+/// Makes the agent's worktree, shows that its gate is heard, starts the agent program in a sandbox and
+/// shows what it does. Then its work is checked, on its own tree and merged onto today's base. Work
+/// that holds lands if you say so. Ctrl-C stops the agent and loses nothing.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick run .bailiwick/tasks/example.toml\n  bailiwick run \
+                        task.toml --agent-id fix-42 --land auto\n  bailiwick run -d task.toml; \
+                        bailiwick logs -f fix-42"
+)]
+pub struct Run {
+    /// The task; or an agent that was spawned and has not run yet
+    #[arg(value_name = "TASK|AGENT")]
+    task: PathBuf,
+    /// The agent's id; made if neither this nor the task gives one
+    #[arg(long, value_name = "ID")]
+    agent_id: Option<AgentId>,
+    /// The commit that the agent starts from
+    #[arg(long, value_name = "REVISION", default_value = "HEAD")]
+    base: String,
+    /// Let it go on in the background
+    #[arg(short, long)]
+    detach: bool,
+    #[command(flatten)]
+    pub(crate) how: How,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+/// How a run is to be held and ended.
+#[derive(Debug, Clone, Default, Args)]
+pub struct How {
+    /// Whether work that holds lands by itself; else as the settings say
+    #[arg(long, value_name = "WHEN")]
+    pub land: Option<LandWhen>,
+    /// Do not check the work at the end
+    #[arg(long)]
+    pub no_verify: bool,
+    /// How much of a sandbox there must be around the agent and its checks
+    #[arg(long, value_name = "LEVEL", default_value = "full")]
+    pub sandbox: SandboxLevel,
+}
+
+impl How {
+    /// The same as arguments of another process.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
+            value().map(|value| value.get_name().to_owned())
+        };
+        if let Some(land) = self.land.and_then(|land| name(&|| land.to_possible_value())) {
+            all.extend(["--land".to_owned(), land]);
+        }
+        if self.no_verify {
+            all.push("--no-verify".to_owned());
+        }
+        if let Some(level) = name(&|| self.sandbox.to_possible_value()) {
+            all.extend(["--sandbox".to_owned(), level]);
+        }
+        all
+    }
+}
+
+/// Whether work that holds lands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum LandWhen {
+    /// After you said so, on a terminal.
+    Ask,
+    /// At once.
+    Auto,
+    /// Not now.
+    Never,
+}
+
+impl From<LandWhen> for AutoLand {
+    fn from(when: LandWhen) -> Self {
+        match when {
+            LandWhen::Ask => Self::Ask,
+            LandWhen::Auto => Self::Auto,
+            LandWhen::Never => Self::Never,
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Ran {
+    pub(crate) agent_id: String,
+    pub(crate) ending: Ending,
+    pub(crate) detail: String,
+    pub(crate) tokens: u64,
+    pub(crate) micro_usd: u64,
+    pub(crate) turns: u64,
+    pub(crate) tool_calls: u64,
+    pub(crate) denied: u64,
+    pub(crate) session: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) verification: Option<Shown>,
+    pub(crate) landed: bool,
+}
+
+impl Run {
+    /// A run that prints JSON and lands nothing.
+    pub(crate) fn plain(task: PathBuf) -> Self {
+        let how = How { land: Some(LandWhen::Never), ..How::default() };
+        let format = FormatOption { format: Format::Json };
+        let base = "HEAD".to_owned();
+        Self { task, agent_id: None, base, detach: false, how, format }
+    }
+
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        interrupt::begin();
+        recover::find(context)?;
+        let id = match self.spawned(context)? {
+            Some(id) => id,
+            None => self.spawn(context, &wire::read_task(context, &self.task)?)?,
+        };
+        if self.detach {
+            return detached::start(context, &id, &self.how, self.format.format);
+        }
+        hold(context, &id, &Start::Fresh, &self.how, None, self.format.format)
+    }
+
+    /// The agent that is named, if it is one of the ledger.
+    fn spawned(&self, context: &Context) -> Result<Option<AgentId>, Failure> {
+        use bailiwick_control::ports::RunStore as _;
+        let named = self.task.to_str().and_then(|name| AgentId::parse(name).ok());
+        let Some(id) = named.filter(|_| !context.directory.join(&self.task).is_file()) else {
+            return Ok(None);
+        };
+        let run = wire::with_store(context, async |store| Ok(store.find(&id).await?))?;
+        Ok(run.map(|run| run.id))
+    }
+
+    fn spawn(&self, context: &Context, source: &Source) -> Result<AgentId, Failure> {
+        let spawned = spawn(context, source, self.agent_id.as_ref(), &self.base, None)?;
+        if self.format.format == Format::Human {
+            output::note(format_args!(
+                "agent {} in {}",
+                spawned.agent_id,
+                spawned.worktree.display()
+            ));
+        }
+        AgentId::parse(&spawned.agent_id).map_err(|error| Failure::general(error.to_string()))
+    }
+}
+
+/// Holds a run until its agent has ended, checks its work and lands it.
+pub(crate) fn hold(
+    context: &Context,
+    id: &AgentId,
+    start: &Start,
+    how: &How,
+    budget: Option<Allowance>,
+    format: Format,
+) -> Result<(), Failure> {
+    let quiet = format == Format::Json;
+    let mut running = Running::hold(context, id)?;
+    let wishes = Wishes { sandbox: how.sandbox, budget, quiet };
+    let mut start = start.clone();
+    let outcome = loop {
+        let outcome = running.attempt(&start, &wishes, interrupt::stops);
+        interrupt::over();
+        let outcome = outcome?;
+        if outcome.ending != Ending::Completed || outcome.messages.is_empty() {
+            break outcome;
+        }
+        // What people have said meanwhile is heard now.
+        start = Start::Resume(Some(outcome.messages.join("\n\n")));
+    };
+    running.import()?;
+    finish::note_changes(&running)?;
+    let mut ran = Ran {
+        agent_id: id.to_string(),
+        ending: outcome.ending,
+        detail: outcome.detail,
+        tokens: outcome.progress.used.tokens,
+        micro_usd: outcome.progress.used.micro_usd,
+        turns: outcome.progress.used.turns,
+        tool_calls: outcome.progress.used.tool_calls,
+        denied: outcome.progress.used.denied,
+        session: outcome.progress.session,
+        verification: None,
+        landed: false,
+    };
+    let holds = ran.ending == Ending::Completed && !how.no_verify;
+    let manner = Manner { fresh: false, sandbox: how.sandbox };
+    if holds {
+        ran.verification = Some(finish::verify(&running, manner, quiet)?);
+    }
+    conclude(context, running, ran, how, manner, format)
+}
+
+/// Lands what holds, and tells what came of it.
+fn conclude(
+    context: &Context,
+    running: Running,
+    mut ran: Ran,
+    how: &How,
+    manner: Manner,
+    format: Format,
+) -> Result<(), Failure> {
+    let quiet = format == Format::Json;
+    let chosen = how.land.map_or(running.subject.settings.run.land, AutoLand::from);
+    let (_, id) = running.release();
+    let holds = ran.verification.as_ref().map(|shown| shown.failed.is_empty());
+    if holds == Some(true) && finish::lands(chosen, quiet) {
+        finish::land(context, &id, manner, quiet)?;
+        ran.landed = true;
+    }
+    if quiet {
+        output::json(&ran)?;
+    } else if !ran.landed {
+        tell(context, &id, &ran, holds);
+    }
+    match (ran.ending, holds) {
+        (Ending::Completed, Some(true) | None) => Ok(()),
+        (Ending::Completed, Some(false)) | (Ending::EnforcementLost | Ending::Denied, _) => {
+            Err(Failure::Said(2))
+        }
+        (
+            Ending::Failed
+            | Ending::Stopped
+            | Ending::TimedOut
+            | Ending::BudgetExhausted
+            | Ending::CutOff,
+            _,
+        ) => Err(Failure::Said(1)),
+    }
+}
+
+fn tell(context: &Context, id: &AgentId, ran: &Ran, holds: Option<bool>) {
+    let repeated = &context.repeated;
+    output::line(format_args!("agent     {id}"));
+    output::line(format_args!("ended     {}: {}", ran.ending, output::first_line(&ran.detail)));
+    output::line(format_args!(
+        "used      {} tokens, {} turns, {} tool calls, {} denied",
+        ran.tokens, ran.turns, ran.tool_calls, ran.denied
+    ));
+    match (ran.ending, holds) {
+        (Ending::Completed, holds) => finish::advise(id, holds.unwrap_or(true), repeated),
+        (Ending::EnforcementLost | Ending::Denied, _) => {
+            output::next_step(format_args!(
+                "bailiwick logs {id}{repeated}; bailiwick respawn {id}{repeated}"
+            ));
+        }
+        (Ending::BudgetExhausted, _) => output::next_step(format_args!(
+            "raise it and go on: bailiwick resume {id} --tokens N{repeated}"
+        )),
+        (Ending::Failed | Ending::Stopped | Ending::TimedOut | Ending::CutOff, _) => {
+            output::next_step(format_args!("go on with it: bailiwick resume {id}{repeated}"));
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! What our programs are besides what people call them for: the first of a sandbox, the gate, the
+//! scripted agent. Each starts nothing that it does not need.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use crate::commands::{sandbox_init, script_agent};
+
+/// Does it, if the arguments ask for it.
+pub fn run() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    let first: Option<OsString> = arguments.next();
+    match first.as_ref().and_then(|first| first.to_str()) {
+        // The gate answers before every tool call: nothing else is started for it.
+        Some("gate") => Some(bailiwick_gate::run(arguments)),
+        // Namespaces can be made only while there is one thread.
+        Some("sandbox-init") => Some(sandbox_init::run(arguments)),
+        Some("script-agent") => Some(script_agent::run(arguments)),
+        Some(_) | None => None,
+    }
+}

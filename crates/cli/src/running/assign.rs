@@ -1,0 +1,273 @@
+//! What an agent is given: its task, and what the repository says to agents, from the base commit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bailiwick_control::brief;
+use bailiwick_control::supervision::{Budget, Prices};
+use bailiwick_model::attempt::Allowance;
+use bailiwick_model::task::Login;
+use bailiwick_model::{Settings, Source, Task, task};
+use bailiwick_runner::agents::adapter::{Adapter, Assignment, Instruction, Session};
+use bailiwick_runner::agents::{self, Manifest};
+use bailiwick_runner::proxy::Upstream;
+use bailiwick_runner::supervisor::Enclosure;
+use bailiwick_source_control::Repository;
+use serde_json::Value;
+
+use super::{Running, Start, Wishes, enclose, login};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::verifying::Subject;
+use crate::wire;
+
+/// The agent program of a task that names none.
+const USUAL: &str = "claude-code";
+/// What an agent is told that is taken up again without a word.
+const GO_ON: &str = "Go on where you stopped.";
+/// Files in which a repository tells agents something.
+const INSTRUCTIONS: [&str; 3] = ["CLAUDE.md", "AGENTS.md", "GEMINI.md"];
+const SKILLS: &str = ".claude/skills";
+const SERVERS: &str = ".mcp.json";
+
+/// All that an attempt is made from.
+pub struct Prepared {
+    /// The agent program.
+    pub adapter: Arc<dyn Adapter>,
+    /// What it is given.
+    pub assignment: Assignment,
+    /// What it sees.
+    pub enclosure: Enclosure,
+    /// Where its model is.
+    pub upstream: Option<Upstream>,
+    /// What must never be seen.
+    pub secrets: Vec<String>,
+    /// What it may spend.
+    pub budget: Allowance,
+}
+
+/// Works out what an attempt needs.
+pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prepared, Failure> {
+    let Running { subject, directory, .. } = running;
+    directory.make().map_err(|error| {
+        Failure::general(format!("{} cannot be made: {error}", directory.path().display()))
+    })?;
+    let task = &subject.bound.task;
+    let adapter = adapter(subject)?;
+    let found = enclose::program(adapter.as_ref(), &subject.context.state)?;
+    let budget = budget(running, wishes);
+    require_prices(&subject.settings, task, adapter.as_ref(), &budget)?;
+    let granted = login::granted(&task.agent.secrets)?;
+    let mut secrets: Vec<String> = granted.iter().map(|(_, value)| value.clone()).collect();
+    let upstream = match (adapter.wire(), task.agent.login) {
+        (Some(wire), Login::ApiKey) => {
+            let (upstream, key) = login::upstream(wire)?;
+            secrets.push(key);
+            Some(upstream)
+        }
+        (Some(_), other) => {
+            return Err(Failure::usage(format!(
+                "the login `{}` is not held yet: nothing would count what it spends",
+                other.as_str()
+            ))
+            .help("use login = \"api-key\" in [agent] of the task, which is the default"));
+        }
+        (None, _) => None,
+    };
+    let assignment = Assignment {
+        version: found.version.clone(),
+        prompt: prompt(running, start)?,
+        system_prompt: task.agent.system_prompt.clone(),
+        model: task.agent.model.as_ref().map(ToString::to_string),
+        effort: task.agent.effort.as_ref().map(ToString::to_string),
+        session: session(running, start)?,
+        worktree: std::fs::canonicalize(&subject.worktree).map_err(|error| {
+            Failure::general(format!("{} cannot be used: {error}", subject.worktree.display()))
+        })?,
+        repository: subject.repository.root().to_path_buf(),
+        home: directory.home(),
+        model_url: String::new(),
+        login: task.agent.login,
+        gate: None,
+        tools: Some(subject.bound.role.tools.clone()),
+        sub_agents: task.agent.sub_agents.clone(),
+        mcp_servers: servers(&subject.repository, &subject.commit, &task.agent.mcp_servers)?,
+        instructions: instructions(&subject.repository, &subject.commit)?,
+        skills: skills(&subject.repository, &subject.commit)?,
+        turns: budget.turns,
+        usd: task.budget.usd,
+        script: task.agent.script.clone(),
+        granted,
+    };
+    let enclosure = enclose::enclosure(running, found, wishes)?;
+    Ok(Prepared { adapter, assignment, enclosure, upstream, secrets, budget })
+}
+
+/// The adapter that the task, the settings or the usual choice names.
+fn adapter(subject: &Subject) -> Result<Arc<dyn Adapter>, Failure> {
+    let named = subject.bound.task.agent.cli.as_ref().map(task::Line::as_str);
+    let name = named.or(subject.settings.run.cli.as_deref()).unwrap_or(USUAL);
+    adapter_named(&subject.context, &subject.repository, &subject.commit, name)
+}
+
+/// The adapter of this name: one of ours, or one that the commit or the user describes.
+pub(super) fn adapter_named(
+    context: &Context,
+    repository: &Repository,
+    commit: &str,
+    name: &str,
+) -> Result<Arc<dyn Adapter>, Failure> {
+    if let Some(adapter) = agents::adapter(name) {
+        return Ok(Arc::from(adapter));
+    }
+    let file = format!("{}/adapters/{name}.toml", wire::REPOSITORY_KIT);
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    let mut text = None;
+    if plain {
+        text = wire::committed_file(repository, commit, &file)?;
+        let own = context.user_kit.join("adapters").join(format!("{name}.toml"));
+        text = text.or_else(|| std::fs::read_to_string(own).ok());
+    }
+    let Some(text) = text else {
+        return Err(Failure::usage(format!("there is no agent program `{name}`")).help(format!(
+            "claude-code, codex, gemini, opencode, script, or one that {file} of the base commit \
+             describes"
+        )));
+    };
+    Ok(Arc::new(Manifest::parse(&Source::new(file, text))?))
+}
+
+/// An agent that was ended before it had begun a conversation has not heard of its task.
+fn prompt(running: &Running, start: &Start) -> Result<String, Failure> {
+    let task = || brief::compose(&running.subject.bound);
+    match (start, running.session()) {
+        (Start::Fresh | Start::Resume(None), None) | (Start::Fresh, Some(_)) => Ok(task()?),
+        (Start::Resume(Some(words)), None) => Ok(format!("{}\n\n{words}", task()?)),
+        (Start::Resume(Some(words)), Some(_)) => Ok(words.clone()),
+        (Start::Resume(None), Some(_)) => Ok(GO_ON.to_owned()),
+    }
+}
+
+fn session(running: &Running, start: &Start) -> Result<Session, Failure> {
+    match (start, running.session()) {
+        (Start::Fresh, _) => Ok(Session::New(random_name()?)),
+        (Start::Resume(_), Some(id)) => Ok(Session::Resume(id.to_owned())),
+        // It ended before it had begun a conversation.
+        (Start::Resume(_), None) => Ok(Session::New(random_name()?)),
+    }
+}
+
+/// A random name in the shape that agent programs want.
+pub(super) fn random_name() -> Result<String, Failure> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::general(format!("the system gives no random numbers: {error}"))
+    })?;
+    let number = u128::from_be_bytes(bytes);
+    // Version 4, variant 1: the shape of a random UUID.
+    let number = (number & !(0xf << 76)) | (0x4 << 76);
+    let number = (number & !(0x3 << 62)) | (0x2 << 62);
+    let digits = format!("{number:032x}");
+    let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default().to_owned();
+    Ok([part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-"))
+}
+
+fn budget(running: &Running, wishes: &Wishes) -> Allowance {
+    let stated = Budget::of(&running.subject.bound.task.budget).0;
+    let before = running.allowed().unwrap_or(stated);
+    let Some(wished) = wishes.budget else { return before };
+    Allowance {
+        tokens: wished.tokens.or(before.tokens),
+        micro_usd: wished.micro_usd.or(before.micro_usd),
+        turns: wished.turns.or(before.turns),
+        milliseconds: wished.milliseconds.or(before.milliseconds),
+        tool_calls: wished.tool_calls.or(before.tool_calls),
+    }
+}
+
+/// Money can only be counted where prices are known.
+pub(super) fn require_prices(
+    settings: &Settings,
+    task: &Task,
+    adapter: &dyn Adapter,
+    budget: &Allowance,
+) -> Result<(), Failure> {
+    if budget.micro_usd.is_none() || adapter.wire().is_none() {
+        return Ok(());
+    }
+    let prices = Prices::new(settings.prices.clone());
+    let Some(model) = &task.agent.model else {
+        return Err(Failure::usage("a budget in dollars needs [agent] model in the task").help(
+            "what cannot be priced cannot be held to a budget; tokens and turns always can",
+        ));
+    };
+    if prices.of(model.as_str()).is_some() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("nothing says what the model {model} costs")).help(format!(
+        "say it in {}/settings.toml, in dollars for a million tokens: [prices.\"{model}\"] input = … \
+         output = …",
+        wire::REPOSITORY_KIT
+    )))
+}
+
+pub(super) fn instructions(
+    repository: &Repository,
+    commit: &str,
+) -> Result<Vec<Instruction>, Failure> {
+    let mut all = Vec::new();
+    for path in INSTRUCTIONS {
+        if let Some(text) = wire::committed_file(repository, commit, path)? {
+            all.push(Instruction { path: path.to_owned(), text });
+        }
+    }
+    Ok(all)
+}
+
+pub(super) fn skills(
+    repository: &Repository,
+    commit: &str,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let git = repository.git();
+    let tree = format!("{commit}:{SKILLS}");
+    if !git.succeeds(["cat-file", "-e", &tree])? {
+        return Ok(BTreeMap::new());
+    }
+    let listed = git.run(["ls-tree", "-r", "-z", "--name-only", &tree])?;
+    let mut all = BTreeMap::new();
+    for name in String::from_utf8_lossy(&listed).split_terminator('\0') {
+        let path = format!("{SKILLS}/{name}");
+        if let Ok(Some(text)) = wire::committed_file(repository, commit, &path) {
+            all.insert(name.to_owned(), text);
+        }
+    }
+    Ok(all)
+}
+
+pub(super) fn servers(
+    repository: &Repository,
+    commit: &str,
+    chosen: &[task::Line],
+) -> Result<BTreeMap<String, Value>, Failure> {
+    if chosen.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let text = wire::committed_file(repository, commit, SERVERS)?;
+    let text = text.ok_or_else(|| {
+        Failure::usage(format!(
+            "the task chooses MCP servers, and the base commit has no {SERVERS}"
+        ))
+    })?;
+    let all: Value = serde_json::from_str(&text)
+        .map_err(|error| Failure::general(format!("{SERVERS} cannot be read: {error}")))?;
+    chosen
+        .iter()
+        .map(|name| {
+            let found = all.get("mcpServers").and_then(|servers| servers.get(name.as_str()));
+            let found = found.ok_or_else(|| {
+                Failure::usage(format!("{SERVERS} of the base commit has no server `{name}`"))
+            })?;
+            Ok((name.to_string(), found.clone()))
+        })
+        .collect()
+}

@@ -1,0 +1,70 @@
+//! A run that goes on in the background: another process of ours, in a session of its own.
+
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bailiwick_model::AgentId;
+use bailiwick_runner::supervisor::RunDirectory;
+use serde_json::json;
+
+use super::own_program;
+use crate::commands::run::How;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, Format};
+
+/// How long the other process gets to hold the run.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Starts it, and comes back when it holds the run.
+pub fn start(context: &Context, id: &AgentId, how: &How, format: Format) -> Result<(), Failure> {
+    let directory = RunDirectory::new(&context.state, id.as_str());
+    let log = directory.path().join("supervisor.log");
+    let failed =
+        |error: std::io::Error| Failure::general(format!("it cannot go on by itself: {error}"));
+    let file = File::options().create(true).append(true).mode(0o600).open(&log).map_err(failed)?;
+    let mut command = Command::new(own_program()?);
+    command.arg("supervise").arg(id.as_str()).args(how.arguments());
+    if let Some(root) = &context.kit_root {
+        command.arg("--kit-root").arg(context.directory.join(root));
+    }
+    command
+        .arg("--db")
+        .arg(context.database.path())
+        .env("BAILIWICK_STATE", &context.state)
+        .current_dir(&context.directory)
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().map_err(failed)?)
+        .stderr(file)
+        // Ctrl-C in this terminal is not meant for it.
+        .process_group(0);
+    let mut child = command.spawn().map_err(failed)?;
+    let late = Instant::now() + PATIENCE;
+    loop {
+        if directory.is_held().map_err(failed)? {
+            break;
+        }
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            if status.success() {
+                break;
+            }
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            return Err(Failure::general(format!("it ended at once: {}", said.trim())));
+        }
+        if Instant::now() > late {
+            return Err(
+                Failure::general("it did not begin in time").help(format!("see {}", log.display()))
+            );
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    if format == Format::Json {
+        return output::json(&json!({"agent_id": id.as_str(), "log": log}));
+    }
+    output::line(id);
+    output::next_step(format_args!("bailiwick logs -f {id}{}", context.repeated));
+    Ok(())
+}

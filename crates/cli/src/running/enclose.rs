@@ -1,0 +1,141 @@
+//! What an agent sees of the machine: its program, compilers, git; and what it may write.
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_model::module::GateModule;
+use bailiwick_model::well_known::is_rule;
+use bailiwick_policy::Policy;
+use bailiwick_runner::agents::{self, adapter::Adapter};
+use bailiwick_runner::sandbox::{Bind, Bounds, Launcher, Level};
+use bailiwick_runner::supervisor::Enclosure;
+use bailiwick_runner::toolchain::Host;
+use bailiwick_source_control::{GitWork, Repository};
+
+use super::{Running, Wishes, own_program, versions};
+use crate::failure::Failure;
+use crate::policy_file;
+use crate::verifying::SandboxLevel;
+
+/// What an agent and all that it starts may take, unless somebody says otherwise.
+const MEMORY: u64 = 8 << 30;
+const PROCESSES: u64 = 4096;
+
+/// The agent program that is our own.
+const SCRIPT: &str = "script";
+
+/// An agent program that was found.
+pub struct Found {
+    /// Where it is.
+    pub program: PathBuf,
+    /// Its version.
+    pub version: String,
+}
+
+/// Looks for the program; its version is asked for, unless this very program has said it before.
+pub fn program(adapter: &dyn Adapter, state: &Path) -> Result<Found, Failure> {
+    if adapter.name() == SCRIPT {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        return Ok(Found { program: own_program()?, version });
+    }
+    // It is asked outside of any sandbox: in an empty home, never in one that an agent has written to.
+    let home = tempfile::tempdir()
+        .map_err(|error| Failure::general(format!("no temporary directory: {error}")))?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = agents::on_path(&path, adapter.program()).and_then(|program| {
+        let version = versions::known(state, adapter.name(), &program)
+            .or_else(|| agents::version(adapter, &program, &path, home.path()))?;
+        versions::keep(state, adapter.name(), &program, &version);
+        Some(Found { program, version })
+    });
+    found.ok_or_else(|| {
+        Failure::general(format!("{} is not installed: no `{}` on PATH", adapter.name(), adapter.program()))
+            .help("install it, or choose another in [agent] cli of the task; `bailiwick doctor` lists them")
+    })
+}
+
+/// What the agent of a run sees.
+pub fn enclosure(running: &Running, found: Found, wishes: &Wishes) -> Result<Enclosure, Failure> {
+    let subject = &running.subject;
+    let policy = policy_file::recorded(&running.directory)?.policy;
+    let frozen = frozen(&subject.repository, &subject.commit, &subject.worktree, &policy)?;
+    enclosed(found, subject.found()?, &policy, wishes.sandbox, frozen)
+}
+
+/// What an agent sees whom this policy binds.
+pub(super) fn enclosed(
+    found: Found,
+    work: &GitWork,
+    policy: &Policy,
+    sandbox: SandboxLevel,
+    frozen: Vec<PathBuf>,
+) -> Result<Enclosure, Failure> {
+    let launcher = Launcher::own().map_err(|error| Failure::general(error.to_string()))?;
+    let host = Host::observe();
+    let seen = host.visible();
+    let mut programs = seen.binds;
+    add_program(&mut programs, &found.program, &host.home);
+    Ok(Enclosure {
+        launcher,
+        level: Level::from(sandbox),
+        program: found.program,
+        programs,
+        path: seen.path,
+        own: own_program()?,
+        own_gate: vec!["gate".to_owned()],
+        git_common: work.git_common().to_path_buf(),
+        git_private: work.git_private().to_path_buf(),
+        writes: writes(policy),
+        commits: commits(policy),
+        frozen,
+        bounds: Bounds { memory: Some(MEMORY), processes: Some(PROCESSES) },
+    })
+}
+
+/// A program from npm needs the packages around it; another one only itself.
+fn add_program(binds: &mut Vec<Bind>, program: &Path, home: &Path) {
+    let real = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_path_buf());
+    for place in [program.to_path_buf(), real] {
+        let packages = place.ancestors().filter(|above| above.ends_with("node_modules")).last();
+        let wanted = match packages {
+            Some(packages) => packages.to_path_buf(),
+            None => place.clone(),
+        };
+        let system = ["/usr", "/bin", "/sbin", "/lib", "/opt"];
+        let shown = system.iter().any(|one| wanted.starts_with(one))
+            || binds.iter().any(|bind| wanted.starts_with(&bind.target));
+        if !shown && !home.starts_with(&wanted) {
+            binds.push(Bind::same(wanted));
+        }
+    }
+}
+
+/// Whether there is anything that the agent may write.
+fn writes(policy: &Policy) -> bool {
+    let whitelisted =
+        policy.rules.iter().any(|rule| rule.gate == Some(GateModule::ScopeFilesWhitelist));
+    !(whitelisted && policy.whitelist.is_empty())
+}
+
+/// Whether no limit of git stands against commits.
+fn commits(policy: &Policy) -> bool {
+    let forbids = [GateModule::PolicyNoGitOps, GateModule::PolicyGitReadOnly];
+    !policy.rules.iter().any(|rule| rule.gate.is_some_and(|gate| forbids.contains(&gate)))
+}
+
+/// Files that instruct or limit agents, where the role may not touch them.
+pub(super) fn frozen(
+    repository: &Repository,
+    commit: &str,
+    worktree: &Path,
+    policy: &Policy,
+) -> Result<Vec<PathBuf>, Failure> {
+    let bound = policy.rules.iter().any(|rule| rule.gate == Some(GateModule::ScopeNoRuleEdits));
+    if !bound {
+        return Ok(Vec::new());
+    }
+    let git = repository.git();
+    let listed = git.run(["ls-tree", "-r", "-z", "--name-only", commit])?;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let rules = listed.split_terminator('\0').filter(|path| is_rule(path));
+    Ok(rules.map(|path| worktree.join(path)).collect())
+}

@@ -1,0 +1,53 @@
+//! Ctrl-C while an agent works: the first stops it and loses nothing, the second leaves at once.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bailiwick_runner::supervisor::{Handle, restore_terminal};
+use nix::sys::signal::{SigSet, Signal};
+
+/// The attempt that a signal stops; without one it ends this process.
+static ATTEMPT: Mutex<Option<Handle>> = Mutex::new(None);
+
+/// Takes Ctrl-C, a hang-up and a polite end upon itself. Called before any other thread is started, as
+/// each that is started later keeps the signals for the one that waits here.
+pub fn begin() {
+    if signals().thread_block().is_err() {
+        // They end us as they always did, and the run is found cut off.
+        return;
+    }
+    std::thread::spawn(|| {
+        let signals = signals();
+        while let Ok(signal) = signals.wait() {
+            match attempt().take() {
+                Some(handle) => handle.stop(&format!("stopped by {signal}")),
+                // Everything inside of a sandbox ends with us.
+                None => {
+                    restore_terminal();
+                    std::process::exit(128 + signal as i32)
+                }
+            }
+        }
+    });
+}
+
+/// A signal stops this attempt from now on.
+pub fn stops(handle: Handle) {
+    *attempt() = Some(handle);
+}
+
+/// The attempt is over: the next signal ends this process.
+pub fn over() {
+    *attempt() = None;
+}
+
+fn attempt() -> MutexGuard<'static, Option<Handle>> {
+    ATTEMPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn signals() -> SigSet {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGINT);
+    signals.add(Signal::SIGTERM);
+    signals.add(Signal::SIGHUP);
+    signals
+}

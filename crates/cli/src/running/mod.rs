@@ -1,0 +1,455 @@
+//! Running an agent: from a spawned task to its end, with everything that holds it.
+//!
+//! ```text
+//! assign     what the agent is given, from the base commit and the task
+//! enclose    what it sees of the machine
+//! login      how it is paid for; what it is granted
+//! judge      answers its gate          kept   events and attempts in the database
+//! view       what a person sees        finish verify, land
+//! recover    runs that were cut off    interrupt, detached
+//! versions   what agent programs have said of themselves
+//! interactive   an agent at a person's own terminal
+//! ```
+
+pub mod assign;
+pub mod detached;
+pub mod enclose;
+pub mod finish;
+pub mod interactive;
+pub mod interrupt;
+pub mod judge;
+pub mod kept;
+pub mod login;
+pub mod recover;
+pub mod versions;
+pub mod view;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bailiwick_control::supervision::{Budget, Prices, Redaction};
+use bailiwick_model::attempt::{Allowance, Attempt, Used};
+use bailiwick_model::event::{Ending, Phase, What, Witness};
+use bailiwick_model::role::EscalationPolicy;
+use bailiwick_model::{AgentId, Event, RunStatus};
+use bailiwick_runner::agents::adapter::Session;
+use bailiwick_runner::supervisor::{
+    self, Handle, Outcome, Progress, Proof, RunDirectory, RunLock, Sinks, Supervision,
+};
+use bailiwick_source_control::git::Imported;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::verifying::{Places, SandboxLevel, Subject};
+use crate::{output, policy_file, wire};
+use judge::PolicyJudge;
+use kept::{Kept, KeptEvents};
+use view::View;
+
+/// After how long without a sign of life an agent is ended, unless its task says otherwise.
+const IDLE: Duration = Duration::from_mins(10);
+/// How long a call waits for a person, unless the settings say otherwise.
+const APPROVAL: Duration = Duration::from_secs(300);
+
+/// How an attempt is to begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Start {
+    /// With the task's prompt.
+    Fresh,
+    /// Where the last one ended; with these words, or with "go on".
+    Resume(Option<String>),
+}
+
+/// How a person wants it.
+#[derive(Debug, Clone, Default)]
+pub struct Wishes {
+    /// How much of a sandbox there must be.
+    pub sandbox: SandboxLevel,
+    /// What may be spent from now on, in the place of what the task says.
+    pub budget: Option<Allowance>,
+    /// Nothing is shown while it runs.
+    pub quiet: bool,
+}
+
+/// Everything about a run that is there already.
+pub struct Running {
+    /// The agent's work and all that binds it.
+    pub subject: Subject,
+    /// Its id.
+    pub id: AgentId,
+    /// Where it has its things.
+    pub directory: RunDirectory,
+    kept: Arc<Kept>,
+    earlier: Vec<Attempt>,
+    lock: RunLock,
+}
+
+impl Running {
+    /// The run of this agent, held by us alone.
+    pub fn hold(context: &Context, id: &AgentId) -> Result<Self, Failure> {
+        let directory = RunDirectory::new(&context.state, id.as_str());
+        let lock = directory
+            .lock()
+            .map_err(|error| Failure::general(format!("the run `{id}` cannot be held: {error}")))?;
+        let Some(lock) = lock else {
+            return Err(Failure::usage(format!("`{id}` is at work"))
+                .help(format!("see it: bailiwick logs -f {id}; end it: bailiwick stop {id}")));
+        };
+        let subject = Subject::of_agent(context, id, &Places::default())?;
+        let kept = Kept::open(&context.database)?;
+        recover::settle(&kept, id)?;
+        let earlier = kept.with(async |store| store.attempts(Some(id)).await)?;
+        Ok(Self { subject, id: id.clone(), directory, kept, earlier, lock })
+    }
+
+    /// Runs the agent once, to its end.
+    pub fn attempt(
+        &mut self,
+        start: &Start,
+        wishes: &Wishes,
+        begun: impl FnOnce(Handle),
+    ) -> Result<Outcome, Failure> {
+        self.may_begin(start)?;
+        let view = View::start(wishes.quiet, self.directory.clone());
+        let prepared = assign::prepare(self, start, wishes)?;
+        let mut attempt = self.begin(&prepared)?;
+        view.phase(Phase::Proving);
+        let proved = self.prove(&prepared, &mut attempt);
+        let went = proved.and_then(|proof| {
+            if proof == Proof::Shown {
+                self.note(What::Phase { phase: Phase::Proving })?;
+            }
+            view.phase(Phase::Working);
+            attempt.phase = Phase::Working;
+            self.kept.update(&attempt)?;
+            self.note(What::Phase { phase: Phase::Working })?;
+            self.supervise(prepared, &attempt, view, begun)
+        });
+        match went {
+            Ok(outcome) => {
+                self.end(attempt, &outcome)?;
+                Ok(outcome)
+            }
+            Err(failure) => {
+                attempt.phase = Phase::Over;
+                attempt.ending.get_or_insert(Ending::Failed);
+                attempt.detail = text(&failure);
+                attempt.ended_at = Some(wire::now_ms());
+                self.kept.update(&attempt)?;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Whether an agent may be started at all.
+    fn may_begin(&self, start: &Start) -> Result<(), Failure> {
+        let Some(run) = &self.subject.run else {
+            return Err(Failure::general(format!("`{}` is not in the ledger", self.id)));
+        };
+        require_unquarantined(&self.id, &self.earlier)?;
+        // One that is done can be told something more, as long as it has neither landed nor was rejected.
+        let again = matches!(start, Start::Resume(_)) && run.status == RunStatus::Done;
+        if (run.status != RunStatus::Running && !again) || run.half_spawned {
+            let state = if run.half_spawned { "spawned only half" } else { run.status.as_str() };
+            return Err(Failure::usage(format!(
+                "`{}` is {state}, and no agent can be started",
+                self.id
+            ))
+            .help(format!("a new attempt at its task: bailiwick respawn {}", self.id)));
+        }
+        match (start, self.earlier.last()) {
+            (Start::Fresh, Some(_)) => {
+                Err(Failure::usage(format!("`{}` has run already", self.id))
+                    .help(format!("go on with it: bailiwick resume {}", self.id)))
+            }
+            // It may have been killed between its spawn and its first attempt.
+            (Start::Fresh, None) | (Start::Resume(_), Some(_) | None) => Ok(()),
+        }
+    }
+
+    fn begin(&self, prepared: &assign::Prepared) -> Result<Attempt, Failure> {
+        let assignment = &prepared.assignment;
+        let mut attempt = Attempt {
+            run: self.id.clone(),
+            number: 0,
+            cli: prepared.adapter.name().to_owned(),
+            version: assignment.version.clone(),
+            model: assignment.model.clone().unwrap_or_default(),
+            login: assignment.login.as_str().to_owned(),
+            sandbox: format!("{:?}", prepared.enclosure.level).to_lowercase(),
+            session: match &assignment.session {
+                Session::Resume(id) => Some(id.clone()),
+                Session::New(_) => None,
+            },
+            phase: Phase::Proving,
+            ending: None,
+            detail: String::new(),
+            started_at: wire::now_ms(),
+            ended_at: None,
+            used: Used::default(),
+            budget: prepared.budget,
+        };
+        attempt.number = self.kept.with(async |store| store.begin_attempt(&attempt).await)?;
+        Ok(attempt)
+    }
+
+    fn prove(&self, prepared: &assign::Prepared, attempt: &mut Attempt) -> Result<Proof, Failure> {
+        let kept = self.subject.context.state.join("canaries");
+        let scratch = RunDirectory::new(self.directory.path(), "canary");
+        supervisor::prove(
+            prepared.adapter.as_ref(),
+            &prepared.assignment,
+            &prepared.enclosure,
+            &kept,
+            &scratch,
+        )
+        .map_err(|error| {
+            attempt.ending = Some(Ending::EnforcementLost);
+            Failure::general(error.to_string())
+                .help("no agent was started; `bailiwick doctor` says what this machine can do")
+        })
+    }
+
+    fn supervise(
+        &self,
+        prepared: assign::Prepared,
+        attempt: &Attempt,
+        mut view: View,
+        begun: impl FnOnce(Handle),
+    ) -> Result<Outcome, Failure> {
+        let compiled = policy_file::recorded(&self.directory)?;
+        let settings = &self.subject.settings;
+        let task = &self.subject.bound.task;
+        let earlier = self.all_events()?;
+        let judge = PolicyJudge {
+            worktree: prepared.assignment.worktree.clone(),
+            home: prepared.assignment.home.clone(),
+            servers: prepared.assignment.mcp_servers.keys().cloned().collect(),
+            log: Mutex::new(self.directory.decisions()),
+            redaction: Redaction::new(prepared.secrets.clone()),
+            fail_fast: compiled.policy.escalation == EscalationPolicy::FailFast,
+            digest: compiled.digest,
+            policy: compiled.policy,
+        };
+        let fail_fast = judge.fail_fast;
+        let (kept, run) = (Arc::clone(&self.kept), self.id.clone());
+        let told = Arc::clone(&self.kept);
+        let mut standing = attempt.clone();
+        let before = used(&self.earlier);
+        let sinks = Sinks {
+            events: Box::new(KeptEvents { kept, run }),
+            show: Box::new(move |event| view.show(event)),
+            progress: Box::new(move |progress| {
+                apply(&mut standing, progress, &before);
+                // It is written again soon, and at the end.
+                let _ = told.update(&standing);
+            }),
+        };
+        let supervision = Supervision {
+            directory: self.directory.clone(),
+            adapter: prepared.adapter,
+            assignment: prepared.assignment,
+            enclosure: prepared.enclosure,
+            upstream: prepared.upstream,
+            hosts: task.agent.hosts.iter().map(ToString::to_string).collect(),
+            budget: Budget(prepared.budget),
+            used: used(&self.earlier),
+            time: self.earlier.iter().map(took).fold(0, u64::saturating_add),
+            prices: Prices::new(settings.prices.clone()),
+            redaction: Redaction::new(prepared.secrets),
+            judge: Arc::new(judge),
+            fail_fast,
+            idle: task
+                .agent
+                .idle_minutes
+                .map_or(IDLE, |minutes| Duration::from_secs(60 * u64::from(minutes))),
+            approval: settings
+                .run
+                .approval_seconds
+                .map_or(APPROVAL, |seconds| Duration::from_secs(u64::from(seconds))),
+            earlier,
+        };
+        supervisor::supervise(supervision, sinks, begun)
+            .map_err(|error| Failure::general(error.to_string()))
+    }
+
+    /// Writes down how an attempt ended.
+    fn end(&mut self, mut attempt: Attempt, outcome: &Outcome) -> Result<(), Failure> {
+        apply(&mut attempt, &outcome.progress, &used(&self.earlier));
+        attempt.phase = Phase::Over;
+        attempt.ending = Some(outcome.ending);
+        attempt.detail.clone_from(&outcome.detail);
+        attempt.ended_at = Some(wire::now_ms());
+        self.kept.update(&attempt)?;
+        let status = match outcome.ending {
+            Ending::Completed => Some(RunStatus::Done),
+            Ending::EnforcementLost | Ending::Denied => Some(RunStatus::Failed),
+            // It can be taken up again.
+            Ending::Failed
+            | Ending::Stopped
+            | Ending::TimedOut
+            | Ending::BudgetExhausted
+            | Ending::CutOff => None,
+        };
+        // What people have said meanwhile keeps it open.
+        let heard = outcome.messages.is_empty() || outcome.ending != Ending::Completed;
+        let open = self.subject.run.as_ref().is_some_and(|run| run.status == RunStatus::Running);
+        if let Some(status) = status.filter(|_| heard && open) {
+            use bailiwick_control::ports::RunStore as _;
+            let summary = format!("{}: {}", outcome.ending, first_line(&outcome.detail));
+            self.kept
+                .with(async |store| store.change_status(&self.id, status, Some(&summary)).await)?;
+        }
+        self.earlier.push(attempt);
+        Ok(())
+    }
+
+    /// Brings the commits of an agent that may make some into the repository.
+    ///
+    /// What is wrong with them is told, and they stay where they are: the files are in the worktree.
+    pub fn import(&self) -> Result<(), Failure> {
+        let layer = self.directory.git_layer().join("common");
+        if !layer.join("upper").is_dir() {
+            return Ok(());
+        }
+        match self.subject.found()?.import(&layer) {
+            Ok(Imported::Nothing | Imported::Commits { .. }) => Ok(()),
+            Ok(Imported::Deleted) => {
+                let message = "the agent deleted its branch; its commits were not taken".to_owned();
+                self.note(What::Error { message })
+            }
+            Err(error) => {
+                let message = format!("the agent's commits were not taken: {error}");
+                output::note(&message);
+                self.note(What::Error { message })
+            }
+        }
+    }
+
+    /// Keeps an event of ours.
+    pub fn note(&self, what: What) -> Result<(), Failure> {
+        let event = Event {
+            number: 0,
+            at: wire::now_ms(),
+            seen_by: Witness::Supervisor,
+            agent: None,
+            what,
+            raw: None,
+        };
+        Ok(self.kept.with(async |store| store.keep(&self.id, &mut [event]).await)?)
+    }
+
+    fn all_events(&self) -> Result<Vec<Event>, Failure> {
+        if self.earlier.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.kept.with(async |store| store.run_events(&self.id, 0, u32::MAX).await)?)
+    }
+
+    /// The conversation of the last attempt.
+    fn session(&self) -> Option<&str> {
+        self.earlier.iter().rev().find_map(|attempt| attempt.session.as_deref())
+    }
+
+    /// What earlier attempts were allowed, the last of them.
+    fn allowed(&self) -> Option<Allowance> {
+        self.earlier.last().map(|attempt| attempt.budget)
+    }
+
+    /// Lets go of the run.
+    pub fn release(self) -> (Subject, AgentId) {
+        drop(self.lock);
+        (self.subject, self.id)
+    }
+
+    /// Where the agent works.
+    pub fn worktree(&self) -> &Path {
+        &self.subject.worktree
+    }
+}
+
+/// An error if a limit may not have held in an attempt, or if its role ended it: nothing more comes of
+/// such a run.
+fn require_unquarantined(id: &AgentId, attempts: &[Attempt]) -> Result<(), Failure> {
+    let bad = |attempt: &&Attempt| {
+        matches!(attempt.ending, Some(Ending::EnforcementLost | Ending::Denied))
+    };
+    let Some(attempt) = attempts.iter().find(bad) else { return Ok(()) };
+    let ending = attempt.ending.map(Ending::as_str).unwrap_or_default();
+    Err(Failure::usage(format!(
+        "`{id}` is quarantined ({ending}): {}",
+        first_line(&attempt.detail)
+    ))
+    .help(format!("a new attempt at its task: bailiwick respawn {id}")))
+}
+
+/// An error if the work of a run may not land by what its attempts were: only one that came to its end,
+/// under limits that held, may. Work that no agent of ours did is judged by its checks alone.
+pub fn require_landable(context: &Context, id: &AgentId) -> Result<(), Failure> {
+    let attempts = wire::with_store(context, async |store| Ok(store.attempts(Some(id)).await?))?;
+    require_unquarantined(id, &attempts)?;
+    match attempts.last().map(|attempt| attempt.ending) {
+        None | Some(Some(Ending::Completed)) => Ok(()),
+        Some(ending) => {
+            let ending = ending.map_or("at work", Ending::as_str);
+            Err(Failure::usage(format!(
+                "`{id}` did not come to its end ({ending}), and cannot land"
+            ))
+            .help(format!("go on with it: bailiwick resume {id}")))
+        }
+    }
+}
+
+/// What attempts have used together.
+fn used(attempts: &[Attempt]) -> Used {
+    attempts.iter().fold(Used::default(), |sum, attempt| Used {
+        tokens: sum.tokens.saturating_add(attempt.used.tokens),
+        micro_usd: sum.micro_usd.saturating_add(attempt.used.micro_usd),
+        turns: sum.turns.saturating_add(attempt.used.turns),
+        tool_calls: sum.tool_calls.saturating_add(attempt.used.tool_calls),
+        denied: sum.denied.saturating_add(attempt.used.denied),
+    })
+}
+
+fn took(attempt: &Attempt) -> u64 {
+    attempt.ended_at.map_or(0, |ended| ended.saturating_sub(attempt.started_at))
+}
+
+/// Progress counts what earlier attempts have used; an attempt only what is its own.
+fn apply(attempt: &mut Attempt, progress: &Progress, before: &Used) {
+    attempt.used = Used {
+        tokens: progress.used.tokens.saturating_sub(before.tokens),
+        micro_usd: progress.used.micro_usd.saturating_sub(before.micro_usd),
+        turns: progress.used.turns.saturating_sub(before.turns),
+        tool_calls: progress.used.tool_calls.saturating_sub(before.tool_calls),
+        denied: progress.used.denied.saturating_sub(before.denied),
+    };
+    attempt.budget = progress.budget;
+    if progress.session.is_some() {
+        attempt.session.clone_from(&progress.session);
+    }
+    if !progress.model.is_empty() {
+        attempt.model.clone_from(&progress.model);
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(200).collect()
+}
+
+fn text(failure: &Failure) -> String {
+    match failure {
+        Failure::Message { text, .. } => text.clone(),
+        Failure::Problems(problems) => {
+            problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
+        }
+        Failure::Said(_) => String::new(),
+    }
+}
+
+/// Our own program.
+pub fn own_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::general(format!("our own program cannot be found: {error}")))
+}

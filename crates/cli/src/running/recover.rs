@@ -1,0 +1,79 @@
+//! Runs that were cut off: their supervisor was killed, or the machine went down.
+//!
+//! What was inside of a sandbox has ended with its supervisor. What is left is to say so.
+
+use std::sync::Arc;
+
+use bailiwick_control::ports::RunStore as _;
+use bailiwick_model::attempt::Attempt;
+use bailiwick_model::event::{Ending, Phase, What, Witness};
+use bailiwick_model::{AgentId, Event};
+use bailiwick_runner::supervisor::RunDirectory;
+
+use super::kept::Kept;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{output, wire};
+
+const WHY: &str = "its supervisor was killed; nothing of it is running any more";
+
+/// Finds every run that was cut off, writes it down, and says what can be done.
+pub fn find(context: &Context) -> Result<(), Failure> {
+    if !context.database.path().exists() {
+        return Ok(());
+    }
+    let kept = Kept::open(&context.database)?;
+    let attempts = kept.with(async |store| store.attempts(None).await)?;
+    for attempt in attempts.into_iter().filter(|attempt| attempt.ending.is_none()) {
+        let directory = RunDirectory::new(&context.state, attempt.run.as_str());
+        // Whoever holds it is at work, or settles it just now.
+        if let Ok(Some(_lock)) = directory.lock() {
+            let id = attempt.run.clone();
+            // It may have been settled between the two.
+            if !settle(&kept, &id)? {
+                continue;
+            }
+            let repeated = &context.repeated;
+            // Who sat at a terminal is not taken up again.
+            let verb = match kept.with(async |store| store.find(&id).await)? {
+                Some(_) => format!("go on with it: bailiwick resume {id}{repeated}"),
+                None => format!("see what it did: bailiwick logs {id}{repeated}"),
+            };
+            output::note(format_args!("the run `{id}` was cut off; {verb}"));
+        }
+    }
+    Ok(())
+}
+
+/// The same for one run that the caller holds.
+/// Tells whether there was anything to settle.
+pub fn settle(kept: &Arc<Kept>, id: &AgentId) -> Result<bool, Failure> {
+    let attempts = kept.with(async |store| store.attempts(Some(id)).await)?;
+    let mut any = false;
+    for attempt in attempts.into_iter().filter(|attempt| attempt.ending.is_none()) {
+        cut_off(kept, attempt)?;
+        any = true;
+    }
+    Ok(any)
+}
+
+fn cut_off(kept: &Kept, mut attempt: Attempt) -> Result<(), Failure> {
+    attempt.phase = Phase::Over;
+    attempt.ending = Some(Ending::CutOff);
+    attempt.detail = WHY.to_owned();
+    attempt.ended_at = Some(wire::now_ms());
+    let event = Event {
+        number: 0,
+        at: wire::now_ms(),
+        seen_by: Witness::Supervisor,
+        agent: None,
+        what: What::Ended { how: Ending::CutOff, detail: WHY.to_owned() },
+        raw: None,
+    };
+    let run = attempt.run.clone();
+    kept.with(async |store| {
+        store.keep(&run, &mut [event]).await?;
+        store.update_attempt(&attempt).await
+    })?;
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! What a person sees of a run while it goes on: a line for each thing that happens, and on a terminal
+//! a last line with phase, budget and time.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bailiwick_model::Event;
+use bailiwick_model::event::{Answer, Phase, What, Witness};
+use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
+
+use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, shortened, styled};
+use crate::verifying::live::elapsed;
+
+/// The longest line of what happened, beyond the width of the terminal.
+const WIDEST: usize = 200;
+
+/// Shows a run until it is dropped.
+pub struct View {
+    quiet: bool,
+    directory: RunDirectory,
+    status: Option<Status>,
+}
+
+/// The line that moves.
+struct Status {
+    shared: Arc<Mutex<Shown>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shown {
+    phase: Phase,
+    denied: u64,
+    tokens: u64,
+    limit: Option<String>,
+    over: bool,
+}
+
+impl View {
+    /// Shows on standard error; nothing at all if `quiet`.
+    pub fn start(quiet: bool, directory: RunDirectory) -> Self {
+        let terminal = !quiet && std::io::stderr().is_terminal();
+        let status = terminal.then(|| {
+            let shared = Arc::new(Mutex::new(Shown {
+                phase: Phase::Preparing,
+                denied: 0,
+                tokens: 0,
+                limit: None,
+                over: false,
+            }));
+            let drawn = Arc::clone(&shared);
+            let began = Instant::now();
+            let thread = std::thread::spawn(move || {
+                loop {
+                    let shown = drawn.lock().unwrap_or_else(PoisonError::into_inner);
+                    if shown.over {
+                        clear();
+                        return;
+                    }
+                    draw(&shown, began.elapsed());
+                    drop(shown);
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+            });
+            Status { shared, thread: Some(thread) }
+        });
+        Self { quiet, directory, status }
+    }
+
+    /// The run goes on to this phase.
+    pub fn phase(&self, phase: Phase) {
+        self.change(|shown| shown.phase = phase);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Shown)) {
+        if let Some(status) = &self.status {
+            change(&mut status.shared.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// Something happened, and is kept.
+    pub fn show(&mut self, event: &Event) {
+        match &event.what {
+            What::Usage(usage) => self.change(|shown| shown.tokens += usage.tokens()),
+            What::Decision { answer: Answer::Deny, .. } => self.change(|shown| shown.denied += 1),
+            What::Limit { limit, used, of, .. } => {
+                let text = format!("{limit} {used} of {of}");
+                self.change(|shown| shown.limit = Some(text));
+            }
+            What::Phase { phase } => self.phase(*phase),
+            What::Approval { id, about, answer: None } => self.ask(id, about),
+            What::Session { .. } | What::Announced | What::Turn { .. } | What::Text { .. } => {}
+            What::Thinking { .. } | What::ToolCall { .. } | What::ToolResult { .. } => {}
+            What::Decision { .. } | What::FileChange { .. } | What::Command { .. } => {}
+            What::Mcp { .. } | What::SubAgent { .. } | What::Approval { .. } => {}
+            What::Message { .. } | What::Error { .. } | What::Ended { .. } | What::Other => {}
+        }
+        if self.quiet {
+            return;
+        }
+        if let Some(line) = line(event) {
+            if self.status.is_some() {
+                clear();
+            }
+            let line = shortened(&line, WIDEST.max(output::width()));
+            let _ = writeln!(anstream::stderr(), "{line}");
+        }
+    }
+
+    /// Asks the person, where there is one.
+    pub fn ask(&self, id: &str, about: &str) {
+        if self.quiet || !std::io::stdin().is_terminal() {
+            return;
+        }
+        let (directory, id) = (self.directory.clone(), id.to_owned());
+        let question = format!("{} {}\nallow it? [y/N] ", styled(YELLOW, "asks"), plain(about));
+        // It waits for as long as the person does; the run itself gives up in time.
+        std::thread::spawn(move || {
+            // One at a time: what is typed answers what is shown.
+            let _alone = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
+            if !is_open(&directory, &id) {
+                return;
+            }
+            clear();
+            let _ = write!(anstream::stderr(), "{question}");
+            let mut said = String::new();
+            if std::io::stdin().lock().read_line(&mut said).is_err() {
+                return;
+            }
+            let yes = matches!(said.trim(), "y" | "Y" | "yes");
+            let answer = if yes { Answer::Allow } else { Answer::Deny };
+            let reply = supervisor::ask(&directory, &Request::Answer { id, answer });
+            if let Ok(Some(Reply::Refused(why))) = reply {
+                output::note(why);
+            }
+        });
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.change(|shown| shown.over = true);
+        if let Some(thread) = self.status.as_mut().and_then(|status| status.thread.take()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Held by the question that is shown.
+static ASKING: Mutex<()> = Mutex::new(());
+
+/// Whether a question still waits for its answer.
+fn is_open(directory: &RunDirectory, id: &str) -> bool {
+    match supervisor::ask(directory, &Request::Status) {
+        Ok(Some(Reply::Standing(standing))) => standing.questions.iter().any(|(one, _)| one == id),
+        Ok(_) | Err(_) => false,
+    }
+}
+
+/// A text of somebody else in one line, without what would steer a terminal.
+pub fn plain(text: &str) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What happened, in a line; nothing for what others say better.
+pub fn line(event: &Event) -> Option<String> {
+    let of = event.agent.as_ref().map(|agent| format!("[{agent:.8}] ")).unwrap_or_default();
+    let one = |text: &str| plain(text);
+    let text = match (&event.what, event.seen_by) {
+        (What::Text { text }, _) => one(text),
+        (What::Decision { tool, about, answer: Answer::Allow, .. }, _) => {
+            format!("{} {tool} {}", styled(GREEN, "allows"), one(about))
+        }
+        (What::Decision { tool, about, answer: Answer::Deny, reason, .. }, _) => {
+            let reason = reason.as_deref().unwrap_or_default();
+            format!("{} {tool} {} {}", styled(RED, "denies"), one(about), styled(DIM, one(reason)))
+        }
+        (What::SubAgent { id, text, ended }, _) => {
+            let word = if *ended { "ended" } else { "began" };
+            format!("sub-agent {id:.8} {word}: {}", one(text))
+        }
+        (What::FileChange { path, change }, Witness::Supervisor) => {
+            format!("{} {path}", format!("{change:?}").to_lowercase())
+        }
+        (What::Approval { about, answer, .. }, _) => match answer {
+            None => format!("{} {}", styled(YELLOW, "asks"), one(about)),
+            Some(Answer::Allow) => format!("{} {}", styled(GREEN, "approved"), one(about)),
+            Some(Answer::Deny) => format!("{} {}", styled(RED, "refused"), one(about)),
+        },
+        (What::Limit { limit, used, of, spent }, _) => {
+            let word = if *spent { styled(RED, "spent") } else { styled(YELLOW, "nearly spent") };
+            format!("{word} {limit}: {used} of {of}")
+        }
+        (What::Message { text }, _) => format!("{} {}", styled(BOLD, "said to it:"), one(text)),
+        (What::Error { message }, _) => format!("{} {}", styled(RED, "error"), one(message)),
+        (What::Ended { how, detail }, _) => format!("{} {}", styled(BOLD, how), one(detail)),
+        (What::Phase { .. } | What::Session { .. } | What::Announced, _)
+        | (What::Turn { .. } | What::Thinking { .. } | What::ToolCall { .. }, _)
+        | (What::ToolResult { .. } | What::FileChange { .. } | What::Command { .. }, _)
+        | (What::Mcp { .. } | What::Usage(_) | What::Other, _) => return None,
+    };
+    Some(format!("{of}{text}"))
+}
+
+/// A time of the day, in hours, minutes and seconds of UTC.
+pub fn clock(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
+    format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
+}
+
+fn draw(shown: &Shown, since: Duration) {
+    let phase = match shown.phase {
+        Phase::Preparing => "preparing",
+        Phase::Proving => "trying out the gate",
+        Phase::Working => "at work",
+        Phase::Verifying => "verifying",
+        Phase::Over => "over",
+    };
+    let mut text = format!("{} {phase}", elapsed(since));
+    if shown.tokens > 0 {
+        text += &format!(" · {} tokens", shown.tokens);
+    }
+    if shown.denied > 0 {
+        text += &format!(" · {} denied", shown.denied);
+    }
+    if let Some(limit) = &shown.limit {
+        text += &format!(" · {limit}");
+    }
+    let text = shortened(&text, output::width().saturating_sub(1));
+    let mut out = std::io::stderr().lock();
+    let _ = write!(out, "\r\x1b[K{text}").and_then(|()| out.flush());
+}
+
+fn clear() {
+    let mut out = std::io::stderr().lock();
+    let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
+}

@@ -1,0 +1,376 @@
+//! `bailiwick run` and what belongs to it, with scripted agents in the full sandbox.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use bailiwick_testkit::Scratch;
+use bailiwick_testkit::scratch::Ran;
+use serde_json::Value;
+
+use crate::{BAILIWICK, KEI_AGENT_RUNTIME};
+
+const ROLE: &str = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilities]\nrequired = \
+                    [\"policy::git-read-only\", \"scope::files-whitelist\", \
+                    \"quality::commands-green\"]\n[tools]\nallowed = [\"*\"]\n";
+
+/// A repository whose only role may write below `src/`, with a task of these steps.
+fn scene(steps: &[&str]) -> Scratch {
+    scene_with(ROLE, "", steps)
+}
+
+fn scene_with(role: &str, more: &str, steps: &[&str]) -> Scratch {
+    let scratch = Scratch::repository();
+    scratch.write(".bailiwick/roles/helper.toml", role);
+    scratch.write("src/a.txt", "a\n");
+    scratch.write("task.toml", &task(more, steps));
+    scratch.commit("start");
+    scratch
+}
+
+fn task(more: &str, steps: &[&str]) -> String {
+    let steps: String = steps.iter().map(|step| format!("[[agent.script]]\n{step}\n")).collect();
+    format!(
+        "[task]\nrole = \"helper\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[verification]\ncommands \
+         = [\"true\"]\n{more}\n[body]\ntext = \"do it\"\n[agent]\ncli = \"script\"\n{steps}"
+    )
+}
+
+fn shell(command: &str) -> String {
+    format!("do = \"shell\"\ncommand = {command:?}")
+}
+
+fn write(path: &str, text: &str) -> String {
+    format!("do = \"write\"\npath = {path:?}\ntext = {text:?}")
+}
+
+fn run(scratch: &Scratch, arguments: &[&str]) -> Ran {
+    scratch.run(BAILIWICK, arguments)
+}
+
+fn events(scratch: &Scratch, agent: &str) -> Vec<Value> {
+    let logs = run(scratch, &["logs", agent, "-o", "json"]).expect_code(0);
+    logs.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn kinds(events: &[Value], kind: &str) -> Vec<Value> {
+    events.iter().filter(|event| event["kind"] == kind).cloned().collect()
+}
+
+/// Starts `bailiwick run` and comes back when its agent has printed `mark`.
+fn started(scratch: &Scratch, agent: &str, mark: &str, arguments: &[&str]) -> Child {
+    let mut command = scratch.command(BAILIWICK);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    wait_for(|| {
+        let logs = run(scratch, &["logs", agent, "-o", "json"]);
+        logs.code == 0 && logs.out.contains(mark)
+    });
+    child
+}
+
+/// Waits for something that must come; how long that takes is nobody's business.
+#[track_caller]
+fn wait_for(mut holds: impl FnMut() -> bool) {
+    let late = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < late, "it never came");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Whether a process of this agent is left: each has its private home in its environment.
+fn is_alive(scratch: &Scratch, agent: &str) -> bool {
+    let mark = format!("HOME={}", scratch.state().join("runs").join(agent).join("home").display());
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|entry| std::fs::read(entry.path().join("environ")).ok())
+        .any(|text| text.split(|byte| *byte == 0).any(|one| one == mark.as_bytes()))
+}
+
+#[test]
+fn a_task_is_done_denied_checked_and_landed() {
+    let (good, push) = (write("src/new.txt", "new\n"), shell("git push origin main"));
+    let outside = write("outside.txt", "no\n");
+    let scratch = scene(&[&good, &push, &outside]);
+    let ran = run(&scratch, &["run", "task.toml", "--agent-id", "one", "--land", "auto"]);
+    let ran = ran.expect_code(0);
+    assert!(ran.out.contains("landed    one"), "{}", ran.out);
+    assert_eq!(scratch.read("src/new.txt"), "new\n", "the checkout has what landed");
+    assert!(!scratch.root().join("outside.txt").exists());
+    let events = events(&scratch, "one");
+    let answers: Vec<Value> =
+        kinds(&events, "decision").iter().map(|event| event["answer"].clone()).collect();
+    assert_eq!(answers, ["allow", "deny", "deny"]);
+    assert_eq!(kinds(&events, "announced").len(), 1);
+    let changed = kinds(&events, "file-change");
+    assert!(changed.iter().any(|event| event["path"] == "src/new.txt"), "{changed:?}");
+    let numbers: Vec<u64> = events.iter().map(|event| event["number"].as_u64().unwrap()).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    assert!(!is_alive(&scratch, "one"));
+}
+
+#[test]
+fn work_that_does_not_hold_is_not_landed() {
+    let scratch = scene_with(ROLE, "", &[&write("src/new.txt", "new\n")]);
+    let text = scratch.read("task.toml").replace("[\"true\"]", "[\"test ! -e src/new.txt\"]");
+    scratch.write("task.toml", &text);
+    let ran = run(&scratch, &["run", "task.toml", "--agent-id", "one", "--land", "auto"]);
+    let ran = ran.expect_code(2);
+    assert!(ran.out.contains("FAILS  quality::commands-green"), "{}", ran.out);
+    assert!(!scratch.root().join("src/new.txt").exists());
+}
+
+#[test]
+fn what_the_gate_cannot_see_meets_the_sandbox() {
+    let script = "git commit --quiet --allow-empty -m mine && echo COMMITTED\n\
+                  echo x > /usr/escaped && echo ESCAPED\ncat /proc/1/environ\nenv\n";
+    let scratch = scene(&[&write("src/try.sh", script), &shell("sh src/try.sh; true")]);
+    let head = scratch.git(&["rev-parse", "refs/heads/main"]);
+    let mut command = scratch.command(BAILIWICK);
+    command.args(["run", "task.toml", "--agent-id", "one"]).env("MY_SECRET", "hunter2-hunter2");
+    let ran = Ran::from(command.output().unwrap()).expect_code(0);
+    let events = events(&scratch, "one");
+    let printed = kinds(&events, "tool-result").last().unwrap()["output"].to_string();
+    assert!(printed.contains("Read-only file system"), "it ran, and met the sandbox: {printed}");
+    for bad in ["COMMITTED", "ESCAPED", "hunter2-hunter2"] {
+        assert!(!printed.contains(bad), "{bad}: {printed}\n{}", ran.err);
+    }
+    assert_eq!(scratch.git(&["rev-parse", "refs/heads/main"]), head);
+}
+
+#[test]
+fn granted_secrets_reach_the_agent_and_no_record() {
+    let steps = [shell("echo $GRANTED > src/seen.txt; echo it is $GRANTED")];
+    let scratch = scene_with(ROLE, "", &[&steps[0]]);
+    let text = scratch.read("task.toml").replace("cli =", "secrets = [\"GRANTED\"]\ncli =");
+    scratch.write("task.toml", &text);
+    let missing = run(&scratch, &["run", "task.toml", "--agent-id", "none"]).expect_code(1);
+    assert!(missing.err.contains("GRANTED, which is not set"), "{}", missing.err);
+    let mut command = scratch.command(BAILIWICK);
+    command.args(["run", "task.toml", "--agent-id", "one"]).env("GRANTED", "correct-horse-battery");
+    let ran = Ran::from(command.output().unwrap()).expect_code(0);
+    let seen = scratch.state().join("worktrees/one/src/seen.txt");
+    assert_eq!(std::fs::read_to_string(seen).unwrap(), "correct-horse-battery\n", "it has it");
+    let logs = run(&scratch, &["logs", "one", "-o", "json"]).out;
+    assert!(logs.contains("[secret]"), "{logs}");
+    for text in [&logs, &ran.out, &ran.err] {
+        assert!(!text.contains("correct-horse-battery"), "{text}");
+    }
+    let database = std::fs::read(scratch.state().join("bailiwick.db")).unwrap();
+    let database = String::from_utf8_lossy(&database);
+    assert!(!database.contains("correct-horse-battery"), "not in the database either");
+}
+
+#[test]
+fn a_budget_of_tool_calls_is_held_and_can_be_raised() {
+    let steps: Vec<String> = (0..5).map(|n| write(&format!("src/{n}.txt"), "x\n")).collect();
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let scratch = scene_with(ROLE, "[budget]\ntool-calls = 3", &steps);
+    let ran = run(&scratch, &["run", "task.toml", "--agent-id", "one"]).expect_code(1);
+    assert!(ran.out.contains("budget-exhausted"), "{}", ran.out);
+    let worktree = scratch.state().join("worktrees/one/src");
+    assert!(worktree.join("2.txt").exists() && !worktree.join("3.txt").exists());
+    let limits = kinds(&events(&scratch, "one"), "limit");
+    assert!(limits.iter().any(|event| event["spent"] == true), "{limits:?}");
+    let more = ["resume", "one", "--tool-calls", "100"];
+    run(&scratch, &more).expect_code(0);
+    assert!(worktree.join("4.txt").exists(), "it went on after a person raised it");
+    let cost: Value =
+        serde_json::from_str(&run(&scratch, &["cost", "one", "-o", "json"]).out).unwrap();
+    assert_eq!(cost.as_array().unwrap().len(), 2, "two attempts");
+}
+
+#[test]
+fn a_role_that_fails_fast_ends_at_the_first_denial_and_cannot_land() {
+    let role = format!("{ROLE}[escalation]\npolicy = \"fail-fast\"\n");
+    let steps = [shell("git push"), "do = \"wait\"\nmilliseconds = 600000".to_owned()];
+    let scratch = scene_with(&role, "", &[&steps[0], &steps[1]]);
+    let ran = run(&scratch, &["run", "task.toml", "--agent-id", "one"]).expect_code(2);
+    assert!(ran.out.contains("denied"), "{}", ran.out);
+    let land = run(&scratch, &["land", "one"]).expect_code(2);
+    assert!(land.err.contains("failed, and cannot land"), "{}", land.err);
+    assert!(!is_alive(&scratch, "one"));
+}
+
+/// What people have said meanwhile must not keep a run open that is quarantined.
+#[test]
+fn a_run_that_was_denied_cannot_land_whatever_was_said_to_it() {
+    let role = format!("{ROLE}[escalation]\npolicy = \"fail-fast\"\n");
+    let wait = shell("while [ ! -e src/go ]; do sleep 0.1; done");
+    let scratch = scene_with(&role, "", &[&write("src/a.txt", "b\n"), &wait, &shell("git push")]);
+    run(&scratch, &["run", "-d", "task.toml", "--agent-id", "one"]).expect_code(0);
+    wait_for(|| run(&scratch, &["logs", "one"]).out.contains("allows Bash"));
+    run(&scratch, &["attach", "one", "also add a test"]).expect_code(0);
+    let early = run(&scratch, &["land", "one"]);
+    assert_ne!(early.code, 0, "it is still at work");
+    std::fs::write(scratch.state().join("worktrees/one/src/go"), "").unwrap();
+    run(&scratch, &["logs", "-f", "one"]).expect_code(0);
+    wait_for(|| run(&scratch, &["ps", "--all"]).out.contains("denied"));
+    for refused in [["land", "one"], ["resume", "one"]] {
+        let ran = run(&scratch, &refused).expect_code(2);
+        assert!(ran.err.contains("failed") || ran.err.contains("quarantined"), "{}", ran.err);
+    }
+    assert_eq!(scratch.read("src/a.txt"), "a\n");
+}
+
+#[test]
+fn what_was_cut_off_does_not_land_and_what_is_done_can_be_told_more() {
+    let scratch = scene(&[&write("src/new.txt", "new\n"), &shell("sleep 600")]);
+    let mut child =
+        started(&scratch, "one", "sleep 600", &["run", "task.toml", "--agent-id", "one"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_for(|| !is_alive(&scratch, "one"));
+    run(&scratch, &["ps", "--all"]).expect_code(0);
+    let land = run(&scratch, &["land", "one"]).expect_code(2);
+    assert!(land.err.contains("did not come to its end (cut-off)"), "{}", land.err);
+    let scratch = scene(&[&write("src/new.txt", "new\n")]);
+    run(&scratch, &["run", "task.toml", "--agent-id", "two"]).expect_code(0);
+    run(&scratch, &["attach", "two", "once more"]).expect_code(0);
+    run(&scratch, &["land", "two"]).expect_code(0);
+}
+
+#[test]
+fn an_agent_is_stopped_with_all_that_it_started_and_taken_up_again() {
+    let steps = [write("src/first.txt", "first\n"), shell("setsid sleep 600 & sleep 600")];
+    let scratch = scene(&[&steps[0], &steps[1]]);
+    let mut child =
+        started(&scratch, "one", "sleep 600", &["run", "task.toml", "--agent-id", "one"]);
+    wait_for(|| is_alive(&scratch, "one"));
+    let ps = run(&scratch, &["ps"]).expect_code(0);
+    assert!(ps.out.contains("one") && ps.out.contains("at work"), "{}", ps.out);
+    let second = run(&scratch, &["resume", "one"]).expect_code(2);
+    assert!(second.err.contains("is at work"), "{}", second.err);
+    run(&scratch, &["stop", "one"]).expect_code(0);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(!is_alive(&scratch, "one"), "nothing of it is left");
+    let ps = run(&scratch, &["ps", "--all"]).expect_code(0);
+    assert!(ps.out.contains("stopped"), "{}", ps.out);
+    assert!(scratch.state().join("worktrees/one/src/first.txt").exists(), "its work stays");
+    let diff = run(&scratch, &["diff", "one"]).expect_code(0);
+    assert!(diff.out.contains("+first"), "{}", diff.out);
+    let refused = run(&scratch, &["rm", "one"]).expect_code(2);
+    assert!(refused.err.contains("would be lost"), "{}", refused.err);
+    run(&scratch, &["rm", "one", "--force"]).expect_code(0);
+    assert!(!scratch.state().join("worktrees/one").exists());
+    assert!(run(&scratch, &["logs", "one"]).expect_code(0).out.contains("allows Write"));
+}
+
+#[test]
+fn an_interrupt_stops_the_agent_and_loses_nothing() {
+    let scratch = scene(&[&write("src/first.txt", "x\n"), &shell("sleep 600")]);
+    let child = started(&scratch, "one", "sleep 600", &["run", "task.toml", "--agent-id", "one"]);
+    let id = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).unwrap();
+    let ran = Ran::from(child.wait_with_output().unwrap()).expect_code(1);
+    assert!(ran.out.contains("stopped"), "{}\n{}", ran.out, ran.err);
+    assert!(ran.err.contains("next: go on with it: bailiwick resume one"), "{}", ran.err);
+    assert!(!is_alive(&scratch, "one"));
+}
+
+#[test]
+fn a_killed_supervisor_takes_the_agent_with_it_and_is_found() {
+    let scratch = scene(&[&shell("setsid sleep 600 & sleep 600")]);
+    let mut child =
+        started(&scratch, "one", "sleep 600", &["run", "task.toml", "--agent-id", "one"]);
+    wait_for(|| is_alive(&scratch, "one"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_for(|| !is_alive(&scratch, "one"));
+    let ps = run(&scratch, &["ps", "--all"]).expect_code(0);
+    assert!(
+        ps.err.contains("`one` was cut off; go on with it: bailiwick resume one"),
+        "{}",
+        ps.err
+    );
+    assert!(ps.out.contains("cut-off"), "{}", ps.out);
+    let again = run(&scratch, &["ps", "--all"]).expect_code(0);
+    assert!(!again.err.contains("was cut off"), "it is said once: {}", again.err);
+}
+
+#[test]
+fn a_run_in_the_background_is_followed_and_told_something() {
+    let steps = [shell("while [ ! -e src/go ]; do sleep 0.1; done"), write("src/done.txt", "x\n")];
+    let scratch = scene(&[&steps[0], &steps[1]]);
+    let ran = run(&scratch, &["run", "-d", "task.toml", "--agent-id", "one"]).expect_code(0);
+    assert_eq!(ran.out.trim(), "one");
+    wait_for(|| run(&scratch, &["logs", "one"]).out.contains("allows Bash"));
+    std::fs::write(scratch.state().join("worktrees/one/src/go"), "").unwrap();
+    let followed = run(&scratch, &["logs", "-f", "one"]).expect_code(0);
+    assert!(followed.out.contains("completed"), "{}", followed.out);
+    wait_for(|| run(&scratch, &["ps", "--all"]).out.contains("done"));
+}
+
+#[test]
+fn a_call_that_needs_a_person_waits_for_the_answer() {
+    let role = ROLE.replace("allowed = [\"*\"]", "allowed = [\"*\"]\nask = [\"Write\"]");
+    let steps =
+        [write("src/yes.txt", "x\n"), write("src/no.txt", "x\n"), write("src/late.txt", "x\n")];
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let scratch = scene_with(&role, "", &steps);
+    scratch.write(".bailiwick/settings.toml", "[run]\napproval-seconds = 20\n");
+    scratch.commit("settings");
+    run(&scratch, &["run", "-d", "task.toml", "--agent-id", "one"]).expect_code(0);
+    for (number, verb) in [("1", "approve"), ("2", "deny")] {
+        wait_for(|| {
+            let list = run(&scratch, &["approvals", "list"]).out;
+            list.contains(&format!("one {number}  Write"))
+        });
+        run(&scratch, &["approvals", verb, "one", number]).expect_code(0);
+    }
+    run(&scratch, &["logs", "-f", "one"]).expect_code(0);
+    let worktree = scratch.state().join("worktrees/one/src");
+    assert!(worktree.join("yes.txt").exists(), "approved");
+    assert!(!worktree.join("no.txt").exists(), "a person said no");
+    assert!(!worktree.join("late.txt").exists(), "no answer is a denial");
+    let reasons = run(&scratch, &["logs", "one"]).out;
+    assert!(reasons.contains("said no") && reasons.contains("did not answer in time"), "{reasons}");
+}
+
+#[test]
+fn commits_come_in_where_the_role_allows_them_and_only_those() {
+    let role = ROLE.replace("\"policy::git-read-only\", ", "");
+    let steps = [
+        write("src/new.txt", "new\n"),
+        shell("git add -A && git -c user.name=a -c user.email=a@b commit -qm work"),
+        shell("git branch other && git config user.name mine; true"),
+    ];
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let scratch = scene_with(&role, "", &steps);
+    let config = scratch.git(&["config", "--list", "--local"]);
+    run(&scratch, &["run", "task.toml", "--agent-id", "one", "--no-verify"]).expect_code(0);
+    let log = scratch.git(&["log", "--format=%s", "agent/one"]);
+    assert!(log.starts_with("work\n"), "{log}");
+    assert_eq!(scratch.git(&["branch", "--list", "other"]), "", "no other branch came");
+    assert_eq!(scratch.git(&["config", "--list", "--local"]), config);
+}
+
+#[test]
+fn a_task_that_cannot_be_run_says_why_and_starts_nothing() {
+    let scratch = scene(&[]);
+    let empty = run(&scratch, &["run", "task.toml", "--agent-id", "one"]).expect_code(1);
+    assert!(empty.err.contains("[[agent.script]]"), "{}", empty.err);
+    let text = scratch.read("task.toml").replace("\"script\"", "\"nobody\"");
+    scratch.write("task.toml", &text);
+    let unknown = run(&scratch, &["run", "task.toml", "--agent-id", "two"]).expect_code(2);
+    assert!(unknown.err.contains("there is no agent program `nobody`"), "{}", unknown.err);
+}
+
+#[test]
+fn the_seeds_own_verb_runs_spawns_and_checks() {
+    let scratch = scene(&[&write("src/new.txt", "new\n")]);
+    let ran = scratch.run(KEI_AGENT_RUNTIME, &["run", "task.toml"]).expect_code(0);
+    let said: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(said["ending"], "completed");
+    assert_eq!(said["verification"]["failed"], Value::Array(Vec::new()));
+    assert_eq!(said["landed"], false);
+}
+
+#[test]
+fn a_spawned_agent_can_be_started_later_and_only_once() {
+    let scratch = scene(&[&write("src/new.txt", "new\n")]);
+    run(&scratch, &["spawn", "task.toml", "--agent-id", "one"]).expect_code(0);
+    run(&scratch, &["run", "one"]).expect_code(0);
+    let again = run(&scratch, &["run", "one"]).expect_code(2);
+    assert!(again.err.contains("is done"), "{}", again.err);
+}
