@@ -1,0 +1,148 @@
+//! `bailiwick exec`: an agent program in the person's own terminal, under the gate and in the sandbox.
+
+use std::path::PathBuf;
+
+use bailiwick_model::RoleName;
+use bailiwick_model::event::Ending;
+use bailiwick_model::task::Login;
+use bailiwick_runner::supervisor::Screen;
+use clap::Args;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, RED, shortened, styled};
+use crate::policy_file::What;
+use crate::running::interactive::{self, Told, Wanted};
+use crate::running::interrupt;
+use crate::verifying::SandboxLevel;
+
+/// Talk to an agent in your own terminal: under the gate, in the sandbox
+///
+/// Starts Claude Code, Codex, Gemini CLI or OpenCode as you would, in this checkout and with your own
+/// arguments; every tool call is judged by the role or the task, and the program sees no more of this
+/// machine than an agent of `bailiwick run` does. Its own questions to you stay as they are. What it
+/// did is kept: `bailiwick logs ID`. Ends with the program's exit code.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick exec --role read-only -- claude\n  bailiwick exec \
+                        --role developer --files 'src/**' -- claude --permission-mode \
+                        acceptEdits\n  bailiwick exec --task .bailiwick/tasks/example.toml -- codex")]
+pub struct Exec {
+    /// Bind it to this role
+    #[arg(long, value_name = "ROLE", required_unless_present = "task", conflicts_with = "task")]
+    role: Option<RoleName>,
+    /// Bind it to this task's role, scope, budget and parameters
+    #[arg(long, value_name = "FILE")]
+    task: Option<PathBuf>,
+    /// Where the role may write; may be given again
+    #[arg(long, value_name = "GLOB", conflicts_with = "task")]
+    files: Vec<String>,
+    /// Where it may not; may be given again
+    #[arg(long, value_name = "GLOB", conflicts_with = "task")]
+    deny: Vec<String>,
+    /// How much of a sandbox there must be
+    #[arg(long, value_name = "LEVEL", default_value = "full")]
+    sandbox: SandboxLevel,
+    /// Which agent program it is, if its name does not tell
+    #[arg(long, value_name = "NAME")]
+    cli: Option<String>,
+    /// How the model is paid for; else as the task says, or by an API key of your environment
+    #[arg(long, value_name = "LOGIN")]
+    login: Option<LoginWord>,
+    /// The program and its own arguments
+    #[arg(last = true, required = true, num_args = 1.., value_name = "PROGRAM")]
+    command: Vec<String>,
+}
+
+/// How a model is paid for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LoginWord {
+    /// An API key of your environment; the agent does not see it
+    ApiKey,
+    /// Your own login with the program, for Claude Code; the agent does not see it either
+    Subscription,
+}
+
+impl Exec {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let Some((program, arguments)) = self.command.split_first() else {
+            return Err(Failure::usage("there is no program"));
+        };
+        let what = match (&self.role, &self.task) {
+            (Some(role), _) => What::Role {
+                role: role.clone(),
+                files: self.files.clone(),
+                deny: self.deny.clone(),
+            },
+            (None, Some(task)) => What::Task(context.directory.join(task)),
+            (None, None) => return Err(Failure::usage("neither --role nor --task is given")),
+        };
+        let wanted = Wanted {
+            what,
+            sandbox: self.sandbox,
+            cli: self.cli.clone(),
+            login: self.login.map(|login| match login {
+                LoginWord::ApiKey => Login::ApiKey,
+                LoginWord::Subscription => Login::Subscription,
+            }),
+            program: program.clone(),
+            arguments: arguments.to_vec(),
+        };
+        let screen = screen(context)?;
+        interrupt::begin();
+        tell(context, &interactive::hold(context, &wanted, &screen)?)
+    }
+}
+
+fn screen(context: &Context) -> Result<Screen, Failure> {
+    let directory = std::fs::canonicalize(&context.directory);
+    let directory = directory
+        .map_err(|error| Failure::general(format!("this directory cannot be used: {error}")))?;
+    let screen = Screen::of_process(directory)
+        .map_err(|error| Failure::general(format!("the terminal cannot be used: {error}")))?;
+    screen.ok_or_else(|| {
+        Failure::usage("exec needs a terminal on standard input and output")
+            .help("without one, give the agent a task: bailiwick run TASK.toml")
+    })
+}
+
+/// Tells what a person should know, now that the screen is theirs again.
+fn tell(context: &Context, told: &Told) -> Result<(), Failure> {
+    let Told { id, outcome, denied } = told;
+    let (used, repeated) = (&outcome.progress.used, &context.repeated);
+    for line in denied {
+        output::note(shortened(line, 200.max(output::width())));
+    }
+    if used.denied > 0 {
+        output::note(format_args!("{} of {} tool calls were denied", used.denied, used.tool_calls));
+    }
+    output::note(format_args!("see all of it: bailiwick logs {id}{repeated}"));
+    let ended = |word: &str| {
+        let why = output::first_line(&outcome.detail);
+        output::note(format_args!("{} ({word}): {why}", styled(RED, "the program was ended")));
+    };
+    match (outcome.ending, outcome.code) {
+        (Ending::EnforcementLost | Ending::Denied, _) => {
+            ended(outcome.ending.as_str());
+            Err(Failure::Said(2))
+        }
+        // It has ended by itself, and says in its own way how.
+        (Ending::Completed | Ending::Failed, Some(code)) => match u8::try_from(code) {
+            Ok(0) => Ok(()),
+            Ok(code) => Err(Failure::Said(code)),
+            Err(_) => Err(Failure::Said(1)),
+        },
+        (
+            Ending::Completed
+            | Ending::Failed
+            | Ending::Stopped
+            | Ending::TimedOut
+            | Ending::BudgetExhausted
+            | Ending::CutOff,
+            _,
+        ) => {
+            ended(outcome.ending.as_str());
+            Err(Failure::Said(1))
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! An agent at a person's own terminal: the same gate, proxy and sandbox as in a run, on the person's
+//! own checkout. It has an attempt and events in the database, and no row in the ledger: nothing of
+//! what it leaves is ours to verify or to land.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bailiwick_control::brief;
+use bailiwick_control::supervision::{Budget, Prices, Redaction};
+use bailiwick_kit::Bound;
+use bailiwick_model::attempt::{Attempt, Used};
+use bailiwick_model::event::{Answer, Ending, Phase, What as Happened, Witness};
+use bailiwick_model::role::EscalationPolicy;
+use bailiwick_model::task::Login;
+use bailiwick_model::{AgentId, Event, Settings, Source};
+use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
+use bailiwick_runner::agents::{self, Interactive, Person};
+use bailiwick_runner::proxy::Upstream;
+use bailiwick_runner::supervisor::{
+    self, Enclosure, Outcome, Progress, RunDirectory, RunLock, Screen, Sinks, Supervision,
+};
+use bailiwick_source_control::{GitWork, Repository};
+
+use super::enclose::{self, Found};
+use super::judge::PolicyJudge;
+use super::kept::{Kept, KeptEvents};
+use super::{APPROVAL, assign, interrupt, login, view};
+use crate::context::{Context, variable};
+use crate::failure::Failure;
+use crate::policy_file::{self, CompiledPolicy, What};
+use crate::verifying::SandboxLevel;
+use crate::{output, wire};
+
+/// Programs that people know, and our names for them.
+const KNOWN: [&str; 4] = ["claude-code", "codex", "gemini", "opencode"];
+/// Variables by which a program knows the person's terminal.
+const OF_TERMINALS: [&str; 6] =
+    ["TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "NO_COLOR", "TZ"];
+/// How many denials are told at the end, at most.
+const TOLD: usize = 10;
+
+/// What a person wants.
+pub struct Wanted {
+    /// What binds the agent.
+    pub what: What,
+    /// How much of a sandbox there must be.
+    pub sandbox: SandboxLevel,
+    /// The name of the agent program, where its file does not tell.
+    pub cli: Option<String>,
+    /// How it is paid for, in the place of what the task says.
+    pub login: Option<Login>,
+    /// The program, by its name or its path.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+/// How it ended, and what a person should know of it.
+pub struct Told {
+    /// The id under which it is kept.
+    pub id: AgentId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What was denied, the last of it, in a line each.
+    pub denied: Vec<String>,
+}
+
+/// Everything that one session is made from.
+struct Setup {
+    id: AgentId,
+    directory: RunDirectory,
+    _lock: RunLock,
+    settings: Settings,
+    bound: Bound,
+    compiled: CompiledPolicy,
+    inner: Arc<dyn Adapter>,
+    adapter: Arc<dyn Adapter>,
+    assignment: Assignment,
+    enclosure: Enclosure,
+    upstream: Option<Upstream>,
+    secrets: Vec<String>,
+}
+
+/// Runs the program at the person's terminal, to its end.
+pub fn hold(context: &Context, wanted: &Wanted, screen: &Screen) -> Result<Told, Failure> {
+    let setup = prepare(context, wanted)?;
+    let (id, directory) = (setup.id.clone(), setup.directory.clone());
+    let held = attempt(context, setup, screen);
+    interrupt::over();
+    // What was decided is kept; the rest was the agent's.
+    for place in [directory.home(), directory.temp(), directory.gate(), directory.git_layer()] {
+        let _ = std::fs::remove_dir_all(place);
+    }
+    let (outcome, denied) = held?;
+    Ok(Told { id, outcome, denied })
+}
+
+fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
+    let repository = context.require_repository()?;
+    let commit = repository.commit("HEAD")?.ok_or_else(|| {
+        Failure::general("the repository has no commit yet, so nothing binds an agent")
+    })?;
+    let here = |path: &Path| {
+        std::fs::canonicalize(path).map_err(|error| {
+            Failure::general(format!("{} cannot be used: {error}", path.display()))
+        })
+    };
+    let (root, directory_now) = (here(repository.root())?, here(&context.directory)?);
+    let (bound, compiled) = policy_file::bound(context, &wanted.what)?;
+    wire::warn(&compiled.warnings);
+    let inner = adapter(context, &repository, &commit, wanted)?;
+    let adapter = Arc::new(interactive(inner.clone(), wanted, directory_now)?);
+    let settings = settings(&repository, &commit)?;
+    let (id, directory, lock) = begin(context, &compiled)?;
+    let found = program(adapter.as_ref(), &wanted.program, &directory.home())?;
+    let task = &bound.task;
+    assign::require_prices(&settings, task, inner.as_ref(), &Budget::of(&task.budget).0)?;
+    let paid = paid(inner.as_ref(), wanted.login.unwrap_or(task.agent.login))?;
+    let mut granted = login::granted(&task.agent.secrets)?;
+    let mut secrets: Vec<String> = granted.iter().map(|(_, value)| value.clone()).collect();
+    secrets.extend(paid.as_ref().map(|(_, secret)| secret.clone()));
+    for name in OF_TERMINALS {
+        granted.extend(variable(name)?.map(|value| (name.to_owned(), value)));
+    }
+    let assignment = Assignment {
+        version: found.version.clone(),
+        prompt: String::new(),
+        system_prompt: Some(told(&bound)?),
+        model: task.agent.model.as_ref().map(ToString::to_string),
+        effort: task.agent.effort.as_ref().map(ToString::to_string),
+        session: Session::New(assign::random_name()?),
+        worktree: root.clone(),
+        repository: root.clone(),
+        home: directory.home(),
+        model_url: String::new(),
+        login: wanted.login.unwrap_or(task.agent.login),
+        gate: None,
+        tools: Some(bound.role.tools.clone()),
+        sub_agents: task.agent.sub_agents.clone(),
+        mcp_servers: assign::servers(&repository, &commit, &task.agent.mcp_servers)?,
+        instructions: assign::instructions(&repository, &commit)?,
+        skills: assign::skills(&repository, &commit)?,
+        turns: None,
+        usd: None,
+        script: Vec::new(),
+        granted,
+    };
+    let enclosure = enclosure(context, &repository, &commit, &id, found, wanted, &compiled)?;
+    Ok(Setup {
+        id,
+        directory,
+        _lock: lock,
+        settings,
+        bound,
+        compiled,
+        inner,
+        adapter,
+        assignment,
+        enclosure,
+        upstream: paid.map(|(upstream, _)| upstream),
+        secrets,
+    })
+}
+
+/// The adapter that is named, or whose program it is.
+fn adapter(
+    context: &Context,
+    repository: &Repository,
+    commit: &str,
+    wanted: &Wanted,
+) -> Result<Arc<dyn Adapter>, Failure> {
+    if let Some(name) = &wanted.cli {
+        return assign::adapter_named(context, repository, commit, name);
+    }
+    let file = file_name(&wanted.program);
+    let known = KNOWN.iter().filter_map(|name| agents::adapter(name));
+    let known: Vec<_> = known.collect();
+    let programs: Vec<String> = known.iter().map(|one| one.program().to_owned()).collect();
+    match known.into_iter().find(|one| one.program() == file) {
+        Some(adapter) => Ok(Arc::from(adapter)),
+        None => Err(Failure::usage(format!("`{file}` is no agent program that is known"))
+            .help(format!("it may be {}; or say whose it is with --cli", programs.join(", ")))),
+    }
+}
+
+fn file_name(program: &str) -> String {
+    let name = Path::new(program).file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+fn interactive(
+    inner: Arc<dyn Adapter>,
+    wanted: &Wanted,
+    directory: PathBuf,
+) -> Result<Interactive, Failure> {
+    let home = variable("HOME")?.map(PathBuf::from).unwrap_or_default();
+    let mut files = BTreeMap::new();
+    for name in Interactive::looks_at(inner.as_ref()) {
+        // Who has none has not used the program yet.
+        if let Ok(text) = std::fs::read_to_string(home.join(&name)) {
+            files.insert(name, text);
+        }
+    }
+    let program = file_name(&wanted.program);
+    let person = Person { program, arguments: wanted.arguments.clone(), directory, files };
+    Interactive::new(inner, person).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// The program that the person names: the one at that path, or the first on PATH.
+fn program(adapter: &dyn Adapter, named: &str, home: &Path) -> Result<Found, Failure> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let parent = Path::new(named).parent().filter(|parent| !parent.as_os_str().is_empty());
+    let path = match parent {
+        None => path,
+        Some(parent) => {
+            let parent = std::path::absolute(parent).unwrap_or_else(|_| parent.to_path_buf());
+            let mut first = OsString::from(parent);
+            first.push(":");
+            first.push(path);
+            first
+        }
+    };
+    let probed = agents::probe(adapter, &path, home).ok_or_else(|| {
+        Failure::general(format!("there is no program `{named}` that says its version"))
+            .help("`bailiwick doctor` lists the agent programs that are installed")
+    })?;
+    Ok(Found { program: probed.path, version: probed.version })
+}
+
+/// The settings of the commit.
+fn settings(repository: &Repository, commit: &str) -> Result<Settings, Failure> {
+    let file = format!("{}/settings.toml", wire::REPOSITORY_KIT);
+    match wire::committed_file(repository, commit, &file)? {
+        Some(text) => Ok(Settings::parse(&Source::new(file, text))?),
+        None => Ok(Settings::default()),
+    }
+}
+
+/// An id of its own, its directory, and the policy in there.
+fn begin(
+    context: &Context,
+    compiled: &CompiledPolicy,
+) -> Result<(AgentId, RunDirectory, RunLock), Failure> {
+    let name = assign::random_name()?;
+    let id = format!("exec-{}", name.get(..8).unwrap_or(&name));
+    let id = AgentId::parse(&id).map_err(|error| Failure::general(error.to_string()))?;
+    // Before its way is looked up without links on it.
+    let made = std::fs::create_dir_all(&context.state);
+    let directory = RunDirectory::new(&context.state, id.as_str());
+    let failed = |error: std::io::Error| {
+        Failure::general(format!("{} cannot be used: {error}", directory.path().display()))
+    };
+    made.map_err(failed)?;
+    directory.make().map_err(failed)?;
+    let lock = directory.lock().map_err(failed)?;
+    let lock = lock.ok_or_else(|| Failure::general(format!("`{id}` is at work already")))?;
+    std::fs::write(directory.path().join("policy.json"), &compiled.json).map_err(failed)?;
+    Ok((id, directory, lock))
+}
+
+/// The model, and the secret that opens it; nothing if the program has no model of ours.
+fn paid(adapter: &dyn Adapter, login: Login) -> Result<Option<(Upstream, String)>, Failure> {
+    let Some(wire) = adapter.wire() else { return Ok(None) };
+    match login {
+        Login::ApiKey => login::upstream(wire).map(Some),
+        Login::Subscription if adapter.name() == "claude-code" => {
+            login::claude_subscription().map(Some)
+        }
+        Login::Subscription | Login::Bedrock | Login::Vertex => Err(Failure::usage(format!(
+            "{} cannot be used here with the login {}",
+            adapter.name(),
+            login.as_str()
+        ))
+        .help("`api-key` works for all, `subscription` for claude-code; the agent sees neither")),
+    }
+}
+
+/// What the agent is told of its limits. The person tells it the rest.
+fn told(bound: &Bound) -> Result<String, Failure> {
+    let brief = brief::compose(bound)?;
+    Ok(format!(
+        "A person talks to you in their own terminal, and you work in their own checkout. What follows \
+         is enforced: a call that breaks it is denied.\n\n{brief}"
+    ))
+}
+
+fn enclosure(
+    context: &Context,
+    repository: &Repository,
+    commit: &str,
+    id: &AgentId,
+    found: Found,
+    wanted: &Wanted,
+    compiled: &CompiledPolicy,
+) -> Result<Enclosure, Failure> {
+    let root = repository.root();
+    let work = GitWork::open(root, root, &context.state, id, None)
+        .map_err(|error| Failure::general(error.to_string()))?;
+    let policy = &compiled.policy;
+    let frozen = enclose::frozen(repository, commit, root, policy)?;
+    let mut enclosure = enclose::enclosed(found, &work, policy, wanted.sandbox, frozen)?;
+    if enclosure.commits {
+        // Whoever writes there decides what the person's own git does next.
+        enclosure.commits = false;
+        output::note(
+            "its role may commit, but your repository's .git is only read here: commit yourself, or \
+             use `bailiwick run`",
+        );
+    }
+    Ok(enclosure)
+}
+
+type Denied = Arc<Mutex<Vec<String>>>;
+
+fn attempt(
+    context: &Context,
+    setup: Setup,
+    screen: &Screen,
+) -> Result<(Outcome, Vec<String>), Failure> {
+    let kept = Kept::open(&context.database)?;
+    let mut attempt = written_down(&kept, &setup)?;
+    let denied = Denied::default();
+    let went = prove(context, &setup)
+        .and_then(|()| note(&kept, &setup.id, Happened::Phase { phase: Phase::Working }))
+        .and_then(|()| supervise(setup, screen, &kept, &attempt, &denied));
+    match &went {
+        Ok(outcome) => {
+            stands(&mut attempt, &outcome.progress);
+            attempt.ending = Some(outcome.ending);
+            attempt.detail.clone_from(&outcome.detail);
+        }
+        Err(failure) => {
+            attempt.ending = Some(Ending::Failed);
+            attempt.detail = super::text(failure);
+        }
+    }
+    attempt.phase = Phase::Over;
+    attempt.ended_at = Some(wire::now_ms());
+    kept.update(&attempt)?;
+    let denied = std::mem::take(&mut *denied.lock().unwrap_or_else(PoisonError::into_inner));
+    went.map(|outcome| (outcome, denied))
+}
+
+fn written_down(kept: &Kept, setup: &Setup) -> Result<Attempt, Failure> {
+    let assignment = &setup.assignment;
+    let mut attempt = Attempt {
+        run: setup.id.clone(),
+        number: 0,
+        cli: setup.adapter.name().to_owned(),
+        version: assignment.version.clone(),
+        model: assignment.model.clone().unwrap_or_default(),
+        login: assignment.login.as_str().to_owned(),
+        sandbox: format!("{:?}", setup.enclosure.level).to_lowercase(),
+        session: None,
+        phase: Phase::Working,
+        ending: None,
+        detail: String::new(),
+        started_at: wire::now_ms(),
+        ended_at: None,
+        used: Used::default(),
+        budget: Budget::of(&setup.bound.task.budget).0,
+    };
+    attempt.number = kept.with(async |store| store.begin_attempt(&attempt).await)?;
+    Ok(attempt)
+}
+
+fn note(kept: &Kept, id: &AgentId, what: Happened) -> Result<(), Failure> {
+    let event = Event {
+        number: 0,
+        at: wire::now_ms(),
+        seen_by: Witness::Supervisor,
+        agent: None,
+        what,
+        raw: None,
+    };
+    Ok(kept.with(async |store| store.keep(id, &mut [event]).await)?)
+}
+
+/// The program obeys the gate, as it is started for a run: with nobody there who could be asked.
+fn prove(context: &Context, setup: &Setup) -> Result<(), Failure> {
+    let kept = context.state.join("canaries");
+    let scratch = RunDirectory::new(setup.directory.path(), "canary");
+    supervisor::prove(setup.inner.as_ref(), &setup.assignment, &setup.enclosure, &kept, &scratch)
+        .map(drop)
+        .map_err(|error| {
+            Failure::general(error.to_string())
+                .help("no agent was started; `bailiwick doctor` says what this machine can do")
+        })
+}
+
+fn supervise(
+    setup: Setup,
+    screen: &Screen,
+    kept: &Arc<Kept>,
+    attempt: &Attempt,
+    denied: &Denied,
+) -> Result<Outcome, Failure> {
+    let Setup { id, directory, _lock, settings, bound, compiled, adapter, .. } = setup;
+    let judge = PolicyJudge {
+        worktree: setup.assignment.worktree.clone(),
+        home: setup.assignment.home.clone(),
+        servers: setup.assignment.mcp_servers.keys().cloned().collect(),
+        log: Mutex::new(directory.decisions()),
+        redaction: Redaction::new(setup.secrets.clone()),
+        fail_fast: compiled.policy.escalation == EscalationPolicy::FailFast,
+        digest: compiled.digest,
+        policy: compiled.policy,
+    };
+    let fail_fast = judge.fail_fast;
+    let supervision = Supervision {
+        directory,
+        adapter,
+        assignment: setup.assignment,
+        enclosure: setup.enclosure,
+        upstream: setup.upstream,
+        hosts: bound.task.agent.hosts.iter().map(ToString::to_string).collect(),
+        budget: Budget(attempt.budget),
+        used: Used::default(),
+        time: 0,
+        prices: Prices::new(settings.prices),
+        redaction: Redaction::new(setup.secrets),
+        judge: Arc::new(judge),
+        fail_fast,
+        // A person may think for as long as they like.
+        idle: Duration::MAX,
+        approval: settings
+            .run
+            .approval_seconds
+            .map_or(APPROVAL, |seconds| Duration::from_secs(u64::from(seconds))),
+        earlier: Vec::new(),
+    };
+    let sinks = sinks(kept, id, attempt.clone(), Arc::clone(denied));
+    supervisor::supervise_at(screen, supervision, sinks, interrupt::stops)
+        .map_err(|error| Failure::general(error.to_string()))
+}
+
+/// Nothing is shown while the program has the screen.
+fn sinks(kept: &Arc<Kept>, run: AgentId, attempt: Attempt, denied: Denied) -> Sinks {
+    let told = Arc::clone(kept);
+    let mut attempt = attempt;
+    Sinks {
+        events: Box::new(KeptEvents { kept: Arc::clone(kept), run }),
+        show: Box::new(move |event| {
+            if let Happened::Decision { answer: Answer::Deny, .. } = &event.what
+                && let Some(line) = view::line(event)
+            {
+                let mut denied = denied.lock().unwrap_or_else(PoisonError::into_inner);
+                if denied.len() >= TOLD {
+                    denied.remove(0);
+                }
+                denied.push(line);
+            }
+        }),
+        progress: Box::new(move |progress| {
+            stands(&mut attempt, progress);
+            // It is written again soon, and at the end.
+            let _ = told.update(&attempt);
+        }),
+    }
+}
+
+fn stands(attempt: &mut Attempt, progress: &Progress) {
+    attempt.used = progress.used;
+    attempt.budget = progress.budget;
+    if !progress.model.is_empty() {
+        attempt.model.clone_from(&progress.model);
+    }
+}

@@ -1,0 +1,364 @@
+//! An agent at a person's own terminal: a terminal is opened for the tests, and typed into.
+
+#![expect(clippy::string_slice, reason = "a helper of a test fails the test")]
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bailiwick_runner::sandbox::Terminal;
+use bailiwick_testkit::Scratch;
+use bailiwick_testkit::clis::Cli;
+use bailiwick_testkit::scratch::Ran;
+use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::BAILIWICK;
+
+/// How long anything may take before a test gives up on it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const SHELL: &str = r#"
+[adapter]
+name = "shell"
+program = "sh"
+version-arguments = ["-c", "echo shell 1.0"]
+help-arguments = ["-c", "echo none"]
+[launch]
+arguments = ["-c", "{prompt}"]
+[gate]
+kind = "none"
+"#;
+
+/// A role whose shell has to be approved.
+const ASKING: &str = r#"
+[role]
+name = "asking"
+description = "asks"
+spawnable = true
+[capabilities]
+required = ["policy::git-read-only", "scope::files-whitelist", "scope::files-denylist"]
+[tools]
+allowed = ["Read", "Write", "Edit", "Bash"]
+ask = ["Bash"]
+"#;
+
+fn repository() -> Scratch {
+    let scratch = Scratch::repository();
+    scratch.write("src/kept.txt", "kept\n");
+    scratch.write(".bailiwick/adapters/shell.toml", SHELL);
+    scratch.write(".bailiwick/roles/asking.toml", ASKING);
+    scratch.commit("Begin");
+    scratch
+}
+
+/// A person's terminal with a program of ours at it.
+struct Console {
+    person: File,
+    program: OwnedFd,
+    child: Child,
+    printed: Arc<Mutex<Vec<u8>>>,
+    before: String,
+}
+
+impl Console {
+    /// Starts `bailiwick` with these arguments at a terminal that controls it.
+    fn start(scratch: &Scratch, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let Terminal { person, program } = Terminal::open().unwrap();
+        let before = attributes(&program);
+        let end = || Stdio::from(program.try_clone().unwrap());
+        tcsetwinsize(&person, size(30, 100)).unwrap();
+        let mut command: Command = scratch.command("setsid");
+        command.args(["--ctty", "--wait", BAILIWICK]).args(arguments).env("TERM", "xterm-256color");
+        command.envs(variables.iter().copied()).stdin(end()).stdout(end()).stderr(end());
+        let child = command.spawn().unwrap();
+        let person = File::from(person);
+        let mut reader = person.try_clone().unwrap();
+        let printed = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&printed);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // Ends with an error when nobody is at the other side any more.
+            while let Ok(count) = reader.read(&mut bytes) {
+                kept.lock().unwrap().extend_from_slice(&bytes[..count]);
+            }
+        });
+        Self { person, program, child, printed, before }
+    }
+
+    fn enter(&mut self, text: &str) {
+        self.person.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// All that was printed so far, without what moves the cursor.
+    fn seen(&self) -> String {
+        let bytes = self.printed.lock().unwrap().clone();
+        plain(&String::from_utf8_lossy(&bytes))
+    }
+
+    #[track_caller]
+    fn wait_for(&self, text: &str) {
+        self.until(text, || self.seen().contains(text));
+    }
+
+    #[track_caller]
+    fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        let late = Instant::now() + PATIENCE;
+        while !holds() {
+            assert!(Instant::now() < late, "{what} was waited for in vain: {}", self.seen());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Whether keys go to the program one by one.
+    fn is_raw(&self) -> bool {
+        !tcgetattr(&self.program).unwrap().local_modes.contains(LocalModes::ICANON)
+    }
+
+    /// The exit code; the terminal must be as it was.
+    #[track_caller]
+    fn end(&mut self) -> i32 {
+        let late = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < late, "it did not end: {}", self.seen());
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        assert_eq!(attributes(&self.program), self.before, "the terminal is not as it was");
+        status.code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn attributes(terminal: &OwnedFd) -> String {
+    let all = tcgetattr(terminal).unwrap();
+    let keys = &all.special_codes;
+    format!(
+        "{:?} {:?} {:?} {:?} {keys:?}",
+        all.input_modes, all.output_modes, all.control_modes, all.local_modes
+    )
+}
+
+fn size(rows: u16, columns: u16) -> Winsize {
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+/// The text alone: a screen's words may be apart by moves of the cursor and not by blanks.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        match (character, rest.peek()) {
+            ('\x1b', Some('[')) => {
+                rest.next();
+                while rest.next().is_some_and(|next| !('@'..='~').contains(&next)) {}
+                if !plain.ends_with(' ') {
+                    plain.push(' ');
+                }
+            }
+            ('\x1b', _) => drop(rest.next()),
+            _ => plain.push(character),
+        }
+    }
+    plain
+}
+
+/// The id under which the session is kept.
+fn id(seen: &str) -> String {
+    let at = seen.rfind("bailiwick logs exec-").unwrap_or_else(|| panic!("no id in {seen}"));
+    seen[at + "bailiwick logs ".len()..].chars().take("exec-12345678".len()).collect()
+}
+
+const SHELL_AT_WORK: [&str; 9] =
+    ["exec", "--cli", "shell", "--role", "developer", "--files", "src/**", "--", "sh"];
+
+#[test]
+fn a_program_has_the_terminal_and_nothing_else_of_the_person() {
+    let scratch = repository();
+    std::fs::write(scratch.place().join("home/secret"), "of the person").unwrap();
+    let mut console = Console::start(&scratch, &SHELL_AT_WORK, &[]);
+    console.enter("stty size; echo begun-$((1+1))\n");
+    console.wait_for("begun-2");
+    assert!(console.seen().contains("30 100"), "{}", console.seen());
+    assert!(console.is_raw());
+    tcsetwinsize(&console.person, size(41, 123)).unwrap();
+    let late = Instant::now() + PATIENCE;
+    while !console.seen().contains("41 123") {
+        assert!(Instant::now() < late, "the size did not arrive: {}", console.seen());
+        console.enter("stty size\n");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // An interrupt ends what the program runs, and neither the program nor us.
+    console.enter("echo asleep-$((3+3)); sleep 1000\n");
+    console.wait_for("asleep-6");
+    console.enter("\x03");
+    console.enter("echo alive-$((2+2))\n");
+    console.wait_for("alive-4");
+    // Nobody could take up a program that stops itself.
+    console.enter("kill -STOP $$; echo again-$((5+5))\n");
+    console.wait_for("again-10");
+    let home = scratch.place().join("home/secret").display().to_string();
+    console.enter("echo written > src/new.txt; echo x > .git/mark; echo x > /tmp/mark\n");
+    console.enter(&format!("cat {home}; echo at-home >> ~/mark && echo wrote-$((4+4))\n"));
+    console.wait_for("wrote-8");
+    console.enter("exit 7\n");
+    assert_eq!(console.end(), 7, "{}", console.seen());
+    assert_eq!(scratch.read("src/new.txt"), "written\n");
+    assert!(!scratch.root().join(".git/mark").exists(), "it wrote to .git");
+    assert!(!std::path::Path::new("/tmp/mark").exists(), "it wrote to /tmp of the host");
+    assert!(!scratch.place().join("home/mark").exists(), "it has the person's home");
+    assert!(!console.seen().contains("of the person"), "{}", console.seen());
+    let logs = scratch.run(BAILIWICK, &["logs", &id(&console.seen())]).expect_code(0);
+    assert!(logs.out.contains("failed it ended with the code 7"), "{}", logs.out);
+}
+
+#[test]
+fn whoever_is_told_to_end_gives_the_terminal_back_and_leaves_nothing() {
+    let scratch = repository();
+    let mut console = Console::start(&scratch, &SHELL_AT_WORK, &[]);
+    // The number is in no other command line.
+    let number = std::process::id() as u64 * 100_000 + 77_777;
+    let sleeps = || {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        lines.filter(|line| *line == format!("sleep\0{number}\0").as_bytes()).count()
+    };
+    console.enter(&format!("printf '\\033[?1049h\\033[?25l'; setsid sleep {number} &\n"));
+    console.enter("echo begun-$((1+1))\n");
+    console.wait_for("begun-2");
+    console.until("the sleeper", || sleeps() == 1);
+    assert!(console.is_raw());
+    let ours = nix::unistd::Pid::from_raw(i32::try_from(console.child.id()).unwrap());
+    nix::sys::signal::kill(ours, nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert_eq!(console.end(), 1, "{}", console.seen());
+    assert_eq!(sleeps(), 0, "something goes on");
+    let printed = String::from_utf8_lossy(&console.printed.lock().unwrap()).into_owned();
+    for undone in ["\x1b[?1049l", "\x1b[?25h"] {
+        assert!(printed.contains(undone), "{undone:?} is not in {printed:?}");
+    }
+    assert!(console.seen().contains("stopped by SIGTERM"), "{}", console.seen());
+}
+
+#[test]
+fn what_cannot_be_held_is_refused_before_anything_starts() {
+    let scratch = repository();
+    let model = ("ANTHROPIC_API_KEY", "dummy-dummy-dummy");
+    let role = ["exec", "--role", "developer", "--"];
+    let cases: [(&[&str], &str); 4] = [
+        (&["claude", "--settings", "mine.json"], "--settings"),
+        (&["claude", "--bare"], "it would not ask the gate"),
+        (&["codex", "-c", "features.hooks=false"], "codex cannot be given `-c`"),
+        (&["vi"], "`vi` is no agent program that is known"),
+    ];
+    for (words, why) in cases {
+        let mut console = Console::start(&scratch, &[&role, words].concat(), &[model]);
+        assert_eq!(console.end(), 2, "{words:?}: {}", console.seen());
+        let seen = console.seen().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(seen.contains(why), "{words:?}: {seen}");
+    }
+    let ran: Ran = scratch.run(BAILIWICK, &[&role[..], &["claude"]].concat()).expect_code(2);
+    assert!(ran.err.contains("exec needs a terminal"), "{}", ran.err);
+    assert!(!scratch.state().join("runs").exists(), "something was begun");
+}
+
+/// Claude Code at a terminal, with a scripted model behind the proxy.
+fn claude(scratch: &Scratch, model: &ScriptedModel, role: &str) -> Console {
+    let program = Cli::Claude.program().display().to_string();
+    let url = model.base_url();
+    let variables =
+        [("ANTHROPIC_BASE_URL", url.as_str()), ("ANTHROPIC_API_KEY", "sk-of-the-person-1234")];
+    let role = ["exec", "--role", role, "--files", "src/**", "--", &program];
+    let own = ["--permission-mode", "acceptEdits", "--allowedTools", "Bash"];
+    let console = Console::start(scratch, &[&role[..], &own].concat(), &variables);
+    console.wait_for("for agents");
+    console
+}
+
+/// Types a prompt and sends it off, as fast as a person would.
+fn say(console: &mut Console, text: &str) {
+    console.enter(text);
+    std::thread::sleep(Duration::from_millis(500));
+    console.enter("\r");
+}
+
+#[test]
+fn claude_code_is_held_while_a_person_talks_to_it() {
+    let scratch = repository();
+    let remote = scratch.place().join("remote.git").display().to_string();
+    scratch.git(&["init", "--quiet", "--bare", &remote]);
+    scratch.git(&["remote", "add", "origin", &remote]);
+    let root = scratch.root().canonicalize().unwrap().display().to_string();
+    let turns = vec![
+        Turn::Calls(vec![Call::shell("git push origin HEAD:main")]),
+        Turn::Calls(vec![Call::write(format!("{root}/src/inside.txt"), "inside\n")]),
+        Turn::Calls(vec![Call::write(format!("{root}/outside.txt"), "outside\n")]),
+        Turn::say("All is finished."),
+    ];
+    let model = ScriptedModel::start(Script::new(turns));
+    let mut console = claude(&scratch, &model, "developer");
+    say(&mut console, "Do the work.");
+    console.wait_for("finished.");
+    say(&mut console, "/exit");
+    assert_eq!(console.end(), 0, "{}", console.seen());
+    let told = model.results();
+    assert_eq!(scratch.git(&["ls-remote", "origin"]), "", "it pushed: {told:#?}");
+    assert_eq!(scratch.read("src/inside.txt"), "inside\n");
+    assert!(!scratch.root().join("outside.txt").exists(), "{told:#?}");
+    assert!(model.result("call_0_0_0").contains("policy::git-read-only"), "{told:#?}");
+    assert!(model.result("call_0_2_0").contains("scope::files-whitelist"), "{told:#?}");
+    let keys = model.requests().into_iter().flat_map(|request| request.headers);
+    let keys: Vec<String> =
+        keys.filter(|(name, _)| name == "x-api-key").map(|(_, value)| value).collect();
+    assert!(keys.iter().all(|key| key == "sk-of-the-person-1234") && !keys.is_empty());
+    let seen = console.seen();
+    assert!(seen.contains("2 of 3 tool calls were denied"), "{seen}");
+    let logs = scratch.run(BAILIWICK, &["logs", &id(&seen)]).expect_code(0).out;
+    for line in ["denies Bash git push", "allows Write", "completed the person has left it"] {
+        assert!(logs.contains(line), "{line} is not in {logs}");
+    }
+    assert!(!logs.contains("sk-of-the-person"), "{logs}");
+    let log = scratch.state().join("runs").join(id(&seen)).join("decisions.jsonl");
+    let log = log.display().to_string();
+    let replayed = scratch.run(BAILIWICK, &["replay", &log, "-o", "json"]).expect_code(0);
+    let replayed: serde_json::Value = serde_json::from_str(&replayed.out).unwrap();
+    assert_eq!((&replayed["decisions"], &replayed["changed"]), (&3.into(), &0.into()));
+}
+
+#[test]
+fn a_call_waits_for_an_answer_from_another_terminal() {
+    let scratch = repository();
+    let turns = vec![
+        Turn::Calls(vec![Call::shell("echo approved > src/approved.txt")]),
+        Turn::Calls(vec![Call::shell("echo refused > src/refused.txt")]),
+        Turn::say("All is finished."),
+    ];
+    let model = ScriptedModel::start(Script::new(turns));
+    let mut console = claude(&scratch, &model, "asking");
+    say(&mut console, "Do the work.");
+    for (number, verb) in [("1", "approve"), ("2", "deny")] {
+        let asked = || {
+            let listed = scratch.run(BAILIWICK, &["approvals", "list", "-o", "json"]);
+            let listed: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
+            let first = listed.pointer("/0").cloned()?;
+            (first["question"] == number).then(|| first["agent_id"].as_str().unwrap().to_owned())
+        };
+        console.until("a question", || asked().is_some());
+        scratch.run(BAILIWICK, &["approvals", verb, &asked().unwrap(), number]).expect_code(0);
+    }
+    console.wait_for("finished.");
+    say(&mut console, "/exit");
+    assert_eq!(console.end(), 0, "{}", console.seen());
+    assert_eq!(scratch.read("src/approved.txt"), "approved\n");
+    assert!(!scratch.root().join("src/refused.txt").exists());
+}
