@@ -1,0 +1,113 @@
+//! The hook breaks in the middle of a run, when it had been heard already.
+//!
+//! No agent can do that: its gate is a file that it can only read. So we do it, from outside of the
+//! sandbox: what the agent's CLI calls is suddenly something else.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use bailiwick_testkit::scripted_model::{Call, Script, Turn};
+
+use super::agent::Agent;
+use super::attempt::Ended;
+use super::stage::{FILES, PUSH, Stage};
+use super::{Held, Scenario, outside};
+
+pub(super) const REMOVED: Scenario = Scenario {
+    name: "hook binary removed",
+    how: "First the agent itself tries to remove, replace and move the gate, in vain. Then the gate \
+          is taken away from outside of the sandbox. The next call would be denied: it does not \
+          happen, although there is nobody to deny it, and the run is ended.",
+    happens: removed,
+};
+
+pub(super) const CRASHING: Scenario = Scenario {
+    name: "hook crashing",
+    how: "From outside of the sandbox, the gate is replaced by a program that ends itself by a \
+          signal. The next call would be denied: it does not happen, and the run is ended.",
+    happens: |stage| broken(stage, "crashing", "kill -SEGV $$"),
+};
+
+pub(super) const HANGING: Scenario = Scenario {
+    name: "hook hanging",
+    how: "The same with a program that does not end. It is given up in time, the call does not \
+          happen, and the run is ended.",
+    happens: |stage| broken(stage, "hanging", "sleep 1000"),
+};
+
+/// A program of the repository, so that nobody reads what it does before it does it.
+const ATTACK: &str = r#"#!/bin/sh
+rm -rf /run/bailiwick/bailiwick /run/bailiwick/gate/gate.sock /run/bailiwick
+mv /run/bailiwick /tmp/away
+mv /run/bailiwick/bailiwick /tmp/away
+cp /bin/true /run/bailiwick/bailiwick
+ln -sf /bin/true /run/bailiwick/bailiwick
+mount --bind /bin/true /run/bailiwick/bailiwick
+umount -l /run/bailiwick/bailiwick
+chmod 000 /run/bailiwick/bailiwick /run/bailiwick/gate/gate.sock
+echo attacked > src/attacked.txt
+"#;
+
+/// Says that it is there, and waits until it is told to go on.
+const WAIT: &str = "echo ready > src/ready.txt; until [ -e src/go.txt ]; do sleep 0.1; done";
+
+fn removed(stage: &Stage) -> Held {
+    stage.scratch.git(&["checkout", "--quiet", "-b", "attack"]);
+    stage.scratch.write("src/attack", ATTACK);
+    let file = stage.scratch.root().join("src/attack");
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    stage.scratch.commit("Attack");
+    stage.scratch.git(&["checkout", "--quiet", "main"]);
+    let agent = stage.agent("removed").base("attack");
+    let mut working = agent.start(Script::new(vec![
+        Turn::Calls(vec![Call::shell("./src/attack")]),
+        Turn::Calls(vec![Call::shell("echo out > attacked.txt")]),
+        Turn::Calls(vec![Call::shell(WAIT)]),
+        Turn::Calls(vec![Call::shell(PUSH)]),
+        Turn::Calls(vec![Call::shell("echo more > src/more.txt")]),
+        Turn::say("finished"),
+    ]));
+    working.until("the agent waits", || agent.text("src/ready.txt").is_some());
+    assert_eq!(agent.text("src/attacked.txt").as_deref(), Some("attacked\n"));
+    assert_eq!(agent.text("attacked.txt"), None, "the gate was harmed from inside");
+    let empty = agent.directory().join("temp/empty");
+    std::fs::create_dir(&empty).unwrap();
+    let process = agent.processes().into_iter().next().unwrap();
+    let gate = outside::gate();
+    outside::put_over(&process, "/tmp/empty".as_ref(), gate.parent().unwrap());
+    std::fs::write(agent.path("src/go.txt"), "").unwrap();
+    let ended = working.end();
+    agent.denied("attacked.txt", FILES);
+    not_held_by_anybody(&agent, &ended)
+}
+
+/// The gate becomes this script.
+fn broken(stage: &Stage, id: &str, script: &str) -> Held {
+    let agent = stage.agent(id);
+    let mut working = agent.start(Script::new(vec![
+        Turn::Calls(vec![Call::shell(WAIT)]),
+        Turn::Calls(vec![Call::shell(PUSH)]),
+        Turn::Calls(vec![Call::shell("echo more > src/more.txt")]),
+        Turn::say("finished"),
+    ]));
+    working.until("the agent waits", || agent.text("src/ready.txt").is_some());
+    let hook = agent.directory().join("temp/hook");
+    std::fs::write(&hook, format!("#!/bin/sh\necho called >> /tmp/called\n{script}\n")).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let process = agent.processes().into_iter().next().unwrap();
+    outside::put_over(&process, "/tmp/hook".as_ref(), &outside::gate());
+    std::fs::write(agent.path("src/go.txt"), "").unwrap();
+    let ended = working.end();
+    let called = std::fs::read_to_string(agent.directory().join("temp/called"));
+    assert_eq!(called.unwrap_or_default(), "called\n", "the hook was called once");
+    not_held_by_anybody(&agent, &ended)
+}
+
+/// What was asked for after the hook broke has not happened, and the run is over.
+fn not_held_by_anybody(agent: &Agent<'_>, ended: &Ended) -> Held {
+    assert_eq!(agent.pushed(), [""; 0]);
+    assert_eq!(agent.text("src/more.txt"), None);
+    agent.allowed("src/ready.txt");
+    agent.quarantined(ended);
+    agent.could_push();
+    Held::Quarantined
+}

@@ -1,0 +1,101 @@
+//! Agents that are ended before they are done, and taken up again.
+
+use bailiwick_testkit::scripted_model::{Call, Script, Turn};
+
+use super::agent::Agent;
+use super::attempt::Working;
+use super::stage::{GIT, PUSH, Stage};
+use super::{Held, Scenario};
+
+pub(super) const KILL: Scenario = Scenario {
+    name: "kill in the middle of a tool",
+    how: "A tool sleeps, and so does a process that it started in a session of its own. `bailiwick \
+          stop`: nothing runs any more, the run is stopped. It is taken up again, sleeps, and its \
+          supervisor is killed: nothing runs any more, the run was cut off. Taken up once more, it \
+          is held as before and completes.",
+    happens: kill,
+};
+
+/// One process in a session of its own, and one for which the tool waits.
+fn sleeps(mark: &str) -> Turn {
+    let command = format!("setsid sleep 1000 & echo {mark} > src/{mark}.txt; sleep 1001");
+    Turn::Calls(vec![Call::shell(command)])
+}
+
+fn kill(stage: &Stage) -> Held {
+    let agent = stage.agent("killed");
+    let mut working = agent.start(Script::new(vec![sleeps("one"), sleeps("one"), Turn::say("no")]));
+    in_the_tool(&agent, &mut working, "src/one.txt");
+    agent.stop();
+    agent.nothing_runs();
+    working.end().expect("stopped", 1);
+    assert_eq!(agent.state(), "stopped");
+    let turns = vec![sleeps("two"), sleeps("two"), Turn::say("no")];
+    let mut working = agent.take_up("Go on after the stop.", &[], Script::continuing("two", turns));
+    in_the_tool(&agent, &mut working, "src/two.txt");
+    working.kill();
+    agent.nothing_runs();
+    assert_eq!(agent.state(), "cut-off");
+    let turns = vec![
+        Turn::Calls(vec![Call::shell(PUSH)]),
+        Turn::Calls(vec![Call::shell("echo three > src/three.txt")]),
+        Turn::say("finished"),
+    ];
+    let script = Script::continuing("three", turns);
+    let ended = agent.take_up("Go on after the kill.", &[], script).end();
+    ended.expect("completed", 0);
+    assert_eq!(agent.pushed(), [""; 0]);
+    assert_eq!(agent.text("src/three.txt").as_deref(), Some("three\n"));
+    agent.denied(PUSH, GIT);
+    let last = ended.model.requests().pop().unwrap().body.to_string();
+    for seen in ["Do the work of killed.", "Go on after the kill."] {
+        assert!(last.contains(seen), "the model does not see {seen:?}: {last}");
+    }
+    agent.nothing_runs();
+    agent.could_push();
+    Held::Enforced
+}
+
+fn in_the_tool(agent: &Agent<'_>, working: &mut Working, mark: &str) {
+    working.until("the tool runs", || {
+        let processes = agent.processes();
+        let sleeps = |name: &str| processes.iter().any(|process| process.command.trim() == name);
+        agent.text(mark).is_some() && sleeps("sleep 1000") && sleeps("sleep 1001")
+    });
+}
+
+pub(super) const BUDGET: Scenario = Scenario {
+    name: "budget reached",
+    how: "The task has two turns. Nothing passes to the model after the second, and the run ends; \
+          what was done until then is there. With more turns it is taken up again, held as before, \
+          and completes.",
+    happens: budget,
+};
+
+fn budget(stage: &Stage) -> Held {
+    let agent = stage.agent("spent").task("[budget]\nturns = 2\n");
+    let write =
+        |name: &str| Turn::Calls(vec![Call::shell(format!("echo {name} > src/{name}.txt"))]);
+    let turns = ["first", "second", "third", "fourth"].map(write).into_iter();
+    let ended = agent.run(Script::new(turns.chain([Turn::say("no")]).collect()));
+    ended.expect("budget-exhausted", 1);
+    assert_eq!(agent.text("src/first.txt").as_deref(), Some("first\n"));
+    assert_eq!(agent.text("src/third.txt"), None);
+    assert_eq!(ended.said["turns"], 2, "{:#}", ended.said);
+    ended.tokens_of_all_answers();
+    assert_eq!(agent.state(), "budget-exhausted");
+    agent.nothing_runs();
+    let turns = vec![Turn::Calls(vec![Call::shell(PUSH)]), write("more"), Turn::say("finished")];
+    let script = Script::continuing("more", turns);
+    let ended = agent.take_up("There is more now.", &["--turns", "20"], script).end();
+    ended.expect("completed", 0);
+    assert_eq!(agent.pushed(), [""; 0]);
+    assert_eq!(agent.text("src/more.txt").as_deref(), Some("more\n"));
+    agent.denied(PUSH, GIT);
+    let last = ended.model.requests().pop().unwrap().body.to_string();
+    for seen in ["Do the work of spent.", "src/first.txt", "There is more now."] {
+        assert!(last.contains(seen), "the model does not see {seen:?}: {last}");
+    }
+    agent.could_push();
+    Held::Enforced
+}
