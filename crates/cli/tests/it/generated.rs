@@ -7,7 +7,7 @@ use bailiwick_kit::{Kit, role_matrix};
 
 use crate::workspace;
 
-fn compare(path: &str, fresh: &str) {
+pub(crate) fn compare(path: &str, fresh: &str) {
     let file = workspace().join(path);
     if std::env::var("UPDATE").is_ok_and(|update| update == "1") {
         std::fs::create_dir_all(file.parent().unwrap_or(Path::new("."))).unwrap();

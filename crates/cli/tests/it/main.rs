@@ -8,7 +8,9 @@
 )]
 
 mod check;
+mod conformance;
 mod corpus;
+mod exec;
 mod explain;
 mod facade;
 mod faults;
@@ -22,6 +24,9 @@ mod layering;
 mod ledger_processes;
 mod new_user;
 mod real_clis;
+mod run;
+mod run_kills;
+mod run_load;
 mod schemas;
 mod seed_binaries;
 mod spawn;
