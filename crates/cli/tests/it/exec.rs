@@ -71,8 +71,10 @@ impl Console {
         let before = attributes(&program);
         let end = || Stdio::from(program.try_clone().unwrap());
         tcsetwinsize(&person, size(30, 100)).unwrap();
-        let mut command: Command = scratch.command("setsid");
-        command.args(["--ctty", "--wait", BAILIWICK]).args(arguments).env("TERM", "xterm-256color");
+        // Whoever started the tests may have had them ignore what is typed here.
+        let mut command: Command = scratch.command("env");
+        command.args(["--default-signal=INT,QUIT,TERM,HUP,TSTP", "setsid", "--ctty", "--wait"]);
+        command.arg(BAILIWICK).args(arguments).env("TERM", "xterm-256color");
         command.envs(variables.iter().copied()).stdin(end()).stdout(end()).stderr(end());
         let child = command.spawn().unwrap();
         let person = File::from(person);

@@ -49,10 +49,13 @@ fn a_forked_capability_can_be_used_and_an_empty_one_cannot() {
 
 /// What cannot judge must not let pass.
 #[test]
-fn verbs_that_have_no_code_yet_refuse() {
-    let scratch = Scratch::bare();
+fn a_run_without_an_agent_passes_nothing() {
+    let scratch = Scratch::repository();
+    scratch.write("task.toml", "[task]\nrole = \"read-only\"\n[agent]\ncli = \"nobody\"\n");
+    scratch.commit("start");
     let ran = scratch.run(KEI_AGENT_RUNTIME, &["run", "task.toml"]).expect_code(2);
-    assert!(ran.err.contains("this version has no"), "{}", ran.err);
+    assert!(ran.err.contains("there is no agent program `nobody`"), "{}", ran.err);
+    assert_eq!(ran.out, "");
 }
 
 /// Ids such as `../x` and the empty one were accepted; any status could follow any other.

@@ -58,7 +58,9 @@ fn kinds(events: &[Value], kind: &str) -> Vec<Value> {
 
 /// Starts `bailiwick run` and comes back when its agent has printed `mark`.
 fn started(scratch: &Scratch, agent: &str, mark: &str, arguments: &[&str]) -> Child {
-    let mut command = scratch.command(BAILIWICK);
+    // Whoever started the tests may have had them ignore an interrupt.
+    let mut command = scratch.command("env");
+    command.args(["--default-signal=INT,TERM", BAILIWICK]);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     wait_for(|| {
