@@ -211,7 +211,7 @@ fn a_killed_spawn_is_taken_up_by_the_next() {
                 break;
             }
             // A git that outlives its killed parent holds the lock until it has ended.
-            assert!(told.contains("another process is spawning it"), "{told}");
+            assert!(told.contains("is taken: another process"), "{told}");
             std::thread::sleep(Duration::from_millis(20));
         }
         scratch.run(BAILIWICK, &["ledger", "validate", &id]).expect_code(0);
