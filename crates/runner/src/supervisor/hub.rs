@@ -63,7 +63,7 @@ pub(super) struct Hub {
     prices: Prices,
     announced: watch::Sender<bool>,
     over: watch::Sender<Option<(Ending, String)>>,
-    /// Whether the watch is kept: only where the proxy sees what comes back.
+    /// Whether it has a gate.
     pub(super) gated: bool,
     /// Whether requests say of a result that it is a failure.
     marks_failures: bool,
@@ -302,8 +302,9 @@ impl Hub {
     /// An answer of the model has passed.
     pub(super) fn answered(&self, agent: Option<&str>, usage: &bailiwick_model::event::Usage) {
         let mut state = self.state();
-        let money = self.prices.cost(usage).unwrap_or_default();
-        state.spent.answered(usage, money);
+        let money = self.prices.cost(usage);
+        state.spent.answered(usage, money.unwrap_or_default());
+        let uncounted = money.is_none() && state.budget.0.micro_usd.is_some();
         if state.model.is_empty() {
             state.model.clone_from(&usage.model);
         }
@@ -311,6 +312,12 @@ impl Hub {
         *turn += 1;
         let turn = *turn;
         drop(state);
+        // A model may answer under another name than it was asked by.
+        if uncounted {
+            let why =
+                format!("nothing says what {} costs, and the budget is in dollars", usage.model);
+            self.end(Ending::BudgetExhausted, &why);
+        }
         self.tell(Witness::Proxy, agent, What::Turn { turn });
         self.tell(Witness::Proxy, agent, What::Usage(usage.clone()));
         self.stand();
@@ -447,13 +454,20 @@ fn recall(known: &mut Watch, earlier: &[Event]) {
                 known.asked(id, tool, input);
                 open.push((tool, input));
             }
-            (What::Decision { call: Some(call), tool, .. }, _) => {
-                known.decided(Some(call), tool, &serde_json::Value::Null);
+            (What::Decision { call: Some(call), tool, answer, rule, .. }, _) => {
+                let nothing = serde_json::Value::Null;
+                known.decided(Some(call), tool, &nothing);
+                if *answer == Answer::Deny {
+                    known.denied(Some(call), tool, &nothing, rule.as_deref().unwrap_or_default());
+                }
             }
-            (What::Decision { call: None, about, .. }, _) => {
+            (What::Decision { call: None, about, answer, rule, .. }, _) => {
                 let place = open.iter().position(|(_, input)| is_about(input, about));
                 if let Some((tool, input)) = place.map(|place| open.remove(place)) {
                     known.decided(None, tool, input);
+                    if *answer == Answer::Deny {
+                        known.denied(None, tool, input, rule.as_deref().unwrap_or_default());
+                    }
                 }
             }
             (What::ToolResult { id, .. }, Witness::Proxy) => known.remember(id),
@@ -478,4 +492,38 @@ fn is_name(id: &str) -> bool {
 pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A denial that was not heard before the attempt ended must still come back as one.
+    #[test]
+    fn denials_of_earlier_attempts_count() {
+        let event =
+            |seen_by, what| Event { number: 0, at: 0, seen_by, agent: None, what, raw: None };
+        let input = serde_json::json!({"command": "git push"});
+        let asked = What::ToolCall { id: "a".to_owned(), tool: "Bash".to_owned(), input };
+        let decided = |answer| What::Decision {
+            call: Some("a".to_owned()),
+            tool: "Bash".to_owned(),
+            about: "git push".to_owned(),
+            answer,
+            rule: Some("policy::x".to_owned()),
+            reason: None,
+        };
+        for (answer, output, held) in [
+            (Answer::Deny, "pushed", false),
+            (Answer::Deny, "policy::x: no", true),
+            (Answer::Allow, "pushed", true),
+        ] {
+            let habits = Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "" };
+            let mut known = Watch::new(habits);
+            let earlier =
+                [event(Witness::Proxy, asked.clone()), event(Witness::Gate, decided(answer))];
+            recall(&mut known, &earlier);
+            assert_eq!(known.came_back("a", None, output, None).is_ok(), held, "{output}");
+        }
+    }
 }

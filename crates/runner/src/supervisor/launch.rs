@@ -24,7 +24,7 @@ const INSIDE: &str = "/run/bailiwick";
 pub(super) const DOOR: u16 = 4117;
 /// How long a sandbox may take to open its door.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The longest line that is read; a longer one is passed over.
+/// The longest line that is read at once; a longer one is read in pieces.
 const LONGEST_LINE: u64 = 4 * 1024 * 1024;
 /// How much of standard error is remembered.
 const TAIL: usize = 64 * 1024;

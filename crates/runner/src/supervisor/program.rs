@@ -240,11 +240,19 @@ fn concluded(
     if let Some(why) = hub.exhausted() {
         return (Ending::BudgetExhausted, why);
     }
+    let (ending, detail) = said(hub, wrong, verdict, announced);
     // A program that ended by itself has done all that its model asked for: what nobody decided may
-    // have run, and its result was never seen.
-    if let Some(lost) = unaccounted.filter(|_| hub.standing() == Standing::Fine) {
-        return (Ending::EnforcementLost, format!("{lost}; the program ended before it came back"));
+    // have run, and its result was never seen. Only at the end of its budget it leaves calls undone.
+    match unaccounted.filter(|_| ending != Ending::BudgetExhausted) {
+        Some(lost) => {
+            (Ending::EnforcementLost, format!("{lost}; the program ended before it came back"))
+        }
+        None => (ending, detail),
     }
+}
+
+/// What the program says of itself, where we had no reason to end it.
+fn said(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool) -> (Ending, String) {
     match wrong {
         Some(why) => (Ending::Failed, why),
         None if !verdict.completed => match hub.standing() {
