@@ -8,6 +8,7 @@
 //!  Task       ──asks for──▶ Role                what one agent is to do
 //!  Run        ──made of───▶ Task + Role         one piece of delegated work, in the ledger
 //!  Dna        ──identifies▶ Role + capabilities + scope + body
+//!  Template   ──is told to─▶ Agent              an agent definition in Markdown, with personas
 //!  Event      ──happens in▶ Run                what an agent did, said, was denied, has cost
 //!  Problem    ──points at─▶ Source              what is wrong in a file that a person wrote
 //! ```
@@ -28,6 +29,7 @@ pub mod run;
 pub mod secret;
 pub mod settings;
 pub mod task;
+pub mod template;
 pub mod toml_file;
 pub mod well_known;
 
@@ -42,3 +44,4 @@ pub use role::Role;
 pub use run::{Run, RunStatus};
 pub use settings::Settings;
 pub use task::Task;
+pub use template::Template;

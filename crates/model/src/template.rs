@@ -1,0 +1,156 @@
+//! An agent template: what an agent of one type is told and may do, with variants of it by name.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::RoleName;
+
+/// A template as it was read. Who reads it has checked it: every persona has its prompt.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Template {
+    /// The stem of its file.
+    pub agent_type: AgentType,
+    /// When to use it.
+    pub description: String,
+    /// The model, unless the persona or the call names another.
+    pub model: Option<String>,
+    /// The effort, unless the persona or the call names another.
+    pub reasoning_effort: Option<String>,
+    /// No writes, and no network beyond the model.
+    pub read_only: bool,
+    /// Which tools it may use.
+    pub tools: ToolLists,
+    /// What it is told, unless a persona is chosen.
+    pub default_prompt: String,
+    /// Its variants, by name.
+    pub personas: Vec<Persona>,
+    /// The role of the kit whose capabilities bind it as well.
+    pub role: Option<RoleName>,
+    /// The agent program that plays it; that of its parent if left out.
+    pub cli: Option<String>,
+    /// Which templates it may start; any that its parent may, if left out.
+    pub allowed_subagents: Option<Vec<AgentType>>,
+    /// How many levels of agents may be below it.
+    pub max_depth: Option<u32>,
+    /// What one of it is thought to take, in tokens, as long as none has run.
+    pub estimated_tokens: Option<u64>,
+    /// What it may load before it begins.
+    pub context: Option<ContextLimits>,
+}
+
+/// A variant of a template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Persona {
+    /// In lower case.
+    pub name: String,
+    /// When to use it.
+    pub description: String,
+    /// Comes before the template's.
+    pub model: Option<String>,
+    /// Comes before the template's.
+    pub reasoning_effort: Option<String>,
+    /// What it is told instead of the template's default.
+    pub prompt: String,
+}
+
+/// Tools by name, `*` and `?` match; what both lists name is denied.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolLists {
+    /// All tools if left out, none if empty.
+    pub allow_list: Option<Vec<String>>,
+    /// None if left out.
+    pub deny_list: Option<Vec<String>>,
+}
+
+/// What an agent may load before it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ContextLimits {
+    /// The part of the model's window that all of it may take.
+    pub window_share: f64,
+    /// How many files.
+    pub files: u32,
+    /// How many skills.
+    pub skills: u32,
+    /// How many rules.
+    pub rules: u32,
+}
+
+impl Default for ContextLimits {
+    fn default() -> Self {
+        Self { window_share: 0.3, files: 3, skills: 1, rules: 1 }
+    }
+}
+
+/// The type of an agent: `worker`, `my_custom_role`, `my-custom-role`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct AgentType(String);
+
+/// A type that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "invalid agent_type {0:?}; expected snake_case or kebab-case like \"worker\", \"my_custom_role\", \
+     or \"my-custom-role\""
+)]
+pub struct InvalidAgentType(pub String);
+
+impl AgentType {
+    /// Reads it, without blanks around it and in lower case.
+    pub fn parse(text: &str) -> Result<Self, InvalidAgentType> {
+        let name = text.trim().to_ascii_lowercase();
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+        match !name.is_empty() && name.chars().all(fits) {
+            true => Ok(Self(name)),
+            false => Err(InvalidAgentType(name)),
+        }
+    }
+
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether both are the same when `-` and `_` are.
+    pub fn folds_to(&self, other: &Self) -> bool {
+        self.0.replace('-', "_") == other.0.replace('-', "_")
+    }
+}
+
+impl fmt::Display for AgentType {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for AgentType {
+    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(input)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_snake_case_or_kebab_case_after_trimming() {
+        assert_eq!(AgentType::parse(" My-Custom_Role2 ").unwrap().as_str(), "my-custom_role2");
+        for bad in ["", "  ", "a b", "../a", "ä", "a.md", "a/b"] {
+            let error = AgentType::parse(bad).unwrap_err().to_string();
+            assert!(error.starts_with("invalid agent_type \""), "{error}");
+            assert!(
+                error.contains("; expected snake_case or kebab-case like \"worker\""),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn dashes_and_underscores_fold() {
+        let [one, other] = ["my-role", "my_role"].map(|text| AgentType::parse(text).unwrap());
+        assert!(one.folds_to(&other) && one != other);
+    }
+}
