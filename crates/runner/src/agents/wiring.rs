@@ -22,15 +22,18 @@ pub(super) fn patience(gate: &Gate) -> u64 {
 pub(super) fn words(gate: &Gate, dialect: Dialect, more: &[&str]) -> Vec<String> {
     let limit = ["timeout", "-s", "KILL"].map(str::to_owned);
     let seconds = gate.seconds.max(1).to_string();
-    let dialect = ["--dialect", dialect.as_str()].map(str::to_owned);
-    let more = more.iter().map(|word| (*word).to_owned());
-    limit
-        .into_iter()
-        .chain([seconds])
-        .chain(gate.command.iter().cloned())
-        .chain(dialect)
-        .chain(more)
-        .collect()
+    limit.into_iter().chain([seconds]).chain(called(gate, dialect, more)).collect()
+}
+
+/// The arguments that call the gate itself.
+pub(super) fn called<'a>(
+    gate: &'a Gate,
+    dialect: Dialect,
+    more: &'a [&'a str],
+) -> impl Iterator<Item = String> + 'a {
+    let dialect = ["--dialect", dialect.as_str()].into_iter();
+    let more = dialect.chain(more.iter().copied()).map(str::to_owned);
+    gate.command.iter().cloned().chain(more)
 }
 
 /// A command line for `/bin/sh` that asks about a call: any end but a yes or a no becomes a no, with a

@@ -18,7 +18,12 @@ fn denied(cli: Cli, command: &[&str]) {
     stage.launch(cli, &assignment);
     assert!(!stage.pushed(), "{cli:?} pushed although its gate is broken");
     let told = model.result("call_0_0_0");
-    assert!(told.contains("the gate could not run, so the call is denied"), "{cli:?}: {told}");
+    // Claude Code denies by itself what nobody allows in words.
+    let words = match cli {
+        Cli::Claude => "denied because Claude Code is running in don't ask mode",
+        Cli::Codex | Cli::Gemini | Cli::OpenCode => "the gate could not run, so the call is denied",
+    };
+    assert!(told.contains(words), "{cli:?}: {told}");
 }
 
 fn broken_gates_deny(cli: Cli) {

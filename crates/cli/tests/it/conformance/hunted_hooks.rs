@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, Turn};
 
 use super::stage::Stage;
@@ -16,8 +17,8 @@ pub(super) const HUNTED: Scenario = Scenario {
     happens: hunted,
 };
 
-/// A program of the repository, so that nobody reads what it does before it does it. The gate itself
-/// goes on and denies; nobody is left to hear it.
+/// A program of the repository, so that nobody reads what it does before it does it. Where a shell
+/// asks, the gate itself goes on and denies; nobody is left to hear it.
 const HUNT: &str = r#"#!/bin/sh
 PATH=/usr/local/bin:/usr/bin:/bin exec perl -e '
 while (1) {
@@ -26,7 +27,7 @@ while (1) {
         open(my $file, "<", "/proc/$name/cmdline") or next;
         local $/;
         my $words = <$file> // next;
-        next unless $words =~ /^[^\0]*(sh|timeout)\0/ && $words =~ /gate\.sock/;
+        next unless $words =~ /^[^\0]*(PREY)\0/ && $words =~ /gate\.sock/;
         kill("KILL", $name) or next;
         open(my $log, ">>", "/tmp/hunted");
         print $log "$name\n";
@@ -38,7 +39,11 @@ const TRIES: usize = 8;
 
 fn hunted(stage: &Stage) -> Held {
     stage.scratch.git(&["checkout", "--quiet", "-b", "hunt"]);
-    stage.scratch.write("src/hunt", HUNT);
+    let prey = match stage.cli {
+        Cli::Claude => "bailiwick",
+        Cli::Codex | Cli::Gemini | Cli::OpenCode => "sh|timeout",
+    };
+    stage.scratch.write("src/hunt", &HUNT.replace("PREY", prey));
     let file = stage.scratch.root().join("src/hunt");
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
     stage.scratch.commit("Hunt");

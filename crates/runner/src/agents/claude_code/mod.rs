@@ -16,7 +16,7 @@ use super::adapter::{
 };
 use super::help::{self, list};
 use super::texts::{joined, pretty, skill_files};
-use super::wiring::{OURS, PLACEHOLDER, announcing, asking, environment, patience};
+use super::wiring::{OURS, PLACEHOLDER, called, environment, patience};
 use crate::proxy::Wire;
 
 pub(super) use reader::ClaudeReader;
@@ -183,9 +183,15 @@ impl Adapter for ClaudeCode {
 pub(super) fn settings(gate: Option<&Gate>) -> Value {
     let mut settings = json!({"disableAllHooks": false});
     if let (Some(gate), Some(fields)) = (gate, settings.as_object_mut()) {
-        let hook = |command: String| json!([{"type": "command", "command": command, "timeout": patience(gate)}]);
-        let asks = hook(asking(gate, Dialect::Claude, &["--explicit-allow"]));
-        let announces = hook(announcing(gate, Dialect::Claude));
+        // No shell and no guard around it: what does not say yes in words is denied anyway.
+        let hook = |more: &[&str]| {
+            let mut words = called(gate, Dialect::Claude, more);
+            let program = words.next();
+            let words: Vec<String> = words.collect();
+            json!([{"type": "command", "command": program, "args": words, "timeout": patience(gate)}])
+        };
+        let asks = hook(&["--explicit-allow"]);
+        let announces = hook(&["--announce"]);
         let hooks = json!({
             "PreToolUse": [{"matcher": "*", "hooks": asks}],
             "SessionStart": [{"hooks": announces}],
