@@ -61,11 +61,25 @@ pub fn layer() -> Layer {
     Layer::new(Origin::Embedded, Layout::Plain, "embedded/", Box::new(EmbeddedTree))
 }
 
+/// The embedded files.
+pub(crate) fn tree() -> Box<dyn Tree> {
+    Box::new(EmbeddedTree)
+}
+
+/// The agent templates that are shipped, by file name.
+pub fn agent_templates() -> Vec<(String, String)> {
+    below("agents")
+}
+
 /// The task examples for the five agents that the kit ships, by file name.
 pub fn task_examples() -> Vec<(String, String)> {
-    let names = EmbeddedTree.list("task-examples").unwrap_or_default();
+    below("task-examples")
+}
+
+fn below(directory: &str) -> Vec<(String, String)> {
+    let names = EmbeddedTree.list(directory).unwrap_or_default();
     let read = |name: String| {
-        let text = EmbeddedTree.read(&format!("task-examples/{name}")).ok()??;
+        let text = EmbeddedTree.read(&format!("{directory}/{name}")).ok()??;
         Some((name, text))
     };
     names.into_iter().filter_map(read).collect()

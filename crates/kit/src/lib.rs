@@ -21,6 +21,7 @@ pub mod role_file;
 pub mod role_matrix;
 pub mod starter;
 pub mod task_text;
+pub mod templates;
 pub mod tree;
 
 pub use bind::{Bound, bind};

@@ -14,3 +14,4 @@ mod lints;
 mod memory;
 mod old_names;
 mod role_graphs;
+mod templates;

@@ -1,0 +1,230 @@
+//! The frontmatter of a template: where it ends, and its keys. Strict, since a key that is passed over
+//! is a limit that is not there.
+
+use std::ops::Range;
+
+use bailiwick_model::nearest::nearest;
+use bailiwick_model::template::{AgentType, ContextLimits};
+use bailiwick_model::{Place, Problem, RoleName, Source};
+use serde::{Deserialize, Deserializer};
+use serde_saphyr::{DeserializeError, Location, MergeKeyPolicy, Spanned};
+
+const FENCE: &str = "---";
+
+/// A value that was written, with its place.
+pub(super) type Given<T> = Option<Spanned<T>>;
+
+/// A list that was written; `None` inside is a key with nothing behind it.
+pub(super) type GivenList<T> = Given<Option<Vec<Spanned<T>>>>;
+
+/// Every key that may stand in the frontmatter.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Frontmatter {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) description: Given<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) model: Given<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) reasoning_effort: Given<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) read_only: Given<bool>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) agent_names: GivenList<PersonaEntry>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) allow_list: GivenList<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) deny_list: GivenList<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) role: Given<RoleName>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) cli: Given<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) allowed_subagents: GivenList<AgentType>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) max_depth: Given<u32>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) estimated_tokens: Given<u64>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) context: Given<Option<ContextLimits>>,
+}
+
+/// An entry of `agent_names`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PersonaEntry {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) name: Given<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) description: Given<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) model: Given<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) reasoning_effort: Given<String>,
+}
+
+/// Nothing behind a key is not the same as no key: the first is for the type to refuse.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<Given<T>, D::Error> {
+    Spanned::deserialize(input).map(Some)
+}
+
+/// Reads the frontmatter; also gives where the body begins.
+pub(super) fn read(source: &Source) -> Result<(Frontmatter, usize), Problem> {
+    let (head, body) = split(source)?;
+    went_on(source, body).map_or(Ok(()), Err)?;
+    let options = serde_saphyr::options! {
+        strict_booleans: true,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+        merge_keys: MergeKeyPolicy::Error,
+        // A template has no use for anchors, and without them there are no bombs.
+        budget: serde_saphyr::budget! {
+            max_anchors: 0,
+            max_aliases: 0,
+            max_documents: 1,
+            max_depth: 8,
+        },
+    };
+    // With its first line, so that places in it are places in the file.
+    let read = serde_saphyr::from_str_with_options(head, options);
+    read.map(|keys| (keys, body)).map_err(|error| explain(source, &error))
+}
+
+/// The text up to the closing line, and where the body begins.
+fn split(source: &Source) -> Result<(&str, usize), Problem> {
+    let text = &source.text;
+    let refuse = |span: Range<usize>, message: &str, help: &str| {
+        Err(Problem::error("bad-frontmatter", source.at(span), message).help(help))
+    };
+    if text.starts_with('\u{feff}') {
+        return refuse(0..3, "the file begins with a byte order mark", "save it without one");
+    }
+    let bare = text.match_indices('\r').find(|(at, _)| !text.get(at + 1..).is_some_and(feeds));
+    if let Some((at, _)) = bare {
+        let message = "a carriage return without a line feed: readers differ on what is a line";
+        return refuse(at..at + 1, message, "end every line in the same way");
+    }
+    let mut lines = text.split_inclusive('\n');
+    let first = lines.next().unwrap_or_default();
+    if first.trim_end() != FENCE {
+        let message = "the file has no frontmatter, so nothing limits the agent";
+        return refuse(0..first.trim_end().len(), message, "begin with a line of `---`");
+    }
+    let mut at = first.len();
+    for line in lines {
+        let next = at + line.len();
+        // Not one that is indented: that is a line of some text.
+        if line.trim_end() == FENCE {
+            return Ok((text.get(..at).unwrap_or_default(), next));
+        }
+        at = next;
+    }
+    refuse(0..FENCE.len(), "the frontmatter is not closed", "end it with a line of `---`")
+}
+
+/// Keys whose loss would loosen a limit.
+const LIMITS: [&str; 8] = [
+    "agent_names",
+    "allow_list",
+    "allowed_subagents",
+    "context",
+    "deny_list",
+    "max_depth",
+    "read_only",
+    "role",
+];
+
+/// A body that begins as a frontmatter does: a line of dashes too many has cut limits off.
+fn went_on(source: &Source, body: usize) -> Option<Problem> {
+    let mut at = body;
+    let mut lines = source.text.get(body..)?.split_inclusive('\n');
+    let first = lines.find(|line| {
+        let blank = line.trim().is_empty();
+        at += if blank { line.len() } else { 0 };
+        !blank
+    })?;
+    let key = first.split_once(':').map(|(key, _)| key);
+    if first.trim_end() != FENCE && !key.is_some_and(|key| LIMITS.contains(&key)) {
+        return None;
+    }
+    let message = "the frontmatter ends above, and this would be read as text";
+    let place = source.at(at..at + first.trim_end().len());
+    Some(
+        Problem::error("bad-frontmatter", place, message).help(
+            "write all keys between two lines of `---`, and begin the prompt with other words",
+        ),
+    )
+}
+
+fn feeds(rest: &str) -> bool {
+    rest.starts_with('\n')
+}
+
+/// Where a value stands.
+pub(super) fn place(source: &Source, location: Location) -> Place {
+    let number = |value: u64| usize::try_from(value).ok();
+    let span = location.span();
+    let bytes = span.byte_offset().and_then(number).zip(span.byte_len().and_then(number));
+    let range = match bytes {
+        Some((start, length)) => Some(start..start + length),
+        None => by_line(&source.text, number(location.line()), number(location.column())),
+    };
+    let fits = |range: &Range<usize>| source.text.get(range.clone()).is_some();
+    range.filter(fits).map_or_else(|| source.whole(), |range| source.at(range))
+}
+
+/// One character, by its line and column, which count from one.
+fn by_line(text: &str, line: Option<usize>, column: Option<usize>) -> Option<Range<usize>> {
+    let (line, column) = (line?.checked_sub(1)?, column?.checked_sub(1)?);
+    let before: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+    let mut rest = text.get(before..)?.char_indices().skip(column);
+    let (at, end) = rest.next().map_or((text.len() - before, 0), |(at, c)| (at, c.len_utf8()));
+    Some(before + at..before + at + end)
+}
+
+/// What is wrong, in the words of people who write templates.
+fn explain(source: &Source, error: &DeserializeError) -> Problem {
+    use DeserializeError as Yaml;
+    let place = error.location().map_or_else(|| source.whole(), |at| place(source, at));
+    let invalid =
+        |what: &str| Problem::error("bad-yaml", place.clone(), format!("invalid YAML: {what}"));
+    if let Yaml::SerdeUnknownField { field, expected, .. } = error {
+        let list = expected.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+        let help = match nearest(field, expected.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`? Known here: {list}"),
+            None => format!("known here: {list}"),
+        };
+        let problem = invalid(&format!("unknown key `{field}`")).help(help);
+        return Problem { code: "unknown-key", ..problem };
+    }
+    if let Yaml::DuplicateMappingKey { key, .. } = error {
+        let key = key.as_deref().unwrap_or_default();
+        return invalid(&format!("the key `{key}` is given twice")).help("keep one of them");
+    }
+    if let Yaml::InvalidBooleanStrict { .. } = error {
+        return invalid("a truth value is expected").help("write true or false");
+    }
+    if let Yaml::NullIntoString { .. } = error {
+        return invalid("nothing is written here").help("write a text, or leave the line out");
+    }
+    if let Yaml::Unexpected { expected, .. } = error {
+        return match *expected {
+            "sequence start" => invalid("a list is expected").help("write `- ` before each entry"),
+            "mapping start" => invalid("keys are expected").help("write `key: value` lines"),
+            other => invalid(&format!("expected {other}")),
+        };
+    }
+    let plain = without_place(&error.render());
+    let bound = matches!(error, Yaml::UnknownAnchor { .. } | Yaml::Budget { .. });
+    let help = bound.then_some(
+        "anchors, aliases and further documents are not read; a text that begins with `*` or `&` \
+         needs quotes",
+    );
+    invalid(&plain).maybe_help(help.map(str::to_owned))
+}
+
+/// The problem has its place already.
+fn without_place(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    line.rsplit_once(" at line ").map_or(line, |(what, _)| what).to_owned()
+}
