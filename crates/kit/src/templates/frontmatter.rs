@@ -10,6 +10,8 @@ use serde::{Deserialize, Deserializer};
 use serde_saphyr::{DeserializeError, Location, MergeKeyPolicy, Spanned};
 
 const FENCE: &str = "---";
+/// How YAML says that nothing follows.
+const DOCUMENT_END: &str = "...";
 
 /// A value that was written, with its place.
 pub(super) type Given<T> = Option<Spanned<T>>;
@@ -104,6 +106,12 @@ fn split(source: &Source) -> Result<(&str, usize), Problem> {
         let message = "a carriage return without a line feed: readers differ on what is a line";
         return refuse(at..at + 1, message, "end every line in the same way");
     }
+    // A YAML reader takes a zero byte for the end.
+    let odd = text.char_indices().find(|(_, c)| c.is_control() && !"\t\r\n".contains(*c));
+    if let Some((at, odd)) = odd {
+        let message = format!("a control character: {}", odd.escape_unicode());
+        return refuse(at..at + odd.len_utf8(), &message, "remove it");
+    }
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();
     if first.trim_end() != FENCE {
@@ -116,6 +124,11 @@ fn split(source: &Source) -> Result<(&str, usize), Problem> {
         // Not one that is indented: that is a line of some text.
         if line.trim_end() == FENCE {
             return Ok((text.get(..at).unwrap_or_default(), next));
+        }
+        let behind = line.strip_prefix(DOCUMENT_END);
+        if behind.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace)) {
+            let message = "`...` ends the keys, so that those below would not be read";
+            return refuse(at..at + DOCUMENT_END.len(), message, "remove the line");
         }
         at = next;
     }

@@ -197,7 +197,6 @@ fn what_is_not_understood_is_refused_and_never_read_as_no_policy() {
         "model: &anchor gpt",
         "model: !tag gpt",
         "...\nread_only: true",
-        "--- \nread_only: true",
         "- read_only",
         "model: [gpt",
     ] {
@@ -259,6 +258,24 @@ fn a_frontmatter_without_an_end_is_refused() {
 fn a_byte_order_mark_is_refused() {
     let text = format!("\u{feff}{}", with_keys(""));
     assert_eq!(refused(&text), ["the file begins with a byte order mark"]);
+}
+
+/// Behind either, the YAML reader reads nothing more and says nothing.
+#[test]
+fn keys_behind_a_zero_byte_or_the_end_of_the_document_are_not_lost() {
+    for keys in [
+        "...\n\0allow_list: []",
+        "...\nallow_list: []",
+        "...",
+        "... # done\nmodel: x",
+        "\0allow_list: []",
+    ] {
+        assert_eq!(refused(&with_keys(keys)).len(), 1, "{keys:?}");
+    }
+    for odd in ["\0", "\u{7}", "\u{1b}[0m", "\u{85}"] {
+        let messages = refused(&(with_keys("") + odd));
+        assert!(messages[0].starts_with("a control character: "), "{odd:?}: {messages:?}");
+    }
 }
 
 #[test]
