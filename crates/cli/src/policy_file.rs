@@ -155,5 +155,5 @@ fn surroundings(
         let place = std::fs::canonicalize(&place).unwrap_or(place);
         protected.extend(place.to_str().map(str::to_owned));
     }
-    Ok(Surroundings { switched_on, temporary, protected })
+    Ok(Surroundings { switched_on, temporary, protected, ..Surroundings::default() })
 }

@@ -2,8 +2,8 @@
 
 use bailiwick_kit::{Bound, FoundCapability};
 use bailiwick_model::{AgentId, Capability, Problem, Source};
-use bailiwick_policy::Policy;
 use bailiwick_policy::compile::{self, CompileError, Sources};
+use bailiwick_policy::{Policy, ToolStack};
 
 /// What is known where a policy is compiled.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +14,8 @@ pub struct Surroundings {
     pub temporary: Vec<String>,
     /// Directories that an agent never writes.
     pub protected: Vec<String>,
+    /// The tool lists of the agent's template and of those above it.
+    pub tool_lists: ToolStack,
 }
 
 /// The policy of a task, for the agent that does it.
@@ -45,6 +47,7 @@ fn compiled(
         switched_on: &around.switched_on,
         temporary: &around.temporary,
         protected: &around.protected,
+        tool_lists: &around.tool_lists,
     })
 }
 

@@ -8,6 +8,7 @@ use bailiwick_model::{Capability, Task};
 use crate::pattern::{PatternError, Patterns};
 use crate::policy::{FORMAT, Policy, Rule};
 use crate::tool::in_vocabulary;
+use crate::tool_lists::ToolStack;
 
 /// Everything that a policy is compiled from.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +35,8 @@ pub struct Sources<'a> {
     pub temporary: &'a [String],
     /// Directories that an agent never writes.
     pub protected: &'a [String],
+    /// The tool lists of the agent's template and of those above it.
+    pub tool_lists: &'a ToolStack,
 }
 
 /// A policy that cannot be compiled.
@@ -112,6 +115,7 @@ pub fn compile(sources: &Sources<'_>) -> Result<Policy, CompileError> {
         agent: sources.agent.map(str::to_owned),
         tools: sources.tools.map(vocabulary),
         approval: vocabulary(sources.ask),
+        tool_lists: sources.tool_lists.clone(),
         shell,
         rules,
         whitelist: globs(scope.map(|scope| &scope.files_whitelist)),

@@ -9,6 +9,7 @@ use crate::paths::{self, Spot};
 use crate::policy::{Policy, Rule};
 use crate::shell::How;
 use crate::tool::{Class, ToolName, matches};
+use crate::tool_lists;
 use bailiwick_model::capability::GateSeverity;
 
 /// Everything that a gate may look at.
@@ -76,8 +77,8 @@ fn within(call: &Call, facts: &Facts) -> Facts {
     Facts { directory, ..facts.clone() }
 }
 
-/// What every rule says, in order: the role's tools, what is always protected, the capabilities, the
-/// role's patterns.
+/// What every rule says, in order: the role's tools, what is always protected, the template's tools, the
+/// capabilities, the role's patterns.
 pub fn verdicts(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Vec<Verdict> {
     let facts = within(call, facts);
     let spots = paths::spots(effects, &facts);
@@ -86,6 +87,9 @@ pub fn verdicts(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) 
         always("role::tools", policy.tools.is_some(), gates::role_tools::judge(&context)),
         always("bailiwick::protected", true, gates::protected::judge(&context)),
     ];
+    if !policy.tool_lists.is_unlimited() {
+        verdicts.push(always(tool_lists::RULE, true, policy.tool_lists.objection(call)));
+    }
     for rule in &policy.rules {
         let applies = applies(rule, call, effects);
         let objection = applies.then(|| judge(&context, rule)).flatten();

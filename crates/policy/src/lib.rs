@@ -28,6 +28,7 @@ pub mod protocol;
 pub mod record;
 pub mod shell;
 pub mod tool;
+pub mod tool_lists;
 
 pub use call::Call;
 pub use compile::{Sources, compile};
@@ -36,3 +37,4 @@ pub use decision::{Decision, Objection, Outcome};
 pub use effects::Effects;
 pub use facts::Facts;
 pub use policy::Policy;
+pub use tool_lists::ToolStack;

@@ -7,6 +7,7 @@ use bailiwick_model::role::EscalationPolicy;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::pattern::Patterns;
+use crate::tool_lists::ToolStack;
 
 /// The version of the file's format; a gate reads no other.
 pub const FORMAT: u32 = 1;
@@ -27,6 +28,9 @@ pub struct Policy {
     /// The tools that a person has to approve each time, as globs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approval: Vec<String>,
+    /// The tool lists of the agent's template and of those above it; each must allow a tool.
+    #[serde(default, skip_serializing_if = "ToolStack::is_unlimited")]
+    pub tool_lists: ToolStack,
     /// What every program of a shell command must match; nothing means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell: Option<Patterns>,

@@ -31,7 +31,7 @@ pub struct Tool {
 }
 
 /// Every tool that is known; any other is refused.
-const TOOLS: [Tool; 44] = [
+const TOOLS: [Tool; 47] = [
     tool(
         "Bash",
         Class::Shell,
@@ -74,19 +74,14 @@ const TOOLS: [Tool; 44] = [
             "multi_agent_v1resume_agent",
         ],
     ),
+    tool("AgentWait", Class::Speaks, &["wait_agent", "wait", "multi_agent_v1wait_agent"]),
     tool(
-        "AgentWait",
+        "AgentClose",
         Class::Speaks,
-        &[
-            "wait_agent",
-            "wait",
-            "list_agents",
-            "close_agent",
-            "interrupt_agent",
-            "multi_agent_v1wait_agent",
-            "multi_agent_v1close_agent",
-        ],
+        &["close_agent", "interrupt_agent", "multi_agent_v1close_agent"],
     ),
+    tool("AgentList", Class::Speaks, &["list_agents", "list_active_agents"]),
+    tool("AgentNote", Class::Speaks, &["set_thread_note"]),
     tool("TodoWrite", Class::Speaks, &["write_todos", "todowrite", "update_plan"]),
     tool("TodoRead", Class::Speaks, &["todoread"]),
     tool("TaskCreate", Class::Speaks, &[]),
@@ -126,6 +121,11 @@ impl Tool {
     /// The tool that a CLI calls so.
     pub fn named(native: &str) -> Option<&'static Self> {
         TOOLS.iter().find(|tool| tool.name == native || tool.also.contains(&native))
+    }
+
+    /// Every name that it has anywhere, its own first.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        [self.name].into_iter().chain(self.also.iter().copied())
     }
 
     /// Every tool.

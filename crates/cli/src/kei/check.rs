@@ -14,7 +14,7 @@ use bailiwick_model::{CapabilityName, Problem, Source, Task};
 use bailiwick_policy::compile::{Sources, bypass_variables};
 use bailiwick_policy::decide::{decide_effects, wanted};
 use bailiwick_policy::dialects::{Allowing, Dialect};
-use bailiwick_policy::{Call, Decision, Effects, Facts, Policy, compile};
+use bailiwick_policy::{Call, Decision, Effects, Facts, Policy, ToolStack, compile};
 use bailiwick_source_control::DirectoryTree;
 
 /// Judges the call on standard input.
@@ -102,6 +102,7 @@ pub(super) fn policy(
         switched_on: &switched_on,
         temporary: &[],
         protected: &[],
+        tool_lists: &ToolStack::unlimited(),
     })
     .map_err(|error| error.to_string())
 }
