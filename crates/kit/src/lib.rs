@@ -1,4 +1,4 @@
-//! Reading what people write: capabilities, roles and tasks, from any tree.
+//! Reading what people write: capabilities, roles, tasks and agent templates, from any tree.
 //!
 //! Pure over a [`Tree`]: the embedded kit is compiled in; directories and commits are trees that
 //! other crates bring. What is wrong comes back as [`bailiwick_model::Problem`]s with their place.
@@ -8,6 +8,7 @@
 //!  user kit ───────┼─▶ Kit ─▶ Role ──resolve──▶ ResolvedRole ─▶ Bound (role + capabilities + task)
 //!  embedded kit ───┘    │
 //!                       └─▶ lint, fork, role matrix
+//!  places of agents ───▶ Templates ─▶ Template ─▶ Assignment (prompt, model, sandbox, tools)
 //! ```
 
 pub mod bind;

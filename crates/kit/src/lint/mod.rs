@@ -1,5 +1,6 @@
 //! Everything that can be wrong with a kit and its tasks, found at once.
 
+mod templates;
 mod text_leads;
 mod text_length;
 mod text_repeats;
@@ -13,6 +14,7 @@ use bailiwick_model::{CapabilityName, Problem, RoleName, Source};
 use crate::bind::{bind, capabilities};
 use crate::kit::Kit;
 use crate::resolve::resolve;
+use crate::templates::Templates;
 use crate::{capability_file, role_file};
 
 /// What was looked at, and what is wrong.
@@ -24,8 +26,22 @@ pub struct Report {
     pub roles: usize,
     /// How many tasks were read.
     pub tasks: usize,
+    /// How many agent templates were read.
+    pub templates: usize,
     /// What is wrong, by file and line.
     pub problems: Vec<Problem>,
+}
+
+impl Report {
+    /// The same, with every agent template read as well.
+    #[must_use]
+    pub fn and_templates(mut self, kit: &Kit, found: &Templates) -> Self {
+        let (count, problems) = templates::check(kit, found);
+        self.templates += count;
+        self.problems.extend(problems);
+        sort(&mut self.problems);
+        self
+    }
 }
 
 /// Reads every layer of the kit and every task, and reports what is wrong.
@@ -60,6 +76,7 @@ pub fn lint(kit: &Kit, tasks: &[Source]) -> Report {
         capabilities: capability_names.len(),
         roles: role_names.len(),
         tasks: tasks.len(),
+        templates: 0,
         problems,
     }
 }

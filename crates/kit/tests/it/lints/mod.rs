@@ -3,6 +3,7 @@
 mod capability_files;
 mod roles;
 mod tasks;
+mod templates;
 mod texts;
 
 use bailiwick_kit::lint::lint;
