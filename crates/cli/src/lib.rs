@@ -13,6 +13,7 @@ pub mod plumbing;
 pub mod policy_file;
 pub mod reference;
 pub mod running;
+pub mod templates;
 pub mod verifying;
 pub mod watch;
 pub mod wire;

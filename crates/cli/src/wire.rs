@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bailiwick_kit::templates::discovery::IN_KIT;
 use bailiwick_kit::{Kit, Layer, Layout, Origin, Tree};
 use bailiwick_model::{Problem, Source};
 use bailiwick_source_control::git::Input;
@@ -13,6 +14,7 @@ use bailiwick_store::Store;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
+use crate::templates;
 use crate::watch::{self, Kept, Watch, WatchedTree};
 
 /// Where the repository's kit is.
@@ -68,10 +70,7 @@ fn kit(
     tree: impl Fn(&Path) -> Result<Box<dyn Tree>, Failure>,
 ) -> Result<Kit, Failure> {
     let mut layers = Vec::new();
-    if let Some(root) = &context.kit_root {
-        let root = std::fs::canonicalize(context.directory.join(root)).map_err(|error| {
-            Failure::general(format!("the kit root {} cannot be used: {error}", root.display()))
-        })?;
+    if let Some(root) = kit_root(context)? {
         for (layout, names) in KIT_DIRECTORIES {
             let files = tree(&root)?;
             let filled =
@@ -98,8 +97,17 @@ fn kit(
     Ok(Kit::over_embedded(layers))
 }
 
+/// The directory that `--kit-root` names.
+pub(crate) fn kit_root(context: &Context) -> Result<Option<PathBuf>, Failure> {
+    let Some(root) = &context.kit_root else { return Ok(None) };
+    let found = std::fs::canonicalize(context.directory.join(root)).map_err(|error| {
+        Failure::general(format!("the kit root {} cannot be used: {error}", root.display()))
+    })?;
+    Ok(Some(found))
+}
+
 /// A directory as the person would write it, with a slash behind it.
-fn shown(context: &Context, directory: &Path) -> String {
+pub(crate) fn shown(context: &Context, directory: &Path) -> String {
     let here =
         std::fs::canonicalize(&context.directory).unwrap_or_else(|_| context.directory.clone());
     let path =
@@ -114,7 +122,7 @@ fn shown(context: &Context, directory: &Path) -> String {
     }
 }
 
-fn not_utf8(path: &Path) -> Failure {
+pub(crate) fn not_utf8(path: &Path) -> Failure {
     Failure::general(format!("the path {} is not UTF-8", path.display()))
 }
 
@@ -123,7 +131,11 @@ pub fn note_differences(context: &Context) -> Result<(), Failure> {
     if let Some((repository, inside)) = kit_inside(context)? {
         let prefix = if inside.is_empty() { String::new() } else { format!("{inside}/") };
         let names = KIT_DIRECTORIES.iter().flat_map(|(_, names)| *names);
-        let paths: Vec<String> = names.map(|name| format!("{prefix}{name}")).collect();
+        let mut paths: Vec<String> = names.map(|name| format!("{prefix}{name}")).collect();
+        match context.kit_root {
+            None => paths.extend(templates::repository_directories(context, &repository)?),
+            Some(_) => paths.push(format!("{prefix}{IN_KIT}")),
+        }
         watch::note_differences(&repository, &paths)?;
     }
     Ok(())

@@ -10,10 +10,11 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, YELLOW, styled};
+use crate::templates;
 use crate::watch::Kept;
 use crate::wire::{self, REPOSITORY_KIT};
 
-/// Say everything that is wrong with capabilities, roles and tasks
+/// Say everything that is wrong with capabilities, roles, agent templates and tasks
 ///
 /// Reads the working copy, and says where it differs from the commit that would bind an agent.
 #[derive(Debug, Args)]
@@ -64,7 +65,7 @@ impl Lint {
         let tasks = self.tasks(context)?;
         let sources: Result<Vec<_>, _> =
             tasks.iter().map(|task| wire::read_task(context, task)).collect();
-        let report = lint(&kit, &sources?);
+        let report = lint(&kit, &sources?).and_templates(&kit, &templates::working(context)?);
         let errors = report.problems.iter().filter(|problem| problem.is_error()).count();
         let warnings = report.problems.len() - errors;
         let failed = errors > 0 || (self.deny_warnings && warnings > 0);
@@ -73,6 +74,7 @@ impl Lint {
                 "capabilities": report.capabilities,
                 "roles": report.roles,
                 "tasks": report.tasks,
+                "templates": report.templates,
                 "errors": errors,
                 "warnings": warnings,
                 "problems": report.problems.iter().map(Shown::from).collect::<Vec<_>>(),
@@ -132,7 +134,7 @@ fn show(report: &Report, errors: usize, warnings: usize) {
         _ => styled(RED, format!("{}, {}", count(errors, "error"), count(warnings, "warning"))),
     };
     output::line(format_args!(
-        "{} capabilities, {} roles, {} tasks: {verdict}",
-        report.capabilities, report.roles, report.tasks
+        "{} capabilities, {} roles, {} agent templates, {} tasks: {verdict}",
+        report.capabilities, report.roles, report.templates, report.tasks
     ));
 }

@@ -1,5 +1,6 @@
 //! Every command, one a file.
 
+pub mod agents;
 pub mod approvals;
 pub mod capabilities;
 pub mod completions;
@@ -110,6 +111,7 @@ enum Command {
     Replay(replay::Replay),
     Gate(gate::Gate),
     Hooks(hooks::Hooks),
+    Agents(agents::Agents),
     Roles(roles::Roles),
     Capabilities(capabilities::Capabilities),
     Ledger(ledger::Ledger),
@@ -152,6 +154,7 @@ impl Bailiwick {
             Command::Replay(command) => command.run(&context()?),
             Command::Gate(command) => command.run(),
             Command::Hooks(command) => command.run(&context()?),
+            Command::Agents(command) => command.run(&context()?),
             Command::Roles(command) => command.run(&context()?),
             Command::Capabilities(command) => command.run(&context()?),
             Command::Ledger(command) => command.run(&context()?),

@@ -1,0 +1,93 @@
+//! `bailiwick agents list`: every template there is, and every one that is broken.
+
+use bailiwick_kit::templates::list::{AgentsListed, Detail, listed};
+use bailiwick_kit::templates::{FoundTemplate, TemplateError};
+use bailiwick_model::Problem;
+use clap::Args;
+
+use super::{seed, show};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatOption};
+use crate::templates;
+
+/// List the agent templates that are in force here
+///
+/// Reads the working copy; an agent is started from what is committed. With -o json the answer is
+/// that of the tool list_agents.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick agents list\n  bailiwick agents list --expanded -o json"
+)]
+pub struct List {
+    /// With models, efforts and prompts
+    #[arg(long)]
+    expanded: bool,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+impl List {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        seed(context);
+        let survey = templates::working(context)?.survey();
+        let detail = if self.expanded { Detail::Expanded } else { Detail::Brief };
+        let mut answer = AgentsListed { agents: Vec::new() };
+        let (mut good, mut problems) = (Vec::new(), survey.strays);
+        for (_, found) in survey.templates {
+            match found.and_then(|found| Ok((listed(&found, detail)?, found))) {
+                Ok((entry, found)) => {
+                    answer.agents.push(entry);
+                    good.push(found);
+                }
+                Err(error) => problems.extend(told(error)),
+            }
+        }
+        match self.format.format {
+            Format::Json => output::json(&answer)?,
+            Format::Human if self.expanded => show::all(&good),
+            Format::Human => table(&good),
+        }
+        if problems.is_empty() {
+            if self.format.format == Format::Human {
+                output::next_step("bailiwick agents show <agent>");
+            }
+            return Ok(());
+        }
+        Err(Failure::Problems(problems))
+    }
+}
+
+fn told(error: TemplateError) -> Vec<Problem> {
+    match error {
+        TemplateError::Broken { problems, .. } => problems,
+        // Nobody asked for a name here.
+        TemplateError::Invalid(_) | TemplateError::Missing(_) | TemplateError::Ambiguous { .. } => {
+            Vec::new()
+        }
+    }
+}
+
+fn table(templates: &[FoundTemplate]) {
+    let rows: Vec<Vec<String>> = templates.iter().map(row).collect();
+    output::table(&["AGENT", "MAY", "TOOLS", "PERSONAS", "FROM", "DESCRIPTION"], &rows);
+}
+
+fn row(found: &FoundTemplate) -> Vec<String> {
+    let template = found.template();
+    let names: Vec<&str> = template.personas.iter().map(|persona| persona.name.as_str()).collect();
+    let tools = match (&template.tools.allow_list, &template.tools.deny_list) {
+        (Some(list), _) => list.len().to_string(),
+        (None, Some(denied)) => format!("all but {}", denied.len()),
+        (None, None) => "all".to_owned(),
+    };
+    vec![
+        template.agent_type.to_string(),
+        if template.read_only { "read" } else { "write" }.to_owned(),
+        tools,
+        if names.is_empty() { "-".to_owned() } else { names.join(",") },
+        found.origin.to_string(),
+        output::first_line(&template.description),
+    ]
+}
