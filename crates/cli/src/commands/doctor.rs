@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, YELLOW, styled};
-use crate::wire;
+use crate::{templates, wire};
 
 /// The oldest git that can do a trial merge the way it is needed.
 const OLDEST_GIT: (u32, u32) = (2, 41);
@@ -135,9 +135,16 @@ fn kit(context: &Context) -> Check {
     let Ok(kit) = wire::working_kit(context) else {
         return Check::new("kit", Standing::Bad, "it cannot be read").advice("bailiwick lint");
     };
-    let report = lint(&kit, &[]);
+    let Ok(templates) = templates::working(context) else {
+        return Check::new("kit", Standing::Bad, "its templates cannot be read")
+            .advice("bailiwick lint");
+    };
+    let report = lint(&kit, &[]).and_templates(&kit, &templates);
     let errors = report.problems.iter().filter(|problem| problem.is_error()).count();
-    let found = format!("{} capabilities, {} roles", report.capabilities, report.roles);
+    let found = format!(
+        "{} capabilities, {} roles, {} agent templates",
+        report.capabilities, report.roles, report.templates
+    );
     match (errors, report.problems.len()) {
         (0, 0) => Check::new("kit", Standing::Good, found),
         (0, warnings) => {

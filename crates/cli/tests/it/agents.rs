@@ -1,9 +1,11 @@
 //! `bailiwick agents list|show|new`, seeding, and templates on disk and in commits.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use bailiwick_cli::context::Context;
 use bailiwick_cli::templates;
+use bailiwick_policy::ToolStack;
 use bailiwick_source_control::Repository;
 use bailiwick_store::Location;
 use bailiwick_testkit::Scratch;
@@ -315,4 +317,56 @@ fn a_link_in_the_commit_never_uncovers_a_lower_template() {
     std::os::unix::fs::symlink("../../elsewhere/agents/worker.md", file).unwrap();
     let linked = scratch.commit("a link to a file");
     assert!(find(&linked).unwrap().is_err(), "the file is a link");
+}
+
+#[test]
+fn many_at_once_seed_one_whole_set() {
+    let scratch = Scratch::repository();
+    let start = |_| {
+        let mut command = scratch.command(BAILIWICK);
+        command.args(["agents", "list"]).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let started: Vec<_> = (0..8).map(start).collect();
+    for mut child in started {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(names(&own(&scratch)), SHIPPED);
+    for (file, text) in bailiwick_kit::embedded::agent_templates() {
+        assert_eq!(std::fs::read_to_string(own(&scratch).join(file)).unwrap(), text);
+    }
+}
+
+/// The shipped lists, as a policy decides by them.
+#[test]
+fn spawn_agent_is_for_orchestrators_alone() {
+    let templates = bailiwick_kit::templates::Templates::over_embedded(Vec::new());
+    let stack = |name: &str| {
+        let found = templates.find(name).unwrap();
+        ToolStack::unlimited().narrowed_by(name, &found.template().tools)
+    };
+    let may = |name: &str, tool: &str| stack(name).objection_to(tool).is_none();
+    for tool in ["spawn_agent", "Task", "mcp__bailiwick__spawn_agent"] {
+        assert!(may("orchestrator", tool), "{tool}");
+        for name in ["worker", "explorer", "architect"] {
+            assert!(!may(name, tool), "{name} {tool}");
+        }
+    }
+    for name in ["worker", "explorer", "architect", "orchestrator"] {
+        for tool in
+            ["update_plan", "TodoWrite", "mcp__bailiwick__list_agents", "list_active_agents"]
+        {
+            assert!(may(name, tool), "{name} {tool}");
+        }
+    }
+    for tool in ["Write", "Edit", "apply_patch", "write_file"] {
+        assert!(
+            !may("explorer", tool) && !may("architect", tool) && may("orchestrator", tool),
+            "{tool}"
+        );
+    }
+    // Below an explorer, a worker writes nothing.
+    let worker = templates.find("worker").unwrap();
+    let below = stack("explorer").narrowed_by("worker", &worker.template().tools);
+    assert!(below.objection_to("Write").is_some() && below.objection_to("Read").is_none());
 }

@@ -56,3 +56,16 @@ fn the_examples_of_the_guides_parse() {
     }
     assert_eq!(count, 3, "a capability, a role and a task");
 }
+
+/// The template in its guide is one that an agent could be started from.
+#[test]
+fn the_template_of_the_guide_parses() {
+    let file = workspace().join("docs/guides/templates.md");
+    let text = std::fs::read_to_string(file).unwrap();
+    let (_, rest) = text.split_once("```md\n").unwrap();
+    let (block, _) = rest.split_once("\n```\n").unwrap();
+    let auditor = bailiwick_model::template::AgentType::parse("auditor").unwrap();
+    let source = bailiwick_model::Source::new("auditor.md", block);
+    let parsed = bailiwick_kit::templates::file::parse(&auditor, &source).unwrap();
+    assert_eq!(parsed.template.personas.len(), 2);
+}
