@@ -229,10 +229,14 @@ fn explain(source: &Source, error: &DeserializeError) -> Problem {
     }
     let plain = without_place(&error.render());
     let bound = matches!(error, Yaml::UnknownAnchor { .. } | Yaml::Budget { .. });
-    let help = bound.then_some(
-        "anchors, aliases and further documents are not read; a text that begins with `*` or `&` \
-         needs quotes",
-    );
+    let help = if bound {
+        Some(
+            "anchors, aliases and further documents are not read; a text that begins with `*` or \
+             `&` needs quotes",
+        )
+    } else {
+        plain.starts_with("mapping values").then_some("a text with `: ` in it needs quotes")
+    };
     invalid(&plain).maybe_help(help.map(str::to_owned))
 }
 

@@ -340,7 +340,7 @@ fn problems_have_the_place_in_the_file() {
         ),
         (
             "model: a: b",
-            "auditor.md:3:9: invalid YAML: mapping values are not allowed in this context",
+            "auditor.md:3:9: invalid YAML: mapping values are not allowed in this context (a text with `: ` in it needs quotes)",
         ),
         ("allow_list:\n  - a\n  - 'b c'", "auditor.md:5:5: `b c` can match no tool"),
         (

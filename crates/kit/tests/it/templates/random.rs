@@ -91,7 +91,7 @@ fn a_slip_of_the_pen_never_drops_the_policy() {
     assert_eq!(limits(SKELETON), Some((true, true, true)));
     let mut kept = 0;
     for (at, old) in SKELETON.char_indices() {
-        for new in ["", "x", "\n", "#"] {
+        for new in ["", "x", "-", "\n", "#", ":", "'", "|"] {
             let mut text = SKELETON.to_owned();
             text.replace_range(at..at + old.len_utf8(), new);
             let Some((read_only, allow, deny)) = limits(&text) else { continue };
