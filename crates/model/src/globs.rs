@@ -1,8 +1,14 @@
 //! Lists of globs with the meaning they have in .gitignore.
 
+mod area;
+mod machine;
+mod pieces;
+
 use gix_glob::Pattern;
 use gix_glob::pattern::Case;
 use gix_glob::wildmatch::Mode;
+
+pub use area::{Area, Overlap};
 
 /// A list of globs, ready to be asked.
 #[derive(Debug, Clone, Default)]
