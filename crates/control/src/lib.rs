@@ -4,6 +4,7 @@
 //! out through the [`ports`].
 
 pub mod brief;
+pub mod delegation;
 pub mod executor;
 pub mod landing;
 pub mod policy;

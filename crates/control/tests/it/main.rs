@@ -1,6 +1,7 @@
 //! Briefs and plans, and the executor over a world that fails; one test program.
 
 #![expect(
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::panic,
     reason = "a helper of a test that cannot go on says so by stopping"
@@ -8,6 +9,7 @@
 
 mod brief;
 mod brief_parameters;
+mod delegation_budget;
 mod executor;
 mod failing_world;
 mod invocation;

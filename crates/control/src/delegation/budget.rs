@@ -1,0 +1,347 @@
+//! One allowance for a tree of runs: reserved before an agent is started, settled when it has ended.
+//!
+//! A run's allowance is what was reserved for it, and what it reserves for those below it comes out of
+//! that. So however many are at work at once, the tree spends at most what its root was given, and
+//! for each agent the one call that was under way when it had spent its own.
+
+use std::collections::BTreeMap;
+
+use bailiwick_model::AgentId;
+use bailiwick_model::attempt::Allowance;
+
+use super::estimate::{Estimate, Known, Origin};
+use crate::supervision::Spent;
+use crate::supervision::budget::{Budget, Limit};
+
+/// What is reserved and spent in a tree of runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    runs: BTreeMap<AgentId, Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    parent: Option<AgentId>,
+    allowance: Allowance,
+    /// By itself, without those below it.
+    spent: Spent,
+    settled: bool,
+    /// What it had spent when it was paused; only a person lets it go on.
+    paused: Option<Limit>,
+}
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It may go on, with this much.
+    Open(Allowance),
+    /// It has spent all of this, and waits until a person raises it.
+    Paused(Limit),
+    /// It has ended.
+    Settled,
+}
+
+/// Why nothing was reserved, or raised.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The run that would start another is not in the tree.
+    #[error("`{0}` is not in this tree, so it has nothing to give; start it first")]
+    Unknown(AgentId),
+    /// The id is used already, in another place of the tree.
+    #[error("there is a run `{0}` in this tree already; take another id")]
+    Taken(AgentId),
+    /// It has ended.
+    #[error("`{0}` has ended; take another id")]
+    Ended(AgentId),
+    /// It has spent what it had.
+    #[error(
+        "`{run}` has spent its {}: it starts nothing until a person raises it",
+        limit.as_str()
+    )]
+    Paused {
+        /// The run.
+        run: AgentId,
+        /// What is spent.
+        limit: Limit,
+    },
+    /// Nobody knows what it will take.
+    #[error(
+        "nobody knows what `{0}` will take; say so with an estimate, or give its template \
+         `estimated_tokens`"
+    )]
+    NoEstimate(AgentId),
+    /// It is said to take nothing.
+    #[error("an estimate of 0 {} is none; say what it will take", limit.as_str())]
+    Nothing {
+        /// Of which thing.
+        limit: Limit,
+    },
+    /// It would take more than half of what is left, or all of it.
+    #[error(
+        "it is thought to take {} {}, and {} are left, of which one agent gets at most half; make \
+         its task smaller, or do it yourself",
+        limit.shown(*estimate), limit.as_str(), limit.shown(*remaining)
+    )]
+    TooMuch {
+        /// Of which thing.
+        limit: Limit,
+        /// What it is thought to take.
+        estimate: u64,
+        /// What is left.
+        remaining: u64,
+    },
+    /// What a run below the root is raised by comes from the one above it, which has not that much.
+    #[error(
+        "`{parent}` has only {} {} left to give; raise that first",
+        limit.shown(*remaining), limit.as_str()
+    )]
+    ParentHasLess {
+        /// The run above.
+        parent: AgentId,
+        /// Of which thing.
+        limit: Limit,
+        /// What it has left.
+        remaining: u64,
+    },
+}
+
+impl Tree {
+    /// A tree of one run, which may spend this.
+    pub fn new(root: AgentId, allowance: Allowance) -> Self {
+        let spent = Spent::default();
+        let entry = Entry { parent: None, allowance, spent, settled: false, paused: None };
+        Self { runs: BTreeMap::from([(root, entry)]) }.paused()
+    }
+
+    /// Reserves what a run is thought to take, before it is started; gives what it may spend. Asked
+    /// again for the same run, the answer is the same and nothing more is reserved.
+    pub fn reserve(
+        mut self,
+        parent: &AgentId,
+        run: &AgentId,
+        known: &Known,
+    ) -> (Self, Result<Allowance, Refusal>) {
+        match self.plan(parent, run, known) {
+            Ok(Planned::Again(allowance)) => (self, Ok(allowance)),
+            Ok(Planned::New(allowance)) => {
+                let parent = Some(parent.clone());
+                let spent = Spent::default();
+                let entry = Entry { parent, allowance, spent, settled: false, paused: None };
+                self.runs.insert(run.clone(), entry);
+                (self.paused(), Ok(allowance))
+            }
+            Err(refusal) => (self, Err(refusal)),
+        }
+    }
+
+    fn plan(&self, parent: &AgentId, run: &AgentId, known: &Known) -> Result<Planned, Refusal> {
+        if let Some(entry) = self.runs.get(run) {
+            return match (entry.parent.as_ref() == Some(parent), entry.settled) {
+                (false, _) => Err(Refusal::Taken(run.clone())),
+                (true, true) => Err(Refusal::Ended(run.clone())),
+                (true, false) => Ok(Planned::Again(entry.allowance)),
+            };
+        }
+        let Some(above) = self.runs.get(parent) else {
+            return Err(Refusal::Unknown(parent.clone()));
+        };
+        match (above.settled, above.paused) {
+            (true, _) => return Err(Refusal::Ended(parent.clone())),
+            (false, Some(limit)) => return Err(Refusal::Paused { run: parent.clone(), limit }),
+            (false, None) => {}
+        }
+        let share = self.share(parent, known);
+        let mut allowance = Allowance::default();
+        for limit in Limit::ALL {
+            let remaining = self.remaining(parent, limit);
+            let shared = |remaining| share.map(|share: Share| share.of(remaining));
+            let estimate = known.of(limit).or_else(|| remaining.and_then(shared));
+            match (limit, estimate, remaining) {
+                // All clocks run at once: nobody waits for what another does not use.
+                (Limit::Time, estimate, remaining) => {
+                    let asked = estimate.filter(|asked| asked.origin != Origin::Share);
+                    let most = [asked.map(|asked| asked.amount), remaining];
+                    set(&mut allowance, limit, most.into_iter().flatten().min());
+                }
+                (_, Some(Estimate { amount: 0, .. }), _) => return Err(Refusal::Nothing { limit }),
+                (_, Some(Estimate { amount, .. }), Some(remaining)) => {
+                    if amount > remaining / 2 || amount >= remaining {
+                        return Err(Refusal::TooMuch { limit, estimate: amount, remaining });
+                    }
+                    set(&mut allowance, limit, Some(amount));
+                }
+                // Who has no limit gives none but what was asked for.
+                (_, Some(Estimate { amount, .. }), None) => {
+                    set(&mut allowance, limit, Some(amount))
+                }
+                (_, None, Some(_)) => return Err(Refusal::NoEstimate(run.clone())),
+                (_, None, None) => {}
+            }
+        }
+        Ok(Planned::New(allowance))
+    }
+
+    /// The largest share of what is left that the run is known to take of anything. What nobody
+    /// estimated is thought to be spent in the same proportion.
+    fn share(&self, parent: &AgentId, known: &Known) -> Option<Share> {
+        let counted = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
+        let shares = counted.filter_map(|limit| {
+            let amount = known.of(limit)?.amount;
+            Some(Share { amount, whole: self.remaining(parent, limit)?.max(1) })
+        });
+        shares.max_by(|one, other| {
+            let [left, right] = [(one, other), (other, one)]
+                .map(|(one, other)| u128::from(one.amount) * u128::from(other.whole));
+            left.cmp(&right)
+        })
+    }
+
+    /// Notes what a run has spent by itself so far. It is the sum, so it never becomes less.
+    #[must_use]
+    pub fn spend(mut self, run: &AgentId, spent: &Spent) -> Self {
+        if let Some(entry) = self.runs.get_mut(run).filter(|entry| !entry.settled) {
+            entry.spent = larger(&entry.spent, spent);
+        }
+        self.paused()
+    }
+
+    /// Notes that a run has ended, having spent this by itself; what it did not use goes back. The
+    /// first time counts.
+    #[must_use]
+    pub fn settle(mut self, run: &AgentId, actual: &Spent) -> Self {
+        if let Some(entry) = self.runs.get_mut(run).filter(|entry| !entry.settled) {
+            entry.spent = larger(&entry.spent, actual);
+            entry.settled = true;
+        }
+        self.paused()
+    }
+
+    /// Lets a person give a run more. What one below the root gets, comes from the one above it.
+    pub fn raise(mut self, run: &AgentId, by: &Allowance) -> (Self, Result<Standing, Refusal>) {
+        let Some(entry) = self.runs.get(run) else {
+            return (self, Err(Refusal::Unknown(run.clone())));
+        };
+        if entry.settled {
+            return (self, Err(Refusal::Ended(run.clone())));
+        }
+        if let Some(parent) = entry.parent.clone() {
+            for limit in Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time) {
+                let extra = Budget(*by).of_limit(limit).unwrap_or_default();
+                let remaining = self.remaining(&parent, limit).unwrap_or(u64::MAX);
+                if extra > 0 && extra >= remaining {
+                    return (self, Err(Refusal::ParentHasLess { parent, limit, remaining }));
+                }
+            }
+        }
+        if let Some(entry) = self.runs.get_mut(run) {
+            for limit in Limit::ALL {
+                let most = Budget(entry.allowance).of_limit(limit);
+                let extra = Budget(*by).of_limit(limit).unwrap_or_default();
+                set(&mut entry.allowance, limit, most.map(|most| most.saturating_add(extra)));
+            }
+            entry.paused = None;
+        }
+        self = self.paused();
+        let standing = self.standing(run).ok_or_else(|| Refusal::Unknown(run.clone()));
+        (self, standing)
+    }
+
+    /// How a run stands; nothing if it is not in the tree.
+    pub fn standing(&self, run: &AgentId) -> Option<Standing> {
+        let entry = self.runs.get(run)?;
+        if entry.settled {
+            return Some(Standing::Settled);
+        }
+        if let Some(limit) = entry.paused {
+            return Some(Standing::Paused(limit));
+        }
+        let mut left = Allowance::default();
+        for limit in Limit::ALL {
+            set(&mut left, limit, self.remaining(run, limit));
+        }
+        Some(Standing::Open(left))
+    }
+
+    /// What a run has left, of what is limited: without what it spent, what is reserved for those that
+    /// it started, and what is spent below it.
+    pub fn remaining(&self, run: &AgentId, limit: Limit) -> Option<u64> {
+        let most = Budget(self.runs.get(run)?.allowance).of_limit(limit)?;
+        Some(most.saturating_sub(self.taken(run, limit)))
+    }
+
+    /// What a run has spent, with all below it and what is reserved for them.
+    pub fn taken(&self, run: &AgentId, limit: Limit) -> u64 {
+        let own = self.runs.get(run).map_or(0, |entry| entry.spent.of_limit(limit));
+        if limit == Limit::Time {
+            return own;
+        }
+        let below = self.runs.iter().filter(|(_, entry)| entry.parent.as_ref() == Some(run));
+        let below = below.map(|(child, entry)| {
+            let taken = self.taken(child, limit);
+            match entry.settled {
+                true => taken,
+                // One that spends beyond what was reserved for it counts with what it spends.
+                false => taken.max(Budget(entry.allowance).of_limit(limit).unwrap_or_default()),
+            }
+        });
+        below.fold(own, u64::saturating_add)
+    }
+
+    /// Pauses whoever has nothing left. What comes back later does not let it go on: a person does.
+    fn paused(mut self) -> Self {
+        let empty = |run: &AgentId| {
+            Limit::ALL.into_iter().find(|limit| self.remaining(run, *limit) == Some(0))
+        };
+        let open = self.runs.iter().filter(|(_, entry)| !entry.settled && entry.paused.is_none());
+        let found: Vec<(AgentId, Limit)> =
+            open.filter_map(|(run, _)| Some((run.clone(), empty(run)?))).collect();
+        for (run, limit) in found {
+            if let Some(entry) = self.runs.get_mut(&run) {
+                entry.paused = Some(limit);
+            }
+        }
+        self
+    }
+}
+
+enum Planned {
+    New(Allowance),
+    Again(Allowance),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    amount: u64,
+    whole: u64,
+}
+
+impl Share {
+    /// The same part of another whole, and never nothing.
+    fn of(self, remaining: u64) -> Estimate {
+        let part = u128::from(remaining) * u128::from(self.amount) / u128::from(self.whole);
+        let amount = u64::try_from(part).unwrap_or(u64::MAX).max(1);
+        Estimate { amount, origin: Origin::Share }
+    }
+}
+
+fn set(allowance: &mut Allowance, limit: Limit, amount: Option<u64>) {
+    *match limit {
+        Limit::Tokens => &mut allowance.tokens,
+        Limit::Money => &mut allowance.micro_usd,
+        Limit::Turns => &mut allowance.turns,
+        Limit::Time => &mut allowance.milliseconds,
+        Limit::ToolCalls => &mut allowance.tool_calls,
+    } = amount;
+}
+
+fn larger(one: &Spent, other: &Spent) -> Spent {
+    let (mut most, new) = (*one, other);
+    let used = &mut most.used;
+    used.tokens = used.tokens.max(new.used.tokens);
+    used.micro_usd = used.micro_usd.max(new.used.micro_usd);
+    used.turns = used.turns.max(new.used.turns);
+    used.tool_calls = used.tool_calls.max(new.used.tool_calls);
+    used.denied = used.denied.max(new.used.denied);
+    most.time = most.time.max(new.time);
+    most
+}

@@ -1,0 +1,1 @@
+//! Exclusive leases on paths.

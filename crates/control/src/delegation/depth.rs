@@ -1,0 +1,138 @@
+//! How deep agents may start agents.
+
+use std::fmt;
+
+/// What an agent is told that may not start another.
+pub const REACHED: &str = "Agent depth limit reached. Solve the task yourself.";
+
+/// How far below the first agent another is; the first is at 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Depth(pub u32);
+
+/// Who sets a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setter {
+    /// The role or the template of the agent.
+    Template,
+    /// The stack, or the settings of the repository.
+    Stack,
+    /// Whoever started it.
+    Call,
+}
+
+impl fmt::Display for Setter {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Template => "the template",
+            Self::Stack => "the stack",
+            Self::Call => "the call",
+        })
+    }
+}
+
+/// The limits of a line of agents, as depths below the first one; nothing is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Of the role or the template.
+    pub template: Option<Depth>,
+    /// Of the stack.
+    pub stack: Option<Depth>,
+    /// Of the call.
+    pub call: Option<Depth>,
+}
+
+impl Limits {
+    /// A template says how many levels may be below its agent, which is at this depth.
+    pub fn below(depth: Depth, levels: Option<u32>) -> Option<Depth> {
+        levels.map(|levels| Depth(depth.0.saturating_add(levels)))
+    }
+
+    /// The smallest, and who set it.
+    pub fn smallest(&self) -> Option<(Depth, Setter)> {
+        let all = [
+            (self.template, Setter::Template),
+            (self.stack, Setter::Stack),
+            (self.call, Setter::Call),
+        ];
+        let set = all.into_iter().filter_map(|(limit, setter)| limit.map(|limit| (limit, setter)));
+        set.min_by_key(|(limit, _)| *limit)
+    }
+
+    /// Whether an agent of this depth may begin.
+    pub fn enter(&self, depth: Depth) -> Result<(), TooDeep> {
+        match self.smallest() {
+            Some((most, setter)) if depth > most => Err(TooDeep { depth, most, setter }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whether an agent of this depth may start another; gives the depth of that one.
+    pub fn spawn(&self, depth: Depth) -> Result<Depth, TooDeep> {
+        match depth.0.checked_add(1).map(Depth) {
+            Some(child) => self.enter(child).map(|()| child),
+            None => Err(TooDeep { depth, most: depth, setter: Setter::Stack }),
+        }
+    }
+}
+
+/// Why an agent may not be there. What the agent is told are the words of the contract alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{REACHED}")]
+pub struct TooDeep {
+    /// Where it would be.
+    pub depth: Depth,
+    /// The limit.
+    pub most: Depth,
+    /// Who set it.
+    pub setter: Setter,
+}
+
+impl TooDeep {
+    /// The same for people: which limit, and who set it.
+    pub fn reason(&self) -> String {
+        let Self { depth, most, setter } = self;
+        format!("depth {} is beyond {}, which {setter} allows at most", depth.0, most.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The smallest of three, told plainly.
+    fn least(all: [Option<u32>; 3]) -> u64 {
+        all.iter().flatten().copied().map(u64::from).min().unwrap_or(u64::MAX)
+    }
+
+    #[test]
+    fn the_smallest_limit_wins_at_every_depth() {
+        let choices = [None, Some(0), Some(1), Some(2), Some(u32::MAX)];
+        for template in choices {
+            for stack in choices {
+                for call in choices {
+                    let [of_template, of_stack, of_call] =
+                        [template, stack, call].map(|limit| limit.map(Depth));
+                    let limits = Limits { template: of_template, stack: of_stack, call: of_call };
+                    let most = least([template, stack, call]);
+                    for depth in [0, 1, 2, 3, u32::MAX] {
+                        let at = u64::from(depth);
+                        assert_eq!(limits.enter(Depth(depth)).is_ok(), at <= most, "{limits:?}");
+                        let fits = at < most && depth < u32::MAX;
+                        assert_eq!(limits.spawn(Depth(depth)).is_ok(), fits, "{limits:?} {depth}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_leaf_at_the_limit_enters_and_starts_nothing() {
+        let limits = Limits { stack: Some(Depth(1)), ..Limits::default() };
+        assert_eq!(limits.spawn(Depth(0)), Ok(Depth(1)));
+        assert_eq!(limits.enter(Depth(1)), Ok(()));
+        let refused = limits.spawn(Depth(1)).unwrap_err();
+        assert_eq!(refused.to_string(), "Agent depth limit reached. Solve the task yourself.");
+        assert_eq!(refused.reason(), "depth 2 is beyond 1, which the stack allows at most");
+        assert_eq!(Limits::below(Depth(2), Some(0)), Some(Depth(2)));
+    }
+}

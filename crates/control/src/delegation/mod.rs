@@ -1,0 +1,17 @@
+//! Agents that start agents: what each may spend, how deep they go, what they load, where they write.
+//!
+//! ```text
+//! budget     a tree of runs under one allowance; reserved before a start, settled after the end
+//! estimate   what a run is thought to take before it has begun
+//! depth      how many levels there may be
+//! context    what an agent may load before it begins
+//! claim      exclusive leases on paths, and the fence that proves one when landing
+//! ```
+//!
+//! Every rule is a value in and a value out: who asks, keeps what comes back.
+
+pub mod budget;
+pub mod claim;
+pub mod context;
+pub mod depth;
+pub mod estimate;
