@@ -9,6 +9,7 @@
 //!  Run        ──made of───▶ Task + Role         one piece of delegated work, in the ledger
 //!  Dna        ──identifies▶ Role + capabilities + scope + body
 //!  Template   ──is told to─▶ Agent              an agent definition in Markdown, with personas
+//!  Claim      ──held by──▶ Run                  an exclusive lease on paths
 //!  Event      ──happens in▶ Run                what an agent did, said, was denied, has cost
 //!  Problem    ──points at─▶ Source              what is wrong in a file that a person wrote
 //! ```
@@ -16,6 +17,7 @@
 pub mod attempt;
 pub mod capability;
 mod checked;
+pub mod claim;
 pub mod digest;
 pub mod dna;
 pub mod event;
@@ -35,6 +37,7 @@ pub mod well_known;
 
 pub use attempt::Attempt;
 pub use capability::Capability;
+pub use claim::{Claim, Fence};
 pub use digest::Sha256Hex;
 pub use dna::Dna;
 pub use event::Event;

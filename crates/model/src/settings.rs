@@ -19,6 +19,8 @@ pub struct Settings {
     pub checks: Checks,
     /// How runs are held.
     pub run: Runs,
+    /// Whether agents claim the paths that they may write; they do not when left out.
+    pub claims: Option<Claims>,
     /// What models cost, by a glob of their names; needed where a budget is in dollars.
     pub prices: BTreeMap<String, Price>,
 }
@@ -47,6 +49,56 @@ pub enum AutoLand {
     Auto,
     /// Never.
     Never,
+}
+
+/// `[claims]`: an agent claims the paths that its task lets it write, before it starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Claims {
+    /// What becomes of an agent whose paths are claimed already.
+    pub on_overlap: OnOverlap,
+    /// After how many minutes others may take a claim; 240 when left out.
+    #[schemars(range(min = 1, max = 44640))]
+    pub lease_minutes: Option<u32>,
+    /// How many minutes an agent waits before it is refused; 60 when left out.
+    #[schemars(range(min = 1, max = 44640))]
+    pub wait_minutes: Option<u32>,
+}
+
+/// What becomes of an agent whose paths are claimed already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnOverlap {
+    /// It does not start.
+    #[default]
+    Refuse,
+    /// It starts when they are free.
+    Wait,
+}
+
+/// A month.
+const MOST_MINUTES: u32 = 31 * 24 * 60;
+
+impl Claims {
+    /// For how many milliseconds a claim is taken.
+    pub fn lease(&self) -> u64 {
+        u64::from(self.lease_minutes.unwrap_or(240)) * 60_000
+    }
+
+    /// How many milliseconds an agent waits.
+    pub fn patience(&self) -> u64 {
+        u64::from(self.wait_minutes.unwrap_or(60)) * 60_000
+    }
+
+    /// The key that has a value which cannot be.
+    fn wrong(&self) -> Option<&'static str> {
+        let bad = |minutes: Option<u32>| minutes.is_some_and(|n| !(1..=MOST_MINUTES).contains(&n));
+        match (bad(self.lease_minutes), bad(self.wait_minutes)) {
+            (true, _) => Some("lease-minutes"),
+            (false, true) => Some("wait-minutes"),
+            (false, false) => None,
+        }
+    }
 }
 
 /// `[prices."GLOB"]`: United States dollars for a million tokens.
@@ -120,6 +172,11 @@ impl Settings {
                 Problem::error("bad-value", source.whole(), message).help("leave it out for 300")
             );
         }
+        if let Some(key) = settings.claims.as_ref().and_then(Claims::wrong) {
+            let message = format!("`{key}` is not between 1 and {MOST_MINUTES}");
+            return Err(Problem::error("bad-value", source.whole(), message)
+                .help("give minutes, or leave it out"));
+        }
         if let Some((glob, _)) = settings.prices.iter().find(|(_, price)| !price.is_one()) {
             let message = format!("a price of `{glob}` is below 0 or no number");
             return Err(Problem::error("bad-value", source.whole(), message)
@@ -140,8 +197,18 @@ mod tests {
         let settings = read("[land]\nmethod = \"squash\"\nbase = \"trunk\"\n").unwrap();
         assert_eq!(settings.land.method, LandMethod::Squash);
         assert_eq!(settings.land.base.as_deref(), Some("trunk"));
-        for bad in ["[land]\nmethod = \"ff\"\n", "[lands]\n", "[checks]\nminutes = 0\n"] {
+        for bad in [
+            "[land]\nmethod = \"ff\"\n",
+            "[lands]\n",
+            "[checks]\nminutes = 0\n",
+            "[claims]\nlease-minutes = 0\n",
+            "[claims]\nwait-minutes = 44641\n",
+            "[claims]\non-overlap = \"ask\"\n",
+        ] {
             assert!(read(bad).is_err(), "{bad}");
         }
+        assert_eq!(read("").unwrap().claims, None);
+        let claims = read("[claims]\non-overlap = \"wait\"\n").unwrap().claims.unwrap();
+        assert_eq!((claims.on_overlap, claims.lease()), (OnOverlap::Wait, 240 * 60_000));
     }
 }

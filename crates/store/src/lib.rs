@@ -4,6 +4,7 @@
 //! acknowledged is durable: SQLite runs in WAL mode with full synchronisation.
 
 mod attempts;
+mod claims;
 mod ledger;
 mod location;
 mod open;

@@ -12,7 +12,7 @@ use sqlx::{Any, AnyPool, Row, SqlSafeStr, Transaction};
 use crate::location::Location;
 
 /// The newest schema that is known here.
-const SCHEMA: i64 = 2;
+const SCHEMA: i64 = 3;
 
 /// How long a write waits for the others.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -85,6 +85,7 @@ impl Store {
         let all = vec![
             migration(1, "runs", include_str!("../migrations/0001_runs.sql")),
             migration(2, "attempts", include_str!("../migrations/0002_attempts.sql")),
+            migration(3, "claims", include_str!("../migrations/0003_claims.sql")),
         ];
         Migrator::with_migrations(all).run(&self.pool).await.map_err(|error| {
             let why = format!("the schema could not be brought up to date: {error}");

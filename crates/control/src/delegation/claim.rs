@@ -1,1 +1,255 @@
-//! Exclusive leases on paths.
+//! Exclusive leases on paths: who is in whose way, and whether a fence still proves anything.
+//!
+//! A claim is taken as a whole or not at all, and never grows. So nobody holds one part while it
+//! waits for another, and there is no deadlock; leases end, so nobody waits for ever.
+
+use bailiwick_model::claim::{Claim, Release};
+use bailiwick_model::globs::{Area, Overlap};
+use bailiwick_model::settings::OnOverlap;
+use bailiwick_model::{AgentId, Fence};
+
+/// A claim that somebody would like to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// Who.
+    pub run: AgentId,
+    /// The runs that it was started by, at whatever distance.
+    pub line: Vec<AgentId>,
+    /// The repository, by its path.
+    pub repository: String,
+    /// What it is on.
+    pub inside: Vec<String>,
+    /// What it is not on, though those have it.
+    pub except: Vec<String>,
+    /// For how many milliseconds.
+    pub lease: u64,
+}
+
+impl Wish {
+    /// The paths that it is on.
+    pub fn area(&self) -> Area {
+        Area::new(&self.inside, &self.except)
+    }
+
+    /// The claim that comes of it.
+    pub fn granted(&self, fence: Fence, now: u64) -> Claim {
+        Claim {
+            fence,
+            run: self.run.clone(),
+            line: self.line.clone(),
+            repository: self.repository.clone(),
+            inside: self.inside.clone(),
+            except: self.except.clone(),
+            taken_at: now,
+            leased_until: now.saturating_add(self.lease),
+            release: None,
+        }
+    }
+}
+
+/// A claim that is in the way, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Obstacle {
+    /// The claim.
+    pub claim: Claim,
+    /// Where both meet.
+    pub at: Overlap,
+}
+
+impl Obstacle {
+    /// The same in words.
+    pub fn reason(&self) -> String {
+        let Self { claim, at } = self;
+        let at = match at {
+            Overlap::At(path) => format!("both have `{path}`"),
+            Overlap::Unclear(why) => why.clone(),
+            Overlap::Never => "both are the same".to_owned(),
+        };
+        format!("`{}` has claim {} there: {at}", claim.run, claim.fence)
+    }
+}
+
+/// The claims that are in the way of a wish, oldest first.
+pub fn obstacles(wish: &Wish, others: &[Claim], now: u64) -> Vec<Obstacle> {
+    let live = others.iter().filter(|claim| claim.is_live(now));
+    meeting(&wish.run, &wish.line, &wish.repository, &wish.area(), live)
+}
+
+/// The claims whose time is over and which end because this wish is granted.
+pub fn overtaken(wish: &Wish, others: &[Claim], now: u64) -> Vec<Fence> {
+    let over = others.iter().filter(|claim| claim.release.is_none() && !claim.is_live(now));
+    let met = meeting(&wish.run, &wish.line, &wish.repository, &wish.area(), over);
+    met.into_iter().map(|obstacle| obstacle.claim.fence).collect()
+}
+
+fn meeting<'a>(
+    run: &AgentId,
+    line: &[AgentId],
+    repository: &str,
+    area: &Area,
+    others: impl Iterator<Item = &'a Claim>,
+) -> Vec<Obstacle> {
+    let strange = |claim: &&Claim| {
+        claim.repository == repository
+            && claim.run != *run
+            && !line.contains(&claim.run)
+            && !claim.line.contains(run)
+    };
+    let meet = |claim: &Claim| match area.overlap(&claim.area()) {
+        Overlap::Never => None,
+        at @ (Overlap::At(_) | Overlap::Unclear(_)) => Some(Obstacle { claim: claim.clone(), at }),
+    };
+    let mut met: Vec<Obstacle> = others.filter(strange).filter_map(meet).collect();
+    met.sort_by_key(|obstacle| obstacle.claim.fence);
+    met
+}
+
+/// What a fence still proves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holding {
+    /// Nobody else was there since it was taken. Its time may be over: then it can be had again.
+    Holds,
+    /// It was given back, or taken away.
+    Released(Release),
+    /// Somebody else was given a higher fence on the same paths since.
+    Stale(Box<Obstacle>),
+}
+
+/// What a claim still proves, seeing the claims of the same repository that came after it.
+pub fn holding(own: &Claim, later: &[Claim]) -> Holding {
+    use bailiwick_model::claim::Outcome;
+    let later = later.iter().filter(|claim| claim.fence > own.fence);
+    let met = meeting(&own.run, &own.line, &own.repository, &own.area(), later);
+    match (met.into_iter().next(), own.release) {
+        (Some(obstacle), _) => Holding::Stale(Box::new(obstacle)),
+        // One whose time was over without anybody taking it.
+        (None, None | Some(Release { outcome: Outcome::Expired, .. })) => Holding::Holds,
+        (None, Some(release)) => Holding::Released(release),
+    }
+}
+
+/// What came of a wish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Acquired {
+    /// There is a new claim.
+    Granted(Claim),
+    /// The run has it already, and has it for longer now.
+    Renewed(Claim),
+    /// Others are in the way, oldest first. Nothing was taken.
+    Obstructed(Vec<Obstacle>),
+}
+
+/// What came of giving a claim back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Released {
+    /// It has ended now.
+    Now(Claim),
+    /// It had ended before, and stays as it was.
+    Before(Claim),
+    /// There is no such claim.
+    Unknown,
+}
+
+/// What is to be done about claims that are in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Try again later.
+    Wait,
+    /// Give up.
+    Refuse,
+}
+
+/// What is to be done, as the repository's settings say. Who waits for too long gives up: the lease
+/// of whoever is in the way can be renewed for ever.
+pub fn next(on_overlap: OnOverlap, waited: u64, patience: u64) -> Next {
+    match on_overlap {
+        OnOverlap::Wait if waited < patience => Next::Wait,
+        OnOverlap::Wait | OnOverlap::Refuse => Next::Refuse,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bailiwick_model::claim::Outcome;
+
+    fn id(name: &str) -> AgentId {
+        AgentId::parse(name).unwrap()
+    }
+
+    fn wish(run: &str, inside: &str) -> Wish {
+        Wish {
+            run: id(run),
+            line: Vec::new(),
+            repository: "/repo".to_owned(),
+            inside: vec![inside.to_owned()],
+            except: Vec::new(),
+            lease: 100,
+        }
+    }
+
+    #[test]
+    fn who_meets_a_live_claim_of_a_stranger_is_told_where() {
+        let mine = wish("one", "src/**");
+        let other = wish("two", "**/lexer.rs").granted(Fence(4), 0);
+        let met = obstacles(&mine, std::slice::from_ref(&other), 99);
+        let reason = met.first().unwrap().reason();
+        assert_eq!(reason, "`two` has claim 4 there: both have `src/lexer.rs`");
+        // Its time is over; it is released; it is elsewhere; it is of another repository.
+        assert_eq!(obstacles(&mine, std::slice::from_ref(&other), 100), []);
+        let release = Some(Release { outcome: Outcome::Failed, at: 1 });
+        assert_eq!(obstacles(&mine, &[Claim { release, ..other.clone() }], 50), []);
+        assert_eq!(
+            obstacles(&wish("one", "/docs/lexer.rsx"), std::slice::from_ref(&other), 50),
+            []
+        );
+        let elsewhere = Claim { repository: "/other".to_owned(), ..other };
+        assert_eq!(obstacles(&mine, &[elsewhere], 50), []);
+    }
+
+    #[test]
+    fn a_run_works_on_a_part_of_what_the_one_above_it_has() {
+        let above = wish("parent", "src/**").granted(Fence(1), 0);
+        let child = Wish { line: vec![id("parent")], ..wish("child", "src/a/**") };
+        assert_eq!(obstacles(&child, std::slice::from_ref(&above), 0), []);
+        let child = child.granted(Fence(2), 0);
+        assert_eq!(holding(&above, std::slice::from_ref(&child)), Holding::Holds);
+        // Siblings are in each other's way.
+        let sibling = Wish { line: vec![id("parent")], ..wish("sibling", "src/a/x") };
+        assert_eq!(obstacles(&sibling, &[above, child], 0).len(), 1);
+    }
+
+    #[test]
+    fn a_fence_is_stale_when_a_stranger_was_given_a_higher_one() {
+        let own = wish("one", "src/**").granted(Fence(3), 0);
+        let higher = wish("two", "src/a").granted(Fence(5), 200);
+        assert_eq!(holding(&own, &[]), Holding::Holds);
+        let Holding::Stale(by) = holding(&own, std::slice::from_ref(&higher)) else { panic!() };
+        assert_eq!(by.claim.fence, Fence(5));
+        // The other one holds: the lower fence came first and is over.
+        assert_eq!(holding(&higher, std::slice::from_ref(&own)), Holding::Holds);
+        // Also if nothing came of it: what it did to the base is not known here.
+        let release = Some(Release { outcome: Outcome::Failed, at: 300 });
+        assert!(matches!(holding(&own, &[Claim { release, ..higher }]), Holding::Stale(_)));
+    }
+
+    #[test]
+    fn what_was_given_back_proves_nothing_and_what_only_ran_out_still_does() {
+        for outcome in Outcome::ALL {
+            let release = Some(Release { outcome, at: 7 });
+            let own = Claim { release, ..wish("one", "a").granted(Fence(1), 0) };
+            assert_eq!(
+                holding(&own, &[]) == Holding::Holds,
+                outcome == Outcome::Expired,
+                "{outcome}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_waits_gives_up_at_the_end_of_his_patience() {
+        assert_eq!(next(OnOverlap::Wait, 9, 10), Next::Wait);
+        assert_eq!(next(OnOverlap::Wait, 10, 10), Next::Refuse);
+        assert_eq!(next(OnOverlap::Refuse, 0, 10), Next::Refuse);
+    }
+}

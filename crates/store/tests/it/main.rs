@@ -8,6 +8,8 @@
 )]
 
 mod attempts;
+mod claims;
+mod claims_race;
 mod concurrency;
 mod ledger_in_a_file;
 mod lineage;

@@ -1,0 +1,103 @@
+//! What it costs to check a claim against 10,000 live ones, beside 10: ratios from one interleaved run.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a benchmark that cannot do its work must stop"
+)]
+
+use std::time::{Duration, Instant};
+
+use bailiwick_control::delegation::claim::{Acquired, Wish};
+use bailiwick_model::AgentId;
+use bailiwick_model::claim::Outcome;
+use bailiwick_store::{Location, Store};
+use bailiwick_testkit::figure;
+use bailiwick_testkit::stopwatch::{median, ratio};
+
+const FEW: usize = 10;
+const MANY: usize = 10_000;
+const ROUNDS: usize = 200;
+const LEASE: u64 = 1_000_000;
+
+fn wish(run: &str, glob: String) -> Wish {
+    Wish {
+        run: AgentId::parse(run).expect("an id"),
+        line: Vec::new(),
+        repository: "/repository".to_owned(),
+        inside: vec![glob],
+        except: Vec::new(),
+        lease: LEASE,
+    }
+}
+
+/// Of each kind that people write: a directory, a file, names that begin alike.
+fn glob(number: usize) -> String {
+    match number % 3 {
+        0 => format!("crates/c{number}-x/src/**"),
+        1 => format!("docs/d{number}-x.md"),
+        _ => format!("src/s{number}-*.rs"),
+    }
+}
+
+async fn filled(file: std::path::PathBuf, count: usize) -> Store {
+    let store = Store::open(Location::file(file)).await.expect("a store");
+    for number in 0..count {
+        let taken = store.acquire(&wish(&format!("run-{number}"), glob(number)), 0).await;
+        assert!(matches!(taken.expect("a claim"), Acquired::Granted(_)), "{}", glob(number));
+    }
+    store
+}
+
+/// How long it takes to learn that somebody is in the way.
+async fn refused(store: &Store, number: usize) -> Duration {
+    let wish = wish("asking", glob(number % FEW));
+    let begun = Instant::now();
+    let answer = store.acquire(&wish, 1).await.expect("an answer");
+    let took = begun.elapsed();
+    assert!(matches!(answer, Acquired::Obstructed(_)), "{answer:?}");
+    took
+}
+
+/// How long it takes to get a claim that nobody has.
+async fn granted(store: &Store, number: usize) -> Duration {
+    let wish = wish("asking", glob(MANY + number % FEW));
+    let begun = Instant::now();
+    let answer = store.acquire(&wish, 1).await.expect("an answer");
+    let took = begun.elapsed();
+    let Acquired::Granted(claim) = answer else { panic!("{answer:?}") };
+    store.release(claim.fence, Outcome::Failed, 2).await.expect("a release");
+    took
+}
+
+async fn measure() {
+    let place = tempfile::tempdir().expect("a directory");
+    let few = filled(place.path().join("few.db"), FEW).await;
+    let many = filled(place.path().join("many.db"), MANY).await;
+    let mut times: [Vec<Duration>; 4] = Default::default();
+    for number in 0..ROUNDS {
+        let took = [
+            refused(&few, number).await,
+            refused(&many, number).await,
+            granted(&few, number).await,
+            granted(&many, number).await,
+        ];
+        for (all, took) in times.iter_mut().zip(took) {
+            all.push(took);
+        }
+    }
+    let [few_no, many_no, few_yes, many_yes] = times.map(|mut times| median(&mut times));
+    figure(&format!(
+        "claims: to be refused takes {:.2} times as long against {MANY} live claims as against {FEW} \
+         ({many_no:.0?} and {few_no:.0?}), to be granted {:.2} times ({many_yes:.0?} and {few_yes:.0?})",
+        ratio(many_no, few_no),
+        ratio(many_yes, few_yes),
+    ));
+    assert!(ratio(many_no, few_no) <= 20.0, "the bound is 20");
+    assert!(ratio(many_yes, few_yes) <= 20.0, "the bound is 20");
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(measure());
+}

@@ -1,0 +1,248 @@
+//! Claims against a plain model that compares everything with everything.
+
+use std::collections::BTreeSet;
+
+use bailiwick_control::delegation::claim::{Acquired, Holding, Released, Wish};
+use bailiwick_model::claim::{Claim, Fence, Outcome};
+use bailiwick_model::globs::{Area, Overlap};
+use bailiwick_testkit::Depth;
+use bailiwick_testkit::random::Random;
+
+use crate::ledger_in_a_file::{Place, alone, id};
+
+pub(crate) fn wish(run: &str, repository: &str, inside: &[&str]) -> Wish {
+    Wish {
+        run: id(run),
+        line: Vec::new(),
+        repository: repository.to_owned(),
+        inside: inside.iter().map(|glob| (*glob).to_owned()).collect(),
+        except: Vec::new(),
+        lease: 100,
+    }
+}
+
+const GLOBS: [&str; 16] = [
+    "src/**",
+    "src/a/**",
+    "src/a*",
+    "src/b/x.rs",
+    "src/b",
+    "/src/ab/*.rs",
+    "docs/*.md",
+    "docs/",
+    "*.md",
+    "/a",
+    "/ab",
+    "é/*",
+    "é/è",
+    "**/x.rs",
+    "src/[ab]/y",
+    "src/[a[:x]z",
+];
+
+fn globs(random: &mut Random, most: usize) -> Vec<String> {
+    (0..most).map(|_| GLOBS[random.below(GLOBS.len())].to_owned()).collect()
+}
+
+fn random_wish(random: &mut Random) -> Wish {
+    // The runs of one line: each was started by the one before it.
+    let line = ["one", "two", "three"];
+    let strangers = ["four", "five", "six", "seven", "eight", "nine"];
+    let (run, line) = match random.below(3) {
+        0 => {
+            let place = random.below(line.len());
+            (line[place], line[..place].iter().rev().map(|run| id(run)).collect())
+        }
+        _ => (strangers[random.below(strangers.len())], Vec::new()),
+    };
+    let (most, fewest) = (1 + random.below(2), random.below(2));
+    Wish {
+        run: id(run),
+        line,
+        repository: ["/one", "/two"][random.below(2)].to_owned(),
+        inside: globs(random, most),
+        except: globs(random, fewest),
+        lease: u64::try_from(random.below(60)).unwrap(),
+    }
+}
+
+/// All claims that there ever were, and no index.
+#[derive(Default)]
+struct Plain {
+    claims: Vec<Claim>,
+}
+
+fn meet(one: &Area, other: &Area) -> bool {
+    one.overlap(other) != Overlap::Never
+}
+
+impl Plain {
+    /// Those of strangers that meet this area.
+    fn met(&self, wish: &Wish, fits: impl Fn(&Claim) -> bool) -> BTreeSet<u64> {
+        self.claims
+            .iter()
+            .filter(|claim| {
+                claim.repository == wish.repository
+                    && claim.run != wish.run
+                    && !wish.line.contains(&claim.run)
+                    && !claim.line.contains(&wish.run)
+                    && fits(claim)
+                    && meet(&claim.area(), &wish.area())
+            })
+            .map(|claim| claim.fence.0)
+            .collect()
+    }
+
+    fn as_wish(claim: &Claim) -> Wish {
+        Wish {
+            run: claim.run.clone(),
+            line: claim.line.clone(),
+            repository: claim.repository.clone(),
+            inside: claim.inside.clone(),
+            except: claim.except.clone(),
+            lease: 0,
+        }
+    }
+
+    fn stale(&self, own: &Claim) -> bool {
+        !self.met(&Self::as_wish(own), |claim| claim.fence > own.fence).is_empty()
+    }
+}
+
+#[test]
+fn whatever_is_asked_in_whatever_order_the_plain_model_says_the_same() {
+    let mut random = Random::rotating("claims");
+    for _ in 0..Depth::from_env().cases(60) {
+        let place = Place::new();
+        alone(one_history(&place, &mut random));
+    }
+}
+
+async fn one_history(place: &Place, random: &mut Random) {
+    let store = place.open().await;
+    let mut plain = Plain::default();
+    let mut now = 1_000_u64;
+    let (mut granted, mut obstructed) = (0, 0);
+    for _ in 0..120 {
+        now += u64::try_from(random.below(12)).unwrap();
+        let wish = random_wish(random);
+        match random.below(10) {
+            0..6 => match store.acquire(&wish, now).await.unwrap() {
+                Acquired::Obstructed(found) => {
+                    obstructed += 1;
+                    let expected = plain.met(&wish, |claim| claim.is_live(now));
+                    let found: Vec<u64> = found.iter().map(|one| one.claim.fence.0).collect();
+                    assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{wish:?}");
+                }
+                Acquired::Granted(claim) => {
+                    granted += 1;
+                    assert_eq!(plain.met(&wish, |claim| claim.is_live(now)), BTreeSet::new());
+                    let highest = plain.claims.iter().map(|claim| claim.fence.0).max();
+                    assert_eq!(claim.fence.0, highest.unwrap_or(0) + 1, "a fence is given twice");
+                    assert_eq!(claim.leased_until, now + wish.lease);
+                }
+                Acquired::Renewed(claim) => {
+                    assert_eq!(plain.met(&wish, |claim| claim.is_live(now)), BTreeSet::new());
+                    let own = plain
+                        .claims
+                        .iter()
+                        .rfind(|own| own.run == wish.run && own.repository == wish.repository);
+                    let own = own.unwrap();
+                    assert!(own.fence == claim.fence && !plain.stale(own), "{own:?}");
+                    assert_eq!(claim.leased_until, own.leased_until.max(now + wish.lease));
+                }
+            },
+            6 | 7 => {
+                let until = now + 30;
+                let got = store.hold_claim(&wish.run, &wish.repository, until).await.unwrap();
+                let own = plain
+                    .claims
+                    .iter()
+                    .rfind(|own| own.run == wish.run && own.repository == wish.repository);
+                match (got, own) {
+                    (None, None) => {}
+                    (Some((claim, holding)), Some(own)) => {
+                        assert_eq!(claim.fence, own.fence);
+                        let gone =
+                            own.release.is_some_and(|release| release.outcome != Outcome::Expired);
+                        match holding {
+                            Holding::Stale(_) => assert!(plain.stale(own)),
+                            Holding::Released(_) => assert!(gone && !plain.stale(own)),
+                            Holding::Holds => assert!(!gone && !plain.stale(own)),
+                        }
+                    }
+                    (got, own) => panic!("{got:?} instead of {own:?}"),
+                }
+            }
+            8 => {
+                let most = plain.claims.len() + 2;
+                let fence = Fence(u64::try_from(random.below(most)).unwrap());
+                let outcome = Outcome::ALL[random.below(Outcome::ALL.len())];
+                let known = plain.claims.iter().find(|claim| claim.fence == fence);
+                match store.release(fence, outcome, now).await.unwrap() {
+                    Released::Unknown => assert!(known.is_none()),
+                    Released::Before(claim) => assert_eq!(Some(&claim), known),
+                    Released::Now(claim) => {
+                        assert!(known.unwrap().release.is_none());
+                        assert_eq!(claim.release.unwrap().outcome, outcome);
+                    }
+                }
+            }
+            _ => {
+                let over = |claim: &&Claim| claim.release.is_none() && claim.leased_until <= now;
+                let expected: Vec<Fence> =
+                    plain.claims.iter().filter(over).map(|claim| claim.fence).collect();
+                assert_eq!(store.expire(now).await.unwrap(), expected);
+            }
+        }
+        // What is there is what the next answer is held against; nothing else may have changed.
+        plain.claims = store.claims(None).await.unwrap();
+        exclusive(&plain, now);
+    }
+    assert!(granted > 5 && obstructed > 5, "too plain: {granted} granted, {obstructed} not");
+}
+
+/// No two strangers have live claims that meet.
+fn exclusive(plain: &Plain, now: u64) {
+    for claim in plain.claims.iter().filter(|claim| claim.is_live(now)) {
+        let met = plain.met(&Plain::as_wish(claim), |other| other.is_live(now));
+        assert_eq!(met, BTreeSet::new(), "{claim:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_ran_out_can_be_had_again_until_another_takes_it() {
+    let place = Place::new();
+    let store = place.open().await;
+    let Acquired::Granted(first) = store.acquire(&wish("a", "/r", &["src/**"]), 0).await.unwrap()
+    else {
+        panic!("nobody is in the way")
+    };
+    assert_eq!(store.expire(100).await.unwrap(), [first.fence]);
+    let (again, holds) = store.hold_claim(&id("a"), "/r", 300).await.unwrap().unwrap();
+    assert_eq!((again.fence, again.is_live(200), holds), (first.fence, true, Holding::Holds));
+    let other = wish("b", "/r", &["src/a.rs"]);
+    assert!(matches!(store.acquire(&other, 299).await.unwrap(), Acquired::Obstructed(_)));
+    assert!(matches!(store.acquire(&other, 300).await.unwrap(), Acquired::Granted(_)));
+    let (_, holds) = store.hold_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
+    assert!(matches!(holds, Holding::Stale(_)), "{holds:?}");
+    assert_eq!(store.release_run(&id("b"), Outcome::Done, 310).await.unwrap(), 1);
+    assert_eq!(store.release_run(&id("b"), Outcome::Failed, 320).await.unwrap(), 0);
+    let all = store.claims(Some("/r")).await.unwrap();
+    assert_eq!(all[1].release.unwrap().outcome, Outcome::Done);
+    // It was there, so what the first one knew of these paths may be wrong.
+    let (_, holds) = store.hold_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
+    assert!(matches!(holds, Holding::Stale(_)), "{holds:?}");
+}
+
+#[tokio::test]
+async fn one_part_that_is_taken_is_enough_for_nothing_to_be_taken() {
+    let place = Place::new();
+    let store = place.open().await;
+    store.acquire(&wish("a", "/r", &["src/a.rs"]), 0).await.unwrap();
+    let both = wish("b", "/r", &["docs/**", "src/**"]);
+    assert!(matches!(store.acquire(&both, 1).await.unwrap(), Acquired::Obstructed(_)));
+    let docs = wish("c", "/r", &["docs/x"]);
+    assert!(matches!(store.acquire(&docs, 1).await.unwrap(), Acquired::Granted(_)));
+    assert_eq!(store.claims(None).await.unwrap().len(), 2);
+}

@@ -1,0 +1,131 @@
+//! Processes that race for one claim: one wins, and who had it before is refused.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use bailiwick_control::delegation::claim::{Acquired, Holding};
+use bailiwick_store::{Location, Store};
+use bailiwick_testkit::{Depth, figure};
+
+use crate::claims::wish;
+use crate::ledger_in_a_file::{Place, alone, id};
+
+/// Says to this program that it is one of the racers, and where the database is.
+const RACER: &str = "BAILIWICK_TEST_RACER";
+/// What stands before an answer, among what the test program prints by itself.
+const ANSWER: &str = "answer:";
+
+/// What one racer does: for each line that it is given, it tries once.
+#[test]
+fn racer() {
+    let Some(database) = std::env::var_os(RACER) else { return };
+    alone(async {
+        let store = Store::open(Location::file(database)).await.unwrap();
+        println!("\n{ANSWER} ready");
+        for line in std::io::stdin().lines() {
+            let line = line.unwrap();
+            let (run, now) = line.split_once(' ').unwrap();
+            let wish = wish(run, "/contested", &["src/**"]);
+            match store.acquire(&wish, now.parse().unwrap()).await.unwrap() {
+                Acquired::Granted(claim) => println!("{ANSWER} {}", claim.fence),
+                Acquired::Obstructed(_) => println!("{ANSWER} no"),
+                Acquired::Renewed(claim) => panic!("a new run had it already: {claim:?}"),
+            }
+        }
+    });
+}
+
+struct Racer {
+    process: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Racer {
+    fn start(database: &Path) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "claims_race::racer", "--nocapture", "--test-threads=1"])
+            .env(RACER, database)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let orders = process.stdin.take().unwrap();
+        let answers = BufReader::new(process.stdout.take().unwrap());
+        Self { process, orders, answers }
+    }
+
+    fn answer(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.answers.read_line(&mut line).unwrap() > 0, "a racer is gone");
+            if let Some(answer) = line.trim().strip_prefix(ANSWER) {
+                return answer.trim().to_owned();
+            }
+        }
+    }
+}
+
+fn race(racers: usize, rounds: u64) {
+    let place = Place::new();
+    alone(place.open());
+    let mut all: Vec<Racer> = (0..racers).map(|_| Racer::start(&place.database())).collect();
+    for racer in &mut all {
+        assert_eq!(racer.answer(), "ready");
+    }
+    let mut before: Option<(String, u64)> = None;
+    for round in 1..=rounds {
+        // By now the lease of the round before is over.
+        let now = round * 1_000;
+        let orders: Vec<String> = (0..racers).map(|n| format!("p{n}-r{round}")).collect();
+        for (racer, order) in all.iter_mut().zip(&orders) {
+            writeln!(racer.orders, "{order} {now}").unwrap();
+        }
+        let answers: Vec<String> = all.iter_mut().map(Racer::answer).collect();
+        let winners: Vec<(String, u64)> = orders
+            .iter()
+            .zip(&answers)
+            .filter(|(_, answer)| *answer != "no")
+            .map(|(order, answer)| (order.clone(), answer.parse().unwrap()))
+            .collect();
+        let [(winner, fence)] = winners.as_slice() else { panic!("round {round}: {winners:?}") };
+        let held = |run: &str| {
+            alone(async {
+                let store = place.open().await;
+                store.hold_claim(&id(run), "/contested", now + 1).await.unwrap().unwrap().1
+            })
+        };
+        assert_eq!(held(winner), Holding::Holds, "round {round}");
+        if let Some((loser, old)) = before {
+            assert!(old < *fence, "fence {fence} came after {old}");
+            match held(&loser) {
+                Holding::Stale(by) => assert_eq!(by.claim.run.as_str(), winner),
+                other @ (Holding::Holds | Holding::Released(_)) => {
+                    panic!("round {round}: {loser} with fence {old}: {other:?}")
+                }
+            }
+        }
+        before = Some((winner.clone(), *fence));
+    }
+    for racer in all {
+        drop(racer.orders);
+        let mut process = racer.process;
+        assert!(process.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn of_processes_that_race_for_a_claim_exactly_one_gets_it_in_every_round() {
+    let rounds = match Depth::from_env() {
+        Depth::Ci => 15,
+        Depth::Full => 1_000,
+    };
+    for racers in [2, 8, 64] {
+        race(racers, rounds);
+        figure(&format!(
+            "claims: {racers} processes raced for one claim {rounds} times: one winner each time, and \
+             the fence before it refused each time"
+        ));
+    }
+}
