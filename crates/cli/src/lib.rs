@@ -3,6 +3,7 @@
 //! One command a file under [`commands`]; [`wire`] alone knows every adapter; only this crate
 //! prints.
 
+pub mod claiming;
 pub mod commands;
 pub mod context;
 pub mod failure;

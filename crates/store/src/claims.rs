@@ -115,13 +115,25 @@ impl Store {
         now: u64,
     ) -> Result<usize, StoreError> {
         let mut transaction = self.writing().await?;
+        let ended = self.end_all_of(&mut transaction, run, outcome, now).await?;
+        self.commit(transaction).await?;
+        Ok(ended)
+    }
+
+    /// The same within something larger: a run and its claims end together.
+    pub(crate) async fn end_all_of(
+        &self,
+        transaction: &mut Transaction<'_, Any>,
+        run: &AgentId,
+        outcome: Outcome,
+        now: u64,
+    ) -> Result<usize, StoreError> {
         let open = "SELECT fence FROM claims WHERE run = $1 AND outcome IS NULL";
-        let rows = sqlx::query(open).bind(run.as_str()).fetch_all(&mut *transaction).await;
+        let rows = sqlx::query(open).bind(run.as_str()).fetch_all(&mut **transaction).await;
         let fences = self.fences(&rows.map_err(|error| self.error(&error))?)?;
         for fence in &fences {
-            self.end(&mut transaction, *fence, outcome, now).await?;
+            self.end(transaction, *fence, outcome, now).await?;
         }
-        self.commit(transaction).await?;
         Ok(fences.len())
     }
 

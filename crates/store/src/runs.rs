@@ -1,6 +1,7 @@
 //! Recording runs and moving them on.
 
 use bailiwick_control::ports::{NewRun, RunStore, StoreError};
+use bailiwick_model::claim::Outcome;
 use bailiwick_model::nearest::nearest;
 use bailiwick_model::{AgentId, Run, RunStatus};
 use sqlx::any::AnyRow;
@@ -192,6 +193,15 @@ impl RunStore for Store {
         .execute(&mut *transaction)
         .await
         .map_err(|error| self.error(&error))?;
+        // Whoever cannot land any more keeps nobody out.
+        let outcome = match next {
+            RunStatus::Merged => Some(Outcome::Done),
+            RunStatus::Failed | RunStatus::Rejected => Some(Outcome::Failed),
+            RunStatus::Running | RunStatus::Done => None,
+        };
+        if let Some(outcome) = outcome {
+            self.end_all_of(&mut transaction, id, outcome, now().unsigned_abs()).await?;
+        }
         let detail = summary.unwrap_or_default();
         self.append(&mut transaction, id.as_str(), next.as_str(), detail).await?;
         transaction.commit().await.map_err(|error| self.error(&error))

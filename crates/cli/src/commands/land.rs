@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 use crate::running::require_landable;
 use crate::verifying::{Live, Manner, Places, Shown, Subject};
-use crate::wire;
+use crate::{claiming, wire};
 
 /// Verify an agent's work on today's base and land exactly that tree
 ///
@@ -106,6 +106,7 @@ impl Land {
             output::note(format_args!("`{}` has landed; the ledger was not told", run.id));
             return self.finish(&subject, &run, &record, quiet);
         }
+        claiming::require_held(&subject, &run.id)?;
         let method = self.method(&subject);
         let order = Order {
             agent: run.id.clone(),
@@ -127,7 +128,11 @@ impl Land {
                 }
             },
             &mut |watched| match watched {
-                Watched::Landing(landing) => intend(&subject, landing, method),
+                Watched::Landing(landing) => {
+                    // The checks may have taken longer than the lease.
+                    claiming::require_held(&subject, &run.id).map_err(said)?;
+                    intend(&subject, landing, method)
+                }
                 Watched::Moved { branch, now } => {
                     output::note(format_args!(
                         "{branch} moved to {now:.12}; verifying the new merge"
@@ -243,10 +248,14 @@ fn intend(subject: &Subject, landing: &Landing, method: Method) -> Result<(), St
         checkouts: Vec::new(),
     };
     let text = serde_json::to_string(&record).map_err(|error| error.to_string())?;
-    wire::write_whole(&intention(subject, &landing.agent), &text).map_err(|failure| match failure {
+    wire::write_whole(&intention(subject, &landing.agent), &text).map_err(said)
+}
+
+fn said(failure: Failure) -> String {
+    match failure {
         Failure::Message { text, .. } => text,
         Failure::Problems(_) | Failure::Said(_) => "it cannot be written down".to_owned(),
-    })
+    }
 }
 
 /// What a run has landed though the ledger was not told, because we were killed in between: a commit

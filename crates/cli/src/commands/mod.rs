@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod approvals;
 pub mod capabilities;
+pub mod claims;
 pub mod completions;
 pub mod compose;
 pub mod cost;
@@ -96,6 +97,7 @@ enum Command {
     Stop(stop::Stop),
     Resume(resume::Resume),
     Approvals(approvals::Approvals),
+    Claims(claims::ClaimsCommand),
     Diff(diff::Diff),
     Cost(cost::Cost),
     Rm(rm::Rm),
@@ -138,6 +140,7 @@ impl Bailiwick {
             Command::Stop(command) => command.run(&context()?),
             Command::Resume(command) => command.run(&context()?),
             Command::Approvals(command) => command.run(&context()?),
+            Command::Claims(command) => command.run(&context()?),
             Command::Diff(command) => command.run(&context()?),
             Command::Cost(command) => command.run(&context()?),
             Command::Rm(command) => command.run(&context()?),

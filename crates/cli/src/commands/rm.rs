@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bailiwick_model::AgentId;
+use bailiwick_model::claim::Outcome;
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::Repository;
 use clap::Args;
@@ -60,6 +61,10 @@ impl Rm {
                 Ok(()) | Err(_) => {}
             }
         }
+        let now = wire::now_ms();
+        wire::with_store(context, async |store| {
+            Ok(store.release_run(agent, Outcome::Revoked, now).await?)
+        })?;
         output::line(format_args!("removed   {agent}"));
         Ok(())
     }

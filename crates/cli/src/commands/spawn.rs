@@ -17,7 +17,8 @@ use crate::context::{Context, variable};
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 use crate::running::detached;
-use crate::{policy_file, wire};
+use crate::verifying::settings;
+use crate::{claiming, policy_file, wire};
 
 /// Make an agent's worktree on its own branch, and record it in the ledger
 ///
@@ -100,7 +101,8 @@ pub(crate) fn spawn(
     wire::note_differences(context)?;
     let bound = bind(&kit, source)?;
     let id = agent_id(&bound, id)?;
-    let workspaces = WorktreeWorkspaces::new(repository, &context.state).spawning_on(named);
+    let settings = settings(&repository, &base)?;
+    let workspaces = WorktreeWorkspaces::new(repository.clone(), &context.state).spawning_on(named);
     let worktree = workspaces.worktree_path(&id);
     let mut request = Request::new(
         &bound,
@@ -113,6 +115,8 @@ pub(crate) fn spawn(
     request.run.fork_parent = fork_parent;
     wire::warn(&bound.warnings);
     let compiled = policy_file::of_bound(context, &bound, Some(&id), Some(&worktree))?;
+    let parent = bound.task.task.parent_agent.as_ref();
+    claiming::take(context, &repository, &settings, &id, parent, &compiled.policy)?;
     let lock = workspaces.lock(&id)?;
     let policy = context.state.join("runs").join(id.as_str()).join("policy.json");
     wire::write_whole(&policy, &compiled.json)?;

@@ -42,7 +42,7 @@ use bailiwick_source_control::git::Imported;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::verifying::{Places, SandboxLevel, Subject};
-use crate::{output, policy_file, wire};
+use crate::{claiming, output, policy_file, wire};
 use judge::PolicyJudge;
 use kept::{Kept, KeptEvents};
 use view::View;
@@ -111,6 +111,7 @@ impl Running {
         begun: impl FnOnce(Handle),
     ) -> Result<Outcome, Failure> {
         self.may_begin(start)?;
+        claiming::take_again(&self.subject, &self.id)?;
         let view = View::start(wishes.quiet, self.directory.clone());
         let prepared = assign::prepare(self, start, wishes)?;
         let mut attempt = self.begin(&prepared)?;

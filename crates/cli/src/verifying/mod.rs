@@ -26,7 +26,7 @@ use crate::{output, wire};
 
 pub use live::Live;
 pub use shown::Shown;
-pub use subject::{Look, Places, Subject};
+pub use subject::{Look, Places, Subject, settings};
 use verdict_files::VerdictFiles;
 
 /// How a verification is done.

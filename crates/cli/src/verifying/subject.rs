@@ -196,7 +196,7 @@ fn binding_commit(repository: &Repository, work: Option<&GitWork>) -> Result<Str
 }
 
 /// The settings of a commit; the defaults if it has none.
-fn settings(repository: &Repository, commit: &str) -> Result<Settings, Failure> {
+pub fn settings(repository: &Repository, commit: &str) -> Result<Settings, Failure> {
     let file = format!("{}/{SETTINGS}", wire::REPOSITORY_KIT);
     let question = format!("{commit}:{file}\n");
     let git = repository.git();

@@ -5,8 +5,11 @@
 
 use bailiwick_model::claim::{Claim, Release};
 use bailiwick_model::globs::{Area, Overlap};
+use bailiwick_model::module::GateModule;
 use bailiwick_model::settings::OnOverlap;
 use bailiwick_model::{AgentId, Fence};
+use bailiwick_policy::Policy;
+use bailiwick_policy::tool::matches;
 
 /// A claim that somebody would like to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +48,25 @@ impl Wish {
             release: None,
         }
     }
+}
+
+/// Where an agent may write, by the policy that binds it; nothing if it may write nowhere. What no
+/// list bounds is everything.
+pub fn writable(policy: &Policy) -> Option<(Vec<String>, Vec<String>)> {
+    let tools = policy.tools.as_ref();
+    let has = |name| tools.is_none_or(|tools| tools.iter().any(|glob| matches(glob, name)));
+    let bound = |gate| policy.rules.iter().any(|rule| rule.gate == Some(gate));
+    let inside = match bound(GateModule::ScopeFilesWhitelist) {
+        true => policy.whitelist.clone(),
+        false => vec!["**".to_owned()],
+    };
+    let except = match bound(GateModule::ScopeFilesDenylist) {
+        true => policy.denylist.clone(),
+        false => Vec::new(),
+    };
+    // Who has no tool that writes may not write by the shell either.
+    let writes = (has("Write") || has("Edit")) && !inside.is_empty();
+    writes.then_some((inside, except))
 }
 
 /// A claim that is in the way, and where.
@@ -171,7 +193,22 @@ pub fn next(on_overlap: OnOverlap, waited: u64, patience: u64) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bailiwick_model::capability::GateSeverity;
     use bailiwick_model::claim::Outcome;
+    use bailiwick_model::role::EscalationPolicy;
+    use bailiwick_policy::pattern::Patterns;
+    use bailiwick_policy::policy::{FORMAT, Rule};
+
+    fn rule(gate: GateModule) -> Rule {
+        Rule {
+            capability: gate.path().to_owned(),
+            gate: Some(gate),
+            tools: Vec::new(),
+            severity: GateSeverity::Block,
+            patterns: Patterns::default(),
+            tools_denied: Vec::new(),
+        }
+    }
 
     fn id(name: &str) -> AgentId {
         AgentId::parse(name).unwrap()
@@ -199,12 +236,45 @@ mod tests {
         assert_eq!(obstacles(&mine, std::slice::from_ref(&other), 100), []);
         let release = Some(Release { outcome: Outcome::Failed, at: 1 });
         assert_eq!(obstacles(&mine, &[Claim { release, ..other.clone() }], 50), []);
-        assert_eq!(
-            obstacles(&wish("one", "/docs/lexer.rsx"), std::slice::from_ref(&other), 50),
-            []
-        );
+        let sources = wish("two", "src/**").granted(Fence(5), 0);
+        assert_eq!(obstacles(&wish("one", "docs/*.md"), &[sources], 50), []);
         let elsewhere = Claim { repository: "/other".to_owned(), ..other };
         assert_eq!(obstacles(&mine, &[elsewhere], 50), []);
+    }
+
+    #[test]
+    fn an_agent_claims_where_its_policy_lets_it_write() {
+        let policy = |tools: Option<&[&str]>, gates: &[GateModule]| Policy {
+            format: FORMAT,
+            role: "worker".to_owned(),
+            agent: None,
+            tools: tools.map(|tools| tools.iter().map(|&tool| tool.to_owned()).collect()),
+            approval: Vec::new(),
+            shell: None,
+            rules: gates.iter().map(|gate| rule(*gate)).collect(),
+            whitelist: vec!["src/**".to_owned()],
+            denylist: vec!["src/gen/**".to_owned()],
+            temporary: Vec::new(),
+            protected: Vec::new(),
+            dependencies_may_change: false,
+            most_deleted: 10,
+            escalation: EscalationPolicy::default(),
+            checks_per_call: Vec::new(),
+            bypassed: Vec::new(),
+        };
+        let both = [GateModule::ScopeFilesWhitelist, GateModule::ScopeFilesDenylist];
+        let lists = |inside: &str, except: &[&str]| {
+            let except = except.iter().map(|glob| (*glob).to_owned()).collect();
+            Some((vec![inside.to_owned()], except))
+        };
+        let all: Option<&[&str]> = Some(&["*"]);
+        assert_eq!(writable(&policy(all, &both)), lists("src/**", &["src/gen/**"]));
+        assert_eq!(writable(&policy(None, &both[..1])), lists("src/**", &[]));
+        // What no list bounds is everything.
+        assert_eq!(writable(&policy(all, &[])), lists("**", &[]));
+        assert_eq!(writable(&policy(Some(&["Read", "Bash"]), &both)), None);
+        let nothing = Policy { whitelist: Vec::new(), ..policy(all, &both) };
+        assert_eq!(writable(&nothing), None);
     }
 
     #[test]

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use bailiwick_control::delegation::claim::{Acquired, Holding, Released, Wish};
+use bailiwick_control::ports::RunStore as _;
+use bailiwick_model::RunStatus;
 use bailiwick_model::claim::{Claim, Fence, Outcome};
 use bailiwick_model::globs::{Area, Overlap};
 use bailiwick_testkit::Depth;
 use bailiwick_testkit::random::Random;
 
-use crate::ledger_in_a_file::{Place, alone, id};
+use crate::ledger_in_a_file::{Place, alone, id, run};
 
 pub(crate) fn wish(run: &str, repository: &str, inside: &[&str]) -> Wish {
     Wish {
@@ -233,6 +235,31 @@ async fn a_claim_that_ran_out_can_be_had_again_until_another_takes_it() {
     // It was there, so what the first one knew of these paths may be wrong.
     let (_, holds) = store.hold_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
     assert!(matches!(holds, Holding::Stale(_)), "{holds:?}");
+}
+
+#[tokio::test]
+async fn whoever_cannot_land_any_more_keeps_nobody_out() {
+    let place = Place::new();
+    let store = place.open().await;
+    for (name, next, expected) in [
+        ("a", RunStatus::Done, None),
+        ("b", RunStatus::Merged, Some(Outcome::Done)),
+        ("c", RunStatus::Rejected, Some(Outcome::Failed)),
+        ("d", RunStatus::Failed, Some(Outcome::Failed)),
+    ] {
+        store.record(&run(name), None).await.unwrap();
+        let glob = format!("src/{name}/**");
+        store.acquire(&wish(name, "/r", &[&glob]), 0).await.unwrap();
+        if next == RunStatus::Merged {
+            store.change_status(&id(name), RunStatus::Done, None).await.unwrap();
+        }
+        store.change_status(&id(name), next, None).await.unwrap();
+        let claims = store.claims(None).await.unwrap();
+        let claim = claims.iter().find(|claim| claim.run.as_str() == name).unwrap();
+        assert_eq!(claim.release.map(|release| release.outcome), expected, "{next}");
+        let another = store.acquire(&wish("other", "/r", &[&glob]), 1).await.unwrap();
+        assert_eq!(matches!(another, Acquired::Granted(_)), expected.is_some(), "{next}");
+    }
 }
 
 #[tokio::test]

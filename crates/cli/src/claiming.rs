@@ -1,0 +1,184 @@
+//! Claims as commands use them: taken before an agent starts, asked for when its work lands.
+//!
+//! The rules are `control::delegation::claim`; only repositories whose settings have `[claims]` use
+//! them. A claim ends with its run: the store sees to that when a run lands or is turned down.
+
+use std::time::Duration;
+
+use bailiwick_control::delegation::claim::{
+    Acquired, Holding, Next, Obstacle, Wish, next, writable,
+};
+use bailiwick_model::settings::{Claims, OnOverlap};
+use bailiwick_model::{AgentId, Settings};
+use bailiwick_policy::Policy;
+use bailiwick_runner::supervisor::RunDirectory;
+use bailiwick_source_control::Repository;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::verifying::Subject;
+use crate::{output, policy_file, wire};
+
+/// What a refusal names as its rule.
+const RULE: &str = "claims";
+/// How often somebody who waits looks again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// An agent and what it may write.
+struct Claimant<'a> {
+    context: &'a Context,
+    id: &'a AgentId,
+    claims: &'a Claims,
+    wish: Wish,
+}
+
+impl<'a> Claimant<'a> {
+    /// Nothing where the repository uses no claims, or the agent writes nothing.
+    fn of(
+        context: &'a Context,
+        repository: &Repository,
+        settings: &'a Settings,
+        id: &'a AgentId,
+        parent: Option<&AgentId>,
+        policy: &Policy,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(claims) = &settings.claims else { return Ok(None) };
+        let Some((inside, except)) = writable(policy) else { return Ok(None) };
+        let line = wire::with_store(context, async |store| Ok(store.line(parent).await?))?;
+        let repository = place(repository)?;
+        let wish =
+            Wish { run: id.clone(), line, repository, inside, except, lease: claims.lease() };
+        Ok(Some(Self { context, id, claims, wish }))
+    }
+
+    /// Takes the claim, or keeps it for longer; waits for it if the repository says so.
+    fn take(&self) -> Result<(), Failure> {
+        let begun = wire::now_ms();
+        let mut told = false;
+        loop {
+            let now = wire::now_ms();
+            let acquired = wire::with_store(self.context, async |store| {
+                Ok(store.acquire(&self.wish, now).await?)
+            })?;
+            let obstacles = match acquired {
+                Acquired::Granted(_) | Acquired::Renewed(_) => return Ok(()),
+                Acquired::Obstructed(obstacles) => obstacles,
+            };
+            let waited = now.saturating_sub(begun);
+            match next(self.claims.on_overlap, waited, self.claims.patience()) {
+                Next::Refuse => return Err(self.refused(&obstacles)),
+                Next::Wait if told => {}
+                Next::Wait => {
+                    told = true;
+                    let id = self.id;
+                    output::note(format_args!("`{id}` waits: {}", reasons(&obstacles)));
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn refused(&self, obstacles: &[Obstacle]) -> Failure {
+        let other = obstacles.first().map_or("it", |one| one.claim.run.as_str());
+        Failure::usage(format!("{RULE}: `{}` may not write there now: {}", self.id, reasons(obstacles)))
+            .help(format!(
+                "land or reject `{other}` first, or give this task other files; `bailiwick claims \
+                 list` shows who has what, and `on-overlap = \"wait\"` under [claims] of the settings \
+                 makes agents wait"
+            ))
+    }
+
+    /// Whether the work may land: nobody else was there since the agent's claim was taken. Nobody can
+    /// be there either until the lease that this begins is over.
+    fn require_held(&self) -> Result<(), Failure> {
+        let Wish { run, repository, lease, .. } = &self.wish;
+        let until = wire::now_ms().saturating_add(*lease);
+        let held = wire::with_store(self.context, async |store| {
+            Ok(store.hold_claim(run, repository, until).await?)
+        })?;
+        let id = self.id;
+        match held {
+            Some((_, Holding::Holds)) => Ok(()),
+            Some((claim, Holding::Stale(by))) => Err(Failure::usage(format!(
+                "{RULE}: `{id}` may not land: its claim {} is stale, since {}",
+                claim.fence,
+                by.reason()
+            ))
+            .help(format!("begin again from what is there now: bailiwick respawn {id}"))),
+            Some((claim, Holding::Released(release))) => Err(Failure::usage(format!(
+                "{RULE}: `{id}` may not land: its claim {} has ended ({})",
+                claim.fence, release.outcome
+            ))
+            .help(format!(
+                "take it again with the agent: bailiwick resume {id}; or begin again: bailiwick \
+                 respawn {id}"
+            ))),
+            // It was made without a claim: whoever has one now comes first.
+            None => {
+                let claims = Claims { on_overlap: OnOverlap::Refuse, ..self.claims.clone() };
+                let Self { context, id, wish, .. } = self;
+                Claimant { context, id, claims: &claims, wish: wish.clone() }.take()
+            }
+        }
+    }
+}
+
+/// Takes the claim of an agent that is about to be spawned.
+pub fn take(
+    context: &Context,
+    repository: &Repository,
+    settings: &Settings,
+    id: &AgentId,
+    parent: Option<&AgentId>,
+    policy: &Policy,
+) -> Result<(), Failure> {
+    match Claimant::of(context, repository, settings, id, parent, policy)? {
+        Some(claimant) => claimant.take(),
+        None => Ok(()),
+    }
+}
+
+/// Takes the claim of an agent that is about to start, or keeps it for longer.
+pub fn take_again(subject: &Subject, id: &AgentId) -> Result<(), Failure> {
+    of_subject(subject, id, |claimant| claimant.take())
+}
+
+/// An error if somebody else was given the same paths since the agent's claim was taken.
+pub fn require_held(subject: &Subject, id: &AgentId) -> Result<(), Failure> {
+    of_subject(subject, id, |claimant| claimant.require_held())
+}
+
+fn of_subject(
+    subject: &Subject,
+    id: &AgentId,
+    act: impl FnOnce(&Claimant<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let Subject { context, repository, settings, bound, .. } = subject;
+    if settings.claims.is_none() {
+        return Ok(());
+    }
+    let policy = policy_file::recorded(&RunDirectory::new(&context.state, id.as_str()))?.policy;
+    let parent = bound.task.task.parent_agent.as_ref();
+    match Claimant::of(context, repository, settings, id, parent, &policy)? {
+        Some(claimant) => act(&claimant),
+        None => Ok(()),
+    }
+}
+
+fn reasons(obstacles: &[Obstacle]) -> String {
+    const SHOWN: usize = 3;
+    let mut all: Vec<String> = obstacles.iter().take(SHOWN).map(Obstacle::reason).collect();
+    if let Some(more) = obstacles.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        all.push(format!("and {more} more"));
+    }
+    all.join("; ")
+}
+
+/// What all checkouts of a repository have in common.
+fn place(repository: &Repository) -> Result<String, Failure> {
+    let common = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
+    let place = repository.git().line(common)?;
+    let real = std::fs::canonicalize(&place)
+        .map_err(|error| Failure::general(format!("{place} cannot be used: {error}")))?;
+    Ok(real.display().to_string())
+}

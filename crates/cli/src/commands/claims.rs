@@ -1,0 +1,127 @@
+//! `bailiwick claims`: who may write where, and taking that away.
+
+use bailiwick_control::delegation::claim::Released;
+use bailiwick_model::claim::{Claim, Fence, Outcome};
+use bailiwick_runner::supervisor::RunDirectory;
+use clap::{Args, Subcommand};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatOption};
+use crate::wire;
+
+/// See which agents have claimed which paths, and end a claim
+///
+/// Where the settings of a repository have [claims], an agent claims the paths that its task lets it
+/// write before it starts, and nobody else is started there until its work has landed or was turned
+/// down.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick claims list\n  bailiwick claims release 17")]
+pub struct ClaimsCommand {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// The claims that there are, oldest first
+    #[command(
+        after_help = "Examples:\n  bailiwick claims list\n  bailiwick claims list --all -o json"
+    )]
+    List {
+        /// Also those that have ended
+        #[arg(short, long)]
+        all: bool,
+        #[command(flatten)]
+        format: FormatOption,
+    },
+    /// Take a claim away: its agent's work cannot land with it any more
+    #[command(
+        after_help = "Examples:\n  bailiwick claims release 17\n  bailiwick claims release 17 --force"
+    )]
+    Release {
+        /// The claim
+        #[arg(value_name = "ID")]
+        fence: Fence,
+        /// Also from an agent that is at work
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        format: FormatOption,
+    },
+}
+
+impl ClaimsCommand {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        match self.verb {
+            Verb::List { all, format } => list(context, all, format.format),
+            Verb::Release { fence, force, format } => release(context, fence, force, format.format),
+        }
+    }
+}
+
+fn list(context: &Context, all: bool, format: Format) -> Result<(), Failure> {
+    let claims = wire::with_store(context, async |store| Ok(store.claims(None).await?))?;
+    let shown: Vec<&Claim> = claims.iter().filter(|claim| all || claim.release.is_none()).collect();
+    if format == Format::Json {
+        return output::json(&shown);
+    }
+    if shown.is_empty() {
+        output::note("nobody has claimed anything; --all lists what has ended");
+        return Ok(());
+    }
+    let now = wire::now_ms();
+    let rows: Vec<Vec<String>> = shown.iter().map(|claim| row(claim, now)).collect();
+    output::table(&["CLAIM", "AGENT", "STATE", "PATHS", "REPOSITORY"], &rows);
+    Ok(())
+}
+
+fn row(claim: &Claim, now: u64) -> Vec<String> {
+    let state = match (claim.release, claim.leased_until.checked_sub(now)) {
+        (Some(release), _) => release.outcome.to_string(),
+        (None, Some(left)) if left > 0 => format!("{} min left", left.div_ceil(60_000)),
+        (None, _) => "run out".to_owned(),
+    };
+    let except = claim.except.iter().map(|glob| format!("not {glob}"));
+    let paths: Vec<String> = claim.inside.iter().cloned().chain(except).collect();
+    vec![
+        claim.fence.to_string(),
+        claim.run.to_string(),
+        state,
+        paths.join(", "),
+        claim.repository.clone(),
+    ]
+}
+
+fn release(context: &Context, fence: Fence, force: bool, format: Format) -> Result<(), Failure> {
+    let claims = wire::with_store(context, async |store| Ok(store.claims(None).await?))?;
+    let Some(claim) = claims.into_iter().find(|claim| claim.fence == fence) else {
+        return Err(Failure::usage(format!("there is no claim {fence}"))
+            .help("`bailiwick claims list` shows those that there are"));
+    };
+    let run = &claim.run;
+    let held = RunDirectory::new(&context.state, run.as_str()).is_held().unwrap_or(true);
+    if held && claim.release.is_none() && !force {
+        return Err(Failure::usage(format!("`{run}` is at work with claim {fence}"))
+            .help(format!("end it first: bailiwick stop {run}; or say --force")));
+    }
+    let now = wire::now_ms();
+    let released = wire::with_store(context, async |store| {
+        Ok(store.release(fence, Outcome::Revoked, now).await?)
+    })?;
+    let claim = match released {
+        Released::Now(claim) => claim,
+        Released::Before(claim) => {
+            let outcome = claim.release.map_or("", |release| release.outcome.as_str());
+            output::note(format_args!("claim {fence} had ended already ({outcome})"));
+            claim
+        }
+        Released::Unknown => return Err(Failure::usage(format!("there is no claim {fence}"))),
+    };
+    if format == Format::Json {
+        return output::json(&claim);
+    }
+    output::line(format_args!("released  claim {fence} of {}", claim.run));
+    Ok(())
+}
