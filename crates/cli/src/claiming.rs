@@ -8,8 +8,9 @@ use std::time::Duration;
 use bailiwick_control::delegation::claim::{
     Acquired, Holding, Next, Obstacle, Wish, next, writable,
 };
+use bailiwick_model::claim::Outcome;
 use bailiwick_model::settings::{Claims, OnOverlap};
-use bailiwick_model::{AgentId, Settings};
+use bailiwick_model::{AgentId, Settings, Task};
 use bailiwick_policy::Policy;
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::Repository;
@@ -39,20 +40,23 @@ impl<'a> Claimant<'a> {
         repository: &Repository,
         settings: &'a Settings,
         id: &'a AgentId,
-        parent: Option<&AgentId>,
+        task: &Task,
         policy: &Policy,
     ) -> Result<Option<Self>, Failure> {
         let Some(claims) = &settings.claims else { return Ok(None) };
         let Some((inside, except)) = writable(policy) else { return Ok(None) };
+        let parent = task.task.parent_agent.as_ref();
         let line = wire::with_store(context, async |store| Ok(store.line(parent).await?))?;
+        // Who may work for longer has it for longer.
+        let minutes = task.budget.minutes.unwrap_or_default();
+        let lease = claims.lease().max(minutes.saturating_mul(60_000));
         let repository = place(repository)?;
-        let wish =
-            Wish { run: id.clone(), line, repository, inside, except, lease: claims.lease() };
+        let wish = Wish { run: id.clone(), line, repository, inside, except, lease };
         Ok(Some(Self { context, id, claims, wish }))
     }
 
     /// Takes the claim, or keeps it for longer; waits for it if the repository says so.
-    fn take(&self) -> Result<(), Failure> {
+    fn take(&self) -> Result<Acquired, Failure> {
         let begun = wire::now_ms();
         let mut told = false;
         loop {
@@ -61,7 +65,7 @@ impl<'a> Claimant<'a> {
                 Ok(store.acquire(&self.wish, now).await?)
             })?;
             let obstacles = match acquired {
-                Acquired::Granted(_) | Acquired::Renewed(_) => return Ok(()),
+                acquired @ (Acquired::Granted(_) | Acquired::Renewed(_)) => return Ok(acquired),
                 Acquired::Obstructed(obstacles) => obstacles,
             };
             let waited = now.saturating_sub(begun);
@@ -117,30 +121,37 @@ impl<'a> Claimant<'a> {
             None => {
                 let claims = Claims { on_overlap: OnOverlap::Refuse, ..self.claims.clone() };
                 let Self { context, id, wish, .. } = self;
-                Claimant { context, id, claims: &claims, wish: wish.clone() }.take()
+                Claimant { context, id, claims: &claims, wish: wish.clone() }.take().map(drop)
             }
         }
     }
 }
 
-/// Takes the claim of an agent that is about to be spawned.
-pub fn take(
+/// Takes the claim of an agent that is about to be spawned, and gives it back if it is not.
+pub fn take_for<T>(
     context: &Context,
     repository: &Repository,
     settings: &Settings,
-    id: &AgentId,
-    parent: Option<&AgentId>,
-    policy: &Policy,
-) -> Result<(), Failure> {
-    match Claimant::of(context, repository, settings, id, parent, policy)? {
-        Some(claimant) => claimant.take(),
-        None => Ok(()),
+    (id, task, policy): (&AgentId, &Task, &Policy),
+    spawn: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let Some(claimant) = Claimant::of(context, repository, settings, id, task, policy)? else {
+        return spawn();
+    };
+    let acquired = claimant.take()?;
+    let spawned = spawn();
+    if let (Err(_), Acquired::Granted(claim)) = (&spawned, acquired) {
+        let now = wire::now_ms();
+        wire::with_store(context, async |store| {
+            Ok(store.release(claim.fence, Outcome::Failed, now).await?)
+        })?;
     }
+    spawned
 }
 
 /// Takes the claim of an agent that is about to start, or keeps it for longer.
 pub fn take_again(subject: &Subject, id: &AgentId) -> Result<(), Failure> {
-    of_subject(subject, id, |claimant| claimant.take())
+    of_subject(subject, id, |claimant| claimant.take().map(drop))
 }
 
 /// An error if somebody else was given the same paths since the agent's claim was taken.
@@ -158,8 +169,7 @@ fn of_subject(
         return Ok(());
     }
     let policy = policy_file::recorded(&RunDirectory::new(&context.state, id.as_str()))?.policy;
-    let parent = bound.task.task.parent_agent.as_ref();
-    match Claimant::of(context, repository, settings, id, parent, &policy)? {
+    match Claimant::of(context, repository, settings, id, &bound.task, &policy)? {
         Some(claimant) => act(&claimant),
         None => Ok(()),
     }

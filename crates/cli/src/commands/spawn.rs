@@ -115,17 +115,20 @@ pub(crate) fn spawn(
     request.run.fork_parent = fork_parent;
     wire::warn(&bound.warnings);
     let compiled = policy_file::of_bound(context, &bound, Some(&id), Some(&worktree))?;
-    let parent = bound.task.task.parent_agent.as_ref();
-    claiming::take(context, &repository, &settings, &id, parent, &compiled.policy)?;
-    let lock = workspaces.lock(&id)?;
     let policy = context.state.join("runs").join(id.as_str()).join("policy.json");
-    wire::write_whole(&policy, &compiled.json)?;
-    let dna = wire::with_store(context, async |store| {
-        let done = executor::spawn(&request, &store, &workspaces, tell).await;
-        done.map_err(|error| explain(error, &id, &source.file))?;
-        Ok(store.get(&id).await?.dna)
-    })?;
-    drop(lock);
+    let make = || {
+        let lock = workspaces.lock(&id)?;
+        wire::write_whole(&policy, &compiled.json)?;
+        let dna = wire::with_store(context, async |store| {
+            let done = executor::spawn(&request, &store, &workspaces, tell).await;
+            done.map_err(|error| explain(error, &id, &source.file))?;
+            Ok(store.get(&id).await?.dna)
+        });
+        drop(lock);
+        dna
+    };
+    let claimant = (&id, &bound.task, &compiled.policy);
+    let dna = claiming::take_for(context, &repository, &settings, claimant, make)?;
     let directory = workspaces.task_directory(&id);
     Ok(Spawned {
         agent_id: id.to_string(),

@@ -9,6 +9,7 @@
 
 mod agents;
 mod check;
+mod claims;
 mod conformance;
 mod corpus;
 mod exec;

@@ -1,0 +1,213 @@
+//! Claims: two agents do not write in one place, and whoever was overtaken does not land.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use bailiwick_testkit::scratch::Ran;
+use bailiwick_testkit::{Depth, figure};
+use serde_json::Value;
+
+use crate::BAILIWICK;
+use crate::verify::Place;
+
+/// A repository with these settings, and tasks that may write `src/`, a part of it, and `docs/`.
+fn place(settings: &str) -> Place {
+    let task =
+        |globs: &str| format!("[scope]\nfiles-whitelist = [{globs}]\n[body]\ntext = \"Do it\"\n");
+    let files = [("src/a.txt", "a\n"), (".gitignore", "tasks/\n")];
+    let place = Place::new(&["scope::files-whitelist"], &task("\"src/**\""), &files);
+    for (name, globs) in [("part", "\"src/part/**\""), ("docs", "\"docs/**\"")] {
+        let text = format!("[task]\nrole = \"worker\"\n{}", task(globs));
+        place.scratch.write(&format!("{name}.toml"), &text);
+    }
+    place.scratch.write(".bailiwick/settings.toml", settings);
+    place.scratch.commit("settings");
+    place
+}
+
+fn spawn(place: &Place, task: &str, id: &str) -> Ran {
+    place.bailiwick(&["spawn", &format!("{task}.toml"), "--agent-id", id])
+}
+
+/// The claims, each as its agent and how it ended.
+fn claims(place: &Place) -> Vec<(String, String)> {
+    let listed = place.bailiwick(&["claims", "list", "--all", "-o", "json"]).expect_code(0);
+    let claims: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
+    let shown = |claim: &Value| {
+        let outcome = claim["release"]["outcome"].as_str().unwrap_or("open");
+        (claim["run"].as_str().unwrap().to_owned(), outcome.to_owned())
+    };
+    claims.iter().map(shown).collect()
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(run, outcome)| ((*run).to_owned(), (*outcome).to_owned())).collect()
+}
+
+fn is_known(place: &Place, id: &str) -> bool {
+    place.bailiwick(&["ledger", "list", "-o", "json"]).out.contains(&format!("\"{id}\""))
+}
+
+#[test]
+fn an_agent_is_not_spawned_where_another_may_write() {
+    let place = place("[claims]\n");
+    spawn(&place, "task", "one").expect_code(0);
+    let refused = spawn(&place, "part", "two").expect_code(2);
+    for words in ["claims: ", "`one` has claim 1", "`src/part/", "bailiwick claims list"] {
+        assert!(refused.err.contains(words), "{words}: {}", refused.err);
+    }
+    assert!(!is_known(&place, "two") && !place.worktree("two").exists());
+    spawn(&place, "docs", "three").expect_code(0);
+    assert!(is_known(&place, "three"));
+    assert_eq!(claims(&place), pairs(&[("one", "open"), ("three", "open")]));
+    let listed = place.bailiwick(&["claims", "list"]).expect_code(0);
+    assert!(listed.out.contains("src/**") && listed.out.contains("240 min left"), "{}", listed.out);
+}
+
+#[test]
+fn without_the_settings_nobody_claims_anything() {
+    let place = place("");
+    spawn(&place, "task", "one").expect_code(0);
+    spawn(&place, "part", "two").expect_code(0);
+    assert_eq!(claims(&place), []);
+}
+
+#[test]
+fn a_claim_ends_with_its_run() {
+    let place = place("[claims]\n");
+    spawn(&place, "task", "lands").expect_code(0);
+    place.work("lands", "src/b.txt", "b\n");
+    place.bailiwick(&["land", "lands"]).expect_code(0);
+    // An id that is taken: nothing is spawned, and nothing stays claimed.
+    spawn(&place, "task", "lands").expect_code(2);
+    spawn(&place, "task", "turned-down").expect_code(0);
+    place.bailiwick(&["respawn", "turned-down", "--reason", "not so"]).expect_code(0);
+    place.bailiwick(&["rm", "turned-down-2", "--force"]).expect_code(0);
+    spawn(&place, "part", "last").expect_code(0);
+    let expected = [
+        ("lands", "done"),
+        ("lands", "failed"),
+        ("turned-down", "failed"),
+        ("turned-down-2", "revoked"),
+        ("last", "open"),
+    ];
+    assert_eq!(claims(&place), pairs(&expected));
+}
+
+#[test]
+fn whoever_was_overtaken_does_not_land() {
+    let place = place("[claims]\n");
+    spawn(&place, "task", "one").expect_code(0);
+    place.work("one", "src/b.txt", "b\n");
+    place.bailiwick(&["claims", "release", "1"]).expect_code(0);
+    let before = place.scratch.git(&["rev-parse", "main"]);
+    let refused = place.bailiwick(&["land", "one"]).expect_code(2);
+    for words in ["claims: ", "claim 1 has ended (revoked)", "bailiwick respawn one"] {
+        assert!(refused.err.contains(words), "{words}: {}", refused.err);
+    }
+    spawn(&place, "part", "two").expect_code(0);
+    let refused = place.bailiwick(&["land", "one"]).expect_code(2);
+    for words in ["claims: ", "claim 1 is stale", "`two` has claim 2", "bailiwick respawn one"] {
+        assert!(refused.err.contains(words), "{words}: {}", refused.err);
+    }
+    // Also when the other one is gone: it was there.
+    place.bailiwick(&["reject", "two"]).expect_code(0);
+    place.bailiwick(&["land", "one"]).expect_code(2);
+    assert_eq!(place.scratch.git(&["rev-parse", "main"]), before);
+    // Said again it is no error, and what is not there is one.
+    let again = place.bailiwick(&["claims", "release", "1"]).expect_code(0);
+    assert!(again.err.contains("had ended already (revoked)"), "{}", again.err);
+    place.bailiwick(&["claims", "release", "7"]).expect_code(2);
+}
+
+#[test]
+fn the_settings_of_the_base_commit_count() {
+    let place = place("");
+    place.scratch.write(".bailiwick/settings.toml", "[claims]\n");
+    spawn(&place, "task", "one").expect_code(0);
+    assert_eq!(claims(&place), []);
+    place.work("one", "src/b.txt", "b\n");
+    place.scratch.commit("claims from now on");
+    spawn(&place, "task", "two").expect_code(0);
+    assert_eq!(claims(&place), pairs(&[("two", "open")]));
+    // The first one was never asked for a claim.
+    place.bailiwick(&["land", "one"]).expect_code(0);
+}
+
+/// With a scripted agent in the full sandbox.
+#[test]
+fn an_agent_that_runs_has_its_claim_until_its_work_has_landed() {
+    let place = place("[claims]\nlease-minutes = 30\n");
+    let script = "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[body]\ntext = \
+                  \"Do it\"\n[agent]\ncli = \"script\"\n[[agent.script]]\ndo = \"write\"\npath = \
+                  \"src/b.txt\"\ntext = \"b\"\n[[agent.script]]\ndo = \"wait\"\nmilliseconds = 8000\n";
+    place.scratch.write("script.toml", script);
+    place.scratch.commit("a script");
+    let arguments = ["run", "script.toml", "--agent-id", "one", "--land", "auto"];
+    let mut command = place.scratch.command(BAILIWICK);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let late = Instant::now() + Duration::from_secs(120);
+    while !place.bailiwick(&["logs", "one", "-o", "json"]).out.contains("src/b.txt") {
+        assert!(Instant::now() < late, "it never came");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    spawn(&place, "part", "two").expect_code(2);
+    let refused = place.bailiwick(&["claims", "release", "1"]).expect_code(2);
+    assert!(
+        refused.err.contains("is at work") && refused.err.contains("--force"),
+        "{}",
+        refused.err
+    );
+    Ran::from(child.wait_with_output().unwrap()).expect_code(0);
+    assert_eq!(place.scratch.read("src/b.txt"), "b");
+    spawn(&place, "part", "two").expect_code(0);
+    assert_eq!(claims(&place), pairs(&[("one", "done"), ("two", "open")]));
+}
+
+fn started(place: &Place, task: &str, id: &str) -> Child {
+    let mut command = place.scratch.command(BAILIWICK);
+    command.args(["spawn", &format!("{task}.toml"), "--agent-id", id]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn who_waits_starts_when_the_paths_are_free() {
+    let place = place("[claims]\non-overlap = \"wait\"\n");
+    spawn(&place, "task", "one").expect_code(0);
+    let mut waits = started(&place, "part", "two");
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(waits.try_wait().unwrap().is_none(), "it did not wait");
+    assert!(!is_known(&place, "two"));
+    place.bailiwick(&["reject", "one"]).expect_code(0);
+    let late = Instant::now() + Duration::from_secs(60);
+    while waits.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < late, "it waits for ever");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let ran = Ran::from(waits.wait_with_output().unwrap()).expect_code(0);
+    assert!(ran.err.contains("`two` waits: `one` has claim 1 there"), "{}", ran.err);
+    assert!(is_known(&place, "two"));
+}
+
+#[test]
+fn of_many_that_are_spawned_at_once_one_is() {
+    const MANY: usize = 8;
+    let rounds = Depth::from_env().cases(20);
+    let place = place("[claims]\n");
+    for round in 0..rounds {
+        let names: Vec<String> = (0..MANY).map(|number| format!("r{round}-{number}")).collect();
+        let all: Vec<Child> = names.iter().map(|name| started(&place, "task", name)).collect();
+        let ran: Vec<Ran> =
+            all.into_iter().map(|child| Ran::from(child.wait_with_output().unwrap())).collect();
+        let winners: Vec<&String> =
+            names.iter().zip(&ran).filter(|(_, ran)| ran.code == 0).map(|(name, _)| name).collect();
+        assert!(ran.iter().all(|ran| [0, 2].contains(&ran.code)), "{ran:?}");
+        let [winner] = winners.as_slice() else { panic!("{winners:?}: {ran:?}") };
+        let worktrees = names.iter().filter(|name| place.worktree(name).exists()).count();
+        assert_eq!(worktrees, 1, "a loser left something");
+        place.bailiwick(&["reject", winner]).expect_code(0);
+        place.bailiwick(&["rm", winner]).expect_code(0);
+    }
+    figure(&format!("claims: {MANY} spawns at once on one scope, {rounds} times: one each time"));
+}
