@@ -211,3 +211,15 @@ fn of_many_that_are_spawned_at_once_one_is() {
     }
     figure(&format!("claims: {MANY} spawns at once on one scope, {rounds} times: one each time"));
 }
+
+#[test]
+fn the_guide_shows_settings_that_are_read() {
+    let guide = std::fs::read_to_string(crate::workspace().join("docs/guides/claims.md")).unwrap();
+    let block = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let settings = bailiwick_model::Settings::parse(&bailiwick_model::Source::new("guide", block));
+    let claims = settings.unwrap().claims.unwrap();
+    // What it shows is what there is without it.
+    let usual = bailiwick_model::settings::Claims::default();
+    assert_eq!(claims.on_overlap, usual.on_overlap);
+    assert_eq!((claims.lease(), claims.patience()), (usual.lease(), usual.patience()));
+}

@@ -8,18 +8,22 @@ use std::collections::BTreeMap;
 
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Allowance;
+use serde::{Deserialize, Serialize};
 
 use super::estimate::{Estimate, Known, Origin};
 use crate::supervision::Spent;
 use crate::supervision::budget::{Budget, Limit};
 
-/// What is reserved and spent in a tree of runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is reserved and spent in a tree of runs. Whoever holds one writes it down before an agent is
+/// started, and reads it back after a kill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tree {
     runs: BTreeMap<AgentId, Entry>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Entry {
     parent: Option<AgentId>,
     allowance: Allowance,

@@ -3,6 +3,7 @@
 use bailiwick_model::attempt::{Allowance, Used};
 use bailiwick_model::event::{Usage, What};
 use bailiwick_model::task;
+use serde::{Deserialize, Serialize};
 
 use super::prices::MICRO;
 
@@ -10,7 +11,8 @@ use super::prices::MICRO;
 const NEAR: (u64, u64) = (4, 5);
 
 /// One of the things that can be spent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// Tokens, in and out.
     Tokens,
@@ -55,7 +57,7 @@ impl Limit {
 pub struct Budget(pub Allowance);
 
 /// What is spent, with the time that it took.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// What was counted.
     pub used: Used,

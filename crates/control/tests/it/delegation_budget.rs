@@ -160,6 +160,9 @@ fn play(root: u64, steps: &[Step]) {
             }
         }
         plain.pause();
+        // What was written down is what is read back.
+        let text = serde_json::to_string(&tree).unwrap();
+        assert_eq!(serde_json::from_str::<Tree>(&text).unwrap(), tree);
         for (run, entry) in &plain.runs {
             let expected = match (entry.ended, entry.paused) {
                 (true, _) => Standing::Settled,
