@@ -52,6 +52,8 @@ impl Machine {
         unclear: Unclear,
     ) {
         let below = self.place(Place::Below, list);
+        // Those that begin anywhere: their way there is the same, so they share it.
+        let mut anywhere = Vec::new();
         for glob in globs {
             let named = glob.mode.contains(Mode::NO_SUB_DIR) && !glob.mode.contains(Mode::ABSOLUTE);
             let pieces = match read(&glob.text) {
@@ -69,13 +71,23 @@ impl Machine {
                 true => slash,
                 false => self.place(Place::Both(end, slash), list),
             };
-            for piece in pieces.into_iter().rev() {
-                next = self.piece(piece, next, list, named);
+            let (begins_anywhere, pieces) = match pieces.split_first() {
+                Some((Piece::Directories, rest)) => (true, rest),
+                Some((Piece::One(_) | Piece::Star | Piece::Deep, _)) | None => {
+                    (named, pieces.as_slice())
+                }
+            };
+            for piece in pieces.iter().rev() {
+                next = self.piece(*piece, next, list, named);
             }
-            if named {
-                next = self.piece(Piece::Directories, next, list, false);
-            }
-            self.starts.push(next);
+            let starts = if begins_anywhere { &mut anywhere } else { &mut self.starts };
+            starts.push(next);
+        }
+        let all =
+            anywhere.into_iter().reduce(|one, other| self.place(Place::Both(one, other), list));
+        if let Some(all) = all {
+            let start = self.piece(Piece::Directories, all, list, false);
+            self.starts.push(start);
         }
     }
 
@@ -135,26 +147,30 @@ impl Machine {
     /// Goes on to wherever it is without reading; a list that has all that follows needs no more.
     fn closed(&self, mut open: Vec<usize>) -> Places {
         let mut places = Places::new();
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = vec![false; self.places.len()];
+        let mut full: Vec<List> = Vec::new();
         while let Some(at) = open.pop() {
-            if !seen.insert(at) {
-                continue;
+            match seen.get_mut(at) {
+                Some(seen) if !*seen => *seen = true,
+                Some(_) | None => continue,
             }
             match self.places.get(at) {
                 Some((Place::Both(one, other), _)) => open.extend([*one, *other]),
-                Some((Place::Read(..) | Place::End | Place::Below, _)) => places.push(at),
+                Some((Place::Below, list)) => {
+                    full.push(*list);
+                    places.push(at);
+                }
+                Some((Place::Read(..) | Place::End, _)) => places.push(at),
                 None => {}
             }
         }
-        let full =
-            |list: List| places.iter().any(|at| self.is_below(*at) && self.list(*at) == Some(list));
-        let mut kept: Places = places
-            .iter()
-            .copied()
-            .filter(|at| self.is_below(*at) || !self.list(*at).is_some_and(full))
-            .collect();
-        kept.sort_unstable();
-        kept
+        if !full.is_empty() {
+            places.retain(|at| {
+                self.is_below(*at) || !self.list(*at).is_some_and(|of| full.contains(&of))
+            });
+        }
+        places.sort_unstable();
+        places
     }
 
     /// Whether a list has the path that was read.

@@ -170,6 +170,19 @@ fn globs_that_are_made_to_explode_are_given_up_and_taken_to_meet() {
 }
 
 #[test]
+fn long_lists_of_names_are_compared_to_the_end() {
+    let names = |word: &str| -> Vec<String> {
+        (0..60).map(|number| format!("**/{word}-{number}/*.rs")).collect()
+    };
+    let only = |words: &str| Area::new(&names(words), &["*.rs/".to_owned()]);
+    let mut other = names("two");
+    other.push("/src/**/one-7/*.rs".to_owned());
+    let met = only("one").overlap(&Area::new(&other, &["**/*.rs/*".to_owned()]));
+    assert!(matches!(&met, Overlap::At(path) if path.contains("one-7/")), "{met:?}");
+    assert_eq!(only("one").overlap(&only("two")), Overlap::Never);
+}
+
+#[test]
 fn the_shortest_path_is_shown() {
     let list = |globs: &[&str]| -> Vec<String> { globs.iter().map(|&glob| glob.into()).collect() };
     let one = Area::new(&list(&["src/**", "docs/*.md"]), &list(&["src/generated/**"]));
