@@ -114,7 +114,7 @@ impl Tree {
     pub fn new(root: AgentId, allowance: Allowance) -> Self {
         let spent = Spent::default();
         let entry = Entry { parent: None, allowance, spent, settled: false, paused: None };
-        Self { runs: BTreeMap::from([(root, entry)]) }.paused()
+        Self { runs: BTreeMap::from([(root.clone(), entry)]) }.paused(&root)
     }
 
     /// Reserves what a run is thought to take, before it is started; gives what it may spend. Asked
@@ -132,7 +132,7 @@ impl Tree {
                 let spent = Spent::default();
                 let entry = Entry { parent, allowance, spent, settled: false, paused: None };
                 self.runs.insert(run.clone(), entry);
-                (self.paused(), Ok(allowance))
+                (self.paused(run), Ok(allowance))
             }
             Err(refusal) => (self, Err(refusal)),
         }
@@ -206,7 +206,7 @@ impl Tree {
         if let Some(entry) = self.runs.get_mut(run).filter(|entry| !entry.settled) {
             entry.spent = larger(&entry.spent, spent);
         }
-        self.paused()
+        self.paused(run)
     }
 
     /// Notes that a run has ended, having spent this by itself; what it did not use goes back. The
@@ -217,7 +217,7 @@ impl Tree {
             entry.spent = larger(&entry.spent, actual);
             entry.settled = true;
         }
-        self.paused()
+        self.paused(run)
     }
 
     /// Lets a person give a run more. What one below the root gets, comes from the one above it.
@@ -245,7 +245,7 @@ impl Tree {
             }
             entry.paused = None;
         }
-        self = self.paused();
+        self = self.paused(run);
         let standing = self.standing(run).ok_or_else(|| Refusal::Unknown(run.clone()));
         (self, standing)
     }
@@ -275,34 +275,50 @@ impl Tree {
 
     /// What a run has spent, with all below it and what is reserved for them.
     pub fn taken(&self, run: &AgentId, limit: Limit) -> u64 {
+        let mut below: BTreeMap<&AgentId, Vec<&AgentId>> = BTreeMap::new();
+        for (child, entry) in &self.runs {
+            if let Some(parent) = &entry.parent {
+                below.entry(parent).or_default().push(child);
+            }
+        }
+        self.taken_among(&below, run, limit)
+    }
+
+    fn taken_among(
+        &self,
+        below: &BTreeMap<&AgentId, Vec<&AgentId>>,
+        run: &AgentId,
+        limit: Limit,
+    ) -> u64 {
         let own = self.runs.get(run).map_or(0, |entry| entry.spent.of_limit(limit));
         if limit == Limit::Time {
             return own;
         }
-        let below = self.runs.iter().filter(|(_, entry)| entry.parent.as_ref() == Some(run));
-        let below = below.map(|(child, entry)| {
-            let taken = self.taken(child, limit);
-            match entry.settled {
+        let started = below.get(run).into_iter().flatten();
+        let taken = started.filter_map(|child| {
+            let entry = self.runs.get(*child)?;
+            let taken = self.taken_among(below, child, limit);
+            Some(match entry.settled {
                 true => taken,
                 // One that spends beyond what was reserved for it counts with what it spends.
                 false => taken.max(Budget(entry.allowance).of_limit(limit).unwrap_or_default()),
-            }
+            })
         });
-        below.fold(own, u64::saturating_add)
+        taken.fold(own, u64::saturating_add)
     }
 
-    /// Pauses whoever has nothing left. What comes back later does not let it go on: a person does.
-    fn paused(mut self) -> Self {
-        let empty = |run: &AgentId| {
-            Limit::ALL.into_iter().find(|limit| self.remaining(run, *limit) == Some(0))
-        };
-        let open = self.runs.iter().filter(|(_, entry)| !entry.settled && entry.paused.is_none());
-        let found: Vec<(AgentId, Limit)> =
-            open.filter_map(|(run, _)| Some((run.clone(), empty(run)?))).collect();
-        for (run, limit) in found {
-            if let Some(entry) = self.runs.get_mut(&run) {
-                entry.paused = Some(limit);
+    /// Pauses whoever has nothing left, of a run and those above it: nobody else's changed. What comes
+    /// back later does not let them go on: a person does.
+    fn paused(mut self, run: &AgentId) -> Self {
+        let mut next = Some(run.clone());
+        while let Some(run) = next {
+            let empty =
+                Limit::ALL.into_iter().find(|limit| self.remaining(&run, *limit) == Some(0));
+            let Some(entry) = self.runs.get_mut(&run) else { break };
+            if !entry.settled && entry.paused.is_none() {
+                entry.paused = empty;
             }
+            next = entry.parent.clone();
         }
         self
     }
