@@ -14,6 +14,7 @@
 pub mod bind;
 pub mod capability_file;
 pub mod embedded;
+pub mod foreign;
 pub mod fork;
 pub mod kit;
 pub mod lint;

@@ -12,6 +12,7 @@ mod brief_parameters;
 mod delegation_budget;
 mod executor;
 mod failing_world;
+mod foreign_rights;
 mod invocation;
 mod kit_in_memory;
 mod request;

@@ -8,6 +8,7 @@
 
 mod embedded;
 mod faults;
+mod foreign;
 mod fork;
 mod kit_layers;
 mod lints;

@@ -1,0 +1,65 @@
+//! Owns the promise that an import may no more than its original: random files of every format, a
+//! plain model of that format's rule, and every tool of the vocabulary.
+
+mod claude;
+mod codex;
+mod gemini;
+mod opencode;
+mod skill;
+
+use bailiwick_kit::foreign::{Format, Imported, Options, import};
+use bailiwick_model::Source;
+use bailiwick_policy::tool::{Class, Tool, in_vocabulary, matches};
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+/// Every tool, and some of servers.
+fn vocabulary() -> impl Iterator<Item = (&'static str, Class)> {
+    let servers = ["mcp__gov__say", "mcp__gov__hear", "mcp__git__push", "mcp__x__y_z"];
+    let tools = Tool::all().iter().map(|tool| (tool.name, tool.class));
+    tools.chain(servers.map(|name| (name, Class::Other)))
+}
+
+/// The tools of a program that a tool of ours stands for.
+fn natives<'a>(program: &'a [&'static str], ours: &'a str) -> Vec<&'static str> {
+    program.iter().copied().filter(|native| in_vocabulary(native) == ours).collect()
+}
+
+/// Whether a template lets a tool be called.
+fn import_allows(imported: &Imported, tool: &str, class: Class) -> bool {
+    let template = &imported.template;
+    let names = |list: &[String]| list.iter().any(|entry| matches(&in_vocabulary(entry), tool));
+    let allowed = template.tools.allow_list.as_ref().is_none_or(|list| names(list));
+    let denied = template.tools.deny_list.as_ref().is_some_and(|list| names(list));
+    allowed && !denied && !(template.read_only && class == Class::Writes)
+}
+
+fn read(format: Format, text: &str) -> Imported {
+    let file = match format {
+        Format::Opencode => ".opencode/agents/a.md",
+        Format::Claude | Format::Codex | Format::Gemini | Format::Skill | Format::AgentsMd => {
+            "a.md"
+        }
+    };
+    import(format, &Source::new(file, text), &Options::default())
+        .unwrap_or_else(|problems| panic!("{text}\n{problems:?}"))
+}
+
+/// Checks every tool, and gives how many both allow: a promise about nothing is none.
+fn check(
+    imported: &Imported,
+    original: impl Fn(&str, Class) -> bool,
+) -> Result<usize, TestCaseError> {
+    let mut both = 0;
+    for (tool, class) in vocabulary() {
+        if import_allows(imported, tool, class) {
+            prop_assert!(original(tool, class), "{tool} is allowed: {:?}", imported.template.tools);
+            both += 1;
+        }
+    }
+    for entry in imported.template.tools.allow_list.iter().flatten() {
+        let known = Tool::named(entry).is_some_and(|tool| tool.name == *entry);
+        prop_assert!(known || entry.starts_with("mcp__"), "{entry} is no tool of the vocabulary");
+    }
+    Ok(both)
+}

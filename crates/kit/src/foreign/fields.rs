@@ -1,0 +1,142 @@
+//! The keys of a foreign file, taken one by one. What nobody took at the end is not understood.
+
+use bailiwick_model::nearest::nearest;
+use bailiwick_model::template::AgentType;
+use bailiwick_model::{Place, Problem, Source};
+
+use super::node::Node;
+use super::{Effect, Note, Options};
+
+/// Keys that say something about a file, and nothing about what its agent may do.
+const ABOUT: [&str; 14] = [
+    "version", "author", "authors", "tags", "category", "license", "metadata", "color", "icon",
+    "homepage", "created", "updated", "title", "$schema",
+];
+
+/// What is left of a file's keys, and what was noted so far.
+#[derive(Debug)]
+pub(crate) struct Fields<'a> {
+    source: &'a Source,
+    rest: Vec<(String, Node)>,
+    taken: Vec<String>,
+    notes: Vec<Note>,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(source: &'a Source, keys: Vec<(String, Node)>, options: &Options) -> Self {
+        let (dropped, rest): (Vec<_>, Vec<_>) =
+            keys.into_iter().partition(|(key, _)| options.drop.contains(key));
+        let mut fields = Self { source, rest, taken: Vec::new(), notes: Vec::new() };
+        for (key, _) in dropped {
+            fields.note(Effect::LeftOut, &key, "dropped, as was asked for");
+        }
+        fields
+    }
+
+    pub(crate) fn note(&mut self, effect: Effect, key: &str, text: impl Into<String>) {
+        self.notes.push(Note { effect, key: key.to_owned(), text: text.into() });
+    }
+
+    /// A value; a key without one counts as not there, unless the caller asks by [`Self::take_raw`].
+    pub(crate) fn take(&mut self, key: &str) -> Option<Node> {
+        self.take_raw(key).filter(|node| *node != Node::Null)
+    }
+
+    pub(crate) fn take_raw(&mut self, key: &str) -> Option<Node> {
+        self.taken.push(key.to_owned());
+        let at = self.rest.iter().position(|(name, _)| name == key)?;
+        Some(self.rest.remove(at).1)
+    }
+
+    /// A text without blanks around it; an empty one counts as not there.
+    pub(crate) fn text(&mut self, key: &str) -> Result<Option<String>, Problem> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Node::Text(text)) => {
+                Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
+            }
+            Some(other) => Err(self.bad(key, &format!("is {}, not a text", other.kind()))),
+        }
+    }
+
+    /// A text that must be there.
+    pub(crate) fn required(&mut self, key: &str) -> Result<String, Problem> {
+        self.text(key)?.ok_or_else(|| {
+            let message = format!("the key `{key}` is missing or empty");
+            Problem::error("missing-key", self.source.whole(), message)
+                .help(format!("say {key} in the file; its own program does not load it without"))
+        })
+    }
+
+    pub(crate) fn flag(&mut self, key: &str) -> Result<Option<bool>, Problem> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Node::Bool(value)) => Ok(Some(value)),
+            Some(other) => Err(self.bad(key, &format!("is {}, not true or false", other.kind()))),
+        }
+    }
+
+    /// Takes keys that have no place in a template, each with the reason.
+    pub(crate) fn leave_out(&mut self, effect: Effect, keys: &[(&str, &str)]) {
+        for (key, why) in keys {
+            if self.take_raw(key).is_some() {
+                self.note(effect, key, *why);
+            }
+        }
+    }
+
+    /// The name of the agent.
+    pub(crate) fn agent_type(&mut self, written: &str) -> Result<AgentType, Problem> {
+        let agent_type = AgentType::parse(written).map_err(|error| {
+            let place = self.place("name");
+            Problem::error("bad-name", place, error.to_string())
+                .help("rename it: letters, digits, `-` and `_`")
+        })?;
+        if agent_type.as_str() != written {
+            let text = format!("`{written}` is called `{agent_type}` here");
+            self.note(Effect::LeftOut, "name", text);
+        }
+        Ok(agent_type)
+    }
+
+    /// A problem with the value of a key.
+    pub(crate) fn bad(&self, key: &str, what: &str) -> Problem {
+        Problem::error("bad-value", self.place(key), format!("`{key}` {what}"))
+    }
+
+    /// Where a key stands, as far as that can be found.
+    pub(crate) fn place(&self, key: &str) -> Place {
+        let mut at = 0;
+        for line in self.source.text.split_inclusive('\n') {
+            let behind = line.strip_prefix(key).map(str::trim_start);
+            if behind.is_some_and(|rest| rest.starts_with(':') || rest.starts_with('=')) {
+                return self.source.at(at..at + key.len());
+            }
+            at += line.len();
+        }
+        self.source.whole()
+    }
+
+    /// The notes; every key that nobody took may be a limit, and is a problem.
+    pub(crate) fn finish(mut self) -> Result<Vec<Note>, Vec<Problem>> {
+        let rest = std::mem::take(&mut self.rest);
+        let mut problems = Vec::new();
+        for (key, _) in rest {
+            if ABOUT.contains(&key.as_str()) {
+                self.note(Effect::LeftOut, &key, "says nothing about what the agent may do");
+                continue;
+            }
+            let near = nearest(&key, self.taken.iter().map(String::as_str));
+            let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+            problems.push(
+                Problem::error(
+                    "unknown-key",
+                    self.place(&key),
+                    format!("the key `{key}` is not known and may be a limit"),
+                )
+                .help(format!("{near}If it limits nothing, import with --drop {key}")),
+            );
+        }
+        if problems.is_empty() { Ok(self.notes) } else { Err(problems) }
+    }
+}

@@ -1,0 +1,209 @@
+//! Agent files that were written for other programs, read as they are. One file a format.
+//!
+//! An import never may more than its original: what a template cannot say makes it narrower, or the
+//! file is refused with a reason. What a program itself asks or denies, whatever the file says, stays
+//! with that program.
+//!
+//! ```text
+//!  .claude/agents/**/*.md ─┐
+//!  .codex/agents/**/*.toml ┤
+//!  .gemini/agents/*.md ────┼─▶ Fields ─▶ Imported { template, notes } ─▶ render ─▶ .bailiwick/agents
+//!  .opencode/agents/*.md ──┤
+//!  SKILL.md, AGENTS.md ────┘
+//! ```
+
+mod agents_md;
+mod claude;
+mod codex;
+mod fields;
+mod find;
+mod frontmatter;
+mod gemini;
+mod node;
+mod opencode;
+mod render;
+mod skill;
+pub(crate) mod tool_table;
+
+use std::fmt;
+
+use bailiwick_model::template::Template;
+use bailiwick_model::{Problem, Source};
+use serde::Serialize;
+
+pub use agents_md::nearest as nearest_agents_md;
+pub use find::{Found, find};
+pub use render::render;
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// A sub-agent of Claude Code.
+    Claude,
+    /// A role of Codex.
+    Codex,
+    /// A sub-agent of Gemini CLI.
+    Gemini,
+    /// An agent of OpenCode.
+    Opencode,
+    /// A skill.
+    Skill,
+    /// Instructions for all agents of a directory.
+    AgentsMd,
+}
+
+impl Format {
+    /// The formats that have a place of their own in a repository.
+    pub const AGENTS: [Self; 4] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode];
+
+    /// The format that a path speaks of.
+    pub fn of_path(path: &str) -> Option<Self> {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let name = parts.last()?;
+        let below = |directory: &str, names: &[&str]| {
+            let [pairs @ .., _] = parts.as_slice() else { return false };
+            pairs.windows(2).any(|pair| match pair {
+                [outer, inner] => *outer == directory && names.contains(inner),
+                _ => false,
+            })
+        };
+        match *name {
+            "SKILL.md" => Some(Self::Skill),
+            "AGENTS.md" | "AGENTS.override.md" => Some(Self::AgentsMd),
+            _ if below(".claude", &["agents"]) => Some(Self::Claude),
+            _ if below(".codex", &["agents"]) => Some(Self::Codex),
+            _ if below(".gemini", &["agents"]) => Some(Self::Gemini),
+            _ if below(".opencode", &["agents", "agent"]) => Some(Self::Opencode),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
+            Self::Skill => "skill",
+            Self::AgentsMd => "agents-md",
+        })
+    }
+}
+
+/// What became of a part of the original.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effect {
+    /// The import may less than the original.
+    Narrowed,
+    /// It has no place in a template, and gave no right.
+    LeftOut,
+    /// A limit that a template cannot hold: a task can.
+    ForTheTask,
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Narrowed => "narrowed",
+            Self::LeftOut => "left out",
+            Self::ForTheTask => "for the task",
+        })
+    }
+}
+
+/// One thing that is not in the import as it was in the original.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// What became of it.
+    pub effect: Effect,
+    /// The key of the original.
+    pub key: String,
+    /// What, and why.
+    pub text: String,
+}
+
+/// A foreign file as a template of ours.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Imported {
+    /// How the original was written.
+    pub format: Format,
+    /// The template.
+    pub template: Template,
+    /// Where it differs from the original.
+    pub notes: Vec<Note>,
+}
+
+/// What a person says about a file beforehand.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Keys that limit nothing and are passed over.
+    pub drop: Vec<String>,
+}
+
+/// Reads a foreign file.
+pub fn import(
+    format: Format,
+    source: &Source,
+    options: &Options,
+) -> Result<Imported, Vec<Problem>> {
+    let (template, notes) = match format {
+        Format::Claude => claude::import(source, options),
+        Format::Codex => codex::import(source, options),
+        Format::Gemini => gemini::import(source, options),
+        Format::Opencode => opencode::import(source, options),
+        Format::Skill => skill::import(source, options),
+        Format::AgentsMd => agents_md::import(source),
+    }?;
+    if let Some(problem) = no_prompt(source, &template).or_else(|| marker(source, &template)) {
+        return Err(vec![problem]);
+    }
+    Ok(Imported { format, template, notes })
+}
+
+fn no_prompt(source: &Source, template: &Template) -> Option<Problem> {
+    template.default_prompt.trim().is_empty().then(|| {
+        Problem::error("no-prompt", source.whole(), "the agent is told nothing")
+            .help("write what it is told")
+    })
+}
+
+/// A line that would begin a persona in our format.
+fn marker(source: &Source, template: &Template) -> Option<Problem> {
+    let mut lines = template.default_prompt.lines();
+    let line = lines.find(|line| line.trim_start().starts_with("<!-- agent_name:"))?;
+    let place = source.text.find(line).map(|at| source.at(at..at + line.len()));
+    let message = "the text holds a line that begins a persona in a template of ours";
+    Some(
+        Problem::error("persona-marker", place.unwrap_or_else(|| source.whole()), message)
+            .help("take the line out, or write the template by hand"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_tells_its_format() {
+        for (path, format) in [
+            (".claude/agents/a.md", Some(Format::Claude)),
+            ("x/.claude/agents/team/a.md", Some(Format::Claude)),
+            (".codex/agents/a.toml", Some(Format::Codex)),
+            ("/r/.gemini/agents/a.md", Some(Format::Gemini)),
+            (".opencode/agent/a.md", Some(Format::Opencode)),
+            (".opencode/agents/a.md", Some(Format::Opencode)),
+            (".claude/skills/x/SKILL.md", Some(Format::Skill)),
+            ("docs/AGENTS.md", Some(Format::AgentsMd)),
+            (".claude/commands/a.md", None),
+            ("agents/a.md", None),
+            (".claude/agents", None),
+            ("", None),
+        ] {
+            assert_eq!(Format::of_path(path), format, "{path}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Skills: `SKILL.md`. As a template, an agent that does what the skill says.
+//!
+//! `allowed-tools` spares a person some questions and restricts nothing: it grants nothing here.
+
+use bailiwick_model::template::{Template, ToolLists};
+use bailiwick_model::{Problem, Source};
+
+use super::fields::Fields;
+use super::{Effect, Note, Options, claude, frontmatter};
+
+pub(super) fn import(
+    source: &Source,
+    options: &Options,
+) -> Result<(Template, Vec<Note>), Vec<Problem>> {
+    let parts = frontmatter::read(source).map_err(|problem| vec![problem])?;
+    let mut fields = Fields::new(source, parts.head, options);
+    let template = template(&mut fields, parts.body).map_err(|problem| vec![problem])?;
+    if parts.repaired {
+        fields.note(Effect::LeftOut, "description", "quoted, to be YAML");
+    }
+    Ok((template, fields.finish()?))
+}
+
+fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> {
+    let name = fields.required("name")?;
+    let agent_type = fields.agent_type(&name)?;
+    let mut description = fields.required("description")?;
+    if let Some(when) = fields.text("when_to_use")? {
+        description = format!("{description} {when}");
+    }
+    if fields.flag("disable-model-invocation")? == Some(true) {
+        return Err(fields
+            .bad("disable-model-invocation", "is true: only a person may start it")
+            .help(
+                "a template can be started by agents; import with --drop \
+                 disable-model-invocation if they may",
+            ));
+    }
+    let read_only = elsewhere(fields)?;
+    let deny_list = claude::denied(fields, "disallowed-tools")?;
+    let model = fields.text("model")?.filter(|model| model != "inherit");
+    let reasoning_effort = claude::effort(fields)?;
+    for sign in ["$ARGUMENTS", "!`"] {
+        if body.contains(sign) {
+            let text = format!("`{sign}` in the text is not filled in");
+            fields.note(Effect::LeftOut, "arguments", text);
+        }
+    }
+    fields.leave_out(
+        Effect::LeftOut,
+        &[
+            ("allowed-tools", "grants nothing: the role and the task say what is approved"),
+            ("argument-hint", "an agent is given its task in words"),
+            ("arguments", "an agent is given its task in words"),
+            ("user-invocable", "who starts an agent is not up to its template"),
+            ("background", "who starts an agent says whether it waits"),
+            ("hooks", "a template runs no programs of its own"),
+            ("paths", "a template is started by name"),
+            ("shell", "a template runs no programs of its own"),
+            ("compatibility", "says nothing about what the agent may do"),
+        ],
+    );
+    Ok(Template {
+        agent_type,
+        description,
+        cli: model.as_ref().map(|_| "claude-code".to_owned()),
+        model,
+        reasoning_effort,
+        read_only,
+        tools: ToolLists { allow_list: None, deny_list },
+        default_prompt: body,
+        personas: Vec::new(),
+        role: None,
+        allowed_subagents: None,
+        max_depth: None,
+        estimated_tokens: None,
+        context: None,
+    })
+}
+
+/// A skill that runs in an agent of its own has that agent's rights. Whether it is read-only.
+fn elsewhere(fields: &mut Fields<'_>) -> Result<bool, Problem> {
+    let context = fields.text("context")?;
+    match (context.as_deref(), fields.text("agent")?.as_deref()) {
+        (None, None | Some(_)) => Ok(false),
+        (Some("fork"), None | Some("general-purpose")) => Ok(false),
+        (Some("fork"), Some("Explore" | "Plan")) => Ok(true),
+        (Some("fork"), Some(agent)) => Err(fields
+            .bad("agent", &format!("is `{agent}`, whose rights are said elsewhere"))
+            .help("import that agent instead, and put the text of the skill into it")),
+        (Some(other), _) => {
+            Err(fields.bad("context", &format!("is `{other}`, which is not known")))
+        }
+    }
+}

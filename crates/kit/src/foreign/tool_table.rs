@@ -1,0 +1,58 @@
+//! A program's own names of tools, and what they are called here.
+//!
+//! A tool of ours may stand for several of a program's: it is granted only if all of those are.
+
+/// One tool of ours.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// Its name here.
+    pub(crate) here: &'static str,
+    /// The program's tools that it stands for, each with its older names.
+    pub(crate) there: &'static [&'static [&'static str]],
+}
+
+/// One row.
+pub(crate) const fn row(here: &'static str, there: &'static [&'static [&'static str]]) -> Row {
+    Row { here, there }
+}
+
+/// The tool of ours that a name of the program leads to.
+pub(crate) fn known(table: &'static [Row], native: &str) -> Option<&'static Row> {
+    let mut rows = table.iter();
+    rows.find(|row| row.there.iter().any(|names| names.contains(&native)))
+}
+
+impl Row {
+    /// The first of the program's tools that is not among those that are allowed.
+    pub(crate) fn missing(&self, allowed: &[String]) -> Option<&'static str> {
+        let has = |names: &[&str]| allowed.iter().any(|native| names.contains(&native.as_str()));
+        let missing = self.there.iter().find(|names| !has(names));
+        missing.and_then(|names| names.first().copied())
+    }
+
+    /// The program's names for it, the current ones.
+    pub(crate) fn natives(&self) -> impl Iterator<Item = &'static str> {
+        self.there.iter().filter_map(|names| names.first().copied())
+    }
+}
+
+/// A list of allowed tools while it grows: in order, without repeats.
+#[derive(Debug, Default)]
+pub(crate) struct Allowed(pub(crate) Vec<String>);
+
+impl Allowed {
+    pub(crate) fn add(&mut self, name: impl Into<String>) {
+        let name = name.into();
+        if !self.0.contains(&name) {
+            self.0.push(name);
+        }
+    }
+}
+
+/// What goes with a tool that is denied: whoever has no shell may not type into one either.
+pub(crate) fn denied_with(here: &'static str) -> &'static [&'static str] {
+    match here {
+        "Bash" => &["Bash", "Typing", "CodeMode"],
+        _ => &[],
+    }
+}

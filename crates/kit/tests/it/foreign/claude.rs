@@ -1,0 +1,142 @@
+//! Owns the examples of Claude Code's sub-agents.
+
+use bailiwick_kit::foreign::{Effect, Format};
+
+use super::{allow, deny, imported, markdown, noted, read, refused, told};
+
+const CLAUDE: Format = Format::Claude;
+
+#[test]
+fn a_whole_file_becomes_a_template() {
+    let text = "---\nname: reviewer\ndescription: Use when: code has changed\n\
+                tools: Read, Grep, Glob, Bash\nmodel: sonnet\neffort: high\ncolor: red\n\
+                maxTurns: 9\nskills:\n  - style\n---\n\nYou review.\n\nBe brief.\n";
+    let imported = read(CLAUDE, text).unwrap();
+    let template = &imported.template;
+    assert_eq!(template.agent_type.as_str(), "reviewer");
+    assert_eq!(template.description, "Use when: code has changed");
+    assert_eq!(template.model.as_deref(), Some("sonnet"));
+    assert_eq!(template.cli.as_deref(), Some("claude-code"));
+    assert_eq!(template.reasoning_effort.as_deref(), Some("high"));
+    assert_eq!(template.default_prompt, "You review.\n\nBe brief.");
+    assert_eq!(allow(&imported).unwrap(), ["Read", "Grep", "Glob", "Bash"]);
+    assert!(!template.read_only && template.max_depth.is_none());
+    assert_eq!(noted(&imported, Effect::LeftOut), ["description", "skills", "color"]);
+    assert_eq!(noted(&imported, Effect::ForTheTask), ["maxTurns"]);
+    assert_eq!(noted(&imported, Effect::Narrowed), [""; 0]);
+}
+
+#[test]
+fn tools_are_a_text_or_a_list_and_none_is_not_all() {
+    let listed = ["Read", "Edit"];
+    for lines in [
+        "tools: Read, Edit\n",
+        "tools: Read Edit\n",
+        "tools: [Read, Edit]\n",
+        "tools:\n- Read\n- Edit\n",
+    ] {
+        assert_eq!(allow(&imported(CLAUDE, lines)).unwrap(), listed, "{lines}");
+    }
+    for lines in ["", "tools: '*'\n", "tools: [Read, '*']\n"] {
+        assert_eq!(allow(&imported(CLAUDE, lines)), None, "{lines}");
+    }
+    for lines in ["tools: []\n", "tools:\n", "tools: ''\n"] {
+        assert_eq!(allow(&imported(CLAUDE, lines)).unwrap(), [""; 0], "{lines}");
+    }
+}
+
+#[test]
+fn what_a_list_cannot_say_is_dropped_from_it() {
+    let imported = imported(CLAUDE, "tools: Read, Bash(git *), Frobnicate, CronList, MultiEdit\n");
+    assert_eq!(allow(&imported).unwrap(), ["Read"]);
+    for words in ["`Bash(git *)` is dropped", "`Frobnicate`", "`CronCreate` as well", "`MultiEdit`"]
+    {
+        assert!(told(&imported, Effect::Narrowed, words), "{words}: {:?}", imported.notes);
+    }
+}
+
+#[test]
+fn a_denied_pattern_denies_the_tool() {
+    let imported = imported(CLAUDE, "disallowedTools: Bash(rm *), Write, Unheard, mcp__gov\n");
+    let denied = deny(&imported).unwrap();
+    assert_eq!(denied, ["Bash", "Typing", "CodeMode", "Write", "Unheard", "mcp__gov__*"]);
+    assert!(told(&imported, Effect::Narrowed, "denies all of `Bash`"));
+}
+
+#[test]
+fn servers_are_named_wholly_or_by_tool() {
+    let imported =
+        imported(CLAUDE, "tools: mcp__gov, mcp__git__*, mcp__a__say, mcp__*, mcp__x?__y\n");
+    assert_eq!(allow(&imported).unwrap(), ["mcp__gov__*", "mcp__git__*", "mcp__a__say"]);
+    assert_eq!(noted(&imported, Effect::Narrowed).len(), 2);
+}
+
+#[test]
+fn the_agents_that_it_may_start_are_kept() {
+    let one = imported(CLAUDE, "tools: Read, Agent(critic, tester), Task(other)\n");
+    assert_eq!(allow(&one).unwrap(), ["Read", "Agent"]);
+    let names: Vec<&str> =
+        one.template.allowed_subagents.iter().flatten().map(|name| name.as_str()).collect();
+    assert_eq!(names, ["critic", "tester", "other"]);
+    assert_eq!(one.template.max_depth, Some(2));
+    let none = imported(CLAUDE, "tools: Agent(critic)\ndisallowedTools: Agent\n");
+    assert_eq!((none.template.allowed_subagents, none.template.max_depth), (None, None));
+}
+
+#[test]
+fn modes_narrow_or_are_left_out() {
+    for (mode, read_only, effect) in [
+        ("plan", true, None),
+        ("dontAsk", true, Some(Effect::Narrowed)),
+        ("acceptEdits", false, Some(Effect::LeftOut)),
+        ("bypassPermissions", false, Some(Effect::Narrowed)),
+    ] {
+        let imported = imported(CLAUDE, &format!("permissionMode: {mode}\n"));
+        assert_eq!(imported.template.read_only, read_only, "{mode}");
+        assert_eq!(imported.notes.first().map(|note| note.effect), effect, "{mode}");
+    }
+    let (code, message) = refused(CLAUDE, &markdown("permissionMode: yolo\n"));
+    assert_eq!(code, "bad-value");
+    assert!(message.starts_with(".claude/agents/reviewer.md:4:1: "), "{message}");
+}
+
+#[test]
+fn what_runs_programs_or_servers_is_left_out() {
+    let lines = "hooks:\n  PreToolUse: []\nmcpServers:\n  - gov\nmemory: user\nbackground: true\n\
+                 isolation: worktree\ninitialPrompt: Go.\n";
+    let imported = imported(CLAUDE, lines);
+    let keys = ["mcpServers", "hooks", "memory", "background", "isolation", "initialPrompt"];
+    assert_eq!(noted(&imported, Effect::LeftOut), keys);
+}
+
+#[test]
+fn a_key_that_may_be_a_limit_is_refused_until_a_person_drops_it() {
+    let text = markdown("disallowed_tools: Bash\n");
+    let (code, message) = refused(CLAUDE, &text);
+    assert_eq!(code, "unknown-key");
+    assert!(message.contains("did you mean `disallowedTools`?"), "{message}");
+    assert!(message.contains("--drop disallowed_tools"), "{message}");
+    let options = bailiwick_kit::foreign::Options { drop: vec!["disallowed_tools".to_owned()] };
+    let source = bailiwick_model::Source::new("a.md", text);
+    let imported = bailiwick_kit::foreign::import(CLAUDE, &source, &options).unwrap();
+    assert_eq!(deny(&imported), None);
+    assert_eq!(noted(&imported, Effect::LeftOut), ["disallowed_tools"]);
+}
+
+#[test]
+fn a_file_that_the_program_would_not_load_is_refused() {
+    for (text, code) in [
+        ("Just text.\n", "no-frontmatter"),
+        ("---\ndescription: x\n---\nDo.\n", "missing-key"),
+        ("---\nname: a\n---\nDo.\n", "missing-key"),
+        ("---\nname: a b\ndescription: x\n---\nDo.\n", "bad-name"),
+        ("---\nname: plugin:a\ndescription: x\n---\nDo.\n", "bad-name"),
+        ("---\nname: a\ndescription: x\n---\n\n", "no-prompt"),
+        ("---\nname: a\ndescription: x\ntools: 7\n---\nDo.\n", "bad-value"),
+        ("---\nname: a\ndescription: x\ntools: [Read, 7]\n---\nDo.\n", "bad-value"),
+        ("---\nname: a\ndescription: x\ntools: Agent(no good)\n---\nDo.\n", "bad-value"),
+        ("---\nname: a\ndescription: x\n---\n<!-- agent_name: b -->\nDo.\n", "persona-marker"),
+    ] {
+        assert_eq!(refused(CLAUDE, text).0, code, "{text}");
+    }
+}

@@ -1,0 +1,56 @@
+//! Owns the examples of Gemini CLI's sub-agents.
+
+use bailiwick_kit::foreign::{Effect, Format};
+
+use super::{allow, deny, imported, markdown, noted, refused, told};
+
+const GEMINI: Format = Format::Gemini;
+
+#[test]
+fn a_whole_file_becomes_a_template() {
+    let imported = imported(
+        GEMINI,
+        "kind: local\ntools:\n  - read_file\n  - search_file_content\n  - glob\n  - list_directory\n\
+         model: gemini-2.5-pro\ntemperature: 0.2\nmax_turns: 10\ntimeout_mins: 5\n\
+         mcp_servers:\n  gov:\n    command: gov\n",
+    );
+    let template = &imported.template;
+    assert_eq!(template.agent_type.as_str(), "reviewer");
+    assert_eq!(template.cli.as_deref(), Some("gemini"));
+    assert_eq!(allow(&imported).unwrap(), ["Read", "Grep", "Glob"]);
+    assert_eq!(noted(&imported, Effect::LeftOut), ["mcp_servers", "temperature"]);
+    assert_eq!(noted(&imported, Effect::ForTheTask), ["max_turns", "timeout_mins"]);
+}
+
+#[test]
+fn a_sub_agent_starts_no_others() {
+    for lines in ["", "tools: ['*']\n", "tools: [read_file, invoke_agent]\n"] {
+        let imported = imported(GEMINI, lines);
+        assert_eq!(deny(&imported).unwrap(), ["Agent", "AgentMessage"], "{lines}");
+        assert_eq!(imported.template.max_depth, Some(0), "{lines}");
+        assert_eq!(imported.template.allowed_subagents, Some(Vec::new()), "{lines}");
+    }
+}
+
+#[test]
+fn a_tool_that_stands_for_more_is_dropped() {
+    let imported = imported(GEMINI, "tools: [glob, read_file, frobnicate]\n");
+    assert_eq!(allow(&imported).unwrap(), ["Read"]);
+    assert!(told(&imported, Effect::Narrowed, "`Glob` stands for `list_directory` as well"));
+    assert!(told(&imported, Effect::Narrowed, "`frobnicate` is dropped"));
+}
+
+#[test]
+fn servers_have_no_underscore_in_their_names() {
+    let imported = imported(GEMINI, "tools: [mcp_gov_say_it, mcp_git_*, mcp_, mcp_*_x, mcp__x]\n");
+    assert_eq!(allow(&imported).unwrap(), ["mcp__gov__say_it", "mcp__git__*"]);
+    assert_eq!(noted(&imported, Effect::Narrowed).len(), 3);
+    assert_eq!(allow(&super::imported(GEMINI, "tools: [mcp_*]\n")).unwrap(), ["mcp__*"]);
+}
+
+#[test]
+fn what_cannot_be_held_here_is_refused() {
+    assert_eq!(refused(GEMINI, &markdown("kind: remote\nagent_card_url: x\n")).0, "bad-value");
+    assert_eq!(refused(GEMINI, &markdown("tools: read_file\n")).0, "bad-value");
+    assert_eq!(refused(GEMINI, &markdown("sandbox: tight\n")).0, "unknown-key");
+}

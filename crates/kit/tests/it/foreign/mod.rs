@@ -1,0 +1,75 @@
+//! Owns what becomes of the agent files of other programs: one file a format.
+
+mod agents_md;
+mod claude;
+mod codex;
+mod finding;
+mod gemini;
+mod opencode;
+mod rendering;
+mod skill;
+
+use bailiwick_kit::foreign::{Effect, Format, Imported, Options, import};
+use bailiwick_model::{Problem, Source};
+
+/// Where a file of this format would lie.
+fn file(format: Format) -> &'static str {
+    match format {
+        Format::Claude => ".claude/agents/reviewer.md",
+        Format::Codex => ".codex/agents/reviewer.toml",
+        Format::Gemini => ".gemini/agents/reviewer.md",
+        Format::Opencode => ".opencode/agents/reviewer.md",
+        Format::Skill => ".claude/skills/reviewer/SKILL.md",
+        Format::AgentsMd => "crates/parser/AGENTS.md",
+    }
+}
+
+fn read(format: Format, text: &str) -> Result<Imported, Vec<Problem>> {
+    import(format, &Source::new(file(format), text), &Options::default())
+}
+
+/// A Markdown file with a head of these lines behind its name and description.
+fn markdown(lines: &str) -> String {
+    format!("---\nname: reviewer\ndescription: Reviews.\n{lines}---\n\nRead and judge.\n")
+}
+
+fn imported(format: Format, lines: &str) -> Imported {
+    let text = match format {
+        Format::Codex => format!(
+            "name = \"reviewer\"\ndescription = \"Reviews.\"\n\
+             developer_instructions = \"Read and judge.\"\n{lines}"
+        ),
+        Format::Opencode => markdown(lines).replace("name: reviewer\n", ""),
+        Format::AgentsMd => lines.to_owned(),
+        Format::Claude | Format::Gemini | Format::Skill => markdown(lines),
+    };
+    read(format, &text).unwrap_or_else(|problems| panic!("{text}\n{problems:?}"))
+}
+
+/// The code and the message of the only problem.
+fn refused(format: Format, text: &str) -> (&'static str, String) {
+    let problems = read(format, text).expect_err(text);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    (problems[0].code, problems[0].to_string())
+}
+
+fn allow(imported: &Imported) -> Option<Vec<&str>> {
+    let list = imported.template.tools.allow_list.as_ref()?;
+    Some(list.iter().map(String::as_str).collect())
+}
+
+fn deny(imported: &Imported) -> Option<Vec<&str>> {
+    let list = imported.template.tools.deny_list.as_ref()?;
+    Some(list.iter().map(String::as_str).collect())
+}
+
+/// The keys of what has this effect.
+fn noted(imported: &Imported, effect: Effect) -> Vec<&str> {
+    let notes = imported.notes.iter().filter(|note| note.effect == effect);
+    notes.map(|note| note.key.as_str()).collect()
+}
+
+/// Whether a note of this effect holds these words.
+fn told(imported: &Imported, effect: Effect, words: &str) -> bool {
+    imported.notes.iter().any(|note| note.effect == effect && note.text.contains(words))
+}

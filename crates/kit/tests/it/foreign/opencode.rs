@@ -1,0 +1,116 @@
+//! Owns the examples of OpenCode's agents.
+
+use bailiwick_kit::foreign::{Effect, Format};
+
+use super::{allow, deny, imported, noted, refused, told};
+
+const OPENCODE: Format = Format::Opencode;
+
+fn has(lines: &str, tool: &str) -> bool {
+    allow(&imported(OPENCODE, lines)).is_none_or(|list| list.contains(&tool))
+}
+
+#[test]
+fn a_whole_file_becomes_a_template() {
+    let imported = imported(
+        OPENCODE,
+        "mode: subagent\nmodel: anthropic/claude-sonnet-4-5\ntemperature: 0.1\nsteps: 5\n\
+         permission:\n  edit: deny\n  bash: deny\n",
+    );
+    let template = &imported.template;
+    assert_eq!(template.agent_type.as_str(), "reviewer");
+    assert_eq!(template.model.as_deref(), Some("anthropic/claude-sonnet-4-5"));
+    assert_eq!(template.cli.as_deref(), Some("opencode"));
+    let allowed = allow(&imported).unwrap();
+    for (tool, expected) in [
+        ("Read", true),
+        ("Glob", true),
+        ("mcp__*", true),
+        ("Edit", false),
+        ("Write", false),
+        ("Bash", false),
+    ] {
+        assert_eq!(allowed.contains(&tool), expected, "{tool}");
+    }
+    assert_eq!(deny(&imported), None);
+    assert_eq!(noted(&imported, Effect::LeftOut), ["mode", "temperature"]);
+    assert_eq!(noted(&imported, Effect::ForTheTask), ["steps"]);
+    assert_eq!(noted(&imported, Effect::Narrowed), [""; 0]);
+}
+
+#[test]
+fn without_a_rule_that_closes_something_there_is_no_list() {
+    for lines in ["", "permission: allow\n", "permission:\n  bash:\n    '*': allow\n"] {
+        assert_eq!(allow(&imported(OPENCODE, lines)), None, "{lines}");
+    }
+}
+
+#[test]
+fn the_last_match_wins() {
+    assert!(has("permission:\n  '*': deny\n  bash: allow\n", "Bash"));
+    assert!(!has("permission:\n  bash: allow\n  '*': deny\n", "Bash"));
+    assert!(has("permission:\n  bash:\n    'rm *': deny\n    '*': allow\n", "Bash"));
+    assert!(!has("permission:\n  bash:\n    '*': allow\n    'rm *': deny\n", "Bash"));
+    assert!(!has("permission:\n  bash:\n    '*': deny\n    'git *': allow\n", "Bash"));
+    assert!(!has("permission:\n  b*: deny\n", "Bash"));
+}
+
+#[test]
+fn what_is_asked_for_is_closed() {
+    let imported = imported(
+        OPENCODE,
+        "permission:\n  bash: ask\n  edit:\n    'src/**': allow\n    '*': ask\n",
+    );
+    assert!(!allow(&imported).unwrap().contains(&"Bash"));
+    assert!(told(&imported, Effect::Narrowed, "a template cannot ask"));
+    assert!(!allow(&imported).unwrap().contains(&"Edit"));
+}
+
+#[test]
+fn the_older_switches_come_first_and_are_overruled_at_their_place() {
+    assert!(!has("tools:\n  write: false\n", "Edit"));
+    assert!(has("tools:\n  '*': false\n  bash: true\n", "Bash"));
+    assert!(!has("tools:\n  '*': false\n  bash: true\n", "Read"));
+    assert!(has("tools:\n  bash: false\npermission:\n  bash: allow\n", "Bash"));
+    // `bash` keeps the place that `tools` gave it, so the star behind it closes it.
+    assert!(!has("tools:\n  bash: true\npermission:\n  '*': deny\n  bash: allow\n", "Bash"));
+}
+
+#[test]
+fn agents_that_may_be_started_are_kept_by_name() {
+    let named = imported(
+        OPENCODE,
+        "permission:\n  task:\n    '*': deny\n    critic: allow\n    't*': allow\n",
+    );
+    assert!(allow(&named).unwrap().contains(&"Agent"));
+    let names: Vec<&str> =
+        named.template.allowed_subagents.iter().flatten().map(|name| name.as_str()).collect();
+    assert_eq!(names, ["critic"]);
+    let none = imported(OPENCODE, "permission:\n  task:\n    critic: allow\n    '*': deny\n");
+    assert!(!allow(&none).unwrap().contains(&"Agent"));
+}
+
+#[test]
+fn a_rule_for_tools_that_nobody_knows_closes_all_servers() {
+    let imported = imported(OPENCODE, "permission:\n  gov_*: deny\n");
+    let allowed = allow(&imported).unwrap();
+    assert!(!allowed.contains(&"mcp__*") && allowed.contains(&"Bash"));
+    assert!(told(&imported, Effect::Narrowed, "`gov_*` may be one"));
+    assert!(!has("permission:\n  write: deny\n", "Write"));
+}
+
+#[test]
+fn what_cannot_be_understood_is_refused() {
+    let with = |lines: &str| super::markdown(lines).replace("name: reviewer\n", "");
+    for (lines, code) in [
+        ("disable: true\n", "bad-value"),
+        ("prompt: Other.\n", "bad-value"),
+        ("permission:\n  bash: maybe\n", "bad-value"),
+        ("permission:\n  bash: [allow]\n", "bad-value"),
+        ("permission:\n  bash: deny\n  bash: allow\n", "bad-yaml"),
+        ("tools:\n  bash: no\n", "bad-value"),
+        ("name: other\n", "unknown-key"),
+    ] {
+        assert_eq!(refused(OPENCODE, &with(lines)).0, code, "{lines}");
+    }
+}
