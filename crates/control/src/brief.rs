@@ -5,16 +5,17 @@
 use std::fmt::Display;
 
 use bailiwick_kit::Bound;
+use bailiwick_kit::bind::{SEPARATOR, texts};
 use bailiwick_model::task::CrateName;
 use bailiwick_model::{Problem, Task};
-
-const SEPARATOR: &str = "\n\n---\n\n";
 
 /// Composes the prompt of a bound task.
 pub fn compose(bound: &Bound) -> Result<String, Problem> {
     require_spawnable(bound)?;
-    let fragments = bound.capabilities.iter().map(|capability| capability.text.text.to_string());
-    let parts = fragments.chain(scope(&bound.task)).chain(limits(bound)).chain(body(&bound.task));
+    let parts = texts(&bound.capabilities)
+        .chain(scope(&bound.task))
+        .chain(limits(bound))
+        .chain(body(&bound.task));
     let parts: Vec<String> = parts.map(|part| part.trim_end().to_owned()).collect();
     Ok(parts.join(SEPARATOR) + "\n")
 }

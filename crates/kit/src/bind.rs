@@ -9,6 +9,9 @@ use bailiwick_model::{CapabilityName, Place, Problem, Source, Task};
 use crate::kit::{FoundCapability, Kit};
 use crate::resolve::{ResolvedRole, resolve};
 
+/// What stands between the parts of a prompt.
+pub const SEPARATOR: &str = "\n\n---\n\n";
+
 /// A task with everything that binds the agent who does it.
 #[derive(Debug, Clone)]
 pub struct Bound {
@@ -50,6 +53,11 @@ pub fn capabilities(kit: &Kit, role: &ResolvedRole) -> Result<Vec<FoundCapabilit
         }
     }
     if problems.is_empty() { Ok(found) } else { Err(problems) }
+}
+
+/// What the capabilities tell an agent, in order, without blank lines at their ends.
+pub fn texts(capabilities: &[FoundCapability]) -> impl Iterator<Item = String> {
+    capabilities.iter().map(|capability| capability.text.text.trim_end().to_owned())
 }
 
 fn unknown_capability(kit: &Kit, role: &ResolvedRole, name: &CapabilityName) -> Problem {

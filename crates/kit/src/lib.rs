@@ -18,6 +18,7 @@ pub mod foreign;
 pub mod fork;
 pub mod kit;
 pub mod lint;
+pub mod manifest;
 pub mod resolve;
 pub mod role_file;
 pub mod role_matrix;

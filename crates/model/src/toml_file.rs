@@ -14,6 +14,22 @@ pub fn parse<T: DeserializeOwned>(source: &Source) -> Result<T, Problem> {
     read.map_err(|error| explain(source, &error)).and_then(|read| listed.map_or(Ok(read), Err))
 }
 
+/// Reads a whole file into `T`, some of whose fields are values and lists of tables.
+pub fn parse_flat<T: DeserializeOwned>(source: &Source) -> Result<T, Problem> {
+    let table = DeTable::parse(&source.text).map_err(|error| explain(source, &error))?;
+    let listed = list_in_list(source, table.get_ref());
+    let read = T::deserialize(toml::Deserializer::from(table));
+    read.map_err(|error| explain(source, &error)).and_then(|read| listed.map_or(Ok(read), Err))
+}
+
+/// A list inside of a list: no file of ours has one, and serde would make a struct of it.
+fn list_in_list(source: &Source, table: &DeTable<'_>) -> Option<Problem> {
+    let lists = table.values().filter_map(|value| value.get_ref().as_array());
+    let inner = lists.flat_map(|list| list.iter()).find(|value| value.get_ref().is_array())?;
+    let message = "a list inside of a list means nothing here";
+    Some(Problem::error("bad-toml", source.at(inner.span()), message))
+}
+
 /// A list where a table belongs: serde would fill the fields of a struct from it, one by one.
 fn list_for_table(source: &Source, table: &DeTable<'_>) -> Option<Problem> {
     let (key, value) = table.iter().find(|(_, value)| value.get_ref().is_array())?;
@@ -90,6 +106,18 @@ mod tests {
         assert_eq!(problem.place.to_string(), "task.toml:2:1");
         assert_eq!(problem.place.text(), Some("files_whitelist"));
         assert!(problem.help.unwrap().contains("did you mean `files-whitelist`?"));
+    }
+
+    #[test]
+    fn a_list_does_not_stand_for_the_keys_of_a_table() {
+        #[derive(Debug, Deserialize)]
+        struct Flat {
+            scope: Vec<Scope>,
+        }
+        let fine = Source::new("a.toml", "[[scope]]\nfiles-whitelist = []\n");
+        assert_eq!(parse_flat::<Flat>(&fine).unwrap().scope.len(), 1);
+        let listed = Source::new("a.toml", "scope = [[[\"a\"]]]\n");
+        assert_eq!(parse_flat::<Flat>(&listed).unwrap_err().place.to_string(), "a.toml:1:10");
     }
 
     #[test]

@@ -35,6 +35,12 @@ pub use agents_md::nearest as nearest_agents_md;
 pub use find::{Found, find};
 pub use render::render;
 
+pub(crate) use claude::TOOLS as CLAUDE_TOOLS;
+pub(crate) use codex::TOOLS_REMARK;
+pub(crate) use gemini::TOOLS as GEMINI_TOOLS;
+pub(crate) use opencode::TOOLS as OPENCODE_TOOLS;
+pub(crate) use render::quoted;
+
 /// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]

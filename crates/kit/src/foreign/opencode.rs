@@ -9,7 +9,7 @@ use bailiwick_model::{Problem, Source};
 
 use super::fields::Fields;
 use super::node::Node;
-use super::tool_table::{Allowed, Row, row};
+use super::tool_table::{Allowed, Row, matches, row};
 use super::{Effect, Note, Options, frontmatter};
 
 /// Our tools, each with the permissions that it needs.
@@ -322,51 +322,9 @@ fn is_all(glob: &str) -> bool {
     !glob.is_empty() && glob.chars().all(|c| c == '*')
 }
 
-/// Whether a glob of `*` and `?` matches a text. It goes back to the last star only, so that no
-/// pattern takes long.
-fn matches(glob: &str, text: &str) -> bool {
-    let (mut glob, mut text) = (glob.chars(), text.chars());
-    let mut star: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
-    loop {
-        let mut rest = text.clone();
-        match (glob.next(), rest.next()) {
-            (Some('*'), _) => star = Some((glob.clone(), text.clone())),
-            (Some(wanted), Some(actual)) if wanted == '?' || wanted == actual => text = rest,
-            (None, None) => return true,
-            (Some(_) | None, _) => {
-                let Some((behind, from)) = star.as_mut() else {
-                    return false;
-                };
-                if from.next().is_none() {
-                    return false;
-                }
-                (glob, text) = (behind.clone(), from.clone());
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn globs_match_as_they_do_in_the_program() {
-        for (glob, text, expected) in [
-            ("*", "", true),
-            ("b*h", "bash", true),
-            ("b?sh", "bash", true),
-            ("bash", "bash2", false),
-            ("*_x", "a_x", true),
-            ("a*b*c", "aXbYbZc", true),
-            ("a*b*c", "aXbYbZ", false),
-            ("*", "anything", true),
-            ("a?", "a", false),
-            ("", "a", false),
-        ] {
-            assert_eq!(matches(glob, text), expected, "{glob} {text}");
-        }
-    }
 
     #[test]
     fn an_agent_is_called_as_its_file() {

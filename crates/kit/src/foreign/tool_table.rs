@@ -56,3 +56,50 @@ pub(crate) fn denied_with(here: &'static str) -> &'static [&'static str] {
         _ => &[],
     }
 }
+
+/// Whether a glob of `*` and `?` matches a text. It goes back to the last star only, so that no
+/// pattern takes long.
+pub(crate) fn matches(glob: &str, text: &str) -> bool {
+    let (mut glob, mut text) = (glob.chars(), text.chars());
+    let mut star: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
+    loop {
+        let mut rest = text.clone();
+        match (glob.next(), rest.next()) {
+            (Some('*'), _) => star = Some((glob.clone(), text.clone())),
+            (Some(wanted), Some(actual)) if wanted == '?' || wanted == actual => text = rest,
+            (None, None) => return true,
+            (Some(_) | None, _) => {
+                let Some((behind, from)) = star.as_mut() else {
+                    return false;
+                };
+                if from.next().is_none() {
+                    return false;
+                }
+                (glob, text) = (behind.clone(), from.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_match_as_people_expect() {
+        for (glob, text, expected) in [
+            ("*", "", true),
+            ("b*h", "bash", true),
+            ("b?sh", "bash", true),
+            ("bash", "bash2", false),
+            ("*_x", "a_x", true),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+            ("*", "anything", true),
+            ("a?", "a", false),
+            ("", "a", false),
+        ] {
+            assert_eq!(matches(glob, text), expected, "{glob} {text}");
+        }
+    }
+}

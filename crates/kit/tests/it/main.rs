@@ -12,6 +12,7 @@ mod foreign;
 mod fork;
 mod kit_layers;
 mod lints;
+mod manifests;
 mod memory;
 mod old_names;
 mod role_graphs;
