@@ -92,6 +92,10 @@ impl<'a> Fields<'a> {
             Problem::error("bad-name", place, error.to_string())
                 .help("rename it: letters, digits, `-` and `_`")
         })?;
+        if agent_type.as_str() == "default" {
+            let message = "`default` is an agent without a template";
+            return Err(Problem::error("bad-name", self.place("name"), message).help("rename it"));
+        }
         if agent_type.as_str() != written {
             let text = format!("`{written}` is called `{agent_type}` here");
             self.note(Effect::LeftOut, "name", text);

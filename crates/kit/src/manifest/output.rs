@@ -160,10 +160,12 @@ impl Draft<'_> {
             if shut {
                 document.insert("sandbox_mode", value("read-only"));
             }
-            let sandbox = if shut { ", in a read-only sandbox" } else { "" };
-            self.notes.push(format!(
-                "Codex has no list of tools: by itself it gives the agent its shell{sandbox}"
-            ));
+            // It was seen to start such a role with the rights of its session all the same.
+            self.notes.push(
+                "Codex has no list of tools, and by itself it gives an agent what its session has: \
+                 the limits hold in a run of ours"
+                    .to_owned(),
+            );
         }
         document.insert("developer_instructions", value(&self.body));
         format!("{head}{document}")

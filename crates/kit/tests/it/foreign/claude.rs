@@ -130,6 +130,7 @@ fn a_file_that_the_program_would_not_load_is_refused() {
         ("---\ndescription: x\n---\nDo.\n", "missing-key"),
         ("---\nname: a\n---\nDo.\n", "missing-key"),
         ("---\nname: a b\ndescription: x\n---\nDo.\n", "bad-name"),
+        ("---\nname: default\ndescription: x\n---\nDo.\n", "bad-name"),
         ("---\nname: plugin:a\ndescription: x\n---\nDo.\n", "bad-name"),
         ("---\nname: a\ndescription: x\n---\n\n", "no-prompt"),
         ("---\nname: a\ndescription: x\ntools: 7\n---\nDo.\n", "bad-value"),

@@ -138,3 +138,12 @@ fn what_a_program_cannot_hold_is_said() {
         ]
     );
 }
+
+#[test]
+fn the_example_of_the_guide_is_a_manifest() {
+    let guide = include_str!("../../../../../docs/guides/manifests.md");
+    let example = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let manifest = manifest(example.expect("an example"));
+    assert!(assemble(&embedded(), &manifest, Program::Claude).is_ok());
+    assert_eq!((manifest.blocks.len(), manifest.handoffs.len()), (1, 1));
+}
