@@ -242,8 +242,12 @@ fn lists(fields: &mut Fields<'_>, rules: &[Rule]) -> (ToolLists, Option<Vec<Agen
             format!("`{}`: outside of its worktree a run sees the system only", rule.permission);
         fields.note(Effect::LeftOut, "permission", text);
     }
+    // Among the tools of servers are those by which our own starts agents.
+    let starts = allowed.0.iter().any(|name| name == "Agent");
+    let deny_list = (restricted && servers == Says::Always && !starts)
+        .then(|| ["Agent", "AgentMessage"].map(str::to_owned).to_vec());
     let allow_list = restricted.then_some(allowed.0);
-    (ToolLists { allow_list, deny_list: None }, subagents)
+    (ToolLists { allow_list, deny_list }, subagents)
 }
 
 /// Whether a permission is given for whatever it is asked.

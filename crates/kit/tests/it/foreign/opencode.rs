@@ -88,6 +88,9 @@ fn agents_that_may_be_started_are_kept_by_name() {
     assert_eq!(names, ["critic"]);
     let none = imported(OPENCODE, "permission:\n  task:\n    critic: allow\n    '*': deny\n");
     assert!(!allow(&none).unwrap().contains(&"Agent"));
+    // A server's tool that starts agents must not be a way around it.
+    assert!(allow(&none).unwrap().contains(&"mcp__*"));
+    assert_eq!(deny(&none).unwrap(), ["Agent", "AgentMessage"]);
 }
 
 #[test]
