@@ -26,6 +26,7 @@ mod land;
 mod layering;
 mod ledger_processes;
 mod new_user;
+mod real_agent_files;
 mod real_clis;
 mod run;
 mod run_kills;

@@ -48,6 +48,16 @@ impl<'a> Fields<'a> {
         Some(self.rest.remove(at).1)
     }
 
+    /// A value that may be a limit: a key without one is a file that its program does not load.
+    pub(crate) fn limit(&mut self, key: &str) -> Result<Option<Node>, Problem> {
+        match self.take_raw(key) {
+            Some(Node::Null) => {
+                Err(self.bad(key, "says nothing").help("fill it in, or take it out"))
+            }
+            said => Ok(said),
+        }
+    }
+
     /// A text without blanks around it; an empty one counts as not there.
     pub(crate) fn text(&mut self, key: &str) -> Result<Option<String>, Problem> {
         match self.take(key) {
@@ -69,7 +79,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn flag(&mut self, key: &str) -> Result<Option<bool>, Problem> {
-        match self.take(key) {
+        match self.limit(key)? {
             None => Ok(None),
             Some(Node::Bool(value)) => Ok(Some(value)),
             Some(other) => Err(self.bad(key, &format!("is {}, not true or false", other.kind()))),

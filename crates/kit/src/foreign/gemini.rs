@@ -91,7 +91,7 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
 }
 
 fn allowed(fields: &mut Fields<'_>) -> Result<Option<Vec<String>>, Problem> {
-    let nodes = match fields.take("tools") {
+    let nodes = match fields.limit("tools")? {
         None => return Ok(None),
         Some(Node::List(nodes)) => nodes,
         Some(other) => {

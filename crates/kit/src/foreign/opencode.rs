@@ -74,7 +74,8 @@ fn template(fields: &mut Fields<'_>, source: &Source, body: String) -> Result<Te
     if fields.flag("disable")? == Some(true) {
         return Err(fields.bad("disable", "is true: the agent is switched off"));
     }
-    let name = file_name(&source.file);
+    // A name in the file goes before that of the file.
+    let name = fields.text("name")?.unwrap_or_else(|| file_name(&source.file));
     let agent_type = fields.agent_type(&name)?;
     let description = fields.required("description")?;
     let model = fields.text("model")?;
@@ -137,7 +138,7 @@ fn rules(fields: &mut Fields<'_>) -> Result<Vec<Rule>, Problem> {
         Some((_, old)) => *old = value,
         None => keys.push((key, value)),
     };
-    match fields.take("tools") {
+    match fields.limit("tools")? {
         None => {}
         Some(Node::Map(tools)) => {
             for (tool, on) in tools {
@@ -151,7 +152,7 @@ fn rules(fields: &mut Fields<'_>) -> Result<Vec<Rule>, Problem> {
         }
         Some(other) => return Err(fields.bad("tools", &format!("is {}", other.kind()))),
     }
-    match fields.take("permission") {
+    match fields.limit("permission")? {
         None => {}
         Some(all @ Node::Text(_)) => set("*".to_owned(), all),
         Some(Node::Map(permissions)) => {

@@ -52,5 +52,6 @@ fn servers_have_no_underscore_in_their_names() {
 fn what_cannot_be_held_here_is_refused() {
     assert_eq!(refused(GEMINI, &markdown("kind: remote\nagent_card_url: x\n")).0, "bad-value");
     assert_eq!(refused(GEMINI, &markdown("tools: read_file\n")).0, "bad-value");
+    assert_eq!(refused(GEMINI, &markdown("tools:\n")).0, "bad-value");
     assert_eq!(refused(GEMINI, &markdown("sandbox: tight\n")).0, "unknown-key");
 }

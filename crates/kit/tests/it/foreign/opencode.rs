@@ -39,6 +39,12 @@ fn a_whole_file_becomes_a_template() {
 }
 
 #[test]
+fn a_name_in_the_file_goes_before_that_of_the_file() {
+    assert_eq!(imported(OPENCODE, "name: other\n").template.agent_type.as_str(), "other");
+    assert_eq!(imported(OPENCODE, "").template.agent_type.as_str(), "reviewer");
+}
+
+#[test]
 fn without_a_rule_that_closes_something_there_is_no_list() {
     for lines in ["", "permission: allow\n", "permission:\n  bash:\n    '*': allow\n"] {
         assert_eq!(allow(&imported(OPENCODE, lines)), None, "{lines}");
@@ -112,7 +118,10 @@ fn what_cannot_be_understood_is_refused() {
         ("permission:\n  bash: [allow]\n", "bad-value"),
         ("permission:\n  bash: deny\n  bash: allow\n", "bad-yaml"),
         ("tools:\n  bash: no\n", "bad-value"),
-        ("name: other\n", "unknown-key"),
+        ("tools:\n", "bad-value"),
+        ("permission:\n", "bad-value"),
+        ("permission:\n  bash:\n", "bad-value"),
+        ("limit: 1\n", "unknown-key"),
     ] {
         assert_eq!(refused(OPENCODE, &with(lines)).0, code, "{lines}");
     }

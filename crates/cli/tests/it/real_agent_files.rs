@@ -1,0 +1,203 @@
+//! Agent files before the real programs: what is assembled is listed by them, and what OpenCode makes of
+//! random permissions is what the importer takes it for.
+
+use std::process::Command;
+
+use bailiwick_kit::foreign::{Format, Options, import};
+use bailiwick_model::Source;
+use bailiwick_testkit::clis::Cli;
+use bailiwick_testkit::random::Random;
+use bailiwick_testkit::{Depth, Scratch};
+use serde_json::Value;
+
+use crate::BAILIWICK;
+
+const SHIPPED: [&str; 5] =
+    ["architect", "code-implementer", "critic", "security-auditor", "validator"];
+
+/// A repository that a program is started in, with nothing of the person's.
+fn program(scratch: &Scratch, cli: Cli) -> Command {
+    let home = scratch.place().join("home");
+    std::fs::create_dir_all(&home).unwrap();
+    let mut command = Command::new(cli.program());
+    command.env_clear().env("HOME", &home).env("PATH", "/usr/bin:/bin").current_dir(scratch.root());
+    for switch in [
+        "OPENCODE_DISABLE_AUTOUPDATE",
+        "OPENCODE_DISABLE_MODELS_FETCH",
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        "DISABLE_AUTOUPDATER",
+    ] {
+        command.env(switch, "1");
+    }
+    command.stdin(std::process::Stdio::null());
+    command
+}
+
+/// What it prints, by way of a file: it may end before a pipe has taken all of it.
+fn printed(scratch: &Scratch, command: &mut Command) -> String {
+    let file = scratch.place().join("printed");
+    command.stdout(std::fs::File::create(&file).unwrap()).status().unwrap();
+    std::fs::read_to_string(&file).unwrap()
+}
+
+/// The rules of every agent, as `opencode agent list` tells them: a line with the name, then JSON.
+fn opencode_agents(scratch: &Scratch) -> Vec<(String, Vec<Value>)> {
+    let text = printed(scratch, program(scratch, Cli::OpenCode).args(["agent", "list"]));
+    let mut agents: Vec<(String, String)> = Vec::new();
+    for line in text.lines() {
+        match line.split_once(" (") {
+            Some((name, _)) if !line.starts_with(' ') => {
+                agents.push((name.to_owned(), String::new()))
+            }
+            _ => {
+                if let Some((_, json)) = agents.last_mut() {
+                    json.push_str(line);
+                }
+            }
+        }
+    }
+    let rules =
+        |json: &str| serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"));
+    agents.iter().map(|(name, json)| (name.clone(), rules(json))).collect()
+}
+
+#[test]
+fn the_programs_list_what_was_assembled_for_them() {
+    let scratch = Scratch::repository();
+    for (name, directory) in [("claude", ".claude/agents"), ("opencode", ".opencode/agents")] {
+        let arguments = ["agents", "assemble", "--for", name, "--out", directory];
+        scratch.run(BAILIWICK, &arguments).expect_code(0);
+    }
+    scratch.commit("agents");
+    let listed: Vec<String> = opencode_agents(&scratch).into_iter().map(|(name, _)| name).collect();
+    let mut claude = program(&scratch, Cli::Claude);
+    claude.env("ANTHROPIC_API_KEY", "dummy").env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
+    claude.env("CLAUDE_CODE_MAX_RETRIES", "0");
+    let text =
+        printed(&scratch, claude.args(["-p", "hi", "--output-format", "stream-json", "--verbose"]));
+    let begun: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    for name in SHIPPED {
+        assert!(listed.iter().any(|listed| listed == name), "opencode: {name} {listed:?}");
+        let claude = begun["agents"].as_array().unwrap();
+        assert!(claude.contains(&Value::from(name)), "claude: {name} {claude:?}");
+    }
+}
+
+const KEYS: [&str; 13] = [
+    "*", "bash", "read", "edit", "glob", "list", "task", "webfetch", "gov_*", "b*", "*e*", "skill",
+    "grep",
+];
+const PATTERNS: [&str; 6] = ["*", "git *", "rm *", "src/**", "r*", "7"];
+const ACTIONS: [&str; 4] = ["allow", "allow", "ask", "deny"];
+const ASKED: [&str; 7] = ["x", "git push", "rm -rf /", "src/a/b", "rest", "7", "none of these"];
+const TOOLS: [(&str, &[&str]); 10] = [
+    ("Bash", &["bash"]),
+    ("Read", &["read"]),
+    ("Glob", &["glob", "list"]),
+    ("Grep", &["grep"]),
+    ("Write", &["edit"]),
+    ("Edit", &["edit"]),
+    ("WebFetch", &["webfetch"]),
+    ("Agent", &["task"]),
+    ("Skill", &["skill"]),
+    ("mcp__*", &["gov_say", "other_tool"]),
+];
+
+fn pick(random: &mut Random, from: &'static [&'static str]) -> &'static str {
+    from[random.below(from.len())]
+}
+
+/// A list without repeats, in random order.
+fn some(random: &mut Random, from: &'static [&'static str], most: usize) -> Vec<&'static str> {
+    let mut chosen: Vec<&str> = Vec::new();
+    for _ in 0..random.below(most + 1) {
+        let one = pick(random, from);
+        if !chosen.contains(&one) {
+            chosen.push(one);
+        }
+    }
+    chosen
+}
+
+fn random_agent(random: &mut Random) -> String {
+    let mut head = "description: x\n".to_owned();
+    if random.once_in(3) {
+        head += "tools:\n  grep: true\n";
+        for tool in some(random, &["*", "bash", "write", "edit", "read"], 3) {
+            head += &format!("  \"{tool}\": {}\n", random.once_in(2));
+        }
+    }
+    head += "permission:\n  lsp: allow\n";
+    for key in some(random, &KEYS, 6) {
+        // One bad file hides all the others, and this key takes no patterns.
+        if key == "webfetch" || random.once_in(2) {
+            head += &format!("  \"{key}\": {}\n", pick(random, &ACTIONS));
+            continue;
+        }
+        head += &format!("  \"{key}\":\n    \"q\": allow\n");
+        for pattern in some(random, &PATTERNS, 4) {
+            head += &format!("    \"{pattern}\": {}\n", pick(random, &ACTIONS));
+        }
+    }
+    format!("---\n{head}---\nLook.\n")
+}
+
+fn fits(glob: &[char], text: &[char]) -> bool {
+    match (glob, text) {
+        ([], []) => true,
+        (['*', rest @ ..], _) => (0..=text.len()).any(|at| fits(rest, text.split_at(at).1)),
+        (['?', rest @ ..], [_, more @ ..]) => fits(rest, more),
+        ([one, rest @ ..], [other, more @ ..]) => one == other && fits(rest, more),
+        ([], [_, ..]) | ([_, ..], []) => false,
+    }
+}
+
+fn matches(rule: &Value, key: &str, text: &str) -> bool {
+    let glob: Vec<char> = rule[key].as_str().unwrap().chars().collect();
+    fits(&glob, &text.chars().collect::<Vec<_>>())
+}
+
+/// Whether the program's own list of rules allows a permission, whatever it is asked for.
+fn always(rules: &[Value], permission: &str) -> bool {
+    ASKED.iter().all(|asked| {
+        let fitting = |rule: &&Value| {
+            matches(rule, "permission", permission) && matches(rule, "pattern", asked)
+        };
+        rules.iter().rev().find(fitting).is_some_and(|rule| rule["action"] == "allow")
+    })
+}
+
+#[test]
+fn an_import_may_no_more_than_opencode_itself_says() {
+    let scratch = Scratch::repository();
+    let mut random = Random::rotating("agents of OpenCode");
+    let count = Depth::from_env().cases(1000);
+    let mut files = Vec::new();
+    for number in 0..count {
+        let (name, text) = (format!("agent-{number}"), random_agent(&mut random));
+        scratch.write(&format!(".opencode/agents/{name}.md"), &text);
+        files.push((name, text));
+    }
+    scratch.commit("agents");
+    let listed = opencode_agents(&scratch);
+    let mut both = 0;
+    for (name, text) in files {
+        let rules = listed.iter().find(|(listed, _)| *listed == name).map(|(_, rules)| rules);
+        let rules = rules.unwrap_or_else(|| panic!("it is not listed:\n{text}"));
+        let source = Source::new(format!(".opencode/agents/{name}.md"), text.as_str());
+        let template = import(Format::Opencode, &source, &Options::default()).unwrap().template;
+        for (tool, permissions) in TOOLS {
+            let list = template.tools.allow_list.as_ref();
+            let by_name = tool == "Agent" && template.allowed_subagents.is_some();
+            if by_name || list.is_some_and(|list| !list.iter().any(|entry| entry == tool)) {
+                continue;
+            }
+            both += 1;
+            for permission in permissions {
+                assert!(always(rules, permission), "{tool}: {permission}\n{text}\n{template:?}");
+            }
+        }
+    }
+    assert!(both > count, "only {both} tools were allowed by both");
+}
