@@ -1,10 +1,11 @@
-//! Agent files before the real programs: what is assembled is listed by them, and what OpenCode makes of
-//! random permissions is what the importer takes it for.
+//! Agent files before the real programs: what is assembled is listed by them, and random files are worth
+//! to them what the importer takes them for.
 
 use std::process::Command;
 
 use bailiwick_kit::foreign::{Format, Options, import};
 use bailiwick_model::Source;
+use bailiwick_policy::tool::in_vocabulary;
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, Scratch};
@@ -62,6 +63,16 @@ fn opencode_agents(scratch: &Scratch) -> Vec<(String, Vec<Value>)> {
     agents.iter().map(|(name, json)| (name.clone(), rules(json))).collect()
 }
 
+/// What Claude Code says of itself before it asks a model, which is not there.
+fn claude_begun(scratch: &Scratch, more: &[&str]) -> Value {
+    let mut claude = program(scratch, Cli::Claude);
+    claude.env("ANTHROPIC_API_KEY", "dummy").env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
+    claude.env("CLAUDE_CODE_MAX_RETRIES", "0");
+    claude.args(["-p", "hi", "--output-format", "stream-json", "--verbose"]).args(more);
+    let text = printed(scratch, &mut claude);
+    serde_json::from_str(text.lines().next().unwrap()).unwrap()
+}
+
 #[test]
 fn the_programs_list_what_was_assembled_for_them() {
     let scratch = Scratch::repository();
@@ -71,17 +82,85 @@ fn the_programs_list_what_was_assembled_for_them() {
     }
     scratch.commit("agents");
     let listed: Vec<String> = opencode_agents(&scratch).into_iter().map(|(name, _)| name).collect();
-    let mut claude = program(&scratch, Cli::Claude);
-    claude.env("ANTHROPIC_API_KEY", "dummy").env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
-    claude.env("CLAUDE_CODE_MAX_RETRIES", "0");
-    let text =
-        printed(&scratch, claude.args(["-p", "hi", "--output-format", "stream-json", "--verbose"]));
-    let begun: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let begun = claude_begun(&scratch, &[]);
     for name in SHIPPED {
         assert!(listed.iter().any(|listed| listed == name), "opencode: {name} {listed:?}");
         let claude = begun["agents"].as_array().unwrap();
         assert!(claude.contains(&Value::from(name)), "claude: {name} {claude:?}");
     }
+}
+
+const ENTRIES: [&str; 20] = [
+    "Bash",
+    "Bash(git *)",
+    "BashOutput",
+    "KillShell",
+    "Read",
+    "Glob",
+    "Grep",
+    "Write",
+    "Edit",
+    "MultiEdit",
+    "LS",
+    "NotebookEdit",
+    "WebFetch",
+    "Task",
+    "Agent(a, b)",
+    "CronList",
+    "CronCreate",
+    "SendMessage",
+    "Skill",
+    "mcp__gov",
+];
+
+#[test]
+fn an_import_may_no_more_than_claude_itself_offers() {
+    let scratch = Scratch::repository();
+    scratch.commit("start");
+    let mut random = Random::rotating("agents of Claude Code");
+    let tools = |begun: &Value| -> Vec<String> {
+        let tools = begun["tools"].as_array().unwrap().iter();
+        tools.map(|tool| tool.as_str().unwrap().to_owned()).collect()
+    };
+    let mut offered = tools(&claude_begun(&scratch, &[]));
+    offered.extend(["Glob", "Grep"].map(str::to_owned));
+    let (count, mut both) = (Depth::from_env().cases(100), 0);
+    for number in 0..count {
+        let mut head = format!("name: agent-{number}\ndescription: x\n");
+        if !random.once_in(4) {
+            let listed = some(&mut random, &ENTRIES, 12).join(", ");
+            head += &format!("tools: \"{listed}\"\n");
+        }
+        if random.once_in(2) {
+            let listed = some(&mut random, &ENTRIES, 3).join(", ");
+            head += &format!("disallowedTools: \"{listed}\"\n");
+        }
+        let text = format!("---\n{head}---\nLook.\n");
+        scratch.write(&format!(".claude/agents/{number}.md"), &text);
+        let real = tools(&claude_begun(&scratch, &["--agent", &format!("agent-{number}")]));
+        let source = Source::new("a.md", text.as_str());
+        let template = import(Format::Claude, &source, &Options::default()).unwrap().template;
+        for native in &offered {
+            let name = in_vocabulary(native);
+            let has = |list: &Vec<String>| list.contains(&name);
+            let listed = match &template.tools.allow_list {
+                // Offered to those who name them only.
+                None => !["Glob", "Grep"].contains(&name.as_str()),
+                Some(list) => has(list),
+            };
+            if listed && !template.tools.deny_list.as_ref().is_some_and(has) {
+                both += 1;
+                // Where there is a shell, searching is left to that.
+                let by_shell =
+                    ["Glob", "Grep"].contains(&name.as_str()) && real.contains(&"Bash".to_owned());
+                assert!(
+                    real.contains(native) || by_shell,
+                    "{native}\n{text}\n{real:?}\n{template:?}"
+                );
+            }
+        }
+    }
+    assert!(both > count, "only {both} tools were allowed by both");
 }
 
 const KEYS: [&str; 13] = [
