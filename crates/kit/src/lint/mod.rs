@@ -1,6 +1,6 @@
 //! Everything that can be wrong with a kit and its tasks, found at once.
 
-mod templates;
+mod manifests;
 mod text_leads;
 mod text_length;
 mod text_repeats;
@@ -65,6 +65,7 @@ pub fn lint(kit: &Kit, tasks: &[Source]) -> Report {
         problems.extend(lint_role(kit, name, &capability_names, &mut together));
     }
     problems.extend(text_repeats::check(&found, &together));
+    problems.extend(manifests::check(kit));
     for task in tasks {
         match bind(kit, task) {
             Ok(bound) => problems.extend(bound.warnings),

@@ -1,0 +1,29 @@
+//! Manifests: each can be assembled. Those that are shipped are left out: a repository may have roles of
+//! its own under the names that they use.
+
+use bailiwick_model::Problem;
+
+use crate::kit::{Kit, Origin};
+use crate::manifest::{Program, assemble, find, names};
+
+/// What is wrong with the manifests of a kit.
+pub(super) fn check(kit: &Kit) -> Vec<Problem> {
+    let names = match names(kit) {
+        Ok(names) => names,
+        Err(problems) => return problems,
+    };
+    let mut problems = Vec::new();
+    for name in names {
+        match find(kit, &name) {
+            Ok(Some(found)) if found.origin != Origin::Embedded => {
+                match assemble(kit, &found.manifest, Program::Claude) {
+                    Ok(file) => problems.extend(file.warnings),
+                    Err(more) => problems.extend(more),
+                }
+            }
+            Ok(Some(_) | None) => {}
+            Err(more) => problems.extend(more),
+        }
+    }
+    problems
+}
