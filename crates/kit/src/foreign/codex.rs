@@ -11,7 +11,7 @@ use super::tool_table::Allowed;
 use super::{Effect, Note, Options};
 
 /// A remark at the beginning of a file that we wrote: the tools, which Codex has no list for. It
-/// only narrows, so it does no harm who wrote it.
+/// only narrows, so it does not matter who wrote it.
 pub(crate) const TOOLS_REMARK: &str = "# bailiwick tools:";
 
 /// What is switched off with a feature.
@@ -36,7 +36,9 @@ pub(super) fn import(
         let message = error.message().lines().collect::<Vec<_>>().join("; ");
         vec![Problem::error("bad-toml", place, message)]
     })?;
-    let Node::Map(keys) = read else { return Err(Vec::new()) };
+    let Node::Map(keys) = read else {
+        return Err(vec![Problem::error("bad-toml", source.whole(), "it is no table of keys")]);
+    };
     let mut fields = Fields::new(source, keys, options);
     let template = template(&mut fields, source).map_err(|problem| vec![problem])?;
     Ok((template, fields.finish()?))
