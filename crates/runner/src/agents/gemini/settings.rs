@@ -41,7 +41,10 @@ pub(super) fn all(assignment: &Assignment) -> Result<Value, PlanError> {
         set("model", json!({"maxSessionTurns": turns}));
     }
     if let Some(allowed) = &assignment.tools {
-        set("tools", json!({"core": tools::allowed(&TOOLS, allowed)}));
+        // This list is of all tools: those of servers have to be named, and the gate decides on them.
+        let servers = assignment.mcp_servers.keys().map(|name| format!("mcp_{name}_*"));
+        let core = tools::allowed(&TOOLS, allowed).into_iter().map(str::to_owned);
+        set("tools", json!({"core": core.chain(servers).collect::<Vec<_>>()}));
     }
     if let Some(effort) = &assignment.effort {
         set("modelConfigs", json!({"customOverrides": overrides(assignment, effort)?}));
