@@ -31,7 +31,15 @@ pub struct Bound {
 pub fn bind(kit: &Kit, source: &Source) -> Result<Bound, Vec<Problem>> {
     let task = Task::parse(source).map_err(|problem| vec![problem])?;
     let asked_in = source.at(task.task.role.span());
-    let role = resolve(kit, task.task.role.get_ref(), asked_in)?;
+    let mut role = resolve(kit, task.task.role.get_ref(), asked_in)?;
+    for other in &task.task.bound_by {
+        let other = resolve(kit, other.get_ref(), source.at(other.span()))?;
+        for name in other.capabilities {
+            if !role.capabilities.contains(&name) {
+                role.capabilities.push(name);
+            }
+        }
+    }
     let capabilities = capabilities(kit, &role)?;
     let problems = unaccepted(&task, source, &role, &capabilities);
     if !problems.is_empty() {

@@ -1,6 +1,7 @@
 //! Everything that can be wrong with a kit and its tasks, found at once.
 
 mod manifests;
+mod templates;
 mod text_leads;
 mod text_length;
 mod text_repeats;

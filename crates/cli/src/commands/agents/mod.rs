@@ -2,18 +2,23 @@
 
 pub mod assemble;
 pub mod import;
+pub mod list;
+pub mod new;
+pub mod show;
+pub mod tree;
 
+use bailiwick_kit::templates::TemplateError;
 use clap::{Args, Subcommand};
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::{output, templates};
 
-/// Make templates and agent files
+/// Show, and write, the templates that agents are started from
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  bailiwick agents import --dry-run\n  bailiwick agents assemble \
-                        critic"
-)]
+#[command(after_help = "Examples:\n  bailiwick agents list\n  bailiwick agents show worker\n  \
+                        bailiwick agents new auditor\n  bailiwick agents import --dry-run\n  bailiwick agents \
+                        assemble critic\n  bailiwick agents tree")]
 pub struct Agents {
     #[command(subcommand)]
     verb: Verb,
@@ -21,16 +26,57 @@ pub struct Agents {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    List(list::List),
+    Show(show::Show),
+    New(new::New),
     Import(import::Import),
     Assemble(assemble::Assemble),
+    Tree(tree::Tree),
 }
 
 impl Agents {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         match self.verb {
+            Verb::List(list) => list.run(context),
+            Verb::Show(show) => show.run(context),
+            Verb::New(new) => new.run(context),
             Verb::Import(import) => import.run(context),
             Verb::Assemble(assemble) => assemble.run(context),
+            Verb::Tree(tree) => tree.run(context),
+        }
+    }
+}
+
+/// Gives the user a first set of templates to change. What cannot be written is told, and no reason
+/// to stop: the embedded ones are there.
+fn seed(context: &Context) {
+    match templates::seed(context) {
+        Ok(written) if written.is_empty() => {}
+        Ok(written) => output::note(format_args!(
+            "wrote {} templates to {}, to be changed; delete what you do not change, so that newer \
+             ones are used",
+            written.len(),
+            templates::user_directory(context).display()
+        )),
+        Err(Failure::Message { text, help, .. }) => {
+            output::note(text);
+            if let Some(help) = help {
+                output::note(help);
+            }
+        }
+        Err(Failure::Problems(_) | Failure::Said(_)) => {}
+    }
+}
+
+/// The places of what is wrong in a file, or the plain words.
+fn failure(error: TemplateError) -> Failure {
+    match error {
+        TemplateError::Broken { problems, .. } => Failure::Problems(problems),
+        error @ (TemplateError::Invalid(_)
+        | TemplateError::Missing(_)
+        | TemplateError::Ambiguous { .. }) => {
+            Failure::usage(error.to_string()).help("bailiwick agents list")
         }
     }
 }

@@ -6,6 +6,7 @@ mod codex;
 mod finding;
 mod gemini;
 mod opencode;
+mod read_back;
 mod rendering;
 mod skill;
 
