@@ -19,6 +19,8 @@ pub struct Settings {
     pub checks: Checks,
     /// How runs are held.
     pub run: Runs,
+    /// What agents that start others are held to.
+    pub delegation: Delegation,
     /// Whether agents claim the paths that they may write; they do not when left out.
     pub claims: Option<Claims>,
     /// What models cost, by a glob of their names; needed where a budget is in dollars.
@@ -36,6 +38,17 @@ pub struct Runs {
     pub approval_seconds: Option<u32>,
     /// Whether work that holds lands by itself.
     pub land: AutoLand,
+}
+
+/// `[delegation]`: what agents that start others are held to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Delegation {
+    /// How many levels of agents may be below the first one; 2 when left out.
+    pub max_depth: Option<u32>,
+    /// How many agents of one tree may be at work at once; 12 when left out.
+    #[schemars(range(min = 1))]
+    pub most_at_once: Option<u32>,
 }
 
 /// Whether work that holds lands by itself.

@@ -53,6 +53,10 @@ pub struct Header {
     /// The role that binds the agent.
     #[schemars(with = "RoleName")]
     pub role: Spanned<RoleName>,
+    /// More roles whose capabilities bind the agent as well: those of the agents above it.
+    #[serde(default)]
+    #[schemars(with = "Vec<RoleName>")]
+    pub bound_by: Vec<Spanned<RoleName>>,
     /// The agent's id; made when left out or empty.
     #[serde(default, deserialize_with = "empty_as_none")]
     #[schemars(with = "Option<String>")]
@@ -149,6 +153,10 @@ pub struct Agent {
     pub system_prompt: Option<String>,
     /// Agents that it may start by itself.
     pub sub_agents: Vec<SubAgent>,
+    /// Templates whose agents it may start as runs of their own, `*` and `?` match; none when left
+    /// out.
+    #[schemars(with = "Vec<String>")]
+    pub allowed_subagents: Vec<Line>,
     /// MCP servers that it may use, by their names in the `.mcp.json` of the base commit.
     #[schemars(with = "Vec<String>")]
     pub mcp_servers: Vec<Line>,

@@ -39,6 +39,28 @@ pub struct Template {
     pub context: Option<ContextLimits>,
 }
 
+impl Template {
+    /// That of an agent without a template: it says nothing and limits nothing.
+    pub fn plain() -> Self {
+        Self {
+            agent_type: AgentType("default".to_owned()),
+            description: String::new(),
+            model: None,
+            reasoning_effort: None,
+            read_only: false,
+            tools: ToolLists::default(),
+            default_prompt: String::new(),
+            personas: Vec::new(),
+            role: None,
+            cli: None,
+            allowed_subagents: None,
+            max_depth: None,
+            estimated_tokens: None,
+            context: None,
+        }
+    }
+}
+
 /// A variant of a template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Persona {

@@ -8,7 +8,7 @@ use bailiwick_model::{Capability, Task};
 use crate::pattern::{PatternError, Patterns};
 use crate::policy::{FORMAT, Policy, Rule};
 use crate::tool::in_vocabulary;
-use crate::tool_lists::ToolStack;
+use crate::tool_lists::{OWN_SERVER, ToolStack};
 
 /// Everything that a policy is compiled from.
 #[derive(Debug, Clone, Copy)]
@@ -113,7 +113,7 @@ pub fn compile(sources: &Sources<'_>) -> Result<Policy, CompileError> {
         format: FORMAT,
         role: sources.role.to_owned(),
         agent: sources.agent.map(str::to_owned),
-        tools: sources.tools.map(vocabulary),
+        tools: sources.tools.map(vocabulary).map(|tools| with_own(tools, sources.task)),
         approval: vocabulary(sources.ask),
         tool_lists: sources.tool_lists.clone(),
         shell,
@@ -127,7 +127,17 @@ pub fn compile(sources: &Sources<'_>) -> Result<Policy, CompileError> {
         escalation: sources.escalation,
         checks_per_call: checks_per_call(sources.capabilities),
         bypassed,
+        read_only: false,
+        above: Vec::new(),
     })
+}
+
+/// An agent that may start others has the tools for it.
+fn with_own(mut tools: Vec<String>, task: Option<&Task>) -> Vec<String> {
+    if task.is_some_and(|task| !task.agent.allowed_subagents.is_empty()) {
+        tools.push(format!("mcp__{OWN_SERVER}__*"));
+    }
+    tools
 }
 
 fn is_bypassed(capability: &Capability, switched_on: &[String]) -> bool {

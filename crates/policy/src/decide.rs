@@ -78,21 +78,41 @@ fn within(call: &Call, facts: &Facts) -> Facts {
 }
 
 /// What every rule says, in order: the role's tools, what is always protected, the template's tools, the
-/// capabilities, the role's patterns.
+/// capabilities, the role's patterns; then the same of the agents above.
 pub fn verdicts(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Vec<Verdict> {
     let facts = within(call, facts);
     let spots = paths::spots(effects, &facts);
-    let context = Context { policy, call, effects, spots: &spots, facts: &facts };
+    let of = |policy| own(&Context { policy, call, effects, spots: &spots, facts: &facts });
+    let mut verdicts = of(policy);
+    for above in &policy.above {
+        let whose = above.agent.as_deref().unwrap_or("the agent above");
+        verdicts.extend(of(above).into_iter().map(|mut verdict| {
+            if let Some(objection) = &mut verdict.objection {
+                objection.reason =
+                    format!("{whose}, which started you, may not: {}", objection.reason);
+            }
+            verdict
+        }));
+    }
+    verdicts
+}
+
+/// What the rules of one policy say, without those above it.
+fn own(context: &Context<'_>) -> Vec<Verdict> {
+    let &Context { policy, call, effects, .. } = context;
     let mut verdicts = vec![
-        always("role::tools", policy.tools.is_some(), gates::role_tools::judge(&context)),
-        always("bailiwick::protected", true, gates::protected::judge(&context)),
+        always("role::tools", policy.tools.is_some(), gates::role_tools::judge(context)),
+        always("bailiwick::protected", true, gates::protected::judge(context)),
     ];
     if !policy.tool_lists.is_unlimited() {
         verdicts.push(always(tool_lists::RULE, true, policy.tool_lists.objection(call)));
     }
+    if policy.read_only {
+        verdicts.push(always("template::read-only", true, gates::read_only::judge(context)));
+    }
     for rule in &policy.rules {
         let applies = applies(rule, call, effects);
-        let objection = applies.then(|| judge(&context, rule)).flatten();
+        let objection = applies.then(|| judge(context, rule)).flatten();
         verdicts.push(Verdict {
             rule: rule.capability.clone(),
             severity: rule.severity,
@@ -103,7 +123,7 @@ pub fn verdicts(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) 
     let patterns = policy.shell.as_ref().filter(|_| policy.tools.is_some());
     let shell = is_shell(call) && patterns.is_some();
     let objection = patterns.and_then(|patterns| {
-        gates::tools_bash_allowlist::objection(&context, patterns, "role::bash-patterns-allowed")
+        gates::tools_bash_allowlist::objection(context, patterns, "role::bash-patterns-allowed")
     });
     verdicts.push(always("role::bash-patterns-allowed", shell, objection.filter(|_| shell)));
     verdicts
@@ -150,7 +170,10 @@ fn conclude(policy: &Policy, call: &Call, effects: &Effects, verdicts: &[Verdict
         let escalation = Some(policy.escalation);
         return Decision { warnings, left_to_sandbox, escalation, ..Decision::deny(because) };
     }
-    let asks = |tool: &&ToolName| policy.approval.iter().any(|glob| matches(glob, tool.as_str()));
+    let asks = |tool: &&ToolName| {
+        let mut globs = policy.all().flat_map(|policy| &policy.approval);
+        globs.any(|glob| matches(glob, tool.as_str()))
+    };
     if let Some(tool) = call.tools.iter().find(asks) {
         let because = Objection::new(
             "role::ask",

@@ -62,6 +62,12 @@ pub struct Policy {
     /// Capabilities that a variable switched off when this was compiled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bypassed: Vec<String>,
+    /// Whether it may write nothing at all.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub read_only: bool,
+    /// What binds the agents above it, the nearest first: what one of them may not do, it may not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub above: Vec<Policy>,
 }
 
 /// A capability that can stop a call.
@@ -128,6 +134,21 @@ pub enum PolicyError {
 }
 
 impl Policy {
+    /// The policy, bound by that of the agent which started its own, and by all above that.
+    #[must_use]
+    pub fn below(mut self, parent: &Self) -> Self {
+        let mut nearest = parent.clone();
+        let rest = std::mem::take(&mut nearest.above);
+        self.above = vec![nearest];
+        self.above.extend(rest);
+        self
+    }
+
+    /// This policy and all that stand above it: each of them has to allow.
+    pub fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.above)
+    }
+
     /// The file's text.
     pub fn to_json(&self) -> String {
         // Nothing in it can fail: no maps with odd keys, no numbers out of range.

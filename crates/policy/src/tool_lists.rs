@@ -146,7 +146,11 @@ impl<'a> Names<'a> {
     /// matches what another CLI calls a tool was not written for it.
     fn allowed_by(&self, entry: &str) -> bool {
         if entry.contains(['*', '?']) {
-            return self.here.iter().any(|name| matches(entry, name));
+            // Who writes `mcp*` thinks of other people's servers, not of ours.
+            let ours = |name: &str| {
+                own(name).is_some() && entry != "*" && !entry.starts_with("mcp__bailiwick__")
+            };
+            return self.here.iter().any(|name| !ours(name) && matches(entry, name));
         }
         let meant = Tool::named(entry);
         self.here.contains(&entry) || meant.is_some_and(|tool| self.tools.contains(&tool))
@@ -272,6 +276,19 @@ mod tests {
             assert!(!allows(&patch, name), "{name}");
         }
         assert!(allows(&patch, "Read"));
+    }
+
+    #[test]
+    fn a_glob_of_servers_does_not_let_agents_start_others() {
+        for list in [["mcp*"], ["mcp__*"], ["mcp__b*"]] {
+            let stack = limited(Some(&list), None);
+            assert!(!allows(&stack, "mcp__bailiwick__spawn_agent"), "{list:?}");
+            assert!(allows(&stack, "mcp__best__tool"), "{list:?}");
+        }
+        for list in [["spawn_*"], ["mcp__bailiwick__*"], ["*"]] {
+            let stack = limited(Some(&list), None);
+            assert!(allows(&stack, "mcp__bailiwick__spawn_agent"), "{list:?}");
+        }
     }
 
     /// `re*` was written for `read_file`, not for what Gemini calls `Edit`.

@@ -138,6 +138,16 @@ impl Tree {
         }
     }
 
+    /// This tree with a run that was started before, with what it was given then.
+    #[must_use]
+    pub fn granted(mut self, parent: &AgentId, run: &AgentId, allowance: Allowance) -> Self {
+        let parent = Some(parent.clone());
+        let spent = Spent::default();
+        let entry = Entry { parent, allowance, spent, settled: false, paused: None };
+        self.runs.entry(run.clone()).or_insert(entry);
+        self
+    }
+
     fn plan(&self, parent: &AgentId, run: &AgentId, known: &Known) -> Result<Planned, Refusal> {
         if let Some(entry) = self.runs.get(run) {
             return match (entry.parent.as_ref() == Some(parent), entry.settled) {

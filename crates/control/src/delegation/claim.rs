@@ -65,7 +65,8 @@ pub fn writable(policy: &Policy) -> Option<(Vec<String>, Vec<String>)> {
         false => Vec::new(),
     };
     // Who has no tool that writes may not write by the shell either.
-    let writes = (has("Write") || has("Edit")) && !inside.is_empty();
+    let only_reads = policy.all().any(|policy| policy.read_only);
+    let writes = !only_reads && (has("Write") || has("Edit")) && !inside.is_empty();
     writes.then_some((inside, except))
 }
 
@@ -196,6 +197,7 @@ mod tests {
     use bailiwick_model::capability::GateSeverity;
     use bailiwick_model::claim::Outcome;
     use bailiwick_model::role::EscalationPolicy;
+    use bailiwick_policy::ToolStack;
     use bailiwick_policy::pattern::Patterns;
     use bailiwick_policy::policy::{FORMAT, Rule};
 
@@ -261,6 +263,9 @@ mod tests {
             escalation: EscalationPolicy::default(),
             checks_per_call: Vec::new(),
             bypassed: Vec::new(),
+            read_only: false,
+            tool_lists: ToolStack::unlimited(),
+            above: Vec::new(),
         };
         let both = [GateModule::ScopeFilesWhitelist, GateModule::ScopeFilesDenylist];
         let lists = |inside: &str, except: &[&str]| {
@@ -272,6 +277,9 @@ mod tests {
         assert_eq!(writable(&policy(None, &both[..1])), lists("src/**", &[]));
         // What no list bounds is everything.
         assert_eq!(writable(&policy(all, &[])), lists("**", &[]));
+        let reader = Policy { read_only: true, ..policy(all, &both) };
+        assert_eq!(writable(&reader), None);
+        assert_eq!(writable(&policy(all, &both).below(&reader)), None);
         assert_eq!(writable(&policy(Some(&["Read", "Bash"]), &both)), None);
         let nothing = Policy { whitelist: Vec::new(), ..policy(all, &both) };
         assert_eq!(writable(&nothing), None);

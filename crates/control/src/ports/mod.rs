@@ -1,5 +1,6 @@
 //! What the executors need of the world. Each port has one adapter in a crate of its own.
 
+mod delegation;
 mod supervision;
 mod work;
 mod workshop;
@@ -12,6 +13,7 @@ use bailiwick_model::task::{List, ShellCommand};
 use bailiwick_model::{AgentId, Run, RunStatus, Sha256Hex, Task};
 use thiserror::Error;
 
+pub use delegation::Delegation;
 pub use supervision::{Events, Judge, Judgement};
 pub use work::{
     Base, Conflict, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,

@@ -3,6 +3,7 @@
 pub(crate) mod policy_git_read_only;
 pub(crate) mod policy_no_git_ops;
 pub(crate) mod protected;
+pub(crate) mod read_only;
 pub(crate) mod role_tools;
 pub(crate) mod safety_no_dep_bump;
 pub(crate) mod safety_no_mass_delete;

@@ -24,22 +24,25 @@ pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
         return Some(Objection::new(RULE, reason, instead));
     }
     let writes = has("Write") || has("Edit");
-    (!writes).then(|| shell_writes(context, &instead)).flatten()
+    let who = format!("the role {}", context.policy.role);
+    (!writes).then(|| shell_writes(context, RULE, &who, &instead)).flatten()
 }
 
 /// A shell command that writes files does what the closed tools would do.
-fn shell_writes(context: &Context<'_>, instead: &str) -> Option<Objection> {
+pub(super) fn shell_writes(
+    context: &Context<'_>,
+    rule: &'static str,
+    who: &str,
+    instead: &str,
+) -> Option<Objection> {
     let spot = context.spots.iter().find(|spot| match &spot.place {
         Place::Inside { .. } | Place::Unknown => true,
         Place::Outside(path) => !super::protected::is_temporary(context, path),
     });
     if let Some(spot) = spot {
-        let reason = format!(
-            "the role {} may change no file, and the command would write {}",
-            context.policy.role,
-            super::shown(&spot.shown)
-        );
-        return Some(Objection::new(RULE, reason, instead));
+        let shown = super::shown(&spot.shown);
+        let reason = format!("{who} may change no file, and the command would write {shown}");
+        return Some(Objection::new(rule, reason, instead));
     }
-    super::hidden(context, RULE, Care::Files)
+    super::hidden(context, rule, Care::Files)
 }

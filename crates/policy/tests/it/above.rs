@@ -1,0 +1,115 @@
+//! What binds an agent below others: its own policy, and every one above it.
+
+use bailiwick_model::role::EscalationPolicy;
+use bailiwick_model::template::ToolLists;
+use bailiwick_policy::dialects::Dialect;
+use bailiwick_policy::{Call, Facts, Outcome, Policy, Sources, ToolStack, compile, decide};
+use bailiwick_testkit::random::Random;
+use serde_json::json;
+
+const TOOLS: [&str; 6] = ["Bash", "Read", "Write", "Edit", "WebFetch", "mcp__a__b"];
+
+fn policy(name: &str, tools: &[&str], ask: &[&str], read_only: bool, lists: &ToolLists) -> Policy {
+    let tools: Vec<String> = tools.iter().map(|tool| (*tool).to_owned()).collect();
+    let ask: Vec<String> = ask.iter().map(|tool| (*tool).to_owned()).collect();
+    let compiled = compile(&Sources {
+        role: name,
+        agent: Some(name),
+        tools: Some(&tools),
+        ask: &ask,
+        bash_patterns: &[],
+        escalation: EscalationPolicy::AskViaReturn,
+        capabilities: &[],
+        task: None,
+        switched_on: &[],
+        temporary: &[],
+        protected: &[],
+        tool_lists: &ToolStack::unlimited().narrowed_by(name, lists),
+    });
+    Policy { read_only, ..compiled.unwrap() }
+}
+
+fn call(tool: &str) -> Call {
+    let input = match tool {
+        "Bash" => json!({"command": "echo x"}),
+        "WebFetch" => json!({"url": "http://localhost", "prompt": "x"}),
+        "Edit" => json!({"file_path": "/w/a", "old_string": "a", "new_string": "b"}),
+        "Write" => json!({"file_path": "/w/a", "content": "a"}),
+        _ => json!({"file_path": "/w/a"}),
+    };
+    let payload = json!({"tool_name": tool, "tool_input": input, "cwd": "/w"}).to_string();
+    Dialect::Claude.read(payload.as_bytes(), &["a".to_owned()]).unwrap()
+}
+
+fn facts() -> Facts {
+    Facts { root: "/w".to_owned(), directory: Some("/w".to_owned()), ..Facts::default() }
+}
+
+fn outcome(policy: &Policy, tool: &str) -> Outcome {
+    decide(policy, &call(tool), &facts()).outcome
+}
+
+fn strictness(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Allow => 0,
+        Outcome::Ask => 1,
+        Outcome::Deny => 2,
+    }
+}
+
+/// The decision on an agent is the strictest of its own and of all above it, one by one.
+#[test]
+fn a_child_may_do_what_it_and_all_above_it_may() {
+    let mut random = Random::rotating("policies above");
+    let mut seen = [0; 3];
+    for _ in 0..500 {
+        let mut line = Vec::new();
+        for place in 0..3 {
+            let mut some = |out_of: usize| -> Vec<&str> {
+                TOOLS.into_iter().filter(|_| !random.once_in(out_of)).collect()
+            };
+            let (tools, list) = (some(4), some(4));
+            let ask: Vec<&str> = TOOLS.into_iter().filter(|_| random.once_in(8)).collect();
+            let list = list.iter().map(|tool| (*tool).to_owned()).collect();
+            let lists = ToolLists { allow_list: Some(list), deny_list: None };
+            line.push(policy(&format!("agent-{place}"), &tools, &ask, random.once_in(6), &lists));
+        }
+        let [root, middle, leaf] = [&line[0], &line[1], &line[2]];
+        let child = leaf.clone().below(&middle.clone().below(root));
+        assert_eq!(child.above.len(), 2);
+        let kept: Policy = Policy::parse(child.to_json().as_bytes()).unwrap();
+        for tool in TOOLS {
+            let strictest = line.iter().map(|one| strictness(outcome(one, tool))).max().unwrap();
+            assert_eq!(strictness(outcome(&child, tool)), strictest, "{tool} {line:#?}");
+            assert_eq!(outcome(&kept, tool), outcome(&child, tool));
+            seen[usize::from(strictest)] += 1;
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+}
+
+#[test]
+fn a_denial_from_above_says_whose_it_is() {
+    let parent = policy("parent", &["Read"], &[], false, &ToolLists::default());
+    let child = policy("child", &["*"], &[], false, &ToolLists::default()).below(&parent);
+    let denied = decide(&child, &call("Bash"), &facts()).because.unwrap();
+    assert_eq!(denied.rule, "role::tools");
+    assert!(denied.reason.starts_with("parent, which started you, may not: "), "{denied:?}");
+}
+
+#[test]
+fn who_may_only_read_writes_neither_by_tools_nor_by_the_shell() {
+    let reader = policy("reader", &["*"], &[], true, &ToolLists::default());
+    for tool in ["Write", "Edit"] {
+        assert_eq!(outcome(&reader, tool), Outcome::Deny, "{tool}");
+    }
+    assert_eq!(outcome(&reader, "Read"), Outcome::Allow);
+    assert_eq!(outcome(&reader, "Bash"), Outcome::Allow);
+    let payload =
+        json!({"tool_name": "Bash", "tool_input": {"command": "echo x > a"}, "cwd": "/w"});
+    let writes = Dialect::Claude.read(payload.to_string().as_bytes(), &[]).unwrap();
+    let denied = decide(&reader, &writes, &facts());
+    assert_eq!(denied.because.unwrap().rule, "template::read-only");
+    let writer = policy("writer", &["*"], &[], false, &ToolLists::default());
+    assert_eq!(decide(&writer, &writes, &facts()).outcome, Outcome::Allow);
+}
