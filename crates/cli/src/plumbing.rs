@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::commands::{sandbox_init, script_agent};
+use crate::commands::{mcp, sandbox_init, script_agent};
 
 /// Does it, if the arguments ask for it.
 pub fn run() -> Option<ExitCode> {
@@ -15,7 +15,21 @@ pub fn run() -> Option<ExitCode> {
         Some("gate") => Some(bailiwick_gate::run(arguments)),
         // Namespaces can be made only while there is one thread.
         Some("sandbox-init") => Some(sandbox_init::run(arguments)),
+        // Inside of a sandbox, where nothing of the person's is to be seen.
+        Some("mcp") => forwarding(arguments),
         Some("script-agent") => Some(script_agent::run(arguments)),
         Some(_) | None => None,
     }
+}
+
+/// The MCP server that hands calls on, if that is what is asked for.
+fn forwarding(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let socket = match (arguments.next(), arguments.next()) {
+        (Some(option), Some(socket)) if option == "--socket" => socket,
+        _ => return None,
+    };
+    Some(match mcp::serve(mcp::forwarding(socket.into())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    })
 }

@@ -42,6 +42,17 @@ pub struct CompiledPolicy {
     pub warnings: Vec<Problem>,
 }
 
+impl CompiledPolicy {
+    /// The same for what the policy becomes.
+    #[must_use]
+    pub fn changed(self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        let policy = change(self.policy);
+        let json = policy.to_json();
+        let digest = Sha256Hex::of(json.as_bytes()).to_string();
+        Self { policy, json, digest, warnings: self.warnings }
+    }
+}
+
 /// The policy that was compiled when an agent was spawned: it binds the run to its end.
 pub fn recorded(directory: &RunDirectory) -> Result<CompiledPolicy, Failure> {
     let file = directory.path().join("policy.json");

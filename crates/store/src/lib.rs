@@ -5,6 +5,7 @@
 
 mod attempts;
 mod claims;
+mod delegates;
 mod ledger;
 mod location;
 mod open;

@@ -12,7 +12,7 @@ use sqlx::{Any, AnyPool, Row, SqlSafeStr, Transaction};
 use crate::location::Location;
 
 /// The newest schema that is known here.
-const SCHEMA: i64 = 3;
+const SCHEMA: i64 = 4;
 
 /// How long a write waits for the others.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -86,6 +86,7 @@ impl Store {
             migration(1, "runs", include_str!("../migrations/0001_runs.sql")),
             migration(2, "attempts", include_str!("../migrations/0002_attempts.sql")),
             migration(3, "claims", include_str!("../migrations/0003_claims.sql")),
+            migration(4, "delegates", include_str!("../migrations/0004_delegates.sql")),
         ];
         Migrator::with_migrations(all).run(&self.pool).await.map_err(|error| {
             let why = format!("the schema could not be brought up to date: {error}");

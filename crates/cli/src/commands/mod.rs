@@ -19,6 +19,7 @@ pub mod land;
 pub mod ledger;
 pub mod lint;
 pub mod logs;
+pub mod mcp;
 pub mod prepare;
 pub mod ps;
 pub mod reject;
@@ -93,6 +94,7 @@ enum Command {
     Exec(exec::Exec),
     Ps(ps::Ps),
     Logs(logs::Logs),
+    Mcp(mcp::Mcp),
     Attach(resume::Attach),
     Stop(stop::Stop),
     Resume(resume::Resume),
@@ -136,6 +138,7 @@ impl Bailiwick {
             Command::Exec(command) => command.run(&context()?),
             Command::Ps(command) => command.run(&context()?),
             Command::Logs(command) => command.run(&context()?),
+            Command::Mcp(command) => command.run(&context()?),
             Command::Attach(command) => command.run(&context()?),
             Command::Stop(command) => command.run(&context()?),
             Command::Resume(command) => command.run(&context()?),

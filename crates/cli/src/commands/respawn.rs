@@ -3,15 +3,16 @@
 use bailiwick_control::respawn::failure_report;
 use bailiwick_kit::task_text;
 use bailiwick_model::{AgentId, RunStatus, Source};
+use bailiwick_runner::supervisor::RunDirectory;
 use clap::Args;
 
 use super::reject::reject;
-use super::spawn::{print, spawn};
+use super::spawn::{Lineage, print, spawn};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 use crate::verifying::{Places, Shown, Subject};
-use crate::wire;
+use crate::{policy_file, wire};
 
 /// Start a new attempt at a task, with what was wrong in its prompt
 ///
@@ -75,7 +76,13 @@ impl Respawn {
         let text = task_text::with_more_body(&source, &report)?;
         let source = Source::new(source.file.to_string(), text);
         let fork_parent = subject.run.as_ref().and_then(|run| run.dna.clone());
-        let spawned = spawn(&subject.context, &source, Some(&id), &self.base, fork_parent)?;
+        // What bound the first attempt from above binds the next one.
+        let directory = RunDirectory::new(&context.state, former.as_str());
+        let lineage = match directory.path().join("policy.json").is_file() {
+            true => Lineage::again(policy_file::recorded(&directory)?.policy, fork_parent),
+            false => Lineage { fork_parent, ..Lineage::default() },
+        };
+        let spawned = spawn(&subject.context, &source, Some(&id), &self.base, lineage)?;
         match self.format.format {
             Format::Json => output::json(&spawned),
             Format::Human => {

@@ -9,7 +9,7 @@ use bailiwick_model::{AgentId, Source};
 use clap::{Args, ValueEnum as _};
 use serde::Serialize;
 
-use super::spawn::spawn;
+use super::spawn::{Lineage, spawn};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
@@ -154,7 +154,8 @@ impl Run {
     }
 
     fn spawn(&self, context: &Context, source: &Source) -> Result<AgentId, Failure> {
-        let spawned = spawn(context, source, self.agent_id.as_ref(), &self.base, None)?;
+        let spawned =
+            spawn(context, source, self.agent_id.as_ref(), &self.base, Lineage::default())?;
         if self.format.format == Format::Human {
             output::note(format_args!(
                 "agent {} in {}",

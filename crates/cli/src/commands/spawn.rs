@@ -7,6 +7,7 @@ use bailiwick_control::ports::Workspaces as _;
 use bailiwick_control::spawn::{Request, Step};
 use bailiwick_kit::bind;
 use bailiwick_model::{AgentId, Source};
+use bailiwick_policy::{Policy, ToolStack};
 use bailiwick_source_control::WorktreeWorkspaces;
 use clap::Args;
 use serde::Serialize;
@@ -80,17 +81,48 @@ impl Spawn {
     pub(crate) fn spawn(self, context: &Context) -> Result<Spawned, Failure> {
         context.require_repository()?;
         let source = wire::read_task(context, &self.task)?;
-        spawn(context, &source, self.agent_id.as_ref(), &self.base, None)
+        spawn(context, &source, self.agent_id.as_ref(), &self.base, Lineage::default())
     }
 }
 
-/// Spawns an agent for a task; `fork_parent` is the identity of the attempt before it.
+/// Where an agent comes from, which binds it besides its task.
+#[derive(Debug, Default)]
+pub(crate) struct Lineage {
+    /// The identity of the attempt before it.
+    pub(crate) fork_parent: Option<String>,
+    /// What binds the agent that started it.
+    pub(crate) above: Option<Policy>,
+    /// The tool lists of its template.
+    pub(crate) lists: ToolStack,
+    /// Whether its template may write nothing.
+    pub(crate) read_only: bool,
+}
+
+impl Lineage {
+    /// That of another attempt at the same task, which this policy binds.
+    pub(crate) fn again(policy: Policy, fork_parent: Option<String>) -> Self {
+        let mut above = policy.above.into_iter();
+        let nearest = above.next().map(|nearest| Policy { above: above.collect(), ..nearest });
+        Self { fork_parent, above: nearest, lists: policy.tool_lists, read_only: policy.read_only }
+    }
+
+    fn narrow(&self, mut policy: Policy) -> Policy {
+        policy.read_only = self.read_only;
+        policy.tool_lists = self.lists.clone();
+        match &self.above {
+            Some(above) => policy.below(above),
+            None => policy,
+        }
+    }
+}
+
+/// Spawns an agent for a task.
 pub(crate) fn spawn(
     context: &Context,
     source: &Source,
     id: Option<&AgentId>,
     base: &str,
-    fork_parent: Option<String>,
+    lineage: Lineage,
 ) -> Result<Spawned, Failure> {
     let repository = context.require_repository()?;
     let Some(commit) = repository.commit(base)? else {
@@ -112,9 +144,10 @@ pub(crate) fn spawn(
         variable("KEI_CREATOR_ID")?.or(variable("USER")?),
         wire::random()?,
     )?;
-    request.run.fork_parent = fork_parent;
-    wire::warn(&bound.warnings);
     let compiled = policy_file::of_bound(context, &bound, Some(&id), Some(&worktree))?;
+    let compiled = compiled.changed(|policy| lineage.narrow(policy));
+    request.run.fork_parent = lineage.fork_parent;
+    wire::warn(&bound.warnings);
     let policy = context.state.join("runs").join(id.as_str()).join("policy.json");
     let make = || {
         let lock = workspaces.lock(&id)?;

@@ -8,12 +8,13 @@ use bailiwick_control::supervision::{Budget, Prices};
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::task::Login;
 use bailiwick_model::{Settings, Source, Task, task};
+use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Instruction, Session};
 use bailiwick_runner::agents::{self, Manifest};
 use bailiwick_runner::proxy::Upstream;
-use bailiwick_runner::supervisor::Enclosure;
+use bailiwick_runner::supervisor::{self, Enclosure, RunDirectory};
 use bailiwick_source_control::Repository;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Running, Start, Wishes, enclose, login};
 use crate::context::Context;
@@ -22,7 +23,7 @@ use crate::verifying::Subject;
 use crate::wire;
 
 /// The agent program of a task that names none.
-const USUAL: &str = "claude-code";
+pub const USUAL: &str = "claude-code";
 /// What an agent is told that is taken up again without a word.
 const GO_ON: &str = "Go on where you stopped.";
 /// Files in which a repository tells agents something.
@@ -100,7 +101,19 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         granted,
     };
     let enclosure = enclose::enclosure(running, found, wishes)?;
+    let mut assignment = assignment;
+    if !task.agent.allowed_subagents.is_empty() {
+        let own = delegation(directory, &enclosure);
+        assignment.mcp_servers.insert(OWN_SERVER.to_owned(), own);
+    }
     Ok(Prepared { adapter, assignment, enclosure, upstream, secrets, budget })
+}
+
+/// Our own MCP server, as the agent program starts it inside of its sandbox.
+fn delegation(directory: &RunDirectory, enclosure: &Enclosure) -> Value {
+    let socket = supervisor::inside_socket(directory, enclosure.level);
+    let program = supervisor::own_inside(enclosure);
+    json!({"command": program, "args": ["mcp", "--socket", socket]})
 }
 
 /// The adapter that the task, the settings or the usual choice names.
@@ -111,7 +124,7 @@ fn adapter(subject: &Subject) -> Result<Arc<dyn Adapter>, Failure> {
 }
 
 /// The adapter of this name: one of ours, or one that the commit or the user describes.
-pub(super) fn adapter_named(
+pub fn adapter_named(
     context: &Context,
     repository: &Repository,
     commit: &str,
@@ -158,7 +171,7 @@ fn session(running: &Running, start: &Start) -> Result<Session, Failure> {
 }
 
 /// A random name in the shape that agent programs want.
-pub(super) fn random_name() -> Result<String, Failure> {
+pub fn random_name() -> Result<String, Failure> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
         Failure::general(format!("the system gives no random numbers: {error}"))
@@ -263,6 +276,12 @@ pub(super) fn servers(
     chosen
         .iter()
         .map(|name| {
+            if name.as_str() == OWN_SERVER {
+                return Err(Failure::usage(format!(
+                    "no other server may be called `{OWN_SERVER}`"
+                ))
+                .help("to start agents, name templates in [agent] allowed-subagents"));
+            }
             let found = all.get("mcpServers").and_then(|servers| servers.get(name.as_str()));
             let found = found.ok_or_else(|| {
                 Failure::usage(format!("{SERVERS} of the base commit has no server `{name}`"))

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,8 +20,25 @@ use crate::output::{self, Format};
 /// How long the other process gets to hold the run.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Starts it, and comes back when it holds the run.
+/// Starts it, comes back when it holds the run, and tells the person.
 pub fn start(context: &Context, id: &AgentId, how: &How, format: Format) -> Result<(), Failure> {
+    let log = begin(context, id, how, None)?;
+    if format == Format::Json {
+        return output::json(&json!({"agent_id": id.as_str(), "log": log}));
+    }
+    output::line(id);
+    output::next_step(format_args!("bailiwick logs -f {id}{}", context.repeated));
+    Ok(())
+}
+
+/// Starts it, or takes it up again with these words; comes back when it holds the run. Gives where
+/// its own words go.
+pub fn begin(
+    context: &Context,
+    id: &AgentId,
+    how: &How,
+    words: Option<&str>,
+) -> Result<PathBuf, Failure> {
     let directory = RunDirectory::new(&context.state, id.as_str());
     let log = directory.path().join("supervisor.log");
     let failed =
@@ -28,6 +46,9 @@ pub fn start(context: &Context, id: &AgentId, how: &How, format: Format) -> Resu
     let file = File::options().create(true).append(true).mode(0o600).open(&log).map_err(failed)?;
     let mut command = Command::new(own_program()?);
     command.arg("supervise").arg(id.as_str()).args(how.arguments());
+    if let Some(words) = words {
+        command.arg(format!("--resume={words}"));
+    }
     if let Some(root) = &context.kit_root {
         command.arg("--kit-root").arg(context.directory.join(root));
     }
@@ -61,10 +82,7 @@ pub fn start(context: &Context, id: &AgentId, how: &How, format: Format) -> Resu
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    if format == Format::Json {
-        return output::json(&json!({"agent_id": id.as_str(), "log": log}));
-    }
-    output::line(id);
-    output::next_step(format_args!("bailiwick logs -f {id}{}", context.repeated));
-    Ok(())
+    // Whoever starts it may live longer than it, and must not leave it half dead.
+    std::thread::spawn(move || child.wait());
+    Ok(log)
 }

@@ -111,15 +111,19 @@ fn add_program(binds: &mut Vec<Bind>, program: &Path, home: &Path) {
 
 /// Whether there is anything that the agent may write.
 fn writes(policy: &Policy) -> bool {
-    let whitelisted =
-        policy.rules.iter().any(|rule| rule.gate == Some(GateModule::ScopeFilesWhitelist));
-    !(whitelisted && policy.whitelist.is_empty())
+    policy.all().all(|policy| {
+        let whitelisted =
+            policy.rules.iter().any(|rule| rule.gate == Some(GateModule::ScopeFilesWhitelist));
+        !(policy.read_only || whitelisted && policy.whitelist.is_empty())
+    })
 }
 
 /// Whether no limit of git stands against commits.
 fn commits(policy: &Policy) -> bool {
     let forbids = [GateModule::PolicyNoGitOps, GateModule::PolicyGitReadOnly];
-    !policy.rules.iter().any(|rule| rule.gate.is_some_and(|gate| forbids.contains(&gate)))
+    let mut rules = policy.all().flat_map(|policy| &policy.rules);
+    !rules.any(|rule| rule.gate.is_some_and(|gate| forbids.contains(&gate)))
+        && !policy.all().any(|policy| policy.read_only)
 }
 
 /// Files that instruct or limit agents, where the role may not touch them.
@@ -129,7 +133,8 @@ pub(super) fn frozen(
     worktree: &Path,
     policy: &Policy,
 ) -> Result<Vec<PathBuf>, Failure> {
-    let bound = policy.rules.iter().any(|rule| rule.gate == Some(GateModule::ScopeNoRuleEdits));
+    let mut rules = policy.all().flat_map(|policy| &policy.rules);
+    let bound = rules.any(|rule| rule.gate == Some(GateModule::ScopeNoRuleEdits));
     if !bound {
         return Ok(Vec::new());
     }

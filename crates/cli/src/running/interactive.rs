@@ -411,6 +411,7 @@ fn supervise(
     };
     let fail_fast = judge.fail_fast;
     let supervision = Supervision {
+        delegation: None,
         directory,
         adapter,
         assignment: setup.assignment,

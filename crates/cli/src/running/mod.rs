@@ -28,18 +28,23 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bailiwick_control::ports::Delegation;
 use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{Ending, Phase, What, Witness};
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::{AgentId, Event, RunStatus};
-use bailiwick_runner::agents::adapter::Session;
+use bailiwick_policy::tool_lists::OWN_SERVER;
+use bailiwick_runner::agents::adapter::Session as Conversation;
+use bailiwick_runner::sandbox::Level;
 use bailiwick_runner::supervisor::{
     self, Handle, Outcome, Progress, Proof, RunDirectory, RunLock, Sinks, Supervision,
 };
 use bailiwick_source_control::git::Imported;
 
+use crate::commands::run::{How, LandWhen};
 use crate::context::Context;
+use crate::delegating::Session;
 use crate::failure::Failure;
 use crate::verifying::{Places, SandboxLevel, Subject};
 use crate::{claiming, output, policy_file, wire};
@@ -180,8 +185,8 @@ impl Running {
             login: assignment.login.as_str().to_owned(),
             sandbox: format!("{:?}", prepared.enclosure.level).to_lowercase(),
             session: match &assignment.session {
-                Session::Resume(id) => Some(id.clone()),
-                Session::New(_) => None,
+                Conversation::Resume(id) => Some(id.clone()),
+                Conversation::New(_) => None,
             },
             phase: Phase::Proving,
             ending: None,
@@ -223,6 +228,8 @@ impl Running {
         let settings = &self.subject.settings;
         let task = &self.subject.bound.task;
         let earlier = self.all_events()?;
+        let delegates = prepared.assignment.mcp_servers.contains_key(OWN_SERVER);
+        let level = prepared.enclosure.level;
         let judge = PolicyJudge {
             worktree: prepared.assignment.worktree.clone(),
             home: prepared.assignment.home.clone(),
@@ -269,10 +276,30 @@ impl Running {
                 .run
                 .approval_seconds
                 .map_or(APPROVAL, |seconds| Duration::from_secs(u64::from(seconds))),
+            delegation: delegates.then(|| self.delegation(level) as Arc<dyn Delegation>),
             earlier,
         };
-        supervisor::supervise(supervision, sinks, begun)
-            .map_err(|error| Failure::general(error.to_string()))
+        let outcome = supervisor::supervise(supervision, sinks, begun)
+            .map_err(|error| Failure::general(error.to_string()));
+        if delegates {
+            self.delegation(level).end_below();
+        }
+        outcome
+    }
+
+    /// What answers the agent when it delegates.
+    fn delegation(&self, level: Level) -> Arc<Session> {
+        let how = How {
+            land: Some(LandWhen::Never),
+            no_verify: false,
+            sandbox: match level {
+                Level::Full => SandboxLevel::Full,
+                Level::Partial => SandboxLevel::Partial,
+                Level::Off => SandboxLevel::Off,
+            },
+        };
+        let context = self.subject.context.clone();
+        Arc::new(Session { context, caller: Some(self.id.clone()), how })
     }
 
     /// Writes down how an attempt ended.

@@ -7,11 +7,13 @@
 mod agent;
 mod attempt;
 mod broken_hooks;
+mod delegation;
 mod endings;
 mod hunted_hooks;
 mod no_hooks;
 mod outside;
 mod page;
+mod root_session;
 mod stage;
 mod work;
 

@@ -7,6 +7,7 @@
     reason = "a helper of a test fails the test"
 )]
 
+mod agents;
 mod agents_assemble;
 mod agents_import;
 mod check;

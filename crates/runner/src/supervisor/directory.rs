@@ -58,6 +58,11 @@ impl RunDirectory {
         self.gate().join("gate.sock")
     }
 
+    /// Where it answers an agent that delegates.
+    pub fn delegation_socket(&self) -> PathBuf {
+        self.gate().join("delegate.sock")
+    }
+
     /// Where it answers people.
     pub fn control_socket(&self) -> PathBuf {
         self.0.join("control.sock")

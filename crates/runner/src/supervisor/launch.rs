@@ -19,7 +19,7 @@ use crate::sandbox::{
 };
 
 /// Where our things are inside of a sandbox.
-const INSIDE: &str = "/run/bailiwick";
+pub(super) const INSIDE: &str = "/run/bailiwick";
 /// The port of the door inside, where nobody else listens.
 pub(super) const DOOR: u16 = 4117;
 /// How long a sandbox may take to open its door.
@@ -220,7 +220,8 @@ pub(super) fn gate(directory: &RunDirectory, enclosure: &Enclosure, approval: Du
     Gate { command, seconds: seconds.saturating_add(5) }
 }
 
-fn own_inside(enclosure: &Enclosure) -> PathBuf {
+/// Our own program, as the agent sees it.
+pub fn own_inside(enclosure: &Enclosure) -> PathBuf {
     match enclosure.level {
         Level::Off => enclosure.own.clone(),
         Level::Partial | Level::Full => Path::new(INSIDE).join("bailiwick"),

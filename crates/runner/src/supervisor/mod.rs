@@ -17,6 +17,7 @@
 
 mod canary;
 mod control;
+mod delegation;
 mod directory;
 mod gate;
 mod home;
@@ -32,7 +33,7 @@ mod writer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_control::ports::{Events, Judge};
+use bailiwick_control::ports::{Delegation, Events, Judge};
 use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::Event;
 use bailiwick_model::attempt::Used;
@@ -44,9 +45,11 @@ use crate::proxy::Upstream;
 
 pub use canary::{CanaryError, Proof, prove};
 pub use control::{Reply, Request, Standing, ask};
+pub use delegation::{forward, inside_socket};
 pub use directory::{RunDirectory, RunLock};
 pub use hub::Progress;
 pub use interactive::{Screen, restore_terminal};
+pub use launch::own_inside;
 pub use program::Enclosure;
 
 /// Everything about one attempt.
@@ -81,6 +84,8 @@ pub struct Supervision {
     pub idle: Duration,
     /// How long a call waits for a person.
     pub approval: Duration,
+    /// Who answers its delegation tools; nobody where it may not delegate.
+    pub delegation: Option<Arc<dyn Delegation>>,
     /// Events of earlier attempts, for the watch over the gate.
     pub earlier: Vec<Event>,
 }

@@ -13,7 +13,9 @@ use super::interactive::{self, Screen};
 use super::launch::{Launched, launch};
 use super::observer::Listening;
 use super::writer::{self, Writer};
-use super::{Handle, Outcome, Sinks, SuperviseError, Supervision, control, gate, sockets};
+use super::{
+    Handle, Outcome, Sinks, SuperviseError, Supervision, control, delegation, gate, sockets,
+};
 use crate::agents::adapter::{Session, Verdict};
 use crate::proxy::{self, Proxy, Wire};
 use crate::sandbox::{Next, Report};
@@ -121,7 +123,12 @@ fn held(
     runtime.spawn(gate::serve(listener, answering));
     let listener = listen(directory.control_socket()).map_err(failed("the control socket"))?;
     runtime.spawn(control::serve(listener, Arc::clone(hub)));
+    if let Some(answers) = &supervision.delegation {
+        let listener = listen(directory.delegation_socket()).map_err(failed("the socket"))?;
+        runtime.spawn(delegation::serve(listener, Arc::clone(answers), Arc::clone(hub)));
+    }
     let went = worked(supervision, screen, hub, runtime.handle());
+    let _ = std::fs::remove_file(directory.delegation_socket());
     // Whoever comes later finds nobody, and not somebody who does not answer.
     let _ = std::fs::remove_file(directory.control_socket());
     let _ = std::fs::remove_file(directory.gate_socket());

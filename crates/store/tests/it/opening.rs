@@ -23,7 +23,7 @@ async fn a_newer_schema_is_refused_and_not_touched() {
     let place = Place::new();
     place.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = place.connect().await;
-    sqlx::query("UPDATE _sqlx_migrations SET version = 7 WHERE version = 3")
+    sqlx::query("UPDATE _sqlx_migrations SET version = 7 WHERE version = 4")
         .execute(&mut connection)
         .await
         .unwrap();
@@ -35,7 +35,7 @@ async fn a_newer_schema_is_refused_and_not_touched() {
     assert!(error.to_string().contains(&place.database().display().to_string()), "{error}");
     assert_eq!(std::fs::read(place.database()).unwrap(), before);
     let mut connection = place.connect().await;
-    let sql = "UPDATE _sqlx_migrations SET version = 3 WHERE version = 7";
+    let sql = "UPDATE _sqlx_migrations SET version = 4 WHERE version = 7";
     sqlx::query(sql).execute(&mut connection).await.unwrap();
     let again = place.open().await;
     assert_eq!(again.get(&id("kept")).await.unwrap().status, RunStatus::Running);

@@ -166,8 +166,29 @@ impl Script {
             Some(Turn::Say(text)) => Turn::say(text),
             Some(Turn::Calls(_)) | None => Turn::say("done"),
         });
-        (format!("call_{route}_{turn}"), next)
+        (format!("call_{route}_{turn}"), filled(next, &conversation.results))
     }
+}
+
+/// A turn in whose raw calls `{{agent_id}}` is the id that a tool told last: a model knows it only
+/// then.
+fn filled(turn: Turn, results: &[ToolResult]) -> Turn {
+    let told = results.iter().rev().find_map(|result| {
+        let (_, after) = result.text.rsplit_once("agent_id")?;
+        let after = after.trim_start_matches(['\\', '"', ':', ' ']);
+        let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
+        Some(after.get(..end.unwrap_or(after.len()))?.to_owned())
+    });
+    let (Turn::Calls(calls), Some(id)) = (&turn, told) else { return turn };
+    let calls = calls.iter().map(|call| match call {
+        Call::Raw { name, input } => {
+            let text = input.to_string().replace("{{agent_id}}", &id);
+            let input = serde_json::from_str(&text).expect("JSON");
+            Call::Raw { name: name.clone(), input }
+        }
+        other => other.clone(),
+    });
+    Turn::Calls(calls.collect())
 }
 
 /// What came back from a tool that the model had asked for.

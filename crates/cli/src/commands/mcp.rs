@@ -1,0 +1,83 @@
+//! `bailiwick mcp`: the tools of delegation, for agent programs.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bailiwick_control::ports::Delegation as _;
+use bailiwick_runner::supervisor;
+use clap::Args;
+use rmcp::ServiceExt as _;
+use serde_json::Value;
+
+use super::run::{How, LandWhen};
+use crate::context::Context;
+use crate::delegating::server::{Answer, Server};
+use crate::delegating::{self, Session};
+use crate::failure::Failure;
+
+/// Serve the delegation tools to an agent program, by MCP
+///
+/// Over standard input and output, unless told otherwise. The program can then list agent templates, start agents, wait for them and speak to them. Each is a
+/// run of its own: own worktree, sandbox, gate, budget and checks. Nothing that they do lands by itself.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick mcp\n  claude mcp add bailiwick -- bailiwick mcp\n  \
+                        codex mcp add bailiwick -- bailiwick mcp\n  bailiwick mcp --http \
+                        127.0.0.1:7777"
+)]
+pub struct Mcp {
+    /// Hand every call to the supervisor that listens here; for agents inside of a run
+    #[arg(long, value_name = "PATH", hide = true)]
+    socket: Option<PathBuf>,
+    /// Serve over HTTP at this address of the loopback instead; port 0 takes any
+    ///
+    /// Who calls has to show the token in BAILIWICK_MCP_TOKEN; one is made, and told, if there is none.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    http: Option<SocketAddr>,
+}
+
+impl Mcp {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let answer: Answer = match self.socket {
+            Some(socket) => forwarding(socket),
+            None => {
+                context.require_repository()?;
+                let how = How { land: Some(LandWhen::Never), ..How::default() };
+                let session = Session { context: context.clone(), caller: None, how };
+                Arc::new(move |tool: &str, arguments: Value| session.call(tool, &arguments))
+            }
+        };
+        match self.http {
+            Some(address) => delegating::http::serve(&answer, address),
+            None => serve(answer),
+        }
+    }
+}
+
+/// Serves calls that a supervisor answers; needs nothing of a person's surroundings.
+pub fn forwarding(socket: PathBuf) -> Answer {
+    Arc::new(move |tool: &str, arguments: Value| {
+        supervisor::forward(&socket, tool, arguments)
+            .unwrap_or_else(|error| Err(format!("the supervisor cannot be asked: {error}")))
+    })
+}
+
+/// Serves until the program closes its end.
+pub fn serve(answer: Answer) -> Result<(), Failure> {
+    let failed = |error: String| Failure::general(format!("the MCP server: {error}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| failed(error.to_string()))?;
+    runtime.block_on(async {
+        let serving = Server::new(answer).serve(rmcp::transport::stdio()).await;
+        let serving = serving.map_err(|error| failed(error.to_string()))?;
+        serving.waiting().await.map(drop).map_err(|error| failed(error.to_string()))
+    })?;
+    // A call that still waits for an agent is not waited for.
+    runtime.shutdown_background();
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! Delegation: agents that start agents, and people who do so through a tool of theirs.
+//!
+//! ```text
+//! server     the MCP server: what the tools are called and what they take
+//! http       the same over HTTP
+//! session    who calls: an agent of a run, or a person
+//! starting   spawn_agent: a full run, bound by all that binds its caller
+//! purse      what is reserved for whom
+//! standing   list_active_agents, wait: how those below stand
+//! talking    send_input, close_agent, set_thread_note
+//! ```
+//!
+//! Every verb looks who calls: an agent reaches only what is below it.
+
+pub mod http;
+pub mod purse;
+pub mod server;
+pub mod session;
+pub mod standing;
+pub mod starting;
+pub mod talking;
+
+pub use session::Session;

@@ -1,0 +1,146 @@
+//! Who calls the tools of delegation, and what it may reach.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use bailiwick_control::ports::{Delegation, RunStore as _};
+use bailiwick_kit::templates::list::{ListAgents, list};
+use bailiwick_model::{AgentId, Delegate};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::commands::run::How;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{templates, wire};
+
+/// What agents are told that reach for others.
+const NOT_YOURS: &str = "is not one of the agents below you";
+
+/// One caller.
+pub struct Session {
+    /// Where it is.
+    pub context: Context,
+    /// The agent; nothing for a person.
+    pub caller: Option<AgentId>,
+    /// How runs that it starts are held.
+    pub how: How,
+}
+
+/// Held while it is decided who may start what: siblings see each other's reservations.
+pub(super) struct Turn {
+    _file: File,
+}
+
+impl Delegation for Session {
+    fn call(&self, tool: &str, arguments: &Value) -> Result<Value, String> {
+        match tool {
+            "list_agents" => self.list_agents(&read(arguments)?),
+            "spawn_agent" => self.spawn_agent(&read(arguments)?),
+            "list_active_agents" => self.list_active_agents(&read(arguments)?),
+            "wait" => self.wait(&read(arguments)?),
+            "send_input" => self.send_input(&read(arguments)?),
+            "close_agent" => self.close_agent(&read(arguments)?),
+            "set_thread_note" => self.set_thread_note(&read(arguments)?),
+            other => Err(format!("unsupported call: {other}")),
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, String> {
+    let arguments = if arguments.is_null() { json!({}) } else { arguments.clone() };
+    serde_json::from_value(arguments).map_err(|error| format!("failed to parse arguments: {error}"))
+}
+
+/// A failure in one line, for an agent.
+pub(super) fn said(failure: Failure) -> String {
+    match failure {
+        Failure::Message { text, help: Some(help), .. } => format!("{text} ({help})"),
+        Failure::Message { text, help: None, .. } => text,
+        Failure::Problems(problems) => {
+            problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
+        }
+        Failure::Said(code) => format!("it ended with {code}"),
+    }
+}
+
+impl Session {
+    fn list_agents(&self, asked: &ListAgents) -> Result<Value, String> {
+        let all = self.templates().map_err(said)?;
+        let listed = list(&all, asked).map_err(|error| error.to_string())?;
+        serde_json::to_value(listed).map_err(|error| error.to_string())
+    }
+
+    /// The templates that the caller may know: an agent those of the commit that it started from.
+    pub(super) fn templates(
+        &self,
+    ) -> Result<bailiwick_kit::templates::discovery::Templates, Failure> {
+        match self.base()? {
+            None => templates::working(&self.context),
+            Some(base) => {
+                let repository = self.context.require_repository()?;
+                templates::committed(&self.context, &repository, &base, "")
+            }
+        }
+    }
+
+    /// The commit that the caller started from.
+    pub(super) fn base(&self) -> Result<Option<String>, Failure> {
+        let Some(caller) = &self.caller else { return Ok(None) };
+        let run = wire::with_store(&self.context, async |store| Ok(store.find(caller).await?))?;
+        match run.and_then(|run| run.base) {
+            Some(base) => Ok(Some(base)),
+            None => Err(Failure::general(format!("nothing says where `{caller}` started from"))),
+        }
+    }
+
+    pub(super) fn delegates(&self) -> Result<Vec<Delegate>, String> {
+        wire::with_store(&self.context, async |store| Ok(store.delegates().await?)).map_err(said)
+    }
+
+    pub(super) fn keep(&self, delegate: &Delegate) -> Result<(), String> {
+        wire::with_store(&self.context, async |store| Ok(store.keep_delegate(delegate).await?))
+            .map_err(said)
+    }
+
+    /// An agent that the caller may speak to, of all that there are.
+    pub(super) fn below(&self, id: &str) -> Result<Delegate, String> {
+        let unknown = || format!("`{id}` {NOT_YOURS}");
+        let id = AgentId::parse(id.trim()).map_err(|_| unknown())?;
+        let all = self.delegates()?;
+        let found = all.iter().find(|one| one.run == id && self.is_above(one, &all));
+        found.cloned().ok_or_else(unknown)
+    }
+
+    /// Whether an agent is below the caller. A person is above all.
+    pub(super) fn is_above(&self, one: &Delegate, all: &[Delegate]) -> bool {
+        let Some(caller) = &self.caller else { return true };
+        let mut parent = one.parent.as_ref();
+        // No line is longer than all that there are.
+        for _ in 0..=all.len() {
+            match parent {
+                Some(above) if above == caller => return true,
+                Some(above) => {
+                    let next = all.iter().find(|one| one.run == *above);
+                    parent = next.and_then(|next| next.parent.as_ref());
+                }
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Waits for its turn.
+    pub(super) fn turn(&self) -> Result<Turn, String> {
+        let path: PathBuf = self.context.state.join("delegation.lock");
+        let open = || -> std::io::Result<File> {
+            std::fs::create_dir_all(&self.context.state)?;
+            let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        open()
+            .map(|file| Turn { _file: file })
+            .map_err(|error| format!("{} cannot be held: {error}", path.display()))
+    }
+}

@@ -1,0 +1,266 @@
+//! `list_active_agents` and `wait`: how the agents below the caller stand, and what came of them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bailiwick_control::ports::RunStore as _;
+use bailiwick_model::attempt::Attempt;
+use bailiwick_model::event::Ending;
+use bailiwick_model::{AgentId, Delegate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::session::{Session, said};
+use crate::wire;
+
+const SHORTEST: u64 = 10_000;
+const LONGEST: u64 = 1_800_000;
+const USUAL: u64 = 300_000;
+/// How often it is looked.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What is asked of `list_active_agents`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListActiveAgents {
+    /// `children` (what is meant if left out), `descendants`, or `all` that you may see
+    pub scope: Option<String>,
+    /// With parent and depth
+    pub include_tree: bool,
+    /// With those that are closed
+    pub include_closed: bool,
+}
+
+/// What is asked of `wait`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Wait {
+    /// The agents; the first that ends is told
+    pub ids: Vec<String>,
+    /// How long, in milliseconds; 300000 if left out
+    #[serde(default)]
+    pub timeout_ms: Option<i64>,
+}
+
+/// How an agent stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    /// It has not begun.
+    PendingInit,
+    /// It is at work, or its work is being checked.
+    Running,
+    /// It came to its end, with these words.
+    Completed(String),
+    /// It did not.
+    Errored(String),
+    /// It was closed.
+    Shutdown,
+    /// There is no such agent.
+    NotFound,
+}
+
+impl Status {
+    /// The word for it.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::PendingInit => "pending_init",
+            Self::Running => "running",
+            Self::Completed(_) => "completed",
+            Self::Errored(_) => "errored",
+            Self::Shutdown => "shutdown",
+            Self::NotFound => "not_found",
+        }
+    }
+
+    /// Whether nothing more comes of it by itself.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::PendingInit | Self::Running => false,
+            Self::Completed(_) | Self::Errored(_) | Self::Shutdown | Self::NotFound => true,
+        }
+    }
+
+    /// As the tools tell it.
+    pub fn json(&self) -> Value {
+        match self {
+            Self::Completed(words) | Self::Errored(words) => json!({self.label(): words}),
+            Self::PendingInit | Self::Running | Self::Shutdown | Self::NotFound => {
+                json!(self.label())
+            }
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Active {
+    thread_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_note: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_thread_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    depth: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_name: Option<String>,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status_duration_sec: Option<u64>,
+    model: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated_at: Option<u64>,
+}
+
+impl Session {
+    pub(super) fn list_active_agents(&self, asked: &ListActiveAgents) -> Result<Value, String> {
+        let all = self.delegates()?;
+        let child = |one: &Delegate| one.parent == self.caller;
+        let chosen: Vec<&Delegate> = match asked.scope.as_deref().unwrap_or("children") {
+            "children" => all.iter().filter(|one| child(one)).collect(),
+            // All that an agent may see is below it.
+            "descendants" | "all" => all.iter().filter(|one| self.is_above(one, &all)).collect(),
+            other => {
+                return Err(format!(
+                    "unsupported scope \"{other}\"; expected one of: children, descendants, all"
+                ));
+            }
+        };
+        let mut agents = Vec::new();
+        for one in chosen.into_iter().filter(|one| one.depth > 0) {
+            let (status, since) = self.status_since(one)?;
+            let closed = matches!(status, Status::Shutdown | Status::NotFound);
+            if closed && !asked.include_closed {
+                continue;
+            }
+            let last = self.attempts(&one.run)?.pop();
+            let named = one.model.clone().filter(|model| !model.is_empty());
+            agents.push(Active {
+                thread_id: one.run.to_string(),
+                thread_note: one.note.clone(),
+                parent_thread_id: one
+                    .parent
+                    .as_ref()
+                    .filter(|_| asked.include_tree)
+                    .map(ToString::to_string),
+                depth: asked.include_tree.then_some(one.depth),
+                agent_type: Some(one.agent_type.clone()).filter(|name| !name.is_empty()),
+                agent_name: one.agent_name.clone(),
+                status: status.label(),
+                status_duration_sec: since.map(|since| wire::now_ms().saturating_sub(since) / 1000),
+                model: last
+                    .map(|last| last.model)
+                    .filter(|model| !model.is_empty())
+                    .or(named)
+                    .unwrap_or_default(),
+                reasoning_effort: one.reasoning_effort.clone(),
+                updated_at: since,
+            });
+        }
+        agents.sort_by(|one, other| one.thread_id.cmp(&other.thread_id));
+        Ok(json!({"agents": agents}))
+    }
+
+    pub(super) fn wait(&self, asked: &Wait) -> Result<Value, String> {
+        if asked.ids.is_empty() {
+            return Err("ids must be non-empty".to_owned());
+        }
+        let patience = match asked.timeout_ms {
+            None => USUAL,
+            Some(1..) => asked.timeout_ms.map_or(USUAL, i64::unsigned_abs).clamp(SHORTEST, LONGEST),
+            Some(_) => return Err("timeout_ms must be greater than zero".to_owned()),
+        };
+        let waited: Vec<Delegate> =
+            asked.ids.iter().map(|id| self.below(id)).collect::<Result<_, _>>()?;
+        let late = Instant::now() + Duration::from_millis(patience);
+        loop {
+            let mut ended = BTreeMap::new();
+            for one in &waited {
+                let status = self.status(one)?;
+                if status.is_final() {
+                    ended.insert(one.run.clone(), (one, status));
+                }
+            }
+            let timed_out = ended.is_empty() && Instant::now() > late;
+            if ended.is_empty() && !timed_out {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            let turn = self.turn()?;
+            self.settle()?;
+            drop(turn);
+            let mut status = serde_json::Map::new();
+            let mut results = serde_json::Map::new();
+            for (run, (one, how)) in &ended {
+                status.insert(run.to_string(), how.json());
+                results.insert(run.to_string(), self.result(one)?);
+            }
+            return Ok(json!({"status": status, "results": results, "timed_out": timed_out}));
+        }
+    }
+
+    /// What an agent received and returned.
+    fn result(&self, one: &Delegate) -> Result<Value, String> {
+        let run = wire::with_store(&self.context, async |store| Ok(store.find(&one.run).await?));
+        let Some(run) = run.map_err(said)? else { return Ok(Value::Null) };
+        let last = self.attempts(&one.run)?.pop();
+        Ok(json!({
+            "received": one.message,
+            "returned": last.as_ref().map(|last| last.detail.clone()),
+            "ending": last.as_ref().and_then(|last| last.ending).map(Ending::as_str),
+            "branch": run.branch,
+            "state": run.status.as_str(),
+            "tokens": last.map(|last| last.used.tokens),
+        }))
+    }
+
+    pub(super) fn attempts(&self, run: &AgentId) -> Result<Vec<Attempt>, String> {
+        wire::with_store(&self.context, async |store| Ok(store.attempts(Some(run)).await?))
+            .map_err(said)
+    }
+
+    /// Every agent that was delegated, and the roots of their trees.
+    pub fn known(&self) -> Result<Vec<Delegate>, String> {
+        self.delegates()
+    }
+
+    /// How an agent stands, with its last attempt.
+    pub fn seen(&self, one: &Delegate) -> Result<(Status, Option<Attempt>), String> {
+        Ok((self.status(one)?, self.attempts(&one.run)?.pop()))
+    }
+
+    /// How an agent stands.
+    pub fn status(&self, one: &Delegate) -> Result<Status, String> {
+        self.status_since(one).map(|(status, _)| status)
+    }
+
+    /// The same, with since when.
+    fn status_since(&self, one: &Delegate) -> Result<(Status, Option<u64>), String> {
+        let known =
+            wire::with_store(&self.context, async |store| Ok(store.delegate(&one.run).await?));
+        let closed = known.map_err(said)?.is_none_or(|known| known.closed);
+        // Before what is written: it writes last, and lets go then.
+        let held = self.at_work(&one.run);
+        let last = self.attempts(&one.run)?.pop();
+        Ok(match (closed, held, last) {
+            (true, _, last) => (Status::Shutdown, last.and_then(|last| last.ended_at)),
+            (false, true, None) => (Status::PendingInit, Some(one.created_at)),
+            (false, true, Some(last)) => (Status::Running, Some(last.started_at)),
+            (false, false, None) => {
+                (Status::Errored("it never began".to_owned()), Some(one.created_at))
+            }
+            (false, false, Some(last)) => {
+                let detail = last.detail.clone();
+                let status = match last.ending {
+                    Some(Ending::Completed) => Status::Completed(detail),
+                    Some(ending) => Status::Errored(format!("{}: {detail}", ending.as_str())),
+                    None => Status::Errored("it was cut off".to_owned()),
+                };
+                (status, last.ended_at.or(Some(last.started_at)))
+            }
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! Each real CLI starts an agent through `bailiwick mcp`: a run of its own, gated, that may do no more
+//! than the one that started it, whatever its template says.
+
+use bailiwick_testkit::clis::Cli;
+use bailiwick_testkit::scripted_model::{Call, Script, Turn};
+use serde_json::{Value, json};
+
+use super::stage::Stage;
+
+/// It limits nothing by itself.
+const FREE: &str =
+    "[role]\nname = \"free\"\ndescription = \"Anything.\"\n[tools]\nallowed = [\"*\"]\n";
+const HELPER: &str = "---\ndescription: Helps with one thing.\nrole: free\ndeny_list:\n  - \
+                      spawn_agent\n---\nYou help.\n";
+const MARKER: &str = "HELPER-WORK";
+
+fn name(cli: Cli, tool: &str) -> String {
+    match cli {
+        Cli::Claude => format!("mcp__bailiwick__{tool}"),
+        Cli::Codex => format!("mcp__bailiwick.{tool}"),
+        Cli::Gemini => format!("mcp_bailiwick_{tool}"),
+        Cli::OpenCode => format!("bailiwick_{tool}"),
+    }
+}
+
+fn delegates(cli: Cli) {
+    let stage = Stage::new(cli);
+    stage.scratch.write(".bailiwick/roles/free.toml", FREE);
+    stage.scratch.write(".bailiwick/agents/helper.md", HELPER);
+    stage.scratch.commit("Add a helper");
+    let call = |tool: &str, input: Value| Turn::Calls(vec![Call::raw(&name(cli, tool), input)]);
+    let spawn =
+        || json!({"agent_type": "helper", "message": format!("{MARKER}: write two files.")});
+    let script = Script::new(vec![
+        call("list_agents", json!({})),
+        call("spawn_agent", spawn()),
+        call("wait", json!({"ids": ["{{agent_id}}"], "timeout_ms": 170_000})),
+        call("close_agent", json!({"id": "{{agent_id}}"})),
+        Turn::say("finished"),
+    ])
+    .when(
+        MARKER,
+        vec![
+            Turn::Calls(vec![Call::shell("echo in > src/helped.txt")]),
+            Turn::Calls(vec![Call::shell("echo out > outside.txt")]),
+            call("spawn_agent", spawn()),
+            Turn::say("I have helped"),
+        ],
+    );
+    let agent = stage.agent("parent").task("allowed-subagents = [\"helper\"]");
+    let ended = agent.run(script);
+    let results = ended.model.results();
+    let told = |call: &str| {
+        let found = results.iter().find(|result| result.call == call);
+        found
+            .map(|result| result.text.replace('\\', ""))
+            .unwrap_or_else(|| panic!("{call}: {results:#?}\n{:#}", ended.said))
+    };
+    ended.expect("completed", 0);
+    let listed = told("call_0_0_0");
+    assert!(listed.contains("helper") && listed.contains("Helps with one thing."), "{listed}");
+    assert!(told("call_0_1_0").contains("agent_id"), "{}", told("call_0_1_0"));
+    let waited = told("call_0_2_0");
+    assert!(waited.contains("I have helped") && waited.contains("completed"), "{waited}");
+    // What it may do has happened, what the one above may not has not.
+    let child = child(&stage, "parent");
+    let worktree = stage.scratch.state().join("worktrees").join(&child);
+    assert_eq!(std::fs::read_to_string(worktree.join("src/helped.txt")).unwrap(), "in\n");
+    assert!(!worktree.join("outside.txt").exists());
+    let denied = told("call_1_1_0");
+    assert!(denied.contains("scope::files-whitelist"), "{denied}");
+    assert!(told("call_1_2_0").contains("template::tools"), "{}", told("call_1_2_0"));
+    let held = stage.bailiwick(&["logs", &child, "-o", "json"]);
+    assert!(held.out.contains("\"answer\":\"deny\""), "{}", held.out);
+    let tree = stage.bailiwick(&["agents", "tree", "--all"]);
+    assert!(tree.out.contains(&child) && tree.out.contains("helper"), "{}{}", tree.out, tree.err);
+}
+
+/// What is reserved goes off the budget of the one above, and comes back but for what was used.
+#[test]
+fn a_budget_is_reserved_and_given_back() {
+    let stage = Stage::new(Cli::Claude);
+    stage.scratch.write(".bailiwick/agents/helper.md", HELPER.replace("role: free\n", "").as_str());
+    stage.scratch.commit("Add a helper");
+    let call =
+        |tool: &str, input: Value| Turn::Calls(vec![Call::raw(&name(Cli::Claude, tool), input)]);
+    let spawn = |tokens: Value| {
+        let message = format!("{MARKER}: say something.");
+        json!({"agent_type": "helper", "message": message, "estimated_tokens": tokens})
+    };
+    let script = Script::new(vec![
+        call("spawn_agent", spawn(json!(null))),
+        call("spawn_agent", spawn(json!(60_000))),
+        call("spawn_agent", spawn(json!(40_000))),
+        call("spawn_agent", spawn(json!(40_000))),
+        call("wait", json!({"ids": ["{{agent_id}}"], "timeout_ms": 170_000})),
+        call("spawn_agent", spawn(json!(40_000))),
+        call("wait", json!({"ids": ["{{agent_id}}"], "timeout_ms": 170_000})),
+        Turn::say("finished"),
+    ])
+    .when(MARKER, vec![Turn::say("said")]);
+    let task = "allowed-subagents = [\"helper\"]\n[budget]\ntokens = 100000\n";
+    let agent = stage.agent("parent").task(task);
+    let ended = agent.run(script);
+    ended.expect("completed", 0);
+    let told = |call: &str| ended.model.result(call).replace('\\', "");
+    assert!(told("call_0_0_0").contains("nobody knows what"), "{}", told("call_0_0_0"));
+    assert!(told("call_0_1_0").contains("60000"), "{}", told("call_0_1_0"));
+    assert!(told("call_0_2_0").contains("agent_id"), "{}", told("call_0_2_0"));
+    // Of what is left, 40000 is more than half as long as the first has its own.
+    assert!(!told("call_0_3_0").contains("agent_id"), "{}", told("call_0_3_0"));
+    assert!(told("call_0_4_0").contains("said"), "{}", told("call_0_4_0"));
+    assert!(told("call_0_5_0").contains("agent_id"), "{}", told("call_0_5_0"));
+    let tree = stage.bailiwick(&["agents", "tree", "--all", "-o", "json"]);
+    let nodes: Vec<Value> = serde_json::from_str(&tree.out).unwrap();
+    assert_eq!(nodes.len(), 3, "{nodes:#?}");
+    let (parent, children) = nodes.split_first().unwrap();
+    let used: u64 = children.iter().map(|node| node["used"]["tokens"].as_u64().unwrap()).sum();
+    assert!(used > 0, "{nodes:#?}");
+    assert_eq!(parent["given"]["tokens"], used, "{nodes:#?}");
+    assert_eq!(parent["budget"]["tokens"].as_u64().unwrap() + used, 100_000, "{nodes:#?}");
+    assert!(children.iter().all(|node| node["budget"]["tokens"] == 40_000), "{nodes:#?}");
+}
+
+/// The one run that another one started.
+fn child(stage: &Stage, parent: &str) -> String {
+    let listed = stage.bailiwick(&["ledger", "list", "-o", "json"]);
+    let runs: Value = serde_json::from_str(&listed.out).unwrap_or_else(|_| panic!("{listed:?}"));
+    let runs = runs.as_array().cloned().unwrap_or_default();
+    let below: Vec<_> = runs.iter().filter(|run| run["parent_branch"] == parent).collect();
+    assert_eq!(below.len(), 1, "{runs:#?}");
+    below[0]["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn claude_starts_a_gated_agent() {
+    delegates(Cli::Claude);
+}
+
+#[test]
+fn codex_starts_a_gated_agent() {
+    delegates(Cli::Codex);
+}
+
+#[test]
+fn gemini_starts_a_gated_agent() {
+    delegates(Cli::Gemini);
+}
+
+#[test]
+fn opencode_starts_a_gated_agent() {
+    delegates(Cli::OpenCode);
+}

@@ -1,0 +1,56 @@
+//! Runs that were delegated.
+
+use bailiwick_control::ports::StoreError;
+use bailiwick_model::{AgentId, Delegate};
+use sqlx::Row;
+
+use crate::open::Store;
+
+impl Store {
+    /// Keeps how a delegated run stands, in the place of what was known.
+    pub async fn keep_delegate(&self, delegate: &Delegate) -> Result<(), StoreError> {
+        let detail = serde_json::to_string(delegate).unwrap_or_default();
+        let mut transaction = self.writing().await?;
+        sqlx::query(
+            "INSERT INTO delegates (run, parent, closed, created_at, detail) \
+             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (run) DO UPDATE SET \
+             parent = excluded.parent, closed = excluded.closed, detail = excluded.detail",
+        )
+        .bind(delegate.run.as_str())
+        .bind(delegate.parent.as_ref().map(AgentId::as_str))
+        .bind(i64::from(delegate.closed))
+        .bind(i64::try_from(delegate.created_at).unwrap_or(i64::MAX))
+        .bind(detail)
+        .execute(&mut *transaction)
+        .await
+        .map_err(|error| self.error(&error))?;
+        transaction.commit().await.map_err(|error| self.error(&error))
+    }
+
+    /// What is known of a delegated run.
+    pub async fn delegate(&self, run: &AgentId) -> Result<Option<Delegate>, StoreError> {
+        let row = sqlx::query("SELECT detail FROM delegates WHERE run = $1")
+            .bind(run.as_str())
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(|error| self.error(&error))?;
+        row.map(|row| self.delegate_of(row.try_get("detail"))).transpose()
+    }
+
+    /// Every delegated run, in the order in which they were started.
+    pub async fn delegates(&self) -> Result<Vec<Delegate>, StoreError> {
+        let rows = sqlx::query("SELECT detail FROM delegates ORDER BY created_at, run")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(|error| self.error(&error))?;
+        rows.into_iter().map(|row| self.delegate_of(row.try_get("detail"))).collect()
+    }
+
+    fn delegate_of(&self, detail: Result<String, sqlx::Error>) -> Result<Delegate, StoreError> {
+        let detail = detail.map_err(|error| self.error(&error))?;
+        serde_json::from_str(&detail).map_err(|error| StoreError::Database {
+            database: self.location.to_string(),
+            why: format!("a delegated run cannot be read: {error}"),
+        })
+    }
+}
