@@ -122,8 +122,8 @@ fn sources_and_targets(name: &str, given: &Given, parents: bool) -> (Vec<Field>,
         return (sources, targets);
     }
     let Some(destination) = sources.pop() else { return (Vec::new(), Vec::new()) };
-    // `cp a*` copies to whatever comes last.
-    if sources.is_empty() {
+    // `cp a*` copies to whatever comes last, and `cp a b*` the other b to the last one as well.
+    if sources.is_empty() || destination.may_be_many() {
         sources.push(destination.clone());
     }
     let plain = given.has(&["T", "no-target-directory"]);
