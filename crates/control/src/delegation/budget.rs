@@ -169,7 +169,16 @@ impl Tree {
         for limit in Limit::ALL {
             let remaining = self.remaining(parent, limit);
             let shared = |remaining| share.map(|share: Share| share.of(remaining));
-            let estimate = known.of(limit).or_else(|| remaining.and_then(shared));
+            let estimate = match known.of(limit) {
+                // What the caller says of one thing says more of another than what was before.
+                Some(other) if other.origin != Origin::Caller && known.is_said() => {
+                    remaining.and_then(shared).or(Some(other))
+                }
+                Some(estimate) => Some(estimate),
+                None => remaining.and_then(shared),
+            };
+            let estimate =
+                estimate.or_else(|| known.is_said().then(|| quarter(remaining)).flatten());
             match (limit, estimate, remaining) {
                 // All clocks run at once: nobody waits for what another does not use.
                 (Limit::Time, estimate, remaining) => {
@@ -182,12 +191,17 @@ impl Tree {
                     if amount > remaining / 2 || amount >= remaining {
                         return Err(Refusal::TooMuch { limit, estimate: amount, remaining });
                     }
-                    set(&mut allowance, limit, Some(amount));
+                    set(
+                        &mut allowance,
+                        limit,
+                        Some(estimate.map_or(amount, |one| one.room(remaining))),
+                    );
                 }
                 // Who has no limit gives none but what was asked for.
-                (_, Some(Estimate { amount, .. }), None) => {
+                (_, Some(Estimate { amount, origin: Origin::Caller }), None) => {
                     set(&mut allowance, limit, Some(amount))
                 }
+                (_, Some(_), None) => {}
                 (_, None, Some(_)) => return Err(Refusal::NoEstimate(run.clone())),
                 (_, None, None) => {}
             }
@@ -374,4 +388,8 @@ fn larger(one: &Spent, other: &Spent) -> Spent {
     used.denied = used.denied.max(new.used.denied);
     most.time = most.time.max(new.time);
     most
+}
+/// A part of what is left that nobody has an idea of.
+fn quarter(remaining: Option<u64>) -> Option<Estimate> {
+    remaining.map(|left| Estimate { amount: left / 4, origin: Origin::Share })
 }

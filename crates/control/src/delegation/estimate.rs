@@ -38,7 +38,23 @@ pub struct Estimate {
     pub origin: Origin,
 }
 
+impl Estimate {
+    /// What is given for it, of what is left: half of all runs take more than the middle of earlier ones,
+    /// so that is doubled as far as half of what is left.
+    pub fn room(&self, remaining: u64) -> u64 {
+        match self.origin {
+            Origin::Earlier => self.amount.saturating_mul(2).min(remaining / 2).max(self.amount),
+            Origin::Caller | Origin::Template | Origin::Share => self.amount,
+        }
+    }
+}
+
 impl Known {
+    /// Whether whoever asks said anything.
+    pub fn is_said(&self) -> bool {
+        self.caller != Allowance::default()
+    }
+
     /// What is known about one thing: the caller comes before earlier runs, those before the template.
     pub fn of(&self, limit: Limit) -> Option<Estimate> {
         let found = |amount, origin| Estimate { amount, origin };
@@ -60,6 +76,9 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
+    use bailiwick_model::AgentId;
+
+    use super::super::budget::Tree;
     use super::*;
     use bailiwick_model::attempt::Used;
 
@@ -80,5 +99,48 @@ mod tests {
         known.caller.tokens = Some(5);
         assert_eq!(of(&known), Some((5, Origin::Caller)));
         assert_eq!(known.of(Limit::Money), None, "nothing was ever counted of it");
+    }
+
+    fn id(name: &str) -> AgentId {
+        AgentId::parse(name).unwrap()
+    }
+
+    fn given(root: Allowance, known: &Known) -> Allowance {
+        Tree::new(id("root"), root).reserve(&id("root"), &id("child"), known).1.unwrap()
+    }
+
+    #[test]
+    fn what_was_before_limits_nobody_whose_parent_has_no_limit() {
+        let known = Known { earlier: vec![took(110)], ..Known::default() };
+        assert_eq!(given(Allowance::default(), &known), Allowance::default());
+        let asked = Allowance { tokens: Some(500), ..Allowance::default() };
+        let known = Known { caller: asked, ..known };
+        assert_eq!(given(Allowance::default(), &known), asked);
+    }
+
+    #[test]
+    fn what_was_before_is_doubled_as_far_as_half_of_what_is_left() {
+        let known = Known { earlier: vec![took(100)], ..Known::default() };
+        let root = |tokens| Allowance { tokens: Some(tokens), ..Allowance::default() };
+        assert_eq!(given(root(1000), &known).tokens, Some(200));
+        assert_eq!(given(root(300), &known).tokens, Some(150));
+    }
+
+    #[test]
+    fn what_the_caller_says_goes_before_what_was_of_other_things_too() {
+        let caller = Allowance { tokens: Some(250), ..Allowance::default() };
+        let known = Known { caller, earlier: vec![took(100)], ..Known::default() };
+        let root = Allowance { tokens: Some(1000), turns: Some(40), ..Allowance::default() };
+        let given = given(root, &known);
+        assert_eq!((given.tokens, given.turns), (Some(250), Some(10)));
+    }
+
+    #[test]
+    fn who_has_only_turns_gives_a_quarter_of_them_to_whom_tokens_are_asked_for() {
+        let caller = Allowance { tokens: Some(250), ..Allowance::default() };
+        let known = Known { caller, ..Known::default() };
+        let root = Allowance { turns: Some(40), ..Allowance::default() };
+        let given = given(root, &known);
+        assert_eq!((given.tokens, given.turns), (Some(250), Some(10)));
     }
 }
