@@ -32,6 +32,10 @@ struct Listed {
     state: String,
     cli: String,
     model: String,
+    /// How it is paid for.
+    login: String,
+    /// How much of a sandbox it has.
+    sandbox: String,
     attempt: u64,
     started_at: u64,
     elapsed_ms: u64,
@@ -93,6 +97,8 @@ fn listed(context: &Context, run: &Run, attempt: &Attempt) -> Listed {
         state,
         cli: attempt.cli.clone(),
         model: attempt.model.clone(),
+        login: attempt.login.clone(),
+        sandbox: attempt.sandbox.clone(),
         attempt: attempt.number,
         started_at: attempt.started_at,
         elapsed_ms: until.saturating_sub(attempt.started_at),

@@ -118,7 +118,7 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
     let found = program(adapter.as_ref(), &wanted.program, &directory.home())?;
     let task = &bound.task;
     assign::require_prices(&settings, task, inner.as_ref(), &Budget::of(&task.budget).0)?;
-    let paid = paid(inner.as_ref(), wanted.login.unwrap_or(task.agent.login))?;
+    let paid = login::paid(inner.as_ref(), wanted.login.unwrap_or(task.agent.login))?;
     let mut granted = login::granted(&task.agent.secrets)?;
     let mut secrets: Vec<String> = granted.iter().map(|(_, value)| value.clone()).collect();
     secrets.extend(paid.as_ref().map(|(_, secret)| secret.clone()));
@@ -259,23 +259,6 @@ fn begin(
     let lock = lock.ok_or_else(|| Failure::general(format!("`{id}` is at work already")))?;
     std::fs::write(directory.path().join("policy.json"), &compiled.json).map_err(failed)?;
     Ok((id, directory, lock))
-}
-
-/// The model, and the secret that opens it; nothing if the program has no model of ours.
-fn paid(adapter: &dyn Adapter, login: Login) -> Result<Option<(Upstream, String)>, Failure> {
-    let Some(wire) = adapter.wire() else { return Ok(None) };
-    match login {
-        Login::ApiKey => login::upstream(wire).map(Some),
-        Login::Subscription if adapter.name() == "claude-code" => {
-            login::claude_subscription().map(Some)
-        }
-        Login::Subscription | Login::Bedrock | Login::Vertex => Err(Failure::usage(format!(
-            "{} cannot be used here with the login {}",
-            adapter.name(),
-            login.as_str()
-        ))
-        .help("`api-key` works for all, `subscription` for claude-code; the agent sees neither")),
-    }
 }
 
 /// What the agent is told of its limits. The person tells it the rest.

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use bailiwick_control::supervision::redaction::SHORTEST;
-use bailiwick_model::task;
+use bailiwick_model::task::{self, Login};
+use bailiwick_runner::agents::adapter::Adapter;
 use bailiwick_runner::proxy::{Key, Upstream, Wire};
 
 use crate::context::variable;
@@ -53,8 +54,23 @@ fn known(wire: Wire) -> Known {
     }
 }
 
+/// The model, and the secret that opens it; nothing if the program has no model of ours.
+pub fn paid(adapter: &dyn Adapter, login: Login) -> Result<Option<(Upstream, String)>, Failure> {
+    let Some(wire) = adapter.wire() else { return Ok(None) };
+    match login {
+        Login::ApiKey => upstream(wire).map(Some),
+        Login::Subscription if adapter.name() == "claude-code" => claude_subscription().map(Some),
+        Login::Subscription | Login::Bedrock | Login::Vertex => Err(Failure::usage(format!(
+            "{} cannot be held with the login `{}`: nothing would count what it spends",
+            adapter.name(),
+            login.as_str()
+        ))
+        .help("`api-key` works for all, `subscription` for claude-code; the agent sees neither")),
+    }
+}
+
 /// The model of a wire, with the person's key; and the key, so that it is never shown.
-pub fn upstream(wire: Wire) -> Result<(Upstream, String), Failure> {
+fn upstream(wire: Wire) -> Result<(Upstream, String), Failure> {
     let Known { keys, place, otherwise, header: (header, before) } = known(wire);
     let mut found = None;
     for name in keys {
@@ -78,7 +94,7 @@ pub fn upstream(wire: Wire) -> Result<(Upstream, String), Failure> {
 
 /// The model that a person's own subscription of Claude Code opens. The token stays here, as a key does:
 /// the program gets a placeholder.
-pub fn claude_subscription() -> Result<(Upstream, String), Failure> {
+fn claude_subscription() -> Result<(Upstream, String), Failure> {
     let Known { place, otherwise, .. } = known(Wire::Anthropic);
     let file = variable("HOME")?.map(PathBuf::from).unwrap_or_default().join(CLAUDE_LOGIN);
     let token = match variable(CLAUDE_TOKEN)? {

@@ -202,11 +202,6 @@ fn claude(
     ];
     silence(&mut launch, assignment.gate.as_ref());
     launch.files.insert(CLAUDE_STATE.to_owned(), pretty(&claude_state(assignment, person)));
-    if assignment.login == Login::Subscription {
-        // The proxy has the real one.
-        let name = "CLAUDE_CODE_OAUTH_TOKEN".to_owned();
-        launch.environment.push((name, PLACEHOLDER.to_owned()));
-    }
     let mut launch = followed(launch, &headless, &Person::default());
     // The last of ours takes no value, so that the person's first word is none of its values.
     launch.arguments.push("--strict-mcp-config".to_owned());

@@ -232,7 +232,10 @@ fn variables(assignment: &Assignment) -> Vec<(&'static str, String)> {
     let url = || ("ANTHROPIC_BASE_URL", assignment.model_url.clone());
     match assignment.login {
         Login::ApiKey => variables.extend([url(), ("ANTHROPIC_API_KEY", PLACEHOLDER.to_owned())]),
-        Login::Subscription => variables.push(url()),
+        // The proxy has the real one.
+        Login::Subscription => {
+            variables.extend([url(), ("CLAUDE_CODE_OAUTH_TOKEN", PLACEHOLDER.to_owned())]);
+        }
         Login::Bedrock => variables.push(("CLAUDE_CODE_USE_BEDROCK", yes())),
         Login::Vertex => variables.push(("CLAUDE_CODE_USE_VERTEX", yes())),
     }
