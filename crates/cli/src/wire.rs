@@ -180,18 +180,41 @@ pub fn committed_file(
     commit: &str,
     file: &str,
 ) -> Result<Option<String>, Failure> {
-    let question = format!("{commit}:{file}\n");
+    Ok(committed_files(repository, commit, &[file])?.pop().flatten())
+}
+
+/// Files of a commit, asked for at once; nothing for each that it has not.
+pub fn committed_files(
+    repository: &Repository,
+    commit: &str,
+    files: &[&str],
+) -> Result<Vec<Option<String>>, Failure> {
+    let question: String = files.iter().map(|file| format!("{commit}:{file}\n")).collect();
     let answer =
         repository.git().run_with(["cat-file", "--batch"], Input::Bytes(question.as_bytes()))?;
-    let Ok(answer) = String::from_utf8(answer) else {
-        return Err(Failure::general(format!("{file} is not UTF-8")));
-    };
-    let (head, text) = answer.split_once('\n').unwrap_or((&answer, ""));
-    match head.split(' ').collect::<Vec<_>>().as_slice() {
-        [.., "missing"] => Ok(None),
-        [_, "blob", _] => Ok(Some(text.strip_suffix('\n').unwrap_or(text).to_owned())),
-        _ => Err(Failure::general(format!("{file} is not a file"))),
+    let mut rest = answer.as_slice();
+    let mut texts = Vec::new();
+    for file in files {
+        let cut = || Failure::general(format!("git did not tell all of {file}"));
+        let end = rest.iter().position(|byte| *byte == b'\n').ok_or_else(cut)?;
+        let (head, after) = rest.split_at_checked(end).ok_or_else(cut)?;
+        rest = after.get(1..).unwrap_or_default();
+        let head = String::from_utf8_lossy(head).into_owned();
+        let size = match head.split(' ').collect::<Vec<_>>().as_slice() {
+            [.., "missing"] => {
+                texts.push(None);
+                continue;
+            }
+            [_, "blob", size] => size.parse::<usize>().map_err(|_| cut())?,
+            _ => return Err(Failure::general(format!("{file} is not a file"))),
+        };
+        let (text, after) = rest.split_at_checked(size).ok_or_else(cut)?;
+        rest = after.get(1..).unwrap_or_default();
+        let text = std::str::from_utf8(text)
+            .map_err(|_| Failure::general(format!("{file} is not UTF-8")))?;
+        texts.push(Some(text.to_owned()));
     }
+    Ok(texts)
 }
 
 /// A task's file.

@@ -34,6 +34,8 @@ pub struct Delegate {
     pub reserved: Allowance,
     /// What of its own was given to those below it.
     pub given: Allowance,
+    /// Whether it is just being started, or taken up again: what is reserved for it is not free.
+    pub pending: bool,
     /// Whether it was closed: nobody speaks to it again.
     pub closed: bool,
     /// When it was started, in milliseconds since 1970.

@@ -10,6 +10,7 @@ use serde_spanned::Spanned;
 use crate::checked;
 use crate::name::{AgentId, ParameterName, RoleName};
 use crate::problem::{Problem, Source};
+use crate::template::ContextLimits;
 use crate::toml_file;
 
 /// A task as its file declares it.
@@ -166,6 +167,8 @@ pub struct Agent {
     /// Hosts that it can reach besides the model, as `host:port`.
     #[schemars(with = "Vec<String>")]
     pub hosts: Vec<Line>,
+    /// What it may load before it begins; anything when left out.
+    pub context: Option<ContextLimits>,
     /// After how many minutes without a sign of life it is ended; 10 when left out.
     #[schemars(range(min = 1))]
     pub idle_minutes: Option<u32>,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::name::RoleName;
@@ -86,10 +87,11 @@ pub struct ToolLists {
 }
 
 /// What an agent may load before it begins.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ContextLimits {
     /// The part of the model's window that all of it may take.
+    #[serde(alias = "window-share")]
     pub window_share: f64,
     /// How many files.
     pub files: u32,

@@ -1,5 +1,6 @@
 //! `bailiwick mcp`: the tools of delegation, for agent programs.
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::context::Context;
 use crate::delegating::server::{Answer, Server};
 use crate::delegating::{self, Session};
 use crate::failure::Failure;
+use crate::output;
 
 /// Serve the delegation tools to an agent program, by MCP
 ///
@@ -51,7 +53,12 @@ impl Mcp {
         };
         match self.http {
             Some(address) => delegating::http::serve(&answer, address),
-            None => serve(answer),
+            None => {
+                if std::io::stdin().is_terminal() {
+                    output::note("an agent program is to speak here, not a person: see --help");
+                }
+                serve(answer)
+            }
         }
     }
 }

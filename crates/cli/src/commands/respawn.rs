@@ -2,6 +2,7 @@
 
 use bailiwick_control::respawn::failure_report;
 use bailiwick_kit::task_text;
+use bailiwick_model::attempt::Allowance;
 use bailiwick_model::{AgentId, RunStatus, Source};
 use bailiwick_runner::supervisor::RunDirectory;
 use clap::Args;
@@ -83,6 +84,17 @@ impl Respawn {
             false => Lineage { fork_parent, ..Lineage::default() },
         };
         let spawned = spawn(&subject.context, &source, Some(&id), &self.base, lineage)?;
+        // One that was delegated stays where it was in its tree.
+        wire::with_store(context, async |store| {
+            if let Some(mut delegate) = store.delegate(former).await? {
+                delegate.run = id.clone();
+                delegate.given = Allowance::default();
+                delegate.closed = false;
+                delegate.created_at = wire::now_ms();
+                store.keep_delegate(&delegate).await?;
+            }
+            Ok(())
+        })?;
         match self.format.format {
             Format::Json => output::json(&spawned),
             Format::Human => {

@@ -86,7 +86,7 @@ impl Spawn {
 }
 
 /// Where an agent comes from, which binds it besides its task.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Lineage {
     /// The identity of the attempt before it.
     pub(crate) fork_parent: Option<String>,

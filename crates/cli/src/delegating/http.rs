@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bailiwick_model::Sha256Hex;
 use bytes::Bytes;
@@ -56,7 +57,11 @@ pub fn serve(answer: &Answer, address: SocketAddr) -> Result<(), Failure> {
         let here = listener.local_addr().map_err(failed)?;
         output::line(format_args!("http://{here}{PATH}"));
         loop {
-            let (stream, _) = listener.accept().await.map_err(failed)?;
+            let Ok((stream, _)) = listener.accept().await else {
+                // Too many at once, for example: those that are there are answered all the same.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            };
             let (service, shown) = (service.clone(), shown.clone());
             tokio::spawn(async move {
                 let answering = service_fn(|request| answered(&service, &shown, request));

@@ -40,29 +40,40 @@ impl Session {
         let mut tree = Tree::new(parent.run.clone(), whole).spend(&parent.run, &spent(&live.used));
         for child in all.iter().filter(|one| one.parent.as_ref() == Some(&parent.run)) {
             tree = tree.granted(&parent.run, &child.run, child.reserved);
-            if !self.at_work(&child.run) {
-                tree = tree.settle(&child.run, &self.used_below(child)?);
+            if !self.is_busy(child) {
+                tree = tree.settle(&child.run, &self.used_below(child, all)?);
             }
         }
         Ok(Purse { parent: parent.run.clone(), live, given: parent.given, tree })
     }
 
-    /// What an agent that has ended used, with all that it gave.
-    fn used_below(&self, one: &Delegate) -> Result<Spent, String> {
+    /// What an agent used, with what those below it used or may still use.
+    fn used_below(&self, one: &Delegate, all: &[Delegate]) -> Result<Spent, String> {
         let attempts = wire::with_store(&self.context, async |store| {
             Ok(store.attempts(Some(&one.run)).await?)
         });
         let mut used = Used::default();
         for attempt in attempts.map_err(said)? {
-            used.tokens = used.tokens.saturating_add(attempt.used.tokens);
-            used.micro_usd = used.micro_usd.saturating_add(attempt.used.micro_usd);
-            used.turns = used.turns.saturating_add(attempt.used.turns);
-            used.tool_calls = used.tool_calls.saturating_add(attempt.used.tool_calls);
+            add(&mut used, &attempt.used);
         }
-        used.tokens = used.tokens.saturating_add(one.given.tokens.unwrap_or_default());
-        used.micro_usd = used.micro_usd.saturating_add(one.given.micro_usd.unwrap_or_default());
-        used.turns = used.turns.saturating_add(one.given.turns.unwrap_or_default());
-        used.tool_calls = used.tool_calls.saturating_add(one.given.tool_calls.unwrap_or_default());
+        for child in all.iter().filter(|child| child.parent.as_ref() == Some(&one.run)) {
+            let below = self.used_below(child, all)?.used;
+            let held = child.reserved;
+            let most = |used: u64, held: Option<u64>| used.max(held.unwrap_or_default());
+            add(
+                &mut used,
+                &match self.is_busy(child) {
+                    false => below,
+                    true => Used {
+                        tokens: most(below.tokens, held.tokens),
+                        micro_usd: most(below.micro_usd, held.micro_usd),
+                        turns: most(below.turns, held.turns),
+                        tool_calls: most(below.tool_calls, held.tool_calls),
+                        denied: below.denied,
+                    },
+                },
+            );
+        }
         Ok(spent(&used))
     }
 
@@ -72,10 +83,16 @@ impl Session {
         RunDirectory::new(&self.context.state, run.as_str()).is_held().unwrap_or(true)
     }
 
+    /// Whether what is reserved for an agent is needed: it is at work, or about to be.
+    pub(super) fn is_busy(&self, one: &Delegate) -> bool {
+        one.pending || self.at_work(&one.run)
+    }
+
     /// What earlier runs of a template took.
     pub(super) fn earlier(&self, agent_type: &str, all: &[Delegate]) -> Result<Vec<Spent>, String> {
         let same = all.iter().filter(|one| one.agent_type == agent_type);
-        same.filter(|one| !self.at_work(&one.run)).map(|one| self.used_below(one)).collect()
+        let ended = same.filter(|one| one.depth > 0 && !self.is_busy(one));
+        ended.map(|one| self.used_below(one, all)).collect()
     }
 
     /// Takes what was reserved off the budget of an agent at work.
@@ -108,9 +125,16 @@ impl Session {
     pub(super) fn require_rest(&self, one: &Delegate) -> Result<(), String> {
         let all = self.delegates()?;
         let parent = one.parent.as_ref().and_then(|id| all.iter().find(|one| one.run == *id));
-        let Some(parent) = parent.filter(|parent| self.at_work(&parent.run)) else { return Ok(()) };
+        // A person may give what the one above has not.
+        let (Some(caller), Some(parent)) = (&self.caller, parent) else { return Ok(()) };
+        if parent.run != *caller {
+            return Err(format!(
+                "only `{}`, which started it, can take `{}` up again",
+                parent.run, one.run
+            ));
+        }
         let purse = self.purse(parent, &all)?;
-        let used = self.used_below(one)?;
+        let used = self.used_below(one, &all)?;
         for limit in Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time) {
             let reserved = Budget(one.reserved).of_limit(limit);
             let left = purse.tree.remaining(&parent.run, limit);
@@ -167,6 +191,14 @@ fn each(amount: impl Fn(Limit) -> Option<u64>) -> Allowance {
         milliseconds: amount(Limit::Time),
         tool_calls: amount(Limit::ToolCalls),
     }
+}
+
+fn add(sum: &mut Used, more: &Used) {
+    sum.tokens = sum.tokens.saturating_add(more.tokens);
+    sum.micro_usd = sum.micro_usd.saturating_add(more.micro_usd);
+    sum.turns = sum.turns.saturating_add(more.turns);
+    sum.tool_calls = sum.tool_calls.saturating_add(more.tool_calls);
+    sum.denied = sum.denied.saturating_add(more.denied);
 }
 
 fn spent(used: &Used) -> Spent {

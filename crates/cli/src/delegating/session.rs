@@ -5,15 +5,22 @@ use std::path::PathBuf;
 
 use bailiwick_control::ports::{Delegation, RunStore as _};
 use bailiwick_kit::templates::list::{ListAgents, list};
+use bailiwick_model::event::{Answer, What};
 use bailiwick_model::{AgentId, Delegate};
+use bailiwick_policy::dialects::Dialect;
+use bailiwick_policy::tool_lists::OWN_SERVER;
+use bailiwick_policy::{Facts, Outcome, decide};
+use bailiwick_runner::supervisor::RunDirectory;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::commands::run::How;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::{templates, wire};
+use crate::{policy_file, templates, wire};
 
+/// How long a person's yes to a call counts for the call that follows it, in milliseconds.
+const APPROVED: u64 = 10_000;
 /// What agents are told that reach for others.
 const NOT_YOURS: &str = "is not one of the agents below you";
 
@@ -34,6 +41,7 @@ pub(super) struct Turn {
 
 impl Delegation for Session {
     fn call(&self, tool: &str, arguments: &Value) -> Result<Value, String> {
+        self.require_allowed(tool, arguments)?;
         match tool {
             "list_agents" => self.list_agents(&read(arguments)?),
             "spawn_agent" => self.spawn_agent(&read(arguments)?),
@@ -65,6 +73,42 @@ pub(super) fn said(failure: Failure) -> String {
 }
 
 impl Session {
+    /// An error if the policy of the caller denies the tool. Its program asks the gate before, but
+    /// whoever has a shell inside of the sandbox reaches the socket as well.
+    fn require_allowed(&self, tool: &str, arguments: &Value) -> Result<(), String> {
+        let Some(caller) = &self.caller else { return Ok(()) };
+        let directory = RunDirectory::new(&self.context.state, caller.as_str());
+        let policy = policy_file::recorded(&directory).map_err(said)?.policy;
+        let payload = json!({
+            "tool_name": format!("mcp__{OWN_SERVER}__{tool}"),
+            "tool_input": arguments,
+        });
+        let call = Dialect::Claude
+            .read(payload.to_string().as_bytes(), &[OWN_SERVER.to_owned()])
+            .map_err(|error| format!("the call cannot be read: {error:?}"))?;
+        let decision = decide(&policy, &call, &Facts::default());
+        match decision.outcome {
+            // Where a person has to approve it, the gate has asked them before the program called.
+            Outcome::Allow => Ok(()),
+            Outcome::Ask if self.was_approved(caller, tool)? => Ok(()),
+            Outcome::Ask | Outcome::Deny => Err(decision.told()),
+        }
+    }
+
+    /// Whether a person has let the caller use a tool just now.
+    fn was_approved(&self, caller: &AgentId, tool: &str) -> Result<bool, String> {
+        let native = format!("mcp__{OWN_SERVER}__{tool}");
+        let events = wire::with_store(&self.context, async |store| {
+            Ok(store.run_events(caller, 0, u32::MAX).await?)
+        });
+        let last = events.map_err(said)?.into_iter().rev().find_map(|event| {
+            let What::Decision { tool, answer, .. } = event.what else { return None };
+            (tool == native).then_some((event.at, answer))
+        });
+        let fresh = |at: u64| wire::now_ms().saturating_sub(at) < APPROVED;
+        Ok(last.is_some_and(|(at, answer)| answer == Answer::Allow && fresh(at)))
+    }
+
     fn list_agents(&self, asked: &ListAgents) -> Result<Value, String> {
         let all = self.templates().map_err(said)?;
         let listed = list(&all, asked).map_err(|error| error.to_string())?;

@@ -7,6 +7,7 @@ use bailiwick_control::ports::RunStore as _;
 use bailiwick_model::attempt::Attempt;
 use bailiwick_model::event::Ending;
 use bailiwick_model::{AgentId, Delegate};
+use bailiwick_runner::supervisor::RunDirectory;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -241,7 +242,11 @@ impl Session {
     fn status_since(&self, one: &Delegate) -> Result<(Status, Option<u64>), String> {
         let known =
             wire::with_store(&self.context, async |store| Ok(store.delegate(&one.run).await?));
-        let closed = known.map_err(said)?.is_none_or(|known| known.closed);
+        let known = known.map_err(said)?;
+        let closed = known.as_ref().is_none_or(|known| known.closed);
+        if known.is_some_and(|known| known.pending && !known.closed) {
+            return Ok((Status::PendingInit, Some(one.created_at)));
+        }
         // Before what is written: it writes last, and lets go then.
         let held = self.at_work(&one.run);
         let last = self.attempts(&one.run)?.pop();
@@ -250,7 +255,12 @@ impl Session {
             (false, true, None) => (Status::PendingInit, Some(one.created_at)),
             (false, true, Some(last)) => (Status::Running, Some(last.started_at)),
             (false, false, None) => {
-                (Status::Errored("it never began".to_owned()), Some(one.created_at))
+                let log = RunDirectory::new(&self.context.state, one.run.as_str());
+                let log = std::fs::read_to_string(log.path().join("supervisor.log"));
+                let log = log.unwrap_or_default();
+                let why =
+                    log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                (Status::Errored(format!("it never began: {why}")), Some(one.created_at))
             }
             (false, false, Some(last)) => {
                 let detail = last.detail.clone();

@@ -2,6 +2,7 @@
 
 use bailiwick_control::delegation::depth::{Depth, Limits};
 use bailiwick_control::delegation::estimate::Known;
+use bailiwick_control::ports::RunStore as _;
 use bailiwick_kit::templates::assignment::{Assignment, assign};
 use bailiwick_kit::templates::select::{
     Inherited, KnownModel, Overrides, Setting, asked_type, effective,
@@ -10,7 +11,7 @@ use bailiwick_model::attempt::Allowance;
 use bailiwick_model::globs::{Area, Overlap};
 use bailiwick_model::module::GateModule;
 use bailiwick_model::template::{AgentType, Template};
-use bailiwick_model::{AgentId, Delegate, RoleName, Settings, Source, Task};
+use bailiwick_model::{AgentId, Delegate, RoleName, RunStatus, Settings, Source, Task};
 use bailiwick_policy::tool::matches;
 use bailiwick_policy::{Policy, ToolStack};
 use bailiwick_runner::supervisor::RunDirectory;
@@ -63,6 +64,14 @@ pub struct SpawnAgent {
     pub max_depth: Option<u32>,
 }
 
+/// An agent that is to be.
+struct Birth {
+    delegate: Delegate,
+    task: String,
+    base: String,
+    lineage: Lineage,
+}
+
 /// All about whoever asks.
 struct Caller {
     /// How it stands among agents; nothing for a person.
@@ -86,21 +95,54 @@ impl Session {
         let agent_type = asked_type(asked.agent_type.as_deref(), asked.agent_name.as_deref());
         let agent_type = agent_type.map_err(|error| error.to_string())?;
         let message = input(asked.message.as_deref(), asked.items.as_deref())?;
-        let _turn = self.turn()?;
+        let turn = self.turn()?;
+        let birth = self.reserved(asked, agent_type.as_ref(), message)?;
+        drop(turn);
+        // Out of its turn: it may have to wait for a claim.
+        let started = self.start(&birth);
+        let turn = self.turn()?;
+        let run = birth.delegate.run;
+        if let Err(why) = started {
+            // Nothing of it runs, so nothing is reserved for it.
+            self.change(&run, |one| {
+                one.pending = false;
+                one.closed = true;
+                one.reserved = Allowance::default();
+            })?;
+            self.settle()?;
+            return Err(format!("collab spawn failed: {why}"));
+        }
+        let now = self.change(&run, |one| one.pending = false)?;
+        drop(turn);
+        if now.closed {
+            // Somebody did not want it any more while it was being started.
+            self.stop(&run, "closed before it began")?;
+        }
+        Ok(json!({"agent_id": run.as_str()}))
+    }
+
+    /// Works out an agent, and takes what it may spend off its caller's budget. Called in its turn.
+    fn reserved(
+        &self,
+        asked: &SpawnAgent,
+        agent_type: Option<&AgentType>,
+        message: String,
+    ) -> Result<Birth, String> {
         let caller = self.asking().map_err(said)?;
         let all = self.delegates()?;
         self.require_room(&caller, &all)?;
-        let template = self.template(&caller, agent_type.as_ref())?;
-        let (depth, deepest) = caller.depth(asked, template.as_ref())?;
-        let known = self.models(&caller, template.as_ref()).map_err(said)?;
-        let given = caller.assignment(asked, template.as_ref(), &known)?;
-        let role = caller.role_of(template.as_ref())?;
+        let template = self.template(&caller, agent_type)?;
+        let template = template.as_ref();
+        let (depth, deepest) = caller.depth(asked, template)?;
+        let known = self.models(&caller, template).map_err(said)?;
+        let given = caller.assignment(asked, template, &known)?;
+        let role = caller.role_of(template)?;
         let run = AgentId::make(&role, wire::now_ms(), wire::random().map_err(said)?);
-        let name = template.as_ref().map_or("", |template| template.agent_type.as_str());
+        let name = template.map_or("", |template| template.agent_type.as_str());
         let estimate = Known {
             caller: Allowance { tokens: asked.estimated_tokens, ..Allowance::default() },
             earlier: self.earlier(name, &all)?,
-            template_tokens: template.as_ref().and_then(|template| template.estimated_tokens),
+            template_tokens: template.and_then(|template| template.estimated_tokens),
         };
         let mut purse = match &caller.delegate {
             Some(parent) => Some(self.purse(parent, &all)?),
@@ -110,54 +152,52 @@ impl Session {
             Some(purse) => purse.reserve(&run, &estimate)?,
             None => estimate.caller,
         };
-        let may_start = caller.may_start(template.as_ref());
         let delegate = Delegate {
-            run: run.clone(),
+            run,
             parent: caller.delegate.as_ref().map(|parent| parent.run.clone()),
             depth: depth.0,
             deepest: deepest.map(|deepest| deepest.0),
             agent_type: name.to_owned(),
             agent_name: given.agent_name.clone(),
             note: asked.thread_note.clone().or_else(|| given.note(name)),
-            message: message.clone(),
+            message,
             model: given.model.clone(),
             reasoning_effort: given.effort.clone(),
-            may_start: may_start.clone(),
+            may_start: caller.may_start(template),
             reserved,
             given: Allowance::default(),
+            pending: true,
             closed: false,
             created_at: wire::now_ms(),
         };
-        let text = caller.task_text(&role, &given, template.as_ref(), asked, &delegate)?;
+        let task = caller.task_text(&role, &given, template, asked, &delegate)?;
         self.keep(&delegate)?;
-        let started = self.start(&caller, &delegate, &text, &given);
-        if let Err(why) = started {
-            // Nothing of it runs, so nothing is reserved for it.
-            self.keep(&Delegate { closed: true, reserved: Allowance::default(), ..delegate })?;
-            return Err(format!("collab spawn failed: {why}"));
-        }
+        let lineage = Lineage {
+            fork_parent: None,
+            above: caller.policy,
+            lists: given.lists,
+            read_only: given.read_only,
+        };
         if let (Some(parent), Some(purse)) = (caller.delegate, purse) {
             self.charge(parent, &purse)?;
         }
-        Ok(json!({"agent_id": run.as_str()}))
+        Ok(Birth { delegate, task, base: caller.base, lineage })
     }
 
-    fn start(
-        &self,
-        caller: &Caller,
-        delegate: &Delegate,
-        text: &str,
-        given: &Given,
-    ) -> Result<(), String> {
-        let source = Source::new(format!("the task of {}", delegate.run), text);
-        let lineage = Lineage {
-            fork_parent: None,
-            above: caller.policy.clone(),
-            lists: given.lists.clone(),
-            read_only: given.read_only,
-        };
-        spawn(&self.context, &source, Some(&delegate.run), &caller.base, lineage).map_err(said)?;
-        detached::begin(&self.context, &delegate.run, &self.how, None).map(drop).map_err(said)
+    fn start(&self, birth: &Birth) -> Result<(), String> {
+        let run = &birth.delegate.run;
+        let source = Source::new(format!("the task of {run}"), birth.task.as_str());
+        let lineage = birth.lineage.clone();
+        spawn(&self.context, &source, Some(run), &birth.base, lineage).map_err(said)?;
+        let begun = detached::begin(&self.context, run, &self.how, None).map(drop).map_err(said);
+        if let Err(why) = &begun {
+            // It is in the ledger, and will not run.
+            let failed = wire::with_store(&self.context, async |store| {
+                Ok(store.change_status(run, RunStatus::Failed, Some(why)).await?)
+            });
+            failed.map_err(said)?;
+        }
+        begun
     }
 
     /// Everything about whoever asks.
@@ -210,6 +250,12 @@ impl Session {
         })
     }
 
+    /// An error if no more agents of the caller's tree may be at work.
+    pub(super) fn require_space(&self) -> Result<(), String> {
+        let caller = self.asking().map_err(said)?;
+        self.require_room(&caller, &self.delegates()?)
+    }
+
     fn require_room(&self, caller: &Caller, all: &[Delegate]) -> Result<(), String> {
         let most = caller.settings.delegation.most_at_once.unwrap_or(MOST);
         let root = |one: &Delegate| {
@@ -225,7 +271,7 @@ impl Session {
         };
         let own = caller.delegate.as_ref().and_then(root);
         let busy = all.iter().filter(|one| one.depth > 0 && root(one) == own && !one.closed);
-        let busy = busy.filter(|one| self.at_work(&one.run)).count();
+        let busy = busy.filter(|one| self.is_busy(one)).count();
         match u32::try_from(busy).unwrap_or(u32::MAX) < most {
             true => Ok(()),
             false => Err(format!("collab spawn failed: agent thread limit reached (max {most})")),
@@ -293,6 +339,7 @@ fn root(id: &AgentId, task: &Task, may_start: &[String]) -> Delegate {
         may_start: may_start.to_vec(),
         reserved: Allowance::default(),
         given: Allowance::default(),
+        pending: false,
         closed: false,
         created_at: wire::now_ms(),
     }
@@ -502,6 +549,12 @@ impl Caller {
         for kept in ["login", "idle-minutes"] {
             own.and_then(|own| own.get(kept))
                 .map(|value| agent.insert(kept.to_owned(), value.clone()));
+        }
+        if let Some(limits) = template.and_then(|template| template.context) {
+            let limits = Table::try_from(limits).map_err(|error| error.to_string())?;
+            agent.insert("context".to_owned(), limits.into());
+        } else if let Some(limits) = own.and_then(|own| own.get("context")) {
+            agent.insert("context".to_owned(), limits.clone());
         }
         agent.insert("allowed-subagents".to_owned(), delegate.may_start.clone().into());
         all.insert("agent".to_owned(), agent.into());

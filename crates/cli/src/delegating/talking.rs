@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use bailiwick_model::{AgentId, Delegate};
+use bailiwick_control::ports::RunStore as _;
+use bailiwick_model::{AgentId, Delegate, RunStatus};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,7 +11,10 @@ use serde_json::{Value, json};
 
 use super::session::{Session, said};
 use crate::running::detached;
+use crate::wire;
 
+/// How long something that is said waits for somebody who hears it.
+const HEARS: Duration = Duration::from_secs(30);
 /// How long an agent gets to be gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -61,6 +65,11 @@ pub struct SetThreadNote {
     pub note: Option<String>,
 }
 
+/// A name for something that was said.
+fn submission(run: &AgentId) -> String {
+    format!("{run}-{}", wire::now_ms())
+}
+
 /// What an agent is told, of the two ways to say it.
 pub(super) fn input(message: Option<&str>, items: Option<&[Item]>) -> Result<String, String> {
     match (message, items) {
@@ -92,23 +101,55 @@ impl Session {
         if one.closed {
             return Err(format!("`{}` is closed; start another agent", one.run));
         }
-        let _turn = self.turn()?;
         if asked.interrupt && self.at_work(&one.run) {
             self.stop(&one.run, "interrupted by the agent above it")?;
         }
         let directory = RunDirectory::new(&self.context.state, one.run.as_str());
         let message = Request::Message { text: text.clone() };
-        match supervisor::ask(&directory, &message) {
-            Ok(Some(Reply::Done | Reply::Standing(_))) => {}
-            Ok(Some(Reply::Refused(why))) => return Err(why),
-            // It has ended, and is taken up again; what was reserved for it may have gone to others.
-            Ok(None) | Err(_) => {
-                self.require_rest(&one)?;
-                detached::begin(&self.context, &one.run, &self.how, Some(&text)).map_err(said)?;
-                self.settle()?;
+        let late = Instant::now() + HEARS;
+        loop {
+            match supervisor::ask(&directory, &message) {
+                Ok(Some(Reply::Done | Reply::Standing(_))) => break,
+                Ok(Some(Reply::Refused(why))) => return Err(why),
+                // It begins, or its work is being checked: nobody listens yet, or any more.
+                Ok(None) | Err(_) if self.is_busy(&self.below(&asked.id)?) => {
+                    if Instant::now() > late {
+                        return Err(format!(
+                            "`{}` cannot hear it now; say it again later",
+                            one.run
+                        ));
+                    }
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                Ok(None) | Err(_) => {
+                    self.take_up(&one.run, &text)?;
+                    break;
+                }
             }
         }
-        Ok(json!({"submission_id": format!("{}-{}", one.run, crate::wire::now_ms())}))
+        Ok(json!({"submission_id": submission(&one.run)}))
+    }
+
+    /// Takes an agent up again that has ended; what was reserved for it may have gone to others.
+    fn take_up(&self, run: &AgentId, text: &str) -> Result<(), String> {
+        let turn = self.turn()?;
+        let one = self.below(run.as_str())?;
+        if one.closed {
+            return Err(format!("`{run}` is closed; start another agent"));
+        }
+        if self.is_busy(&one) {
+            return Err(format!("`{run}` is about to begin; say it again in a moment"));
+        }
+        self.require_space()?;
+        self.require_rest(&one)?;
+        self.change(&one.run, |one| one.pending = true)?;
+        self.settle()?;
+        drop(turn);
+        let begun = detached::begin(&self.context, &one.run, &self.how, Some(text));
+        let _turn = self.turn()?;
+        self.change(&one.run, |one| one.pending = false)?;
+        self.settle()?;
+        begun.map(drop).map_err(said)
     }
 
     pub(super) fn close_agent(&self, asked: &CloseAgent) -> Result<Value, String> {
@@ -116,21 +157,34 @@ impl Session {
             .below(&asked.id)
             .map_err(|_| "Not permitted to close agents outside your subtree.".to_owned())?;
         let before = self.status(&one)?;
-        let _turn = self.turn()?;
         let all = self.delegates()?;
         // Leaves first: nobody is left whom nobody waits for.
-        let mut down = vec![one.clone()];
+        let mut down = vec![one.run.clone()];
         let mut at = 0;
-        while let Some(parent) = down.get(at).map(|one| one.run.clone()) {
-            down.extend(all.iter().filter(|one| one.parent.as_ref() == Some(&parent)).cloned());
+        while let Some(parent) = down.get(at).cloned() {
+            let below = all.iter().filter(|one| one.parent.as_ref() == Some(&parent));
+            down.extend(below.map(|one| one.run.clone()));
             at += 1;
         }
-        for delegate in down.into_iter().rev() {
-            if self.at_work(&delegate.run) {
-                self.stop(&delegate.run, "closed by the agent above it")?;
+        for run in down.iter().rev() {
+            // First closed, so that nobody takes it up again.
+            let turn = self.turn()?;
+            self.change(run, |one| one.closed = true)?;
+            drop(turn);
+            if self.at_work(run) {
+                self.stop(run, "closed by the agent above it")?;
             }
-            self.keep(&Delegate { closed: true, ..delegate })?;
+            if self.attempts(run)?.is_empty() {
+                // It never began, and never will: what it claimed is free.
+                let failed = wire::with_store(&self.context, async |store| {
+                    let why = Some("closed before it began");
+                    Ok(store.change_status(run, RunStatus::Failed, why).await?)
+                });
+                // It may not be in the ledger at all.
+                let _ = failed;
+            }
         }
+        let _turn = self.turn()?;
         self.settle()?;
         Ok(json!({"status": before.json()}))
     }
@@ -138,28 +192,46 @@ impl Session {
     pub(super) fn set_thread_note(&self, asked: &SetThreadNote) -> Result<Value, String> {
         let one = self.below(&asked.id)?;
         let note = asked.note.clone().filter(|note| !note.trim().is_empty());
-        self.keep(&Delegate { note: note.clone(), ..one.clone() })?;
-        let submission = format!("{}-{}", one.run, crate::wire::now_ms());
+        let _turn = self.turn()?;
+        self.change(&one.run, |one| one.note.clone_from(&note))?;
         Ok(match note {
-            Some(note) => json!({"submission_id": submission, "thread_note": note}),
-            None => json!({"submission_id": submission}),
+            Some(note) => json!({"submission_id": submission(&one.run), "thread_note": note}),
+            None => json!({"submission_id": submission(&one.run)}),
         })
+    }
+
+    /// Changes what is known of an agent. Called in its turn.
+    pub(super) fn change(
+        &self,
+        run: &AgentId,
+        change: impl FnOnce(&mut Delegate),
+    ) -> Result<Delegate, String> {
+        let all = self.delegates()?;
+        let one = all.into_iter().find(|one| one.run == *run);
+        let mut one = one.ok_or_else(|| format!("there is no agent `{run}`"))?;
+        change(&mut one);
+        self.keep(&one)?;
+        Ok(one)
     }
 
     /// Ends those that the caller started and that are still at work: nobody waits for them any more.
     pub fn end_below(&self) {
-        let Ok(_turn) = self.turn() else { return };
         let all = self.delegates().unwrap_or_default();
-        for one in all.iter().rev().filter(|one| one.depth > 0 && self.is_above(one, &all)) {
-            if self.at_work(&one.run) {
-                // What cannot be ended now is found by the next command.
-                let _ = self.stop(&one.run, "the agent that started it has ended");
-            }
+        let below = all.iter().rev().filter(|one| one.depth > 0 && self.is_above(one, &all));
+        let busy: Vec<&Delegate> = below.filter(|one| self.at_work(&one.run)).collect();
+        let why = "the agent that started it has ended";
+        for one in &busy {
+            let directory = RunDirectory::new(&self.context.state, one.run.as_str());
+            let _ = supervisor::ask(&directory, &Request::Stop { why: why.to_owned() });
+        }
+        for one in busy {
+            // What cannot be ended now is found by the next command.
+            let _ = self.stop(&one.run, why);
         }
     }
 
     /// Ends an agent, and waits until it is gone.
-    fn stop(&self, run: &AgentId, why: &str) -> Result<(), String> {
+    pub(super) fn stop(&self, run: &AgentId, why: &str) -> Result<(), String> {
         let directory = RunDirectory::new(&self.context.state, run.as_str());
         let late = Instant::now() + PATIENCE;
         loop {

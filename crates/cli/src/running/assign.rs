@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bailiwick_control::brief;
 use bailiwick_control::supervision::{Budget, Prices};
 use bailiwick_model::attempt::Allowance;
-use bailiwick_model::task::Login;
 use bailiwick_model::{Settings, Source, Task, task};
 use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Instruction, Session};
@@ -16,7 +15,7 @@ use bailiwick_runner::supervisor::{self, Enclosure, RunDirectory};
 use bailiwick_source_control::Repository;
 use serde_json::{Value, json};
 
-use super::{Running, Start, Wishes, enclose, login};
+use super::{Running, Start, Wishes, enclose, loads, login};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::verifying::Subject;
@@ -60,21 +59,11 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
     require_prices(&subject.settings, task, adapter.as_ref(), &budget)?;
     let granted = login::granted(&task.agent.secrets)?;
     let mut secrets: Vec<String> = granted.iter().map(|(_, value)| value.clone()).collect();
-    let upstream = match (adapter.wire(), task.agent.login) {
-        (Some(wire), Login::ApiKey) => {
-            let (upstream, key) = login::upstream(wire)?;
-            secrets.push(key);
-            Some(upstream)
-        }
-        (Some(_), other) => {
-            return Err(Failure::usage(format!(
-                "the login `{}` is not held yet: nothing would count what it spends",
-                other.as_str()
-            ))
-            .help("use login = \"api-key\" in [agent] of the task, which is the default"));
-        }
-        (None, _) => None,
-    };
+    let paid = login::paid(adapter.as_ref(), task.agent.login)?;
+    let upstream = paid.map(|(upstream, secret)| {
+        secrets.push(secret);
+        upstream
+    });
     let assignment = Assignment {
         version: found.version.clone(),
         prompt: prompt(running, start)?,
@@ -102,6 +91,9 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
     };
     let enclosure = enclose::enclosure(running, found, wishes)?;
     let mut assignment = assignment;
+    if let Some(limits) = task.agent.context {
+        loads::admit(limits, &mut assignment, directory)?;
+    }
     if !task.agent.allowed_subagents.is_empty() {
         let own = delegation(directory, &enclosure);
         assignment.mcp_servers.insert(OWN_SERVER.to_owned(), own);
@@ -228,13 +220,12 @@ pub(super) fn instructions(
     repository: &Repository,
     commit: &str,
 ) -> Result<Vec<Instruction>, Failure> {
-    let mut all = Vec::new();
-    for path in INSTRUCTIONS {
-        if let Some(text) = wire::committed_file(repository, commit, path)? {
-            all.push(Instruction { path: path.to_owned(), text });
-        }
-    }
-    Ok(all)
+    let texts = wire::committed_files(repository, commit, &INSTRUCTIONS)?;
+    let all = INSTRUCTIONS.into_iter().zip(texts);
+    let one = |(path, text): (&str, Option<String>)| {
+        Some(Instruction { path: path.to_owned(), text: text? })
+    };
+    Ok(all.filter_map(one).collect())
 }
 
 pub(super) fn skills(

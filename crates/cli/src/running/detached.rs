@@ -76,6 +76,8 @@ pub fn begin(
             return Err(Failure::general(format!("it ended at once: {}", said.trim())));
         }
         if Instant::now() > late {
+            // Nobody counts on it any more.
+            let _ = child.kill();
             return Err(
                 Failure::general("it did not begin in time").help(format!("see {}", log.display()))
             );

@@ -4,6 +4,7 @@
 //! assign     what the agent is given, from the base commit and the task
 //! enclose    what it sees of the machine
 //! login      how it is paid for; what it is granted
+//! loads      what it loads before it begins
 //! judge      answers its gate          kept   events and attempts in the database
 //! view       what a person sees        finish verify, land
 //! recover    runs that were cut off    interrupt, detached
@@ -19,6 +20,7 @@ pub mod interactive;
 pub mod interrupt;
 pub mod judge;
 pub mod kept;
+pub mod loads;
 pub mod login;
 pub mod recover;
 pub mod versions;
@@ -230,17 +232,19 @@ impl Running {
         let earlier = self.all_events()?;
         let delegates = prepared.assignment.mcp_servers.contains_key(OWN_SERVER);
         let level = prepared.enclosure.level;
+        let mut all = compiled.policy.all();
+        let fail_fast = all.any(|policy| policy.escalation == EscalationPolicy::FailFast);
+        drop(all);
         let judge = PolicyJudge {
             worktree: prepared.assignment.worktree.clone(),
             home: prepared.assignment.home.clone(),
             servers: prepared.assignment.mcp_servers.keys().cloned().collect(),
             log: Mutex::new(self.directory.decisions()),
             redaction: Redaction::new(prepared.secrets.clone()),
-            fail_fast: compiled.policy.escalation == EscalationPolicy::FailFast,
+            fail_fast,
             digest: compiled.digest,
             policy: compiled.policy,
         };
-        let fail_fast = judge.fail_fast;
         let (kept, run) = (Arc::clone(&self.kept), self.id.clone());
         let told = Arc::clone(&self.kept);
         let mut standing = attempt.clone();

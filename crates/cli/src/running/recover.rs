@@ -11,7 +11,9 @@ use bailiwick_model::{AgentId, Event};
 use bailiwick_runner::supervisor::RunDirectory;
 
 use super::kept::Kept;
+use crate::commands::run::How;
 use crate::context::Context;
+use crate::delegating::Session;
 use crate::failure::Failure;
 use crate::{output, wire};
 
@@ -40,6 +42,9 @@ pub fn find(context: &Context) -> Result<(), Failure> {
                 None => format!("see what it did: bailiwick logs {id}{repeated}"),
             };
             output::note(format_args!("the run `{id}` was cut off; {verb}"));
+            // Those that it started are waited for by nobody.
+            let how = How::default();
+            Session { context: context.clone(), caller: Some(id), how }.end_below();
         }
     }
     Ok(())

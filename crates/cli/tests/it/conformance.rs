@@ -10,6 +10,7 @@ mod broken_hooks;
 mod delegation;
 mod endings;
 mod hunted_hooks;
+mod logins;
 mod no_hooks;
 mod outside;
 mod page;

@@ -16,11 +16,14 @@ use crate::output::{self, Format, FormatOption};
 use crate::running::recover;
 
 /// How wide a budget is drawn.
-const BAR: u64 = 10;
+const BAR: u64 = 5;
 /// How often a tree that is watched is drawn.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Show which agent started which, with status, model, budget and note
+/// Show which agent started which, with status, model, budget, depth and note
+///
+/// Tokens are the share that an agent has used of its own, with what it gave to those below it; -o json
+/// has the numbers. AT is its depth below the first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick agents tree\n  bailiwick agents tree --all\n  \
                         bailiwick agents tree --watch")]
@@ -151,7 +154,7 @@ fn print(nodes: &[Node]) {
         ]
     };
     let rows: Vec<Vec<String>> = nodes.iter().map(row).collect();
-    output::table(&["AGENT", "TYPE", "STATUS", "MODEL", "TOKENS", "DEPTH", "NOTE"], &rows);
+    output::table(&["AGENT", "TYPE", "STATUS", "MODEL", "TOKENS", "AT", "NOTE"], &rows);
 }
 
 /// How much of its tokens an agent has used, with what it gave to others.
@@ -163,5 +166,6 @@ fn bar(node: &Node) -> String {
     };
     let full = used.saturating_mul(BAR).checked_div(budget).unwrap_or(BAR).min(BAR);
     let mark = |sign: &str, count: u64| sign.repeat(usize::try_from(count).unwrap_or_default());
-    format!("{}{} {used}/{budget}", mark("█", full), mark("░", BAR.saturating_sub(full)))
+    let share = used.saturating_mul(100).checked_div(budget).unwrap_or(100);
+    format!("{}{} {share}%", mark("█", full), mark("░", BAR.saturating_sub(full)))
 }

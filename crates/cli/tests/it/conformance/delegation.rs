@@ -1,6 +1,8 @@
 //! Each real CLI starts an agent through `bailiwick mcp`: a run of its own, gated, that may do no more
 //! than the one that started it, whatever its template says.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, Turn};
 use serde_json::{Value, json};
@@ -12,6 +14,14 @@ const FREE: &str =
     "[role]\nname = \"free\"\ndescription = \"Anything.\"\n[tools]\nallowed = [\"*\"]\n";
 const HELPER: &str = "---\ndescription: Helps with one thing.\nrole: free\ndeny_list:\n  - \
                       spawn_agent\n---\nYou help.\n";
+/// A program of the repository that asks the supervisor itself, past the agent program.
+const KNOCK: &str = r#"#!/usr/bin/perl
+use IO::Socket::UNIX;
+my $s = IO::Socket::UNIX->new(Peer => "/run/bailiwick/gate/delegate.sock") or die "no socket: $!";
+print $s '{"tool":"spawn_agent","arguments":{"message":"x","agent_type":"helper"}}' . "\n";
+$s->flush();
+print <$s>;
+"#;
 const MARKER: &str = "HELPER-WORK";
 
 fn name(cli: Cli, tool: &str) -> String {
@@ -27,6 +37,9 @@ fn delegates(cli: Cli) {
     let stage = Stage::new(cli);
     stage.scratch.write(".bailiwick/roles/free.toml", FREE);
     stage.scratch.write(".bailiwick/agents/helper.md", HELPER);
+    stage.scratch.write("src/knock", KNOCK);
+    let knock = stage.scratch.root().join("src/knock");
+    std::fs::set_permissions(knock, std::fs::Permissions::from_mode(0o755)).unwrap();
     stage.scratch.commit("Add a helper");
     let call = |tool: &str, input: Value| Turn::Calls(vec![Call::raw(&name(cli, tool), input)]);
     let spawn =
@@ -44,6 +57,7 @@ fn delegates(cli: Cli) {
             Turn::Calls(vec![Call::shell("echo in > src/helped.txt")]),
             Turn::Calls(vec![Call::shell("echo out > outside.txt")]),
             call("spawn_agent", spawn()),
+            Turn::Calls(vec![Call::shell("./src/knock > src/knocked.txt 2>&1; true")]),
             Turn::say("I have helped"),
         ],
     );
@@ -70,6 +84,8 @@ fn delegates(cli: Cli) {
     let denied = told("call_1_1_0");
     assert!(denied.contains("scope::files-whitelist"), "{denied}");
     assert!(told("call_1_2_0").contains("template::tools"), "{}", told("call_1_2_0"));
+    let knocked = std::fs::read_to_string(worktree.join("src/knocked.txt")).unwrap();
+    assert!(knocked.contains("template::tools"), "{knocked}");
     let held = stage.bailiwick(&["logs", &child, "-o", "json"]);
     assert!(held.out.contains("\"answer\":\"deny\""), "{}", held.out);
     let tree = stage.bailiwick(&["agents", "tree", "--all"]);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::stage::Stage;
 
-const AUDITOR: &str = "---\ndescription: Checks.\nread_only: true\nagent_names:\n  - name: \
+const AUDITOR: &str = "---\ndescription: Checks.\nread_only: true\ncontext:\n  files: 3\nagent_names:\n  - name: \
                        strict\n    description: Strictly.\nallow_list:\n  - Read\n---\nYou \
                        check.\n\n<!-- agent_name: strict -->\nYou check strictly.\n";
 
@@ -80,6 +80,12 @@ fn stage() -> Stage {
     stage
         .scratch
         .write(".bailiwick/agents/broken.md", "---\ndescription: x\nread_onIy: true\n---\nHi.\n");
+    stage.scratch.write("CLAUDE.md", "The first rule.\n");
+    stage.scratch.write("AGENTS.md", "The second rule.\n");
+    for skill in ["one", "two"] {
+        let text = format!("---\nname: {skill}\ndescription: The skill {skill}.\n---\nDo it.\n");
+        stage.scratch.write(&format!(".claude/skills/{skill}/SKILL.md"), &text);
+    }
     stage.scratch.commit("Templates");
     stage
 }
@@ -193,6 +199,16 @@ fn an_agent_is_started_waited_for_spoken_to_and_closed() {
     // What it was told is the persona's.
     let prompts: Vec<String> = model.requests().iter().map(|one| one.body.to_string()).collect();
     assert!(prompts.iter().any(|body| body.contains("You check strictly.")), "{prompts:#?}");
+    // One rule and one skill, as its template says; every load is written down.
+    let has = |text: &str| prompts.iter().any(|body| body.contains(text));
+    assert!(has("The first rule.") && !has("The second rule."), "{prompts:#?}");
+    let place = stage.scratch.state().join("runs").join(&id);
+    let skill = |name: &str| place.join("home/.claude/skills").join(name).is_dir();
+    assert!(skill("one") && !skill("two"));
+    let loads = place.join("context.jsonl");
+    let loads = std::fs::read_to_string(loads).unwrap();
+    let refused = loads.lines().filter(|line| line.contains("\"refused\"")).count();
+    assert_eq!((loads.lines().count(), refused), (6, 2), "{loads}");
     let active = client.call("list_active_agents", json!({"include_tree": true})).unwrap();
     let one = &active["agents"][0];
     assert_eq!(

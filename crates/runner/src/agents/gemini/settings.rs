@@ -92,6 +92,8 @@ fn servers(assignment: &Assignment) -> Value {
             }
             fields.remove("type");
             fields.insert("trust".to_owned(), json!(true));
+            // As long as one may wait for agents.
+            fields.insert("timeout".to_owned(), json!(1_900_000));
         }
         (name.clone(), server)
     };

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// How long a tool of a server may take, in milliseconds: as long as one may wait for agents.
+const PATIENCE: u64 = 1_900_000;
+
 use bailiwick_model::task::{Login, SubAgent};
 use serde_json::{Value, json};
 
@@ -100,6 +103,7 @@ fn servers(assignment: &Assignment) -> Value {
                     ("type", json!("local")),
                     ("command", json!(command)),
                     ("environment", field("env")),
+                    ("timeout", json!(PATIENCE)),
                 ])
             }
         };
