@@ -12,7 +12,7 @@ use crate::wire;
 
 /// See which agents have claimed which paths, and end a claim
 ///
-/// Where the settings of a repository have [claims], an agent claims the paths that its task lets it
+/// Where the settings of a repository have a table `claims`, an agent claims the paths that its task lets it
 /// write before it starts, and nobody else is started there until its work has landed or was turned
 /// down.
 #[derive(Debug, Args)]
