@@ -171,6 +171,10 @@ impl Session {
             created_at: wire::now_ms(),
         };
         let task = caller.task_text(&role, &given, template, asked, &delegate)?;
+        // First taken off, then kept: what fails between the two is put right when anything settles.
+        if let (Some(parent), Some(purse)) = (caller.delegate, purse) {
+            self.charge(parent, &purse)?;
+        }
         self.keep(&delegate)?;
         let lineage = Lineage {
             fork_parent: None,
@@ -178,9 +182,6 @@ impl Session {
             lists: given.lists,
             read_only: given.read_only,
         };
-        if let (Some(parent), Some(purse)) = (caller.delegate, purse) {
-            self.charge(parent, &purse)?;
-        }
         Ok(Birth { delegate, task, base: caller.base, lineage })
     }
 

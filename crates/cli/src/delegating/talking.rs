@@ -218,7 +218,19 @@ impl Session {
     pub fn end_below(&self) {
         let all = self.delegates().unwrap_or_default();
         let below = all.iter().rev().filter(|one| one.depth > 0 && self.is_above(one, &all));
-        let busy: Vec<&Delegate> = below.filter(|one| self.at_work(&one.run)).collect();
+        let below: Vec<&Delegate> = below.collect();
+        if below.iter().any(|one| one.pending)
+            && let Ok(_turn) = self.turn()
+        {
+            for one in below.iter().filter(|one| one.pending) {
+                // Whoever is starting it sees this, and ends it.
+                let _ = self.change(&one.run, |one| {
+                    one.pending = false;
+                    one.closed = true;
+                });
+            }
+        }
+        let busy: Vec<&Delegate> = below.into_iter().filter(|one| self.at_work(&one.run)).collect();
         let why = "the agent that started it has ended";
         for one in &busy {
             let directory = RunDirectory::new(&self.context.state, one.run.as_str());
