@@ -22,6 +22,7 @@ pub mod delegate;
 pub mod digest;
 pub mod dna;
 pub mod event;
+pub mod fleet;
 pub mod globs;
 pub mod module;
 pub mod name;

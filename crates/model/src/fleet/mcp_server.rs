@@ -1,0 +1,193 @@
+//! A managed MCP server.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Condition, Fault, KeysRef, Kind, Resource, ValueFrom};
+
+/// How an MCP server is started or reached, and who may use it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentMcpServer {
+    /// What agents call it; the object's own name when left out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// How it is spoken to.
+    pub transport: McpTransport,
+    /// The program, for stdio.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Its address, for the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Its environment, out of secrets and config maps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env_from: Vec<ValueFrom>,
+    /// Secrets it needs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret_refs: Vec<KeysRef>,
+    /// Config maps it needs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub config_map_refs: Vec<KeysRef>,
+    /// Headers, out of secrets and config maps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers_from: Vec<ValueFrom>,
+    /// How far it reaches.
+    pub scope: McpScope,
+    /// The repositories that may use it, where the scope is `repository`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_repositories: Vec<String>,
+    /// The stacks that may use it; every one when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_agent_stacks: Vec<String>,
+    /// Who is asked for its tools.
+    #[serde(default)]
+    pub approval_policy: McpApproval,
+    /// Whether a stack is ready though it does not answer yet.
+    #[serde(default)]
+    pub lazy: bool,
+}
+
+/// How an MCP server is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum McpTransport {
+    /// A program of ours, by its input and output.
+    Stdio,
+    /// A server, by server-sent events.
+    Sse,
+    /// A server, by streamable HTTP.
+    StreamableHttp,
+}
+
+/// How far an MCP server reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum McpScope {
+    /// Everybody.
+    Global,
+    /// One organisation.
+    Org,
+    /// Some repositories.
+    Repository,
+    /// Some stacks.
+    Stack,
+    /// A run that asks for it.
+    Dispatch,
+}
+
+/// Who is asked for the tools of an MCP server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum McpApproval {
+    /// Nobody.
+    Allow,
+    /// Nobody for tools that say they only read; a person for the others.
+    ReadonlyAutoWritePrompt,
+    /// A person.
+    #[default]
+    Prompt,
+    /// They are denied.
+    Deny,
+}
+
+/// How an MCP server is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum McpHealth {
+    /// Nobody has asked.
+    #[default]
+    Unknown,
+    /// It answered with its tools.
+    Ready,
+    /// It answered, but not well.
+    Degraded,
+    /// It may not be used.
+    Denied,
+    /// It did not answer.
+    Failed,
+    /// It is switched off.
+    Disabled,
+}
+
+/// What an MCP server offers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DiscoveredTool {
+    /// Its name.
+    pub name: String,
+    /// Whether it says that it only reads.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+/// What the control plane knows of an MCP server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AgentMcpServerStatus {
+    /// How it is.
+    pub health: McpHealth,
+    /// What it offers.
+    pub discovered_tools: Vec<DiscoveredTool>,
+    /// Why.
+    pub message: String,
+    /// Further conditions.
+    pub conditions: Vec<Condition>,
+    /// The generation that this speaks of.
+    pub observed_generation: u64,
+}
+
+impl Resource for AgentMcpServer {
+    const KIND: Kind = Kind::AgentMcpServer;
+    type Status = AgentMcpServerStatus;
+
+    fn faults(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        match self.transport {
+            McpTransport::Stdio => {
+                if self.command.as_ref().is_none_or(|command| command.trim().is_empty()) {
+                    faults.push(Fault::new("spec.command", "a server of stdio needs a program"));
+                }
+                if self.url.is_some() {
+                    faults.push(Fault::new("spec.url", "a server of stdio has no address"));
+                }
+                if !self.headers_from.is_empty() {
+                    faults.push(Fault::new("spec.headersFrom", "a server of stdio has no headers"));
+                }
+            }
+            McpTransport::Sse | McpTransport::StreamableHttp => {
+                let known =
+                    |url: &String| url.starts_with("https://") || url.starts_with("http://");
+                if !self.url.as_ref().is_some_and(known) {
+                    faults
+                        .push(Fault::new("spec.url", "write an address with http:// or https://"));
+                }
+                if self.command.is_some() {
+                    faults
+                        .push(Fault::new("spec.command", "a server on the network has no program"));
+                }
+            }
+        }
+        for (field, values) in
+            [("spec.envFrom", &self.env_from), ("spec.headersFrom", &self.headers_from)]
+        {
+            for value in values {
+                if value.secret_ref.is_some() == value.config_map_ref.is_some() {
+                    let message = format!("`{}` needs a secretRef or a configMapRef", value.name);
+                    faults.push(Fault::new(field, message));
+                }
+            }
+        }
+        if self.scope == McpScope::Repository && self.allowed_repositories.is_empty() {
+            let message = "a scope of repositories names at least one";
+            faults.push(Fault::new("spec.allowedRepositories", message));
+        }
+        if self.scope == McpScope::Stack && self.allowed_agent_stacks.is_empty() {
+            let message = "a scope of stacks names at least one";
+            faults.push(Fault::new("spec.allowedAgentStacks", message));
+        }
+        faults
+    }
+}
