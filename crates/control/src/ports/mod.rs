@@ -1,6 +1,7 @@
 //! What the executors need of the world. Each port has one adapter in a crate of its own.
 
 mod delegation;
+pub mod fleet;
 mod supervision;
 mod work;
 mod workshop;

@@ -1,0 +1,284 @@
+//! The plain model that every store is held to: all of it in memory, one lock around it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use bailiwick_model::fleet::{
+    AnyObject, Kind, Metadata, Moment, Object, Secret, SecretKey, WebhookDelivery,
+};
+
+use super::store::{
+    Applied, AuditEntry, Change, ChangeKind, FleetError, FleetStore, IncomingDelivery, Page,
+    Received, Selection, TokenRecord, Write, indexed_fields,
+};
+
+type Key = (Kind, String, String);
+
+/// A store that forgets everything when it is dropped.
+#[derive(Debug, Default)]
+pub struct MemoryFleet {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct State {
+    version: u64,
+    objects: BTreeMap<Key, (u64, AnyObject)>,
+    changes: Vec<Change>,
+    blobs: BTreeMap<String, Vec<u8>>,
+    secrets: BTreeMap<(String, String, String), Vec<u8>>,
+    tokens: BTreeMap<String, TokenRecord>,
+    audit: Vec<AuditEntry>,
+}
+
+fn key(object: &AnyObject) -> Key {
+    (object.kind, object.metadata.namespace.clone(), object.metadata.name.clone())
+}
+
+fn not_found((kind, namespace, name): &Key) -> FleetError {
+    FleetError::NotFound { kind: *kind, namespace: namespace.clone(), name: name.clone() }
+}
+
+impl State {
+    fn record(&mut self, kind: ChangeKind, object: &mut AnyObject) {
+        self.version += 1;
+        object.metadata.resource_version = self.version;
+        self.changes.push(Change { version: self.version, kind, object: object.clone() });
+    }
+
+    fn known(&self, key: &Key, given: u64) -> Result<(u64, AnyObject), FleetError> {
+        let (born, object) = self.objects.get(key).cloned().ok_or_else(|| not_found(key))?;
+        let found = object.metadata.resource_version;
+        if given != 0 && given != found {
+            let (kind, namespace, name) = key.clone();
+            return Err(FleetError::Conflict { kind, namespace, name, given, found });
+        }
+        Ok((born, object))
+    }
+
+    fn write(&mut self, write: Write, now: Moment) -> Result<Option<AnyObject>, FleetError> {
+        match write {
+            Write::Create(mut object) => {
+                let key = key(&object);
+                if self.objects.contains_key(&key) {
+                    let (kind, namespace, name) = key;
+                    return Err(FleetError::AlreadyExists { kind, namespace, name });
+                }
+                object.metadata.generation = 1;
+                object.metadata.creation_timestamp = Some(now);
+                object.metadata.uid = format!("memory-{}", self.version + 1);
+                self.record(ChangeKind::Added, &mut object);
+                self.objects.insert(key, (self.version, object.clone()));
+                Ok(Some(object))
+            }
+            Write::Replace(given) => {
+                let key = key(&given);
+                let (born, mut object) = self.known(&key, given.metadata.resource_version)?;
+                if object.spec != given.spec {
+                    object.metadata.generation += 1;
+                }
+                object.spec = given.spec;
+                object.metadata.labels = given.metadata.labels;
+                object.metadata.annotations = given.metadata.annotations;
+                self.record(ChangeKind::Modified, &mut object);
+                self.objects.insert(key, (born, object.clone()));
+                Ok(Some(object))
+            }
+            Write::Status(given) => {
+                let key = key(&given);
+                let (born, mut object) = self.known(&key, given.metadata.resource_version)?;
+                object.status = given.status;
+                self.record(ChangeKind::Modified, &mut object);
+                self.objects.insert(key, (born, object.clone()));
+                Ok(Some(object))
+            }
+            Write::Delete { kind, namespace, name, version } => {
+                let key = (kind, namespace, name);
+                let (_, mut object) = self.known(&key, version)?;
+                self.objects.remove(&key);
+                self.record(ChangeKind::Deleted, &mut object);
+                Ok(None)
+            }
+            Write::Blob { digest, bytes } => {
+                self.blobs.insert(digest, bytes);
+                Ok(None)
+            }
+            Write::Audit(entry) => {
+                self.audit.push(entry);
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl MemoryFleet {
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn selected(selection: &Selection, object: &AnyObject) -> bool {
+    let labels = &object.metadata.labels;
+    let whole = serde_json::to_value(object).unwrap_or_default();
+    let field = |(name, wanted): (&String, &String)| {
+        let place = indexed_fields(object.kind).iter().find(|(known, _)| known == name);
+        place.and_then(|(_, pointer)| whole.pointer(pointer)).is_some_and(|value| {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            text == *wanted
+        })
+    };
+    object.kind == selection.kind
+        && selection.namespace.as_ref().is_none_or(|name| *name == object.metadata.namespace)
+        && selection.labels.iter().all(|(name, value)| labels.get(name) == Some(value))
+        && selection.fields.iter().all(field)
+}
+
+impl FleetStore for MemoryFleet {
+    async fn get(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<AnyObject>, FleetError> {
+        let key = (kind, namespace.to_owned(), name.to_owned());
+        Ok(self.with(|state| state.objects.get(&key).map(|(_, object)| object.clone())))
+    }
+
+    async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
+        Ok(self.with(|state| {
+            let mut found: Vec<&(u64, AnyObject)> =
+                state.objects.values().filter(|(_, object)| selected(selection, object)).collect();
+            found.sort_by_key(|(born, _)| *born);
+            if selection.newest_first {
+                found.reverse();
+            }
+            let after = selection.after.as_ref().and_then(|place| place.parse::<u64>().ok());
+            let mut rest = found
+                .into_iter()
+                .filter(|(born, _)| {
+                    after.is_none_or(|place| {
+                        if selection.newest_first { *born < place } else { *born > place }
+                    })
+                })
+                .peekable();
+            let mut page = Page { version: state.version, ..Page::default() };
+            while page.objects.len() < selection.limit {
+                let Some((born, object)) = rest.next() else { break };
+                page.objects.push(object.clone());
+                page.next = rest.peek().map(|_| born.to_string());
+            }
+            page
+        }))
+    }
+
+    async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
+        self.with(|state| {
+            let mut next = state.clone();
+            let mut objects = Vec::new();
+            for write in writes {
+                objects.extend(next.write(write, now)?);
+            }
+            let version = next.version;
+            *state = next;
+            Ok(Applied { objects, version })
+        })
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, FleetError> {
+        Ok(self.with(|state| {
+            let later = state.changes.iter().filter(|change| change.version > after);
+            later.take(limit).cloned().collect()
+        }))
+    }
+
+    async fn wait_for_change(&self, _: u64, _: u64) {}
+
+    async fn receive(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
+        let now = delivery.spec.received_at;
+        let key = (Kind::WebhookDelivery, Metadata::named("").namespace, delivery.name.clone());
+        let known = self.with(|state| state.objects.get(&key).map(|(_, object)| object.clone()));
+        if let Some(known) = known {
+            let same = known
+                .typed::<WebhookDelivery>()
+                .is_ok_and(|known| known.spec.payload_digest == delivery.spec.payload_digest);
+            return Ok(if same { Received::Again } else { Received::Contradicts });
+        }
+        let digest = delivery.spec.payload_digest.clone();
+        let object = Object::new(Metadata::named(delivery.name), delivery.spec);
+        let object = AnyObject::of(&object).map_err(unavailable)?;
+        let writes = vec![Write::Blob { digest, bytes: delivery.payload }, Write::Create(object)];
+        self.commit(writes, now).await.map(|_| Received::New)
+    }
+
+    async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
+        Ok(self.with(|state| state.blobs.get(digest).cloned()))
+    }
+
+    async fn set_secret(
+        &self,
+        namespace: &str,
+        name: &str,
+        values: BTreeMap<String, Vec<u8>>,
+        now: Moment,
+    ) -> Result<AnyObject, FleetError> {
+        let known = self.get(Kind::Secret, namespace, name).await?;
+        let mut secret = match &known {
+            Some(object) => object.typed::<Secret>().map_err(unavailable)?,
+            None => {
+                let metadata =
+                    Metadata { namespace: namespace.to_owned(), ..Metadata::named(name) };
+                Object::new(metadata, Secret::default())
+            }
+        };
+        for key in values.keys() {
+            let version = secret.spec.keys.get(key).map_or(1, |known| known.version + 1);
+            secret.spec.keys.insert(key.clone(), SecretKey { set_at: now, version });
+        }
+        let object = AnyObject::of(&secret).map_err(unavailable)?;
+        let write = if known.is_some() { Write::Replace(object) } else { Write::Create(object) };
+        let applied = self.commit(vec![write], now).await?;
+        self.with(|state| {
+            for (key, value) in values {
+                state.secrets.insert((namespace.to_owned(), name.to_owned(), key), value);
+            }
+        });
+        applied.objects.into_iter().next().ok_or_else(|| unavailable("nothing was written"))
+    }
+
+    async fn secret_value(
+        &self,
+        namespace: &str,
+        name: &str,
+        key: &str,
+    ) -> Result<Option<Vec<u8>>, FleetError> {
+        let place = (namespace.to_owned(), name.to_owned(), key.to_owned());
+        Ok(self.with(|state| state.secrets.get(&place).cloned()))
+    }
+
+    async fn put_token(&self, token: TokenRecord) -> Result<(), FleetError> {
+        self.with(|state| state.tokens.insert(token.id.clone(), token));
+        Ok(())
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {
+        Ok(self.with(|state| state.tokens.values().cloned().collect()))
+    }
+
+    async fn token(&self, digest: &str) -> Result<Option<TokenRecord>, FleetError> {
+        Ok(self.with(|state| state.tokens.values().find(|token| token.digest == digest).cloned()))
+    }
+
+    async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
+        Ok(self.with(|state| {
+            (1..)
+                .zip(state.audit.iter().cloned())
+                .filter(|(number, _)| *number > after)
+                .take(limit)
+                .collect()
+        }))
+    }
+}
+
+fn unavailable(why: impl std::fmt::Display) -> FleetError {
+    FleetError::Unavailable(why.to_string())
+}

@@ -1,0 +1,405 @@
+//! Resources, kept for good.
+//!
+//! Everything that changes at once is one list of writes: a store does all of it or nothing. What is
+//! planned purely can so be carried out, killed half-way and repeated: names of records are made from
+//! their idempotency keys, and a second `Create` of the same name is told apart from everything else.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use bailiwick_model::fleet::{AnyObject, Kind, Moment, WebhookDelivery};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+
+/// Why the store did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FleetError {
+    /// There is no such object.
+    #[error("there is no {kind} `{namespace}/{name}`")]
+    NotFound {
+        /// The kind.
+        kind: Kind,
+        /// The namespace.
+        namespace: String,
+        /// The name.
+        name: String,
+    },
+    /// There is one already.
+    #[error("there is a {kind} `{namespace}/{name}` already")]
+    AlreadyExists {
+        /// The kind.
+        kind: Kind,
+        /// The namespace.
+        namespace: String,
+        /// The name.
+        name: String,
+    },
+    /// Somebody else has changed it.
+    #[error(
+        "{kind} `{namespace}/{name}` was changed meanwhile (version {found}, yours is {given}); \
+         read it again"
+    )]
+    Conflict {
+        /// The kind.
+        kind: Kind,
+        /// The namespace.
+        namespace: String,
+        /// The name.
+        name: String,
+        /// The version that was given.
+        given: u64,
+        /// The version that is there.
+        found: u64,
+    },
+    /// Changes that old are not kept.
+    #[error("changes before {oldest} are not kept any more; list again")]
+    Gone {
+        /// The oldest that is.
+        oldest: u64,
+    },
+    /// The store did not work.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// One change. A version of 0 means whatever is there.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// A new object; its uid, generation 1, version and time are the store's.
+    Create(AnyObject),
+    /// Another spec, labels, annotations. The generation counts only if the spec differs.
+    Replace(AnyObject),
+    /// Another status; its spec is left alone.
+    Status(AnyObject),
+    /// It goes.
+    Delete {
+        /// The kind.
+        kind: Kind,
+        /// The namespace.
+        namespace: String,
+        /// The name.
+        name: String,
+        /// The version it must have.
+        version: u64,
+    },
+    /// Bytes under their digest; the same twice is no error.
+    Blob {
+        /// The digest.
+        digest: String,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// A line of the audit log.
+    Audit(AuditEntry),
+}
+
+/// What a list of writes has done: the objects as they are now, one for each `Create`, `Replace` and
+/// `Status`, in that order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Applied {
+    /// The objects.
+    pub objects: Vec<AnyObject>,
+    /// The version of the last change.
+    pub version: u64,
+}
+
+/// Which objects are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    /// The kind.
+    pub kind: Kind,
+    /// The namespace; every one when left out.
+    pub namespace: Option<String>,
+    /// Labels that must have these values.
+    pub labels: BTreeMap<String, String>,
+    /// Fields that must have these values; only those of `indexed_fields`.
+    pub fields: BTreeMap<String, String>,
+    /// How many at most.
+    pub limit: usize,
+    /// Only after this place, as the page before named it.
+    pub after: Option<String>,
+    /// The youngest first.
+    pub newest_first: bool,
+}
+
+impl Selection {
+    /// All of a kind, the oldest first, a thousand at a time.
+    pub fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            namespace: None,
+            labels: BTreeMap::new(),
+            fields: BTreeMap::new(),
+            limit: 1_000,
+            after: None,
+            newest_first: false,
+        }
+    }
+
+    /// With this field too.
+    #[must_use]
+    pub fn field(mut self, field: &str, value: impl Into<String>) -> Self {
+        self.fields.insert(field.to_owned(), value.into());
+        self
+    }
+}
+
+/// Some objects, and where the next ones begin.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Page {
+    /// The objects.
+    pub objects: Vec<AnyObject>,
+    /// What to ask for after them; nothing at the end.
+    pub next: Option<String>,
+    /// The version of the whole store when it was read: watch from here.
+    pub version: u64,
+}
+
+/// The fields of a kind by which it can be selected: a name, and where it stands in the object.
+pub fn indexed_fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
+    match kind {
+        Kind::AgentDispatchRun => &[
+            ("status", "/status/phase"),
+            ("source", "/spec/sourceEvent/source"),
+            ("stack", "/spec/agentStack"),
+            ("taskKind", "/spec/taskKind"),
+            ("pool", "/spec/runnerPool"),
+            ("repository", "/spec/repository"),
+            ("branch", "/spec/branch"),
+            ("pullRequest", "/spec/sourceRefs/pullRequest"),
+            ("issue", "/spec/sourceRefs/issue"),
+            ("rule", "/spec/triggerRule"),
+            ("group", "/spec/concurrencyGroup"),
+            ("parent", "/spec/parentRun"),
+            ("agent", "/status/agentMuxRunId"),
+        ],
+        Kind::AgentDispatchAttempt => &[("run", "/spec/agentDispatchRun")],
+        Kind::AgentTriggerRule => {
+            &[("stack", "/spec/agentStack"), ("state", "/spec/lifecycleState")]
+        }
+        Kind::AgentTriggerExecution => &[
+            ("rule", "/spec/triggerRule"),
+            ("decision", "/spec/decision"),
+            ("event", "/spec/eventUid"),
+            ("dedupeKey", "/spec/dedupeKey"),
+            ("run", "/spec/dispatchRun"),
+        ],
+        Kind::WebhookDelivery => {
+            &[("repository", "/spec/repository"), ("evaluated", "/status/evaluated")]
+        }
+        Kind::AgentApproval => &[("run", "/spec/dispatchRun"), ("phase", "/status/phase")],
+        Kind::AgentArtifact | Kind::AgentReviewArtifact | Kind::AgentContextBundle => {
+            &[("run", "/spec/dispatchRun"), ("digest", "/spec/digest")]
+        }
+        Kind::AgentSession => {
+            &[("run", "/spec/dispatchRun"), ("session", "/spec/agentMuxSessionId")]
+        }
+        Kind::AgentWorkspace => {
+            &[("repository", "/spec/repository"), ("state", "/status/state"), ("run", "/spec/run")]
+        }
+        Kind::WorkItemSessionLink => &[("session", "/spec/sessionRef")],
+        Kind::WorkItemWorkspaceLink => &[("workspace", "/spec/workspaceRef")],
+        Kind::AgentStack
+        | Kind::AgentSubagent
+        | Kind::AgentToolProfile
+        | Kind::AgentMcpServer
+        | Kind::AgentSkill
+        | Kind::AgentServiceAccount
+        | Kind::AgentRoleBinding
+        | Kind::AgentSecretGrant
+        | Kind::AgentConfigGrant
+        | Kind::AgentCapabilityRequirement
+        | Kind::AgentContextLabel
+        | Kind::AgentWorkspacePolicy
+        | Kind::Repository
+        | Kind::RunnerPool
+        | Kind::ServiceAccount
+        | Kind::Role
+        | Kind::RoleBinding
+        | Kind::Secret
+        | Kind::ConfigMap => &[],
+    }
+}
+
+/// What happened to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum ChangeKind {
+    /// It is new.
+    Added,
+    /// It is different.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// One change, as it is watched.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// Its version: what to go on from.
+    pub version: u64,
+    /// What happened.
+    #[serde(rename = "type")]
+    pub kind: ChangeKind,
+    /// The object as it was then; for a deletion as it was last.
+    pub object: AnyObject,
+}
+
+/// A webhook that has just come in and whose signature was checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IncomingDelivery {
+    /// The name of the object that it becomes: made from repository and delivery id.
+    pub name: String,
+    /// What is known of it.
+    pub spec: WebhookDelivery,
+    /// Its bytes.
+    pub payload: Vec<u8>,
+}
+
+/// What became of a webhook. It is durable when this is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// It is kept.
+    New,
+    /// It was there already, with the same bytes.
+    Again,
+    /// There is one of the same id with other bytes: somebody lies.
+    Contradicts,
+}
+
+/// What a token may be used for; each includes those before it, but for `approver`, which is `operator`
+/// and may decide.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum TokenScope {
+    /// Looking.
+    Viewer,
+    /// And starting, cancelling, retrying.
+    Operator,
+    /// And deciding approvals.
+    Approver,
+    /// And declaring resources, secrets and tokens.
+    Admin,
+}
+
+/// A token, without itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenRecord {
+    /// Its id, which is no secret.
+    pub id: String,
+    /// The person it stands for.
+    pub actor: String,
+    /// What it may be used for.
+    pub scope: TokenScope,
+    /// The digest of the token.
+    pub digest: String,
+    /// When it was made.
+    pub created_at: Moment,
+    /// When it ends.
+    pub expires_at: Option<Moment>,
+    /// When it was revoked.
+    pub revoked_at: Option<Moment>,
+}
+
+/// A line of the audit log: it is written with what it speaks of, or not at all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditEntry {
+    /// When.
+    pub at: Moment,
+    /// Who: a person, an identity, or `bailiwick` itself.
+    pub actor: String,
+    /// What, as `AgentApprovalDecision`.
+    pub event: String,
+    /// To what, as `AgentApproval/default/x`.
+    pub subject: String,
+    /// The ids that join it with others.
+    pub correlation: BTreeMap<String, String>,
+    /// More; never a secret.
+    pub detail: Value,
+}
+
+/// A store of resources. One suite of tests holds every one of them to the same plain model.
+pub trait FleetStore: Send + Sync + 'static {
+    /// One object.
+    fn get(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<AnyObject>, FleetError>> + Send;
+
+    /// Some objects.
+    fn list(&self, selection: &Selection) -> impl Future<Output = Result<Page, FleetError>> + Send;
+
+    /// Does all of it, or nothing.
+    fn commit(
+        &self,
+        writes: Vec<Write>,
+        now: Moment,
+    ) -> impl Future<Output = Result<Applied, FleetError>> + Send;
+
+    /// What changed after this version, the oldest first, at most so many.
+    fn changes(
+        &self,
+        after: u64,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Change>, FleetError>> + Send;
+
+    /// Waits until something may have changed after this version, or for so many milliseconds.
+    fn wait_for_change(&self, after: u64, millis: u64) -> impl Future<Output = ()> + Send;
+
+    /// Keeps a webhook. Many that come at once may share one write to the disk.
+    fn receive(
+        &self,
+        delivery: IncomingDelivery,
+    ) -> impl Future<Output = Result<Received, FleetError>> + Send;
+
+    /// Bytes under a digest.
+    fn blob(
+        &self,
+        digest: &str,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, FleetError>> + Send;
+
+    /// Sets values of a secret; they are kept encrypted. The object gets the names of the keys.
+    fn set_secret(
+        &self,
+        namespace: &str,
+        name: &str,
+        values: BTreeMap<String, Vec<u8>>,
+        now: Moment,
+    ) -> impl Future<Output = Result<AnyObject, FleetError>> + Send;
+
+    /// A value of a secret.
+    fn secret_value(
+        &self,
+        namespace: &str,
+        name: &str,
+        key: &str,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, FleetError>> + Send;
+
+    /// Keeps a token, or what changed of it.
+    fn put_token(&self, token: TokenRecord) -> impl Future<Output = Result<(), FleetError>> + Send;
+
+    /// The tokens.
+    fn tokens(&self) -> impl Future<Output = Result<Vec<TokenRecord>, FleetError>> + Send;
+
+    /// The token of this digest.
+    fn token(
+        &self,
+        digest: &str,
+    ) -> impl Future<Output = Result<Option<TokenRecord>, FleetError>> + Send;
+
+    /// Lines of the audit log after this number, with their numbers.
+    fn audit(
+        &self,
+        after: u64,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<(u64, AuditEntry)>, FleetError>> + Send;
+}
