@@ -159,17 +159,18 @@ pub struct UnknownKind {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::BTreeMap;
 
     use super::Kind;
 
     #[test]
     fn every_name_of_a_kind_leads_to_it_and_to_no_other() {
-        let mut seen = BTreeSet::new();
+        let mut seen = BTreeMap::new();
         for &kind in Kind::ALL {
             for name in [kind.as_str(), kind.plural(), kind.short()] {
                 assert_eq!(name.parse(), Ok(kind), "{name}");
-                assert!(seen.insert(name.to_ascii_lowercase()), "{name} is taken twice");
+                let other = seen.insert(name.to_ascii_lowercase(), kind);
+                assert!(other.is_none_or(|other| other == kind), "{name} is taken twice");
             }
         }
         let wrong = "agentstak".parse::<Kind>().unwrap_err();
