@@ -10,6 +10,7 @@ pub mod landing;
 pub mod policy;
 pub mod ports;
 pub mod prepare;
+pub mod resources;
 pub mod respawn;
 pub mod spawn;
 pub mod supervision;

@@ -16,5 +16,6 @@ mod foreign_rights;
 mod invocation;
 mod kit_in_memory;
 mod request;
+mod resources;
 mod spawn_plan;
 mod verification;

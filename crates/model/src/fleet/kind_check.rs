@@ -53,6 +53,19 @@ pub(super) fn faults(object: &AnyObject) -> Result<Vec<Fault>, ObjectError> {
     by_kind!(object.kind, check)
 }
 
+/// The spec of an object as its type writes it.
+pub(super) fn canonical(object: &AnyObject) -> Result<serde_json::Value, ObjectError> {
+    macro_rules! canonical {
+        ($type:ident) => {
+            object
+                .typed::<$type>()
+                .and_then(|typed| AnyObject::of(&typed))
+                .map(|object| object.spec)
+        };
+    }
+    by_kind!(object.kind, canonical)
+}
+
 /// The schema of objects of a kind.
 pub fn object_schema(kind: Kind, generator: &mut SchemaGenerator) -> Schema {
     macro_rules! schema {

@@ -287,6 +287,11 @@ impl AnyObject {
             .unwrap_or_default()
     }
 
+    /// Its spec as the type of its kind writes it: defaults in their places, nothing else.
+    pub fn canonical_spec(&self) -> Result<Value, ObjectError> {
+        super::kind_check::canonical(self)
+    }
+
     /// Checks it by the type of its kind: shape first, then what no shape can say.
     pub fn check(&self) -> Result<Vec<Fault>, ObjectError> {
         let mut faults = self.metadata.faults();

@@ -1,0 +1,102 @@
+//! Declaring resources: all of a list or none, and nothing that is not a person's to write.
+
+use bailiwick_control::ports::fleet::{FleetError, FleetStore as _, MemoryFleet, Selection};
+use bailiwick_control::resources::{DeclareError, Outcome, apply, delete};
+use bailiwick_model::fleet::{API_VERSION, AnyObject, Kind, Metadata, Moment};
+use serde_json::{Value, json};
+
+fn document(kind: Kind, name: &str, spec: Value) -> AnyObject {
+    let (api_version, metadata) = (API_VERSION.to_owned(), Metadata::named(name));
+    AnyObject { api_version, kind, metadata, spec, status: Value::Null }
+}
+
+fn pool(name: &str, capacity: u32) -> AnyObject {
+    let spec = json!({
+        "capacity": capacity, "trustTier": "trusted", "serviceAccountRef": "runner",
+    });
+    document(Kind::RunnerPool, name, spec)
+}
+
+const NOW: u64 = 1_794_000_000_000;
+
+async fn declare(
+    fleet: &MemoryFleet,
+    documents: &[AnyObject],
+) -> Result<Vec<Outcome>, DeclareError> {
+    let applied = apply(fleet, documents, "ada", Moment::from_millis(NOW), false).await?;
+    Ok(applied.into_iter().map(|one| one.outcome).collect())
+}
+
+#[tokio::test]
+async fn a_document_is_created_then_unchanged_then_configured() {
+    let fleet = MemoryFleet::default();
+    assert_eq!(declare(&fleet, &[pool("a", 2)]).await, Ok(vec![Outcome::Created]));
+    assert_eq!(declare(&fleet, &[pool("a", 2)]).await, Ok(vec![Outcome::Unchanged]));
+    // A default that is written out is the same as one that is left out.
+    let mut written = pool("a", 2);
+    written.spec["paused"] = json!(false);
+    assert_eq!(declare(&fleet, &[written]).await, Ok(vec![Outcome::Unchanged]));
+    assert_eq!(declare(&fleet, &[pool("a", 3)]).await, Ok(vec![Outcome::Configured]));
+    let there = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
+    assert_eq!(there.metadata.generation, 2);
+    let events: Vec<String> =
+        fleet.audit(0, 10).await.unwrap().into_iter().map(|(_, entry)| entry.event).collect();
+    assert_eq!(events, ["ResourceCreated", "ResourceConfigured"]);
+}
+
+#[tokio::test]
+async fn one_bad_document_keeps_the_others_out() {
+    let fleet = MemoryFleet::default();
+    let bad = [
+        pool("b", 0),
+        document(Kind::RunnerPool, "c", json!({"capacity": 1})),
+        document(Kind::RunnerPool, "Not A Name", pool("x", 1).spec),
+        document(Kind::AgentDispatchRun, "adr-1", json!({})),
+        document(Kind::Secret, "s", json!({"keys": {}})),
+        AnyObject { api_version: "v1".to_owned(), ..pool("d", 1) },
+        {
+            let mut unknown = pool("e", 1);
+            unknown.spec["capcity"] = json!(1);
+            unknown
+        },
+        pool("a", 5),
+    ];
+    for bad in bad {
+        let refused = declare(&fleet, &[pool("a", 2), bad.clone()]).await;
+        assert!(refused.is_err(), "{bad:?}");
+        let there = fleet.list(&Selection::of(Kind::RunnerPool)).await.unwrap();
+        assert_eq!(there.objects, [], "{bad:?} let something in");
+    }
+    assert!(declare(&fleet, &[pool("a", 2), pool("b", 2)]).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_stale_version_is_a_conflict_and_a_dry_run_changes_nothing() {
+    let fleet = MemoryFleet::default();
+    declare(&fleet, &[pool("a", 1)]).await.unwrap();
+    let mut stale = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
+    declare(&fleet, &[pool("a", 2)]).await.unwrap();
+    stale.spec["capacity"] = json!(9);
+    let refused = declare(&fleet, &[stale]).await;
+    assert!(
+        matches!(refused, Err(DeclareError::Store(FleetError::Conflict { .. }))),
+        "{refused:?}"
+    );
+    let dry = apply(&fleet, &[pool("a", 7)], "ada", Moment::from_millis(NOW), true).await.unwrap();
+    assert_eq!(dry[0].outcome, Outcome::Configured);
+    let there = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
+    assert_eq!(there.spec["capacity"], json!(2));
+}
+
+#[tokio::test]
+async fn what_is_recorded_cannot_be_deleted_by_people() {
+    let fleet = MemoryFleet::default();
+    declare(&fleet, &[pool("a", 1)]).await.unwrap();
+    let now = Moment::from_millis(NOW);
+    let gone = delete(&fleet, Kind::AgentApproval, "default", "x", 0, "ada", now).await;
+    assert!(matches!(gone, Err(DeclareError::Recorded { .. })), "{gone:?}");
+    delete(&fleet, Kind::RunnerPool, "default", "a", 0, "ada", now).await.unwrap();
+    assert_eq!(fleet.get(Kind::RunnerPool, "default", "a").await, Ok(None));
+    let again = delete(&fleet, Kind::RunnerPool, "default", "a", 0, "ada", now).await;
+    assert!(matches!(again, Err(DeclareError::Store(FleetError::NotFound { .. }))), "{again:?}");
+}
