@@ -16,6 +16,8 @@ pub struct Effects {
     pub by_path: Vec<(String, String)>,
     /// Variables that it sets and that change what a name or a program means.
     pub sets: Vec<Setting>,
+    /// Names that it gives to something else: where they are, as seen from where the call starts.
+    pub links: Vec<String>,
     /// What cannot be read off it.
     pub hidden: Vec<Hidden>,
 }
@@ -69,6 +71,7 @@ impl Effects {
             unseen: reading.unseen,
             by_path: reading.by_path,
             sets: reading.sets,
+            links: reading.links,
             hidden,
         }
     }

@@ -4,7 +4,7 @@ use gix_glob::wildmatch::Mode;
 
 use crate::effects::Effects;
 use crate::facts::{Facts, Kind, Led, Wanted};
-use crate::shell::{Directory, How, Shape, Write};
+use crate::shell::{Directory, How, Shape, Write, is_spelt_through};
 
 /// A file that would be written, where it really is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,8 +163,39 @@ fn fixed_directory(glob: &str) -> String {
     }
 }
 
+/// Where the call itself puts links, as absolute paths.
+fn planted(effects: &Effects, facts: &Facts) -> Vec<String> {
+    let at = |link: &String| match link.strip_prefix("\0home ") {
+        Some(rest) => facts.home.as_deref().map(|home| join(home, rest.trim_start_matches('/'))),
+        None => absolute(Some(link), facts),
+    };
+    // Below a directory that is fresh no link leads that was there before.
+    effects.links.iter().filter(|link| !link.starts_with("\0temporary")).filter_map(at).collect()
+}
+
+/// Whether a path goes through a link that the call puts somewhere, by way of a link that was there
+/// before and has another name: what the words do not tell, the places do.
+fn meets(planted: &[String], lead: &Lead<'_>, facts: &Facts) -> bool {
+    let (path, below) = match &lead.asked {
+        Asked::Path(path) => (path, lead.write.how == How::Fill),
+        Asked::Glob { directory, .. } => (directory, true),
+        Asked::Below(path) => (path, true),
+        Asked::Temporary | Asked::Unknown => return false,
+    };
+    let Some(led) = facts.paths.get(path) else { return false };
+    let holds = |upper: &str, lower: &str| {
+        lower.strip_prefix(upper).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    planted.iter().filter(|at| !is_spelt_through(at, path, below)).any(|at| {
+        facts.paths.get(at).is_none_or(|link| {
+            holds(&link.entry, &led.real) || (below && holds(&led.real, &link.entry))
+        })
+    })
+}
+
 /// Notes what has to be looked up to place these writes.
 pub(crate) fn want(effects: &Effects, facts: &Facts, wanted: &mut Wanted) {
+    wanted.paths.extend(planted(effects, facts));
     for lead in leads(effects, facts) {
         let tree = match lead.asked {
             Asked::Below(_) => !matches!(lead.write.how, How::Delete),
@@ -199,8 +230,12 @@ pub(crate) fn want(effects: &Effects, facts: &Facts, wanted: &mut Wanted) {
 /// Every place that a call would write, or may write.
 pub fn spots(effects: &Effects, facts: &Facts) -> Vec<Spot> {
     let removes = effects.removes();
+    let planted = planted(effects, facts);
     let mut found: Vec<Spot> = Vec::new();
-    for lead in leads(effects, facts) {
+    for mut lead in leads(effects, facts) {
+        if meets(&planted, &lead, facts) {
+            lead.asked = Asked::Unknown;
+        }
         let entered = lead.unless.as_ref().and_then(|path| facts.paths.get(path));
         if entered.is_some_and(|led| led.kind == Kind::Directory) && !removes {
             continue;
@@ -395,6 +430,41 @@ fn inside(path: &str, directory: bool, facts: &Facts) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `zl2` was there and leads to `zf1`, in whose place the command puts a link to elsewhere.
+    #[test]
+    fn a_link_that_is_met_by_another_name_hides_where_a_write_goes() {
+        let unseen = |command: &str| {
+            let reading = crate::shell::read(command);
+            let (writes, links) = (reading.writes, reading.links);
+            let effects = Effects { writes, links, ..Effects::default() };
+            let mut facts =
+                Facts { root: "/w".into(), directory: Some("/w".into()), ..Facts::default() };
+            let mut wanted = Wanted::default();
+            want(&effects, &facts, &mut wanted);
+            for path in wanted.paths {
+                let plain = path.replace("/zl1/..", "");
+                let entry = plain.replace("/zl2/", "/zf1/");
+                let real = plain.replace("/zl2", "/zf1");
+                let kind = if real.starts_with("/w/zf1/") { Kind::Impossible } else { Kind::File };
+                facts.paths.insert(path, Led { entry, real, kind });
+            }
+            spots(&effects, &facts).iter().any(|spot| spot.place == Place::Unknown)
+        };
+        for command in [
+            "ln -s zl2 zk; ln -sf ../zout zl1/../zf1; echo y > zk/zq",
+            "ln -sf ../zout zf1; echo y > zl2/zq",
+            "ln -sf ../zout zf1; echo y > zl2",
+            "ln -sf ../zout zf1; cp -r zd1 zl2",
+        ] {
+            assert!(unseen(command), "{command}");
+        }
+        for command in
+            ["echo y > zl2", "ln -s ../zout zk; echo y > zl2", "ln -s zd1 zk; touch zk/a"]
+        {
+            assert!(!unseen(command), "{command}");
+        }
+    }
 
     #[test]
     fn only_a_descriptor_itself_is_no_file() {

@@ -37,6 +37,7 @@ mod writers;
 mod xargs;
 
 pub use field::{Field, Shape};
+pub use writers::is_spelt_through;
 
 /// What a command runs and writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub struct Reading {
     pub by_path: Vec<(String, String)>,
     /// Variables that it sets, for itself or for a program.
     pub sets: Vec<Setting>,
+    /// Names that it gives to something else: where they are, as seen from where it starts.
+    pub links: Vec<String>,
     /// What cannot be read off the text.
     pub hidden: Vec<Hidden>,
 }

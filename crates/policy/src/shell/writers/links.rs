@@ -81,6 +81,7 @@ impl Walker {
         if links.is_empty() {
             return;
         }
+        self.reading.links = links.iter().filter_map(|link| link.at.clone()).collect();
         let mut next = 0;
         // Through which links each write goes: once through each is enough.
         let mut passed: Vec<Vec<usize>> = vec![Vec::new(); self.reading.writes.len()];
@@ -200,6 +201,15 @@ fn holds(directory: &str, path: &str) -> bool {
 
 fn trailing(text: &str) -> &str {
     if text.len() > 1 && text.ends_with('/') { "/" } else { "" }
+}
+
+/// Whether a path is spelt so that it was followed through the link; with what is below it, where that
+/// is changed too.
+pub fn is_spelt_through(link: &str, path: &str, fills: bool) -> bool {
+    let exact = path.strip_prefix(link);
+    exact.is_some_and(|behind| behind.is_empty() || behind.starts_with('/'))
+        || !loosely(link, path).is_empty()
+        || (fills && holds(path, link))
 }
 
 /// A path that is spelt in another way may still go through the link: with `..` in it, absolute

@@ -18,6 +18,7 @@ mod table;
 
 pub(super) use find::{Found, found, listed, only_named};
 pub(super) use links::Link;
+pub use links::is_spelt_through;
 
 use super::field::Field;
 use super::redirect::Input;
