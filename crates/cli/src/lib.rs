@@ -8,6 +8,7 @@ pub mod commands;
 pub mod context;
 pub mod delegating;
 pub mod failure;
+pub mod fleet;
 pub mod hooks;
 pub mod kei;
 pub mod output;

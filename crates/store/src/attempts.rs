@@ -198,6 +198,44 @@ impl Store {
     }
 }
 
+impl Store {
+    /// The number of the last event of a run; 0 if there is none.
+    pub async fn last_event(&self, run: &AgentId) -> Result<u64, StoreError> {
+        let row = sqlx::query(
+            "SELECT COALESCE(MAX(number), 0) FROM events WHERE run = $1 AND listed = 1",
+        )
+        .bind(run.as_str())
+        .fetch_one(&self.pool)
+        .await
+        .map_err(|error| self.error(&error))?;
+        let number: i64 = row.try_get(0).map_err(|error| self.error(&error))?;
+        Ok(number.unsigned_abs())
+    }
+
+    /// The last note of a run of one of these two kinds: its moment in milliseconds, kind and text.
+    pub async fn last_note(
+        &self,
+        run: &AgentId,
+        kinds: (&str, &str),
+    ) -> Result<Option<(u64, String, String)>, StoreError> {
+        let row = sqlx::query(
+            "SELECT at, kind, detail FROM events WHERE run = $1 AND kind IN ($2, $3) \
+             ORDER BY number DESC LIMIT 1",
+        )
+        .bind(run.as_str())
+        .bind(kinds.0)
+        .bind(kinds.1)
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(|error| self.error(&error))?;
+        let read = |row: AnyRow| -> Result<(u64, String, String), sqlx::Error> {
+            let at: i64 = row.try_get(0)?;
+            Ok((at.unsigned_abs(), row.try_get(1)?, row.try_get(2)?))
+        };
+        row.map(read).transpose().map_err(|error| self.error(&error))
+    }
+}
+
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -12,6 +12,7 @@ pub mod diff;
 pub mod doctor;
 pub mod exec;
 pub mod explain;
+pub mod fleet;
 pub mod gate;
 pub mod hooks;
 pub mod init;
@@ -119,6 +120,13 @@ enum Command {
     Roles(roles::Roles),
     Capabilities(capabilities::Capabilities),
     Ledger(ledger::Ledger),
+    Apply(fleet::apply::Apply),
+    Get(fleet::get::Get),
+    Describe(fleet::describe::Describe),
+    Delete(fleet::delete::Delete),
+    Wait(fleet::wait::Wait),
+    Secrets(fleet::secrets::Secrets),
+    Tokens(fleet::tokens::Tokens),
     Completions(completions::Completions),
     Supervise(supervise::Supervise),
 }
@@ -148,6 +156,13 @@ impl Bailiwick {
             Command::Cost(command) => command.run(&context()?),
             Command::Rm(command) => command.run(&context()?),
             Command::Supervise(command) => command.run(&context()?),
+            Command::Apply(command) => command.run(&context()?),
+            Command::Get(command) => command.run(&context()?),
+            Command::Describe(command) => command.run(&context()?),
+            Command::Delete(command) => command.run(&context()?),
+            Command::Wait(command) => command.run(&context()?),
+            Command::Secrets(command) => command.run(&context()?),
+            Command::Tokens(command) => command.run(&context()?),
             Command::Prepare(command) => command.run(&context()?),
             Command::Compose(command) => command.run(&context()?),
             Command::Spawn(command) => command.run(&context()?),

@@ -22,8 +22,9 @@ pub struct Launch {
     pub context: String,
     /// The policy of stack and tool profile, as limits that are intersected with the role's.
     pub limits: serde_json::Value,
-    /// Secrets that arrive in its environment or in files, by name; never those passed by reference.
-    pub secrets: Vec<(String, Vec<u8>)>,
+    /// Values for whoever holds the agent, by the names of variables: the agent sees those that its task
+    /// names, and never the others.
+    pub environment: Vec<(String, String)>,
     /// Whether the conversation of the last attempt goes on, and with which words.
     pub resume: Option<String>,
 }
@@ -41,6 +42,33 @@ pub struct Launched {
     pub cursor: u64,
     /// What it said at its end, or why it failed.
     pub detail: String,
+    /// What people are asked: the id of each question, and what it is about.
+    pub questions: Vec<(String, String)>,
+    /// What it has made, once it is over.
+    pub work: Option<FinishedWork>,
+}
+
+/// The work of an attempt that is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinishedWork {
+    /// The commit that it began from.
+    pub base: String,
+    /// The commit that has all of it.
+    pub commit: String,
+    /// The tree of that commit.
+    pub tree: String,
+    /// The files that differ.
+    pub files: Vec<String>,
+    /// All of it as a patch.
+    pub patch: Vec<u8>,
+    /// Whether it merges with what the base is today.
+    pub merges: bool,
+    /// Whether every check holds.
+    pub verified: bool,
+    /// What the checks said.
+    pub verdict: String,
+    /// The agent's own report, if there is one.
+    pub report: Option<String>,
 }
 
 /// How an attempt stands.
@@ -66,6 +94,19 @@ pub enum LaunchedState {
     EnforcementLost,
 }
 
+/// Something that happened in an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineEvent {
+    /// Its number in the run.
+    pub number: u64,
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+    /// What it is.
+    pub kind: String,
+    /// The rest.
+    pub body: serde_json::Value,
+}
+
 /// Why an attempt was not started.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
@@ -81,6 +122,23 @@ pub trait Engine: Send + Sync + 'static {
         &self,
         agent: &str,
     ) -> impl Future<Output = Result<Option<Launched>, EngineError>> + Send;
+
+    /// Answers a question; whether anybody was still waiting for it.
+    fn answer(
+        &self,
+        agent: &str,
+        question: &str,
+        yes: bool,
+    ) -> impl Future<Output = Result<bool, EngineError>> + Send;
+
+    /// Its events after this one, the oldest first: number, moment in milliseconds, what it is, and the
+    /// rest.
+    fn events(
+        &self,
+        agent: &str,
+        after: u64,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<EngineEvent>, EngineError>> + Send;
 
     /// Ends it, with everything that it started.
     fn cancel(&self, agent: &str) -> impl Future<Output = Result<(), EngineError>> + Send;

@@ -1,0 +1,59 @@
+//! `bailiwick apply`: declares resources.
+
+use std::path::PathBuf;
+
+use bailiwick_control::resources::{self, Outcome};
+use bailiwick_model::fleet::Metadata;
+use clap::Args;
+
+use super::{actor, documents, now};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatOption};
+use crate::wire;
+
+/// Declare resources: all documents of the files, or none of them
+///
+/// Each document is checked by the type of its kind; unknown keys are errors. What is there already is
+/// changed to what is written. A document with a resourceVersion is refused if somebody else has
+/// changed the object since.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick apply -f fleet/\n  bailiwick apply -f stack.yaml --dry-run\n  \
+                  bailiwick get stack fixer -o yaml | sed s/haiku/sonnet/ | bailiwick apply -f -"
+)]
+pub struct Apply {
+    /// Files or directories with documents; `-` is standard input
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Only say what would change
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+impl Apply {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let documents = documents::read(context, &self.files)?;
+        let (actor, dry) = (actor()?, self.dry_run);
+        let applied = wire::with_store(context, async |store| {
+            Ok(resources::apply(&store, &documents, &actor, now(), dry).await?)
+        })?;
+        if self.format.format == Format::Json {
+            return output::json(&applied);
+        }
+        for one in &applied {
+            let word = match one.outcome {
+                Outcome::Created => "created",
+                Outcome::Configured => "configured",
+                Outcome::Unchanged => "unchanged",
+            };
+            let Metadata { name, .. } = &one.object.metadata;
+            let would = if dry { " (dry run)" } else { "" };
+            output::line(format_args!("{}/{name} {word}{would}", one.object.kind.short()));
+        }
+        Ok(())
+    }
+}

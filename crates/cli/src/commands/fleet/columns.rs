@@ -1,0 +1,175 @@
+//! What the tables of each kind show.
+
+use bailiwick_model::fleet::{AnyObject, Kind, Moment, Standing};
+use serde_json::Value;
+
+use super::ago;
+
+/// A column: its title, where its value stands, and whether it is only for wide tables.
+type Column = (&'static str, &'static str, bool);
+
+fn columns(kind: Kind) -> &'static [Column] {
+    match kind {
+        Kind::AgentStack => &[
+            ("AGENT", "/spec/baseAgent", false),
+            ("MODEL", "/spec/model", false),
+            ("ROLE", "/spec/role", false),
+            ("POOL", "/spec/runnerPool", true),
+            ("VALIDATION", "/status/validation", true),
+        ],
+        Kind::AgentTriggerRule => &[
+            ("STATE", "/spec/lifecycleState", false),
+            ("SOURCES", "/spec/sources", false),
+            ("STACK", "/spec/agentStack", false),
+            ("TASK", "/spec/taskKind", true),
+            ("RUNS", "/status/executionSummary/created", false),
+            ("REJECTED", "/status/executionSummary/rejected", true),
+            ("LAST", "/status/lastTriggeredAt", true),
+        ],
+        Kind::AgentDispatchRun => &[
+            ("PHASE", "/status/phase", false),
+            ("STACK", "/spec/agentStack", false),
+            ("TASK", "/spec/taskKind", false),
+            ("SOURCE", "/spec/sourceEvent/source", false),
+            ("REPOSITORY", "/spec/repository", true),
+            ("BRANCH", "/spec/branch", true),
+            ("PR", "/spec/sourceRefs/pullRequest", true),
+            ("ISSUE", "/spec/sourceRefs/issue", true),
+            ("POOL", "/spec/runnerPool", true),
+            ("TRUST", "/spec/trustTier", true),
+            ("TOKENS", "/status/cost/tokens", true),
+            ("RULE", "/spec/triggerRule", true),
+        ],
+        Kind::AgentDispatchAttempt => &[
+            ("RUN", "/spec/agentDispatchRun", false),
+            ("REASON", "/spec/attemptReason", false),
+            ("EXIT", "/status/exitReason", false),
+        ],
+        Kind::AgentApproval => &[
+            ("PHASE", "/status/phase", false),
+            ("RUN", "/spec/dispatchRun", true),
+            ("TARGET", "/spec/action/target", false),
+            ("BY", "/status/decidedBy", false),
+            ("EXPIRES", "/spec/expiresAt", true),
+        ],
+        Kind::AgentTriggerExecution => &[
+            ("DECISION", "/spec/decision", false),
+            ("RULE", "/spec/triggerRule", false),
+            ("RUN", "/spec/dispatchRun", true),
+            ("REASON", "/spec/reason", false),
+        ],
+        Kind::WebhookDelivery => &[
+            ("EVENT", "/spec/event", false),
+            ("REPOSITORY", "/spec/repository", false),
+            ("EVALUATED", "/status/evaluated", false),
+        ],
+        Kind::Repository => &[
+            ("FULL NAME", "/spec/fullName", false),
+            ("FORGE", "/spec/forge", false),
+            ("BRANCH", "/spec/defaultBranch", true),
+            ("CHECKOUT", "/spec/checkout", true),
+        ],
+        Kind::RunnerPool => &[
+            ("CAPACITY", "/spec/capacity", false),
+            ("ACTIVE", "/status/active", false),
+            ("QUEUED", "/status/queued", false),
+            ("TRUST", "/spec/trustTier", false),
+        ],
+        Kind::AgentWorkspace => &[
+            ("STATE", "/status/state", false),
+            ("BRANCH", "/spec/branch", false),
+            ("DIRTY", "/status/git/dirty", false),
+            ("PATH", "/spec/workspacePath", true),
+        ],
+        Kind::AgentMcpServer => &[
+            ("TRANSPORT", "/spec/transport", false),
+            ("SCOPE", "/spec/scope", false),
+            ("HEALTH", "/status/health", false),
+        ],
+        Kind::AgentSkill => {
+            &[("FORMAT", "/spec/format", false), ("VALIDATION", "/status/validation", false)]
+        }
+        Kind::AgentSecretGrant => &[
+            ("SUBJECT", "/spec/subject/name", false),
+            ("SECRET", "/spec/secretRef/name", false),
+            ("PURPOSE", "/spec/purpose", false),
+        ],
+        Kind::AgentConfigGrant => &[
+            ("SUBJECT", "/spec/subject/name", false),
+            ("CONFIG", "/spec/configMapRef/name", false),
+            ("PURPOSE", "/spec/purpose", false),
+        ],
+        Kind::AgentArtifact => &[
+            ("KIND", "/spec/kind", false),
+            ("RUN", "/spec/dispatchRun", false),
+            ("DIGEST", "/spec/digest", true),
+        ],
+        Kind::AgentSubagent
+        | Kind::AgentToolProfile
+        | Kind::AgentServiceAccount
+        | Kind::AgentRoleBinding
+        | Kind::AgentCapabilityRequirement
+        | Kind::WorkItemSessionLink
+        | Kind::WorkItemWorkspaceLink
+        | Kind::AgentContextLabel
+        | Kind::AgentWorkspacePolicy
+        | Kind::AgentSession
+        | Kind::AgentContextBundle
+        | Kind::AgentReviewArtifact
+        | Kind::ServiceAccount
+        | Kind::Role
+        | Kind::RoleBinding
+        | Kind::Secret
+        | Kind::ConfigMap => &[],
+    }
+}
+
+/// The titles of a table.
+pub fn header(kind: Kind, wide: bool) -> Vec<&'static str> {
+    let mut titles = vec!["NAME"];
+    let ready = !bailiwick_model::fleet::expected_conditions(kind).is_empty();
+    titles.extend(columns(kind).iter().filter(|(_, _, only)| wide || !only).map(|(it, _, _)| *it));
+    if ready {
+        titles.push("READY");
+    }
+    titles.push("AGE");
+    titles
+}
+
+/// An object as a row.
+pub fn row(object: &AnyObject, wide: bool, now: Moment) -> Vec<String> {
+    let whole = serde_json::to_value(object).unwrap_or_default();
+    let mut cells = vec![object.metadata.name.clone()];
+    for (_, pointer, _) in columns(object.kind).iter().filter(|(_, _, only)| wide || !only) {
+        cells.push(whole.pointer(pointer).map_or_else(|| "-".to_owned(), cell));
+    }
+    if !bailiwick_model::fleet::expected_conditions(object.kind).is_empty() {
+        cells.push(ready(object));
+    }
+    let born = object.metadata.creation_timestamp;
+    cells.push(born.map_or_else(|| "-".to_owned(), |born| ago(born, now)));
+    cells
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) if text.is_empty() => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(all) => all.iter().map(cell).collect::<Vec<_>>().join(","),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+/// Whether everything holds; else the first thing that does not.
+fn ready(object: &AnyObject) -> String {
+    let conditions = object.conditions();
+    if conditions.is_empty() {
+        return "?".to_owned();
+    }
+    let fails = conditions.iter().find(|condition| condition.status != Standing::True);
+    match fails {
+        None => "yes".to_owned(),
+        Some(condition) => format!("no: {}", condition.reason.as_str()),
+    }
+}

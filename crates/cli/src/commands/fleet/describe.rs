@@ -1,0 +1,92 @@
+//! `bailiwick describe`: an object with its conditions, for people.
+
+use bailiwick_model::fleet::{AnyObject, Condition, Standing};
+use clap::Args;
+
+use super::named::{fetch, named};
+use super::{Namespace, ago, documents, now};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, GREEN, RED, styled};
+use crate::wire;
+
+/// Show resources with their conditions: what holds, what does not, and why
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick describe stack fixer\n  bailiwick describe run/adr-…")]
+pub struct Describe {
+    /// KIND NAME…, or KIND/NAME…
+    #[arg(required = true, value_name = "OBJECT")]
+    objects: Vec<String>,
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+impl Describe {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let all = named(&self.objects)?;
+        let namespace = &self.namespace.namespace;
+        if all.iter().any(|one| one.names.is_empty()) {
+            return Err(Failure::usage("say which one").help("list them with `bailiwick get`"));
+        }
+        let found = wire::with_store(context, async |store| {
+            let mut found = Vec::new();
+            for one in &all {
+                found.extend(fetch(&store, one, namespace).await?);
+            }
+            Ok(found)
+        })?;
+        for (number, object) in found.iter().enumerate() {
+            if number > 0 {
+                output::line("");
+            }
+            show(object)?;
+        }
+        Ok(())
+    }
+}
+
+fn show(object: &AnyObject) -> Result<(), Failure> {
+    let metadata = &object.metadata;
+    output::line(format_args!("{} {}/{}", object.kind, metadata.namespace, metadata.name));
+    if let Some(born) = metadata.creation_timestamp {
+        let age = ago(born, now());
+        output::line(format_args!("  generation {}, {age} old", metadata.generation));
+    }
+    let conditions = object.conditions();
+    if !conditions.is_empty() {
+        output::line("conditions");
+        for condition in &conditions {
+            tell(condition, metadata.generation);
+        }
+    }
+    let mut rest = object.clone();
+    if let Some(status) = rest.status.as_object_mut() {
+        status.remove("conditions");
+    }
+    for (title, part) in [("spec", &rest.spec), ("status", &rest.status)] {
+        if part.is_null() {
+            continue;
+        }
+        output::line(title);
+        let only = AnyObject { spec: part.clone(), ..rest.clone() };
+        let text = documents::yaml(&only)?;
+        let lines = text.lines().skip_while(|line| !line.starts_with("spec:")).skip(1);
+        for line in lines.take_while(|line| line.starts_with(' ') || line.starts_with('-')) {
+            output::line(line);
+        }
+    }
+    Ok(())
+}
+
+fn tell(condition: &Condition, generation: u64) {
+    let mark = match condition.status {
+        Standing::True => styled(GREEN, "✓"),
+        Standing::False => styled(RED, "✗"),
+        Standing::Unknown => "?".to_owned(),
+    };
+    let stale = if condition.observed_generation == generation { "" } else { " (of an older spec)" };
+    let title = format!("  {mark} {:22} ", condition.kind.as_str());
+    let text = format!("{}: {}{stale}", condition.reason.as_str(), condition.message);
+    output::wrapped_behind(&title, &" ".repeat(27), &text);
+}

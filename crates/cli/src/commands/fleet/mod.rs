@@ -1,0 +1,92 @@
+//! The fleet: resources of the control plane, declared, listed, watched and taken away.
+
+pub mod apply;
+pub mod columns;
+pub mod delete;
+pub mod describe;
+pub mod documents;
+pub mod get;
+pub mod named;
+pub mod secrets;
+pub mod tokens;
+pub mod wait;
+
+use bailiwick_control::ports::fleet::FleetError;
+use bailiwick_control::resources::DeclareError;
+use bailiwick_model::fleet::Moment;
+use clap::{Args, ValueEnum};
+
+use crate::context::variable;
+use crate::failure::Failure;
+use crate::wire;
+
+/// Where objects are.
+#[derive(Debug, Clone, Args)]
+pub struct Namespace {
+    /// The namespace
+    #[arg(short = 'n', long, value_name = "NAMESPACE", default_value = "default")]
+    pub namespace: String,
+}
+
+/// How objects are shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ShownAs {
+    /// A table for people.
+    #[default]
+    Human,
+    /// The table, with every column.
+    Wide,
+    /// Documents.
+    Yaml,
+    /// For programs.
+    Json,
+    /// Kinds and names alone.
+    Name,
+}
+
+impl From<FleetError> for Failure {
+    fn from(error: FleetError) -> Self {
+        match &error {
+            FleetError::NotFound { .. }
+            | FleetError::AlreadyExists { .. }
+            | FleetError::Conflict { .. } => Self::usage(error.to_string()),
+            FleetError::Gone { .. } | FleetError::Unavailable(_) => {
+                Self::general(error.to_string())
+            }
+        }
+    }
+}
+
+impl From<DeclareError> for Failure {
+    fn from(error: DeclareError) -> Self {
+        match error {
+            DeclareError::Store(error) => error.into(),
+            other @ (DeclareError::Recorded { .. }
+            | DeclareError::Secret { .. }
+            | DeclareError::Shape(_)
+            | DeclareError::Faulty { .. }
+            | DeclareError::Twice { .. }) => Self::usage(other.to_string()),
+        }
+    }
+}
+
+/// Who is at the keyboard.
+pub fn actor() -> Result<String, Failure> {
+    Ok(variable("USER")?.or(variable("LOGNAME")?).unwrap_or_else(|| "local".to_owned()))
+}
+
+/// What time it is.
+pub fn now() -> Moment {
+    Moment::from_millis(wire::now_ms())
+}
+
+/// How long ago that was, in as few letters as people need.
+pub fn ago(then: Moment, now: Moment) -> String {
+    let seconds = now.millis().saturating_sub(then.millis()) / 1000;
+    match seconds {
+        0..=119 => format!("{seconds}s"),
+        120..=7_199 => format!("{}m", seconds / 60),
+        7_200..=172_799 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}

@@ -1,0 +1,81 @@
+//! Objects as people name them: `stack fixer`, `stack/fixer`, `stacks`.
+
+use bailiwick_control::ports::fleet::FleetStore;
+use bailiwick_model::fleet::{AnyObject, Kind};
+
+use crate::failure::Failure;
+
+/// A kind, and perhaps names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// The kind.
+    pub kind: Kind,
+    /// The names; all of the kind when empty.
+    pub names: Vec<String>,
+}
+
+/// Reads `KIND [NAME…]` or `KIND/NAME…`.
+pub fn named(words: &[String]) -> Result<Vec<Named>, Failure> {
+    let Some((first, rest)) = words.split_first() else {
+        return Err(Failure::usage("say which kind").help(KINDS));
+    };
+    if !first.contains('/') {
+        return Ok(vec![Named { kind: kind(first)?, names: rest.to_vec() }]);
+    }
+    words
+        .iter()
+        .map(|word| match word.split_once('/') {
+            Some((one, name)) => Ok(Named { kind: kind(one)?, names: vec![name.to_owned()] }),
+            None => {
+                let message = format!("`{word}` has no kind; write every object as KIND/NAME");
+                Err(Failure::usage(message))
+            }
+        })
+        .collect()
+}
+
+const KINDS: &str = "for example: stacks, triggers, runs, approvals, repositories, pools, secrets";
+
+/// A kind by one of its names.
+pub fn kind(text: &str) -> Result<Kind, Failure> {
+    text.parse::<Kind>().map_err(|error| Failure::usage(error.to_string()).help(KINDS))
+}
+
+/// The objects that are meant, each of which must be there.
+pub async fn fetch<S: FleetStore>(
+    store: &S,
+    named: &Named,
+    namespace: &str,
+) -> Result<Vec<AnyObject>, Failure> {
+    let mut found = Vec::new();
+    for name in &named.names {
+        match store.get(named.kind, namespace, name).await? {
+            Some(object) => found.push(object),
+            None => {
+                let message = format!("there is no {} `{name}`", named.kind);
+                let help = format!("see them: bailiwick get {}", named.kind.plural());
+                return Err(Failure::usage(message).help(help));
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_model::fleet::Kind;
+
+    use super::{Named, named};
+
+    #[test]
+    fn objects_are_named_in_two_ways() {
+        let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let read = named(&words(&["stacks", "a", "b"])).unwrap();
+        assert_eq!(read, [Named { kind: Kind::AgentStack, names: words(&["a", "b"]) }]);
+        let read = named(&words(&["stack/a", "pool/b"])).unwrap();
+        assert_eq!(read.len(), 2);
+        assert!(named(&words(&["stack/a", "b"])).is_err());
+        assert!(named(&words(&["stakc"])).is_err());
+        assert!(named(&[]).is_err());
+    }
+}

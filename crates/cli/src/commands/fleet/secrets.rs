@@ -1,0 +1,183 @@
+//! `bailiwick secrets`: values that nobody sees again.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, Read as _};
+use std::path::PathBuf;
+
+use bailiwick_control::ports::fleet::{AuditEntry, FleetStore, Selection, Write};
+use bailiwick_model::fleet::{Kind, Secret, is_object_name};
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::{Namespace, actor, ago, now};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatOption};
+use crate::wire;
+
+/// The longest value.
+const LONGEST: usize = 1024 * 1024;
+
+/// Keep values for agents, webhooks and forges, encrypted; they are never shown again
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick secrets set forge token < token.txt\n  bailiwick secrets list"
+)]
+pub struct Secrets {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Set the value of a key, from standard input or a file
+    #[command(
+        after_help = "Examples:\n  bailiwick secrets set forge token < token.txt\n  bailiwick secrets \
+                      set webhook key --from-file hook.key"
+    )]
+    Set {
+        /// The secret
+        name: String,
+        /// The key in it
+        key: String,
+        /// Where the value is; standard input when left out
+        #[arg(long, value_name = "FILE")]
+        from_file: Option<PathBuf>,
+        #[command(flatten)]
+        namespace: Namespace,
+    },
+    /// The secrets with the names of their keys
+    #[command(after_help = "Example:\n  bailiwick secrets list -o json")]
+    List {
+        #[command(flatten)]
+        namespace: Namespace,
+        #[command(flatten)]
+        format: FormatOption,
+    },
+    /// Take a secret away, with all its values
+    #[command(after_help = "Example:\n  bailiwick secrets rm forge")]
+    Rm {
+        /// The secret
+        name: String,
+        #[command(flatten)]
+        namespace: Namespace,
+    },
+}
+
+impl Secrets {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        match self.verb {
+            Verb::Set { name, key, from_file, namespace } => {
+                let value = value(context, from_file)?;
+                set(context, &namespace.namespace, &name, &key, value)
+            }
+            Verb::List { namespace, format } => {
+                list(context, &namespace.namespace, format.format)
+            }
+            Verb::Rm { name, namespace } => remove(context, &namespace.namespace, &name),
+        }
+    }
+}
+
+fn value(context: &Context, from: Option<PathBuf>) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    match from {
+        Some(file) => {
+            let path = context.directory.join(&file);
+            bytes = std::fs::read(&path).map_err(|error| {
+                Failure::general(format!("{} cannot be read: {error}", file.display()))
+            })?;
+        }
+        None => {
+            let input = std::io::stdin();
+            if input.is_terminal() {
+                return Err(Failure::usage("the value is read from standard input")
+                    .help("bailiwick secrets set NAME KEY < FILE"));
+            }
+            let most = u64::try_from(LONGEST).unwrap_or(u64::MAX).saturating_add(1);
+            let read = input.lock().take(most).read_to_end(&mut bytes);
+            read.map_err(|error| Failure::general(format!("no value came: {error}")))?;
+        }
+    }
+    // What `echo` adds is not meant.
+    if bytes.ends_with(b"\n") {
+        bytes.pop();
+    }
+    if bytes.is_empty() || bytes.len() > LONGEST {
+        return Err(Failure::usage(format!("a value has 1 to {LONGEST} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn set(
+    context: &Context,
+    namespace: &str,
+    name: &str,
+    key: &str,
+    value: Vec<u8>,
+) -> Result<(), Failure> {
+    if !is_object_name(name) || key.is_empty() || key.len() > 253 {
+        return Err(Failure::usage(format!("`{name}` `{key}` cannot name a secret and its key")));
+    }
+    let actor = actor()?;
+    wire::with_store(context, async |store| {
+        let values = BTreeMap::from([(key.to_owned(), value)]);
+        store.set_secret(namespace, name, values, now()).await?;
+        let entry = AuditEntry {
+            at: now(),
+            actor,
+            event: "AgentSecretRotated".to_owned(),
+            subject: format!("Secret/{namespace}/{name}"),
+            correlation: BTreeMap::new(),
+            detail: json!({ "key": key }),
+        };
+        store.commit(vec![Write::Audit(entry)], now()).await?;
+        Ok(())
+    })?;
+    output::line(format_args!("secret/{name} {key} set"));
+    Ok(())
+}
+
+fn list(context: &Context, namespace: &str, format: Format) -> Result<(), Failure> {
+    let found = wire::with_store(context, async |store| {
+        let selection =
+            Selection { namespace: Some(namespace.to_owned()), ..Selection::of(Kind::Secret) };
+        Ok(FleetStore::list(&store, &selection).await?.objects)
+    })?;
+    if format == Format::Json {
+        return output::json(&found);
+    }
+    if found.is_empty() {
+        output::note("no secrets");
+        return Ok(());
+    }
+    let mut rows = Vec::new();
+    for object in &found {
+        let secret = object.typed::<Secret>().map_err(|error| Failure::general(error.to_string()))?;
+        for (key, about) in &secret.spec.keys {
+            let age = ago(about.set_at, now());
+            rows.push(vec![object.metadata.name.clone(), key.clone(), about.version.to_string(), age]);
+        }
+    }
+    output::table(&["NAME", "KEY", "VERSION", "AGE"], &rows);
+    Ok(())
+}
+
+fn remove(context: &Context, namespace: &str, name: &str) -> Result<(), Failure> {
+    let actor = actor()?;
+    wire::with_store(context, async |store| {
+        Ok(bailiwick_control::resources::delete(
+            &store,
+            Kind::Secret,
+            namespace,
+            name,
+            0,
+            &actor,
+            now(),
+        )
+        .await?)
+    })?;
+    output::line(format_args!("secret/{name} deleted"));
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! `bailiwick wait`: until an object is as it should be.
+
+use bailiwick_control::ports::fleet::FleetStore;
+use bailiwick_model::fleet::{AnyObject, RunPhase, Span};
+use clap::Args;
+
+use super::named::named;
+use super::{Namespace, now};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output;
+use crate::wire;
+
+/// Wait until a resource is as you want it
+///
+/// For runs `phase=succeeded` ends at once with exit code 2 if the run failed or was cancelled.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick wait stack/fixer --for condition=Ready\n  bailiwick wait \
+                  run/adr-… --for phase=succeeded --timeout 1h\n  bailiwick wait stack/old --for delete"
+)]
+pub struct Wait {
+    /// KIND/NAME
+    #[arg(value_name = "OBJECT")]
+    object: String,
+    /// condition=TYPE, phase=PHASE, or delete
+    #[arg(long = "for", value_name = "WHAT")]
+    what: String,
+    /// How long, as 30s, 10m or 1h
+    #[arg(long, value_name = "SPAN", default_value = "10m")]
+    timeout: Span,
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+enum Met {
+    Yes,
+    NotYet,
+    Never(String),
+}
+
+impl Wait {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let all = named(std::slice::from_ref(&self.object))?;
+        let Some((one, name)) = all.first().and_then(|one| Some((one, one.names.first()?))) else {
+            return Err(Failure::usage("name one object, as stack/fixer"));
+        };
+        let late = now().plus_millis(self.timeout.millis());
+        wire::with_store(context, async |store| {
+            let mut version = 0;
+            loop {
+                let found = FleetStore::get(&store, one.kind, &self.namespace.namespace, name).await?;
+                match self.met(found.as_ref())? {
+                    Met::Yes => {
+                        output::line(format_args!("{} {}", self.object, self.what));
+                        return Ok(());
+                    }
+                    Met::Never(why) => return Err(Failure::usage(why)),
+                    Met::NotYet => {}
+                }
+                let left = late.millis().saturating_sub(now().millis());
+                if left == 0 {
+                    let message = format!("{} is not so after {}", self.object, self.timeout);
+                    let help = format!("bailiwick describe {}", self.object);
+                    return Err(Failure::general(message).help(help));
+                }
+                if let Some(object) = &found {
+                    version = object.metadata.resource_version.max(version);
+                }
+                store.wait_for_change(version, left.min(1_000)).await;
+            }
+        })
+    }
+
+    fn met(&self, found: Option<&AnyObject>) -> Result<Met, Failure> {
+        if self.what == "delete" {
+            return Ok(if found.is_none() { Met::Yes } else { Met::NotYet });
+        }
+        let Some(object) = found else { return Ok(Met::NotYet) };
+        let wrong = || {
+            Failure::usage(format!("`{}` cannot be waited for", self.what))
+                .help("write condition=Ready, phase=succeeded or delete")
+        };
+        let (what, wanted) = self.what.split_once('=').ok_or_else(wrong)?;
+        match what {
+            "condition" => {
+                let generation = object.metadata.generation;
+                let conditions = object.conditions();
+                let holds = conditions.iter().any(|condition| {
+                    condition.kind.as_str() == wanted && condition.holds(generation)
+                });
+                Ok(if holds { Met::Yes } else { Met::NotYet })
+            }
+            "phase" => {
+                let phase = object.status.pointer("/phase").and_then(|phase| phase.as_str());
+                let phase = phase.unwrap_or_default();
+                let last = RunPhase::ALL.into_iter().find(|one| one.as_str() == phase);
+                if phase == wanted {
+                    return Ok(Met::Yes);
+                }
+                Ok(match last.filter(|phase| phase.is_final()) {
+                    Some(phase) => Met::Never(format!("{} is {}", self.object, phase.as_str())),
+                    None => Met::NotYet,
+                })
+            }
+            _ => Err(wrong()),
+        }
+    }
+}

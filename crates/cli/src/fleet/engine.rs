@@ -1,0 +1,275 @@
+//! Attempts of the control plane as runs of ours: the same spawn, supervisor, sandbox, gate and checks
+//! as `bailiwick run -d`.
+//!
+//! Each is held by a process of its own. It lives on when the control plane is killed, and is found
+//! again by its name when that comes back.
+
+use bailiwick_control::ports::fleet::{
+    Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState,
+};
+use bailiwick_control::ports::{RunStore as _, Work as _};
+use bailiwick_model::attempt::{Attempt, Used};
+use bailiwick_model::event::{Answer, Ending};
+use bailiwick_model::fleet::RunCost;
+use bailiwick_model::{AgentId, Run, RunStatus, Source};
+use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
+
+use crate::commands::run::{How, LandWhen};
+use crate::commands::spawn::{Lineage, spawn};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::running::detached;
+use crate::verifying::{Places, Shown, Subject};
+use crate::wire;
+
+/// The longest patch that is kept.
+const LONGEST_PATCH: usize = 16 * 1024 * 1024;
+
+/// The note of work whose checks all hold.
+const VERIFIED: &str = "verified";
+
+/// Runs of this machine.
+pub struct LocalEngine {
+    context: Context,
+}
+
+impl LocalEngine {
+    /// Whose state and database these are.
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    /// Does something that waits for programs and files, on a thread of its own.
+    async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Context) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let context = self.context.clone();
+        let done = tokio::task::spawn_blocking(move || work(&context)).await;
+        done.map_err(|error| EngineError(format!("it broke: {error}")))?
+            .map_err(|failure| EngineError(said(&failure)))
+    }
+}
+
+/// What a failure says, in a line.
+pub fn said(failure: &Failure) -> String {
+    match failure {
+        Failure::Message { text, help: Some(help), .. } => format!("{text} ({help})"),
+        Failure::Message { text, help: None, .. } => text.clone(),
+        Failure::Problems(problems) => {
+            let each = problems.iter().map(|problem| problem.message.clone());
+            each.collect::<Vec<_>>().join("; ")
+        }
+        Failure::Said(code) => format!("it ended with {code}"),
+    }
+}
+
+fn id(agent: &str) -> Result<AgentId, Failure> {
+    AgentId::parse(agent).map_err(|error| Failure::general(error.to_string()))
+}
+
+impl Engine for LocalEngine {
+    async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
+        self.apart(move |context| start(context, &launch)).await
+    }
+
+    async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
+        let agent = agent.to_owned();
+        self.apart(move |context| look(context, &id(&agent)?)).await
+    }
+
+    async fn answer(&self, agent: &str, question: &str, yes: bool) -> Result<bool, EngineError> {
+        let (agent, question) = (agent.to_owned(), question.to_owned());
+        self.apart(move |context| {
+            let directory = RunDirectory::new(&context.state, &agent);
+            let answer = if yes { Answer::Allow } else { Answer::Deny };
+            let asked = supervisor::ask(&directory, &Request::Answer { id: question, answer });
+            match asked.map_err(|error| Failure::general(error.to_string()))? {
+                Some(Reply::Done | Reply::Standing(_)) => Ok(true),
+                Some(Reply::Refused(_)) | None => Ok(false),
+            }
+        })
+        .await
+    }
+
+    async fn events(
+        &self,
+        agent: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<EngineEvent>, EngineError> {
+        let agent = agent.to_owned();
+        self.apart(move |context| {
+            let (id, most) = (id(&agent)?, u32::try_from(limit).unwrap_or(u32::MAX));
+            let events = wire::with_store(context, async |store| {
+                Ok(store.run_events(&id, after, most).await?)
+            })?;
+            let told = |event: bailiwick_model::Event| -> Result<EngineEvent, Failure> {
+                let body = serde_json::to_value(&event)
+                    .map_err(|error| Failure::general(error.to_string()))?;
+                let kind = body.get("kind").and_then(|kind| kind.as_str()).unwrap_or("event");
+                let kind = kind.to_owned();
+                Ok(EngineEvent { number: event.number, at: event.at, kind, body })
+            };
+            events.into_iter().map(told).collect()
+        })
+        .await
+    }
+
+    async fn cancel(&self, agent: &str) -> Result<(), EngineError> {
+        let agent = agent.to_owned();
+        self.apart(move |context| {
+            let directory = RunDirectory::new(&context.state, &agent);
+            let stop = Request::Stop { why: "cancelled".to_owned() };
+            supervisor::ask(&directory, &stop)
+                .map(drop)
+                .map_err(|error| Failure::general(error.to_string()))
+        })
+        .await
+    }
+}
+
+/// Spawns the agent and starts it; what was done already is not done again.
+fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
+    let context = Context { directory: (&launch.checkout).into(), ..context.clone() };
+    let id = id(&launch.agent)?;
+    let directory = RunDirectory::new(&context.state, id.as_str());
+    let held = || {
+        directory
+            .is_held()
+            .map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))
+    };
+    if held()? {
+        return Ok(());
+    }
+    let (run, attempts) = wire::with_store(&context, async |store| {
+        Ok((store.find(&id).await?, store.attempts(Some(&id)).await?))
+    })?;
+    let spawned = run.as_ref().is_some_and(|run| !run.half_spawned);
+    if spawned && !attempts.is_empty() && launch.resume.is_none() {
+        return Ok(());
+    }
+    if !spawned {
+        let source = Source::new(format!("the task of {id}"), launch.task.as_str());
+        spawn(&context, &source, Some(&id), &launch.base, lineage(launch)?)?;
+    }
+    let how = How { land: Some(LandWhen::Never), ..How::default() };
+    detached::begin(&context, &id, &how, launch.resume.as_deref()).map(drop)
+}
+
+/// What binds the agent besides its task.
+fn lineage(_launch: &Launch) -> Result<Lineage, Failure> {
+    Ok(Lineage::default())
+}
+
+fn look(context: &Context, id: &AgentId) -> Result<Option<Launched>, Failure> {
+    let (run, attempts, note, cursor) = wire::with_store(context, async |store| {
+        let (run, attempts) = (store.find(id).await?, store.attempts(Some(id)).await?);
+        let note = store.last_note(id, (VERIFIED, "verification-failed")).await?;
+        Ok((run, attempts, note, store.last_event(id).await?))
+    })?;
+    let Some(run) = run else { return Ok(None) };
+    let directory = RunDirectory::new(&context.state, id.as_str());
+    let held = directory
+        .is_held()
+        .map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))?;
+    let mut launched = Launched {
+        state: LaunchedState::Starting,
+        session: attempts.iter().rev().find_map(|attempt| attempt.session.clone()),
+        cost: cost(&attempts),
+        cursor,
+        detail: attempts.last().map(|attempt| attempt.detail.clone()).unwrap_or_default(),
+        questions: Vec::new(),
+        work: None,
+    };
+    if held {
+        let asked = supervisor::ask(&directory, &Request::Status);
+        if let Ok(Some(Reply::Standing(standing))) = asked {
+            launched.questions = standing.questions;
+        }
+        launched.state = match (attempts.last(), launched.questions.is_empty()) {
+            (None, _) => LaunchedState::Starting,
+            (Some(_), true) => LaunchedState::Running,
+            (Some(_), false) => LaunchedState::WaitingForApproval,
+        };
+        return Ok(Some(launched));
+    }
+    let Some(last) = attempts.last() else {
+        // Nobody holds it and nothing was begun: whoever started it was killed.
+        launched.state = match run.status {
+            RunStatus::Failed => LaunchedState::Failed,
+            _ => LaunchedState::Starting,
+        };
+        launched.detail = run.summary.unwrap_or_default();
+        return Ok(Some(launched));
+    };
+    let verdict = note.filter(|(at, _, _)| *at >= last.started_at);
+    launched.state = match last.ending {
+        Some(Ending::Completed) => match &verdict {
+            Some((_, kind, _)) if kind == VERIFIED => LaunchedState::Verified,
+            Some(_) => LaunchedState::Rejected,
+            // It ended, and its supervisor was killed before its work was checked.
+            None => LaunchedState::Failed,
+        },
+        Some(Ending::Stopped) => LaunchedState::Stopped,
+        Some(Ending::BudgetExhausted) => LaunchedState::BudgetExhausted,
+        Some(Ending::EnforcementLost | Ending::Denied) => LaunchedState::EnforcementLost,
+        Some(Ending::Failed | Ending::TimedOut | Ending::CutOff) | None => LaunchedState::Failed,
+    };
+    if let Some((_, _, text)) = verdict {
+        let shown: Shown = serde_json::from_str(&text)
+            .map_err(|error| Failure::general(format!("the verdict cannot be read: {error}")))?;
+        launched.work = finished(context, id, &run, &shown)?;
+    }
+    Ok(Some(launched))
+}
+
+fn cost(attempts: &[Attempt]) -> RunCost {
+    let used = attempts.iter().map(|attempt| attempt.used);
+    used.fold(RunCost::default(), |sum, used: Used| RunCost {
+        tokens: sum.tokens.saturating_add(used.tokens),
+        micro_usd: sum.micro_usd.saturating_add(used.micro_usd),
+        turns: sum.turns.saturating_add(used.turns),
+        tool_calls: sum.tool_calls.saturating_add(used.tool_calls),
+        denied: sum.denied.saturating_add(used.denied),
+    })
+}
+
+/// What was verified, exactly: the commit that the checks saw, whatever the worktree is now.
+fn finished(
+    context: &Context,
+    id: &AgentId,
+    run: &Run,
+    shown: &Shown,
+) -> Result<Option<FinishedWork>, Failure> {
+    let (Some(commit), Some(tree)) = (&shown.work, &shown.worktree_tree) else { return Ok(None) };
+    let subject = Subject::of_agent(context, id, &Places::default())?;
+    let git = subject.repository.git();
+    let work = subject.found()?;
+    let said = |error: bailiwick_control::ports::WorkError| Failure::general(error.to_string());
+    let begun = match &run.base {
+        Some(base) => base.clone(),
+        None => work.base().map_err(said)?.tip,
+    };
+    let arguments =
+        ["diff", "--no-ext-diff", "--no-textconv", "--binary", "--full-index", &begun, commit];
+    let patch = git.run(arguments)?;
+    if patch.len() > LONGEST_PATCH {
+        return Err(Failure::general(format!("the patch is longer than {LONGEST_PATCH} bytes")));
+    }
+    let names = git.run(["diff", "--no-ext-diff", "--name-only", "-z", &begun, commit])?;
+    let files = String::from_utf8_lossy(&names);
+    let files: Vec<String> =
+        files.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    Ok(Some(FinishedWork {
+        base: begun,
+        commit: commit.clone(),
+        tree: tree.clone(),
+        files,
+        patch,
+        merges: shown.merged_tree.is_some(),
+        verified: shown.failed.is_empty(),
+        verdict: shown.summary(),
+        report: None,
+    }))
+}
