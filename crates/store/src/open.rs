@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bailiwick_control::ports::StoreError;
@@ -9,18 +10,20 @@ use sqlx::any::{AnyPoolOptions, AnyRow};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::{Any, AnyPool, Row, SqlSafeStr, Transaction};
 
+use crate::fleet::Fleet;
 use crate::location::Location;
 
 /// The newest schema that is known here.
-const SCHEMA: i64 = 4;
+const SCHEMA: i64 = 5;
 
 /// How long a write waits for the others.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs, specs and events.
+/// Runs, specs and events; the resources of the control plane.
 pub struct Store {
     pub(crate) location: Location,
     pub(crate) pool: AnyPool,
+    pub(crate) fleet: Arc<Fleet>,
 }
 
 impl Store {
@@ -47,7 +50,8 @@ impl Store {
             .connect(&url)
             .await
             .map_err(|error| fail(reason(&error)))?;
-        let store = Self { location, pool };
+        let fleet = Fleet::new(location.clone(), pool.clone());
+        let store = Self { location, pool, fleet };
         store.migrate().await?;
         drop(lock);
         Ok(store)
@@ -87,6 +91,7 @@ impl Store {
             migration(2, "attempts", include_str!("../migrations/0002_attempts.sql")),
             migration(3, "claims", include_str!("../migrations/0003_claims.sql")),
             migration(4, "delegates", include_str!("../migrations/0004_delegates.sql")),
+            migration(5, "fleet", include_str!("../migrations/0005_fleet.sql")),
         ];
         Migrator::with_migrations(all).run(&self.pool).await.map_err(|error| {
             let why = format!("the schema could not be brought up to date: {error}");
@@ -120,7 +125,7 @@ impl Store {
 }
 
 /// What the database said, without the layers around it.
-fn reason(error: &sqlx::Error) -> String {
+pub(crate) fn reason(error: &sqlx::Error) -> String {
     match error.as_database_error() {
         Some(error) => error.message().to_owned(),
         None => error.to_string(),

@@ -11,6 +11,7 @@ mod attempts;
 mod claims;
 mod claims_race;
 mod concurrency;
+mod fleet;
 mod ledger_in_a_file;
 mod lineage;
 mod opening;

@@ -23,7 +23,7 @@ async fn a_newer_schema_is_refused_and_not_touched() {
     let place = Place::new();
     place.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = place.connect().await;
-    sqlx::query("UPDATE _sqlx_migrations SET version = 7 WHERE version = 4")
+    sqlx::query("UPDATE _sqlx_migrations SET version = 7 WHERE version = 5")
         .execute(&mut connection)
         .await
         .unwrap();
@@ -31,11 +31,11 @@ async fn a_newer_schema_is_refused_and_not_touched() {
     sqlx::Connection::close(connection).await.unwrap();
     let before = std::fs::read(place.database()).unwrap();
     let error = failure(Location::file(place.database())).await;
-    assert!(matches!(error, StoreError::TooNew { found: 7, known: 4, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::TooNew { found: 7, known: 5, .. }), "{error:?}");
     assert!(error.to_string().contains(&place.database().display().to_string()), "{error}");
     assert_eq!(std::fs::read(place.database()).unwrap(), before);
     let mut connection = place.connect().await;
-    let sql = "UPDATE _sqlx_migrations SET version = 4 WHERE version = 7";
+    let sql = "UPDATE _sqlx_migrations SET version = 5 WHERE version = 7";
     sqlx::query(sql).execute(&mut connection).await.unwrap();
     let again = place.open().await;
     assert_eq!(again.get(&id("kept")).await.unwrap().status, RunStatus::Running);
@@ -101,7 +101,7 @@ async fn a_second_opening_does_not_migrate_again() {
         rows.iter().map(row).collect::<Vec<_>>()
     };
     let first = history().await;
-    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
     for _ in 0..3 {
         let store = place.open().await;
         assert_eq!(store.list(None).await.unwrap().len(), 1);
@@ -240,6 +240,13 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date_and_loses_nothing(
         "DROP TABLE claim_beginnings",
         "DROP TABLE last_fence",
         "DROP TABLE delegates",
+        "DROP TABLE resources",
+        "DROP TABLE resource_terms",
+        "DROP TABLE resource_changes",
+        "DROP TABLE blobs",
+        "DROP TABLE secret_values",
+        "DROP TABLE tokens",
+        "DROP TABLE audit",
         "DELETE FROM _sqlx_migrations WHERE version >= 2",
     ] {
         sqlx::query(back).execute(&mut connection).await.unwrap();

@@ -78,6 +78,13 @@ impl State {
                     object.metadata.generation += 1;
                 }
                 object.spec = given.spec;
+                if object.kind == Kind::Secret {
+                    let named =
+                        |name: &str| object.spec.pointer("/keys").and_then(|keys| keys.get(name));
+                    self.secrets.retain(|(namespace, secret, name), _| {
+                        (&key.1, &key.2) != (namespace, secret) || named(name).is_some()
+                    });
+                }
                 object.metadata.labels = given.metadata.labels;
                 object.metadata.annotations = given.metadata.annotations;
                 self.record(ChangeKind::Modified, &mut object);
@@ -96,11 +103,19 @@ impl State {
                 let key = (kind, namespace, name);
                 let (_, mut object) = self.known(&key, version)?;
                 self.objects.remove(&key);
+                if kind == Kind::Secret {
+                    self.secrets
+                        .retain(|(namespace, name, _), _| (&key.1, &key.2) != (namespace, name));
+                }
                 self.record(ChangeKind::Deleted, &mut object);
                 Ok(None)
             }
             Write::Blob { digest, bytes } => {
-                self.blobs.insert(digest, bytes);
+                match self.blobs.get(&digest) {
+                    Some(kept) if *kept != bytes => return Err(other_bytes(&digest)),
+                    Some(_) => {}
+                    None => drop(self.blobs.insert(digest, bytes)),
+                }
                 Ok(None)
             }
             Write::Audit(entry) => {
@@ -145,6 +160,14 @@ impl FleetStore for MemoryFleet {
     }
 
     async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
+        let after = match &selection.after {
+            None => None,
+            Some(place) => Some(place.parse::<u64>().map_err(|_| {
+                unavailable(format!(
+                    "`{place}` is no place in a list; give back what the page before named as next"
+                ))
+            })?),
+        };
         Ok(self.with(|state| {
             let mut found: Vec<&(u64, AnyObject)> =
                 state.objects.values().filter(|(_, object)| selected(selection, object)).collect();
@@ -152,7 +175,6 @@ impl FleetStore for MemoryFleet {
             if selection.newest_first {
                 found.reverse();
             }
-            let after = selection.after.as_ref().and_then(|place| place.parse::<u64>().ok());
             let mut rest = found
                 .into_iter()
                 .filter(|(born, _)| {
@@ -185,9 +207,23 @@ impl FleetStore for MemoryFleet {
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, FleetError> {
+        self.with(|state| {
+            let mut later = state.changes.iter().filter(|change| change.version > after).peekable();
+            match later.peek() {
+                Some(first) if first.version > after.saturating_add(1) => {
+                    Err(FleetError::Gone { oldest: first.version })
+                }
+                Some(_) | None => Ok(later.take(limit).cloned().collect()),
+            }
+        })
+    }
+
+    async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
         Ok(self.with(|state| {
-            let later = state.changes.iter().filter(|change| change.version > after);
-            later.take(limit).cloned().collect()
+            let before = state.changes.len();
+            let oldest = state.version.saturating_sub(keep.max(1));
+            state.changes.retain(|change| change.version > oldest);
+            u64::try_from(before - state.changes.len()).unwrap_or_default()
         }))
     }
 
@@ -196,12 +232,18 @@ impl FleetStore for MemoryFleet {
     async fn receive(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
         let now = delivery.spec.received_at;
         let key = (Kind::WebhookDelivery, Metadata::named("").namespace, delivery.name.clone());
+        let bytes = self.blob(&delivery.spec.payload_digest).await?;
         let known = self.with(|state| state.objects.get(&key).map(|(_, object)| object.clone()));
         if let Some(known) = known {
-            let same = known
-                .typed::<WebhookDelivery>()
-                .is_ok_and(|known| known.spec.payload_digest == delivery.spec.payload_digest);
-            return Ok(if same { Received::Again } else { Received::Contradicts });
+            let mut known = known.typed::<WebhookDelivery>().map_err(unavailable)?;
+            if known.spec.payload_digest != delivery.spec.payload_digest
+                || bytes.is_none_or(|bytes| bytes != delivery.payload)
+            {
+                return Ok(Received::Contradicts);
+            }
+            known.status.redeliveries = known.status.redeliveries.saturating_add(1);
+            let again = AnyObject::of(&known).map_err(unavailable)?;
+            return self.commit(vec![Write::Status(again)], now).await.map(|_| Received::Again);
         }
         let digest = delivery.spec.payload_digest.clone();
         let object = Object::new(Metadata::named(delivery.name), delivery.spec);
@@ -281,4 +323,8 @@ impl FleetStore for MemoryFleet {
 
 fn unavailable(why: impl std::fmt::Display) -> FleetError {
     FleetError::Unavailable(why.to_string())
+}
+
+fn other_bytes(digest: &str) -> FleetError {
+    unavailable(format!("other bytes are kept under the digest {digest}; what is there stays"))
 }

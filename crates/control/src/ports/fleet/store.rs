@@ -84,7 +84,7 @@ pub enum Write {
         /// The version it must have.
         version: u64,
     },
-    /// Bytes under their digest; the same twice is no error.
+    /// Bytes under their digest; the same twice is no error, others under the same digest are.
     Blob {
         /// The digest.
         digest: String,
@@ -345,17 +345,22 @@ pub trait FleetStore: Send + Sync + 'static {
         now: Moment,
     ) -> impl Future<Output = Result<Applied, FleetError>> + Send;
 
-    /// What changed after this version, the oldest first, at most so many.
+    /// What changed after this version, the oldest first, at most so many; `Gone` if the first of
+    /// them is not kept any more.
     fn changes(
         &self,
         after: u64,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Change>, FleetError>> + Send;
 
+    /// Forgets all changes but the newest so many; one is always kept. Gives how many were forgotten.
+    fn forget_changes(&self, keep: u64) -> impl Future<Output = Result<u64, FleetError>> + Send;
+
     /// Waits until something may have changed after this version, or for so many milliseconds.
     fn wait_for_change(&self, after: u64, millis: u64) -> impl Future<Output = ()> + Send;
 
-    /// Keeps a webhook. Many that come at once may share one write to the disk.
+    /// Keeps a webhook; one that comes again is counted in its status. Many that come at once may
+    /// share one write to the disk.
     fn receive(
         &self,
         delivery: IncomingDelivery,
@@ -367,7 +372,8 @@ pub trait FleetStore: Send + Sync + 'static {
         digest: &str,
     ) -> impl Future<Output = Result<Option<Vec<u8>>, FleetError>> + Send;
 
-    /// Sets values of a secret; they are kept encrypted. The object gets the names of the keys.
+    /// Sets values of a secret; they are kept encrypted. The object gets the names of the keys. A
+    /// value goes with its object, and when the object does not name its key any more.
     fn set_secret(
         &self,
         namespace: &str,

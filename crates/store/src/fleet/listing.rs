@@ -1,0 +1,186 @@
+//! Pages of objects. Each page is one statement: its objects and its version are of one moment.
+//!
+//! Every way to select is an ordered list of its own: a term's, a namespace's, a kind's. The shortest
+//! is walked from where the page begins, and what it finds is looked up in the others.
+
+use bailiwick_control::ports::fleet::{FleetError, Page, Selection};
+use sqlx::Row as _;
+
+use super::Fleet;
+use super::row::COLUMNS;
+use super::terms::{Term, field, label};
+use super::values::{limit, signed};
+
+/// How far lists are counted to find the shortest.
+const COUNTED: i64 = 500;
+
+/// A value of a statement.
+#[derive(Debug, Clone)]
+enum Given {
+    Text(String),
+    Number(i64),
+}
+
+/// A statement as it grows.
+#[derive(Debug, Default)]
+struct Statement {
+    text: String,
+    given: Vec<Given>,
+}
+
+impl Statement {
+    fn push(&mut self, text: &str) -> &mut Self {
+        self.text.push_str(text);
+        self
+    }
+
+    fn give(&mut self, value: Given) -> &mut Self {
+        self.given.push(value);
+        let place = format!("${}", self.given.len());
+        self.push(&place)
+    }
+
+    fn text(&mut self, value: &str) -> &mut Self {
+        self.give(Given::Text(value.to_owned()))
+    }
+
+    fn number(&mut self, value: i64) -> &mut Self {
+        self.give(Given::Number(value))
+    }
+
+    async fn rows(self, fleet: &Fleet) -> Result<Vec<sqlx::any::AnyRow>, FleetError> {
+        let mut query = sqlx::query(sqlx::AssertSqlSafe(self.text));
+        for given in self.given {
+            query = match given {
+                Given::Text(text) => query.bind(text),
+                Given::Number(number) => query.bind(number),
+            };
+        }
+        query.fetch_all(&fleet.pool).await.map_err(|error| fleet.failed(&error))
+    }
+}
+
+/// One way to select.
+#[derive(Debug, Clone)]
+enum Way {
+    Term(Term),
+    Namespace(String),
+}
+
+impl Way {
+    /// Begins a condition on the list of this way, that is called `name`.
+    fn list(&self, selection: &Selection, name: &str, statement: &mut Statement) {
+        match self {
+            Self::Term((term, value)) => {
+                statement.push(&format!("resource_terms {name} WHERE {name}.term = ")).text(term);
+                statement.push(&format!(" AND {name}.value = ")).text(value);
+            }
+            Self::Namespace(namespace) => {
+                statement.push(&format!("resources {name} WHERE {name}.kind = "));
+                statement.text(selection.kind.as_str());
+                statement.push(&format!(" AND {name}.namespace = ")).text(namespace);
+            }
+        }
+    }
+}
+
+impl Fleet {
+    pub(super) async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
+        let after = match &selection.after {
+            None => None,
+            Some(text) => Some(text.parse::<u64>().map_err(|_| {
+                FleetError::Unavailable(format!(
+                    "`{text}` is no place in a list; give back what the page before named as next"
+                ))
+            })?),
+        };
+        let ways = self.ways(selection).await?;
+        let rows = page(selection, after, &ways).rows(self).await?;
+        let mut page = Page::default();
+        let mut last = None;
+        for row in &rows {
+            let version: i64 = row.try_get(0).map_err(|error| self.failed(&error))?;
+            page.version = version.unsigned_abs();
+            let found: Option<i64> = row.try_get(1).map_err(|error| self.failed(&error))?;
+            if found.is_none() {
+                break;
+            }
+            if page.objects.len() == selection.limit {
+                page.next = last.map(|born: u64| born.to_string());
+                break;
+            }
+            let kept = self.kept(selection.kind, row, 1)?;
+            last = Some(kept.born);
+            page.objects.push(kept.object);
+        }
+        Ok(page)
+    }
+
+    /// The ways to select, the one with the shortest list first.
+    async fn ways(&self, selection: &Selection) -> Result<Vec<Way>, FleetError> {
+        let kind = selection.kind;
+        let labels = selection.labels.iter().map(|(name, value)| (label(kind, name), value));
+        let fields = selection.fields.iter().map(|(name, value)| (field(kind, name), value));
+        let terms = fields.chain(labels).map(|(term, value)| Way::Term((term, value.clone())));
+        let namespace = selection.namespace.clone().map(Way::Namespace);
+        let ways: Vec<Way> = terms.chain(namespace).collect();
+        if ways.len() < 2 {
+            return Ok(ways);
+        }
+        let mut counting = Statement::default();
+        for (number, way) in ways.iter().enumerate() {
+            counting.push(if number == 0 { "SELECT " } else { ", " });
+            counting.push("(SELECT COUNT(*) FROM (SELECT 1 FROM ");
+            way.list(selection, "l", &mut counting);
+            counting.push(" LIMIT ").number(COUNTED).push(") AS c)");
+        }
+        let rows = counting.rows(self).await?;
+        let row = rows.first().ok_or_else(|| self.broken("nothing was counted"))?;
+        let mut counted = Vec::with_capacity(ways.len());
+        for (number, way) in ways.into_iter().enumerate() {
+            let count: i64 = row.try_get(number).map_err(|error| self.failed(&error))?;
+            counted.push((count, way));
+        }
+        counted.sort_by_key(|(count, _)| *count);
+        Ok(counted.into_iter().map(|(_, way)| way).collect())
+    }
+}
+
+/// The statement of a page, with one object more than it may have.
+fn page(selection: &Selection, after: Option<u64>, ways: &[Way]) -> Statement {
+    let mut statement = Statement::default();
+    statement.push("SELECT v.version");
+    for column in COLUMNS {
+        statement.push(", r.").push(column);
+    }
+    statement.push(
+        " FROM (SELECT COALESCE(MAX(version), 0) AS version FROM resource_changes) v \
+         LEFT JOIN (SELECT l.born FROM ",
+    );
+    match ways.split_first() {
+        None => {
+            statement.push("resources l WHERE l.kind = ").text(selection.kind.as_str());
+        }
+        Some((shortest, others)) => {
+            shortest.list(selection, "l", &mut statement);
+            for other in others {
+                statement.push(" AND EXISTS (SELECT 1 FROM ");
+                other.list(selection, "o", &mut statement);
+                statement.push(" AND o.born = l.born)");
+            }
+        }
+    }
+    if let Some(after) = after {
+        statement.push(if selection.newest_first { " AND l.born < " } else { " AND l.born > " });
+        statement.number(signed(after));
+    }
+    let order = if selection.newest_first { "DESC" } else { "ASC" };
+    let count = match selection.limit {
+        0 => 0,
+        some => limit(some).saturating_add(1),
+    };
+    statement.push(&format!(" ORDER BY l.born {order} LIMIT ")).number(count);
+    statement.push(") p ON TRUE LEFT JOIN resources r ON r.born = p.born ORDER BY p.born ");
+    statement.push(order);
+    statement
+}

@@ -1,0 +1,52 @@
+//! What an object is selected by: each of its labels, and each of its indexed fields.
+
+use std::collections::BTreeSet;
+
+use bailiwick_control::ports::fleet::indexed_fields;
+use bailiwick_model::fleet::{AnyObject, Kind};
+use serde_json::Value;
+
+/// A term and its value.
+pub(super) type Term = (String, String);
+
+/// The term of a label.
+pub(super) fn label(kind: Kind, name: &str) -> String {
+    format!("{kind}#{name}")
+}
+
+/// The term of a field.
+pub(super) fn field(kind: Kind, name: &str) -> String {
+    format!("{kind}.{name}")
+}
+
+/// Everything that an object is selected by.
+pub(super) fn terms(object: &AnyObject) -> BTreeSet<Term> {
+    let labels = object.metadata.labels.iter();
+    let labels = labels.map(|(name, value)| (label(object.kind, name), value.clone()));
+    let fields = indexed_fields(object.kind).iter().filter_map(|(name, pointer)| {
+        let value = match pointer.strip_prefix("/spec") {
+            Some(inside) => object.spec.pointer(inside),
+            None => object.status.pointer(pointer.strip_prefix("/status")?),
+        };
+        Some((field(object.kind, name), text(value?)))
+    });
+    labels.chain(fields).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_control::ports::fleet::indexed_fields;
+    use bailiwick_model::fleet::Kind;
+
+    #[test]
+    fn every_indexed_field_stands_in_spec_or_status() {
+        for (name, pointer) in Kind::ALL.iter().flat_map(|kind| indexed_fields(*kind)) {
+            let inside = pointer.strip_prefix("/spec").or(pointer.strip_prefix("/status"));
+            assert!(inside.is_some_and(|inside| inside.starts_with('/')), "{name}: {pointer}");
+        }
+    }
+}

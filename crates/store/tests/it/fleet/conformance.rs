@@ -1,0 +1,40 @@
+//! The SQL store answers as the plain model does.
+
+use bailiwick_testkit::random::Random;
+use bailiwick_testkit::{Depth, figure};
+
+use super::sequences::{Seen, sequence};
+use crate::ledger_in_a_file::{Place, alone};
+
+#[test]
+fn the_sql_store_answers_as_the_plain_model_does() {
+    let mut random = Random::rotating("fleet sequences");
+    let mut seen = Seen::new();
+    let sequences = Depth::from_env().cases(200);
+    for _ in 0..sequences {
+        let place = Place::new();
+        alone(sequence(&mut random, 150, &mut seen, || place.open()));
+    }
+    figure(&format!(
+        "fleet: {sequences} random sequences of 150 calls agree with the model: {seen:?}"
+    ));
+    for what in [
+        "commit",
+        "commit: NotFound",
+        "commit: AlreadyExists",
+        "commit: Conflict",
+        "commit: Unavailable",
+        "changes: Gone",
+        "next page",
+        "filtered page with objects",
+        "page: Unavailable",
+        "receive: New",
+        "receive: Again",
+        "receive: Contradicts",
+        "receive: Unavailable",
+        "a value",
+        "no value",
+    ] {
+        assert!(seen.contains_key(what), "{what} was never seen: {seen:?}");
+    }
+}

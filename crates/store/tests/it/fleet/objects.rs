@@ -1,0 +1,140 @@
+//! Random objects, and others that tests need.
+
+use std::collections::BTreeMap;
+
+use bailiwick_control::ports::fleet::{AuditEntry, IncomingDelivery, TokenRecord, TokenScope};
+use bailiwick_model::digest::Sha256Hex;
+use bailiwick_model::fleet::{
+    API_VERSION, AnyObject, ForgeKind, Kind, Metadata, Moment, WebhookDelivery,
+};
+use bailiwick_testkit::random::Random;
+use serde_json::{Value, json};
+
+/// Kinds of which objects are made at random.
+pub(crate) const KINDS: [Kind; 5] = [
+    Kind::AgentDispatchRun,
+    Kind::AgentStack,
+    Kind::ConfigMap,
+    Kind::AgentApproval,
+    Kind::AgentTriggerExecution,
+];
+pub(crate) const NAMESPACES: [&str; 2] = ["default", "other"];
+pub(crate) const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
+/// Words that have a meaning in SQL, in patterns, or nowhere.
+pub(crate) const WORDS: [&str; 9] =
+    ["x", "y", "", "null", "7", "o'clock; --", "%_*", "Ünïcödé \u{1f980}", "nul\u{0}inside"];
+
+pub(crate) fn pick<'a, T: ?Sized>(random: &mut Random, from: &[&'a T]) -> &'a T {
+    from[random.below(from.len())]
+}
+
+pub(crate) fn moment(random: &mut Random) -> Moment {
+    Moment::from_millis(1_790_000_000_000 + random.number() % 1_000_000_000)
+}
+
+fn value(random: &mut Random) -> Value {
+    match random.below(8) {
+        0 => Value::Null,
+        1 => json!(random.below(3)),
+        // Numbers whose shortest text is long: a reader that rounds would change them.
+        2 => json!(f64::from_bits(0x3fb9_9999_0000_0000 | (random.number() >> 32))),
+        3 => json!({ "inner": pick(random, &WORDS) }),
+        4 => json!([pick(random, &WORDS), random.number()]),
+        _ => json!(pick(random, &WORDS)),
+    }
+}
+
+fn fields(random: &mut Random, names: &[&str]) -> Value {
+    let mut fields = serde_json::Map::new();
+    for name in names {
+        if !random.once_in(3) {
+            fields.insert((*name).to_owned(), value(random));
+        }
+    }
+    Value::Object(fields)
+}
+
+pub(crate) fn spec(random: &mut Random) -> Value {
+    let names = ["agentStack", "taskKind", "dispatchRun", "decision", "triggerRule", "free"];
+    let mut spec = fields(random, &names);
+    if random.once_in(2) {
+        spec["sourceRefs"] = fields(random, &["pullRequest", "issue"]);
+    }
+    spec
+}
+
+pub(crate) fn status(random: &mut Random) -> Value {
+    if random.once_in(4) { Value::Null } else { fields(random, &["phase", "agentMuxRunId"]) }
+}
+
+pub(crate) fn labels(random: &mut Random) -> BTreeMap<String, String> {
+    let count = random.below(4);
+    let label = |random: &mut Random| {
+        let name = pick(random, &["team", "Ünïcödé \u{1f980}", "status", "o'clock; --"]);
+        (name.to_owned(), pick(random, &WORDS).to_owned())
+    };
+    (0..count).map(|_| label(random)).collect()
+}
+
+pub(crate) fn object(random: &mut Random) -> AnyObject {
+    let kind = KINDS[random.below(KINDS.len())];
+    AnyObject {
+        api_version: API_VERSION.to_owned(),
+        kind,
+        metadata: Metadata {
+            namespace: pick(random, &NAMESPACES).to_owned(),
+            labels: labels(random),
+            annotations: labels(random),
+            // What a caller says of these does not count.
+            uid: "forged".to_owned(),
+            generation: 77,
+            ..Metadata::named(pick(random, &NAMES))
+        },
+        spec: spec(random),
+        status: status(random),
+    }
+}
+
+/// A webhook of this name with these bytes.
+pub(crate) fn delivery(name: &str, payload: &[u8], received_at: Moment) -> IncomingDelivery {
+    IncomingDelivery {
+        name: name.to_owned(),
+        spec: WebhookDelivery {
+            forge: ForgeKind::Gitea,
+            delivery_id: name.to_owned(),
+            event: "push".to_owned(),
+            repository: "acme".to_owned(),
+            payload_digest: Sha256Hex::of(payload).to_string(),
+            bytes: payload.len() as u64,
+            received_at,
+            headers: BTreeMap::from([("x-event".to_owned(), "push".to_owned())]),
+        },
+        payload: payload.to_vec(),
+    }
+}
+
+pub(crate) fn token(random: &mut Random) -> TokenRecord {
+    let scopes =
+        [TokenScope::Viewer, TokenScope::Operator, TokenScope::Approver, TokenScope::Admin];
+    let some = |random: &mut Random| random.once_in(2).then(|| moment(random));
+    TokenRecord {
+        id: pick(random, &NAMES).to_owned(),
+        actor: pick(random, &WORDS).to_owned(),
+        scope: scopes[random.below(4)],
+        digest: pick(random, &["d1", "d2", "d3", "d4"]).to_owned(),
+        created_at: moment(random),
+        expires_at: some(random),
+        revoked_at: some(random),
+    }
+}
+
+pub(crate) fn audit(random: &mut Random) -> AuditEntry {
+    AuditEntry {
+        at: moment(random),
+        actor: pick(random, &WORDS).to_owned(),
+        event: "AgentApprovalDecision".to_owned(),
+        subject: format!("AgentApproval/default/{}", pick(random, &NAMES)),
+        correlation: labels(random),
+        detail: value(random),
+    }
+}

@@ -1,0 +1,368 @@
+//! The same random sequence of calls to any store and to the plain model: every answer must be equal.
+//!
+//! A store is given as a function that opens it, so that it can be closed and opened again in the
+//! middle. Only the uids may differ: each store makes its own, but never one twice.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::future::Future;
+
+use bailiwick_control::ports::fleet::{
+    Change, FleetError, FleetStore, MemoryFleet, Page, Selection, Write,
+};
+use bailiwick_model::fleet::{AnyObject, Kind, Metadata};
+use bailiwick_testkit::random::Random;
+
+use super::objects::{
+    KINDS, NAMES, NAMESPACES, WORDS, audit, delivery, labels, moment, object, pick, token,
+};
+
+/// How often each kind of answer was seen.
+pub(crate) type Seen = BTreeMap<String, u64>;
+
+/// Two stores side by side.
+pub(crate) struct Sequence<'a, S> {
+    random: &'a mut Random,
+    model: MemoryFleet,
+    store: S,
+    /// The store's uids by the model's.
+    uids: BTreeMap<String, String>,
+    seen: &'a mut Seen,
+}
+
+/// Runs one sequence of so many calls.
+pub(crate) async fn sequence<S: FleetStore, F: Future<Output = S>>(
+    random: &mut Random,
+    steps: usize,
+    seen: &mut Seen,
+    open: impl Fn() -> F,
+) {
+    let (model, store) = (MemoryFleet::default(), open().await);
+    let mut both = Sequence { random, model, store, uids: BTreeMap::new(), seen };
+    for _ in 0..steps {
+        if both.random.once_in(40) {
+            both.store = open().await;
+        }
+        both.step().await;
+    }
+    both.compare_all().await;
+}
+
+impl<S: FleetStore> Sequence<'_, S> {
+    async fn step(&mut self) {
+        match self.random.below(20) {
+            0..=7 => self.commit().await,
+            8..=10 => self.pages().await,
+            11 => self.get().await,
+            12 => self.changes().await,
+            13 => self.forget().await,
+            14..=15 => self.receive().await,
+            16..=17 => self.secret().await,
+            18 => self.token().await,
+            _ => self.rest().await,
+        }
+    }
+
+    /// Makes an object comparable, and holds its uid to what it was.
+    fn same(&mut self, of_model: &AnyObject, of_store: &AnyObject) {
+        let (left, right) = (&of_model.metadata.uid, &of_store.metadata.uid);
+        if let Some(known) = self.uids.get(left) {
+            assert_eq!(known, right, "an object has another uid than it had");
+        } else {
+            assert!(!self.uids.values().any(|known| known == right), "{right} was used before");
+            self.uids.insert(left.clone(), right.clone());
+        }
+        let mut renamed = of_store.clone();
+        renamed.metadata.uid.clone_from(left);
+        assert_eq!(*of_model, renamed);
+    }
+
+    fn same_all(&mut self, of_model: &[AnyObject], of_store: &[AnyObject]) {
+        assert_eq!(of_model.len(), of_store.len(), "{of_model:?}\n{of_store:?}");
+        for (left, right) in of_model.iter().zip(of_store) {
+            self.same(left, right);
+        }
+    }
+
+    fn count(&mut self, what: impl Into<String>) {
+        *self.seen.entry(what.into()).or_default() += 1;
+    }
+
+    /// Both did it, or both refused for the same reason.
+    fn both<T: Debug>(
+        &mut self,
+        what: &str,
+        model: Result<T, FleetError>,
+        store: Result<T, FleetError>,
+    ) -> Option<(T, T)> {
+        match (model, store) {
+            (Ok(left), Ok(right)) => {
+                self.count(what);
+                Some((left, right))
+            }
+            // What was wrong inside of a store is told in its own words.
+            (Err(FleetError::Unavailable(_)), Err(FleetError::Unavailable(_))) => {
+                self.count(format!("{what}: Unavailable"));
+                None
+            }
+            (Err(left), Err(right)) => {
+                assert_eq!(left, right);
+                let debug = format!("{left:?}");
+                let name = debug.split([' ', '{']).next().unwrap_or_default();
+                self.count(format!("{what}: {name}"));
+                None
+            }
+            (left, right) => panic!("{what}: the model {left:?}, the store {right:?}"),
+        }
+    }
+
+    async fn version_for(&mut self, kind: Kind, namespace: &str, name: &str) -> u64 {
+        let found = self.model.get(kind, namespace, name).await.unwrap();
+        let now = found.map_or(0, |object| object.metadata.resource_version);
+        match self.random.below(6) {
+            0 => now.saturating_sub(1),
+            1 => now + 1,
+            2 | 3 => 0,
+            _ => now,
+        }
+    }
+
+    async fn write(&mut self) -> Write {
+        let mut given = object(self.random);
+        let (kind, namespace, name) =
+            (given.kind, given.metadata.namespace.clone(), given.metadata.name.clone());
+        let version = self.version_for(kind, &namespace, &name).await;
+        given.metadata.resource_version = version;
+        match self.random.below(20) {
+            0..=6 => Write::Create(given),
+            7..=10 => {
+                // Often with the spec that it has: its generation must stay.
+                if self.random.once_in(2)
+                    && let Some(known) = self.model.get(kind, &namespace, &name).await.unwrap()
+                {
+                    given.spec = known.spec;
+                }
+                Write::Replace(given)
+            }
+            11..=14 => Write::Status(given),
+            15..=16 => Write::Delete { kind, namespace, name, version },
+            17 => {
+                let bytes = pick(self.random, &WORDS).as_bytes().to_vec();
+                let digest = pick(self.random, &["blob-1", "blob-2", "blob-3"]).to_owned();
+                Write::Blob { digest, bytes }
+            }
+            _ => Write::Audit(audit(self.random)),
+        }
+    }
+
+    async fn commit(&mut self) {
+        let mut writes = Vec::new();
+        for _ in 0..self.random.below(5) {
+            writes.push(self.write().await);
+        }
+        let now = moment(self.random);
+        let model = self.model.commit(writes.clone(), now).await;
+        let store = self.store.commit(writes, now).await;
+        if let Some((model, store)) = self.both("commit", model, store) {
+            assert_eq!(model.version, store.version);
+            self.same_all(&model.objects, &store.objects);
+        }
+    }
+
+    fn selection(&mut self) -> Selection {
+        let random = &mut *self.random;
+        let mut selection = Selection::of(KINDS[random.below(KINDS.len())]);
+        selection.limit = [0, 1, 2, 3, 1_000, usize::MAX][random.below(6)];
+        selection.newest_first = random.once_in(2);
+        selection.namespace = random.once_in(2).then(|| pick(random, &NAMESPACES).to_owned());
+        if random.once_in(3) {
+            selection.labels = labels(random);
+        }
+        for _ in 0..random.below(3) {
+            let fields = ["status", "stack", "taskKind", "pullRequest", "run", "phase", "unknown"];
+            let field = pick(random, &fields);
+            selection = selection.field(field, pick(random, &WORDS));
+        }
+        selection
+    }
+
+    async fn page(&mut self, selection: &Selection) -> Option<Page> {
+        let model = self.model.list(selection).await;
+        let store = self.store.list(selection).await;
+        let (model, store) = self.both("page", model, store)?;
+        assert_eq!((&model.next, model.version), (&store.next, store.version), "{selection:?}");
+        self.same_all(&model.objects, &store.objects);
+        if !model.objects.is_empty() {
+            self.count("page with objects");
+            if !selection.fields.is_empty() || !selection.labels.is_empty() {
+                self.count("filtered page with objects");
+            }
+        }
+        Some(model)
+    }
+
+    async fn pages(&mut self) {
+        let mut selection = self.selection();
+        if self.random.once_in(20) {
+            selection.after = Some(pick(self.random, &["", "x", "-1", "0", "3"]).to_owned());
+        }
+        while let Some(page) = self.page(&selection).await {
+            let Some(next) = page.next else { return };
+            selection.after = Some(next);
+            self.count("next page");
+            if self.random.once_in(6) {
+                // Between two pages something may happen.
+                self.commit().await;
+            }
+        }
+    }
+
+    async fn get(&mut self) {
+        let kind = KINDS[self.random.below(KINDS.len())];
+        let (namespace, name) = (pick(self.random, &NAMESPACES), pick(self.random, &NAMES));
+        let model = self.model.get(kind, namespace, name).await.unwrap();
+        let store = self.store.get(kind, namespace, name).await.unwrap();
+        let (model, store): (Vec<_>, Vec<_>) =
+            (model.into_iter().collect(), store.into_iter().collect());
+        self.same_all(&model, &store);
+    }
+
+    async fn changes(&mut self) {
+        let newest = self.model.list(&Selection::of(Kind::Role)).await.unwrap().version;
+        let after = self.random.number() % (newest + 3);
+        let limit = [0, 1, 3, usize::MAX][self.random.below(4)];
+        self.changes_after(after, limit).await;
+    }
+
+    async fn changes_after(&mut self, after: u64, limit: usize) {
+        let model = self.model.changes(after, limit).await;
+        let store = self.store.changes(after, limit).await;
+        let Some((model, store)) = self.both("changes", model, store) else { return };
+        let told = |changes: &[Change]| -> Vec<_> {
+            changes.iter().map(|change| (change.version, change.kind)).collect()
+        };
+        assert_eq!(told(&model), told(&store));
+        for (left, right) in model.iter().zip(&store) {
+            self.same(&left.object, &right.object);
+        }
+    }
+
+    async fn forget(&mut self) {
+        let keep = [0, 1, 5, 50, u64::MAX][self.random.below(5)];
+        let model = self.model.forget_changes(keep).await;
+        let store = self.store.forget_changes(keep).await;
+        let (model, store) = self.both("forget", model, store).unwrap();
+        assert_eq!(model, store);
+    }
+
+    async fn receive(&mut self) {
+        let payload = pick(self.random, &WORDS).as_bytes();
+        let mut given = delivery(pick(self.random, &NAMES), payload, moment(self.random));
+        if self.random.once_in(5) {
+            // A digest that is not that of the bytes.
+            given.spec.payload_digest = pick(self.random, &["blob-1", "lie"]).to_owned();
+        }
+        let model = self.model.receive(given.clone()).await;
+        let store = self.store.receive(given.clone()).await;
+        if let Some((model, store)) = self.both("receive", model, store) {
+            assert_eq!(model, store);
+            self.count(format!("receive: {model:?}"));
+        }
+        let model = self.model.get(Kind::WebhookDelivery, "default", &given.name).await;
+        let store = self.store.get(Kind::WebhookDelivery, "default", &given.name).await;
+        let (model, store) = (model.unwrap(), store.unwrap());
+        assert_eq!(model.is_some(), store.is_some());
+        if let (Some(model), Some(store)) = (model, store) {
+            self.same(&model, &store);
+        }
+        let digest = &given.spec.payload_digest;
+        let kept = self.model.blob(digest).await.unwrap();
+        assert_eq!(kept, self.store.blob(digest).await.unwrap());
+    }
+
+    async fn secret(&mut self) {
+        let namespace = pick(self.random, &NAMESPACES);
+        let name = pick(self.random, &["s1", "s2"]);
+        let keys = ["k1", "k2", "Ünïcödé \u{1f980}"];
+        let now = moment(self.random);
+        match self.random.below(4) {
+            0 | 1 => {
+                let mut values = BTreeMap::new();
+                for _ in 0..self.random.below(3) {
+                    let value = pick(self.random, &WORDS).as_bytes().to_vec();
+                    values.insert(pick(self.random, &keys).to_owned(), value);
+                }
+                let model = self.model.set_secret(namespace, name, values.clone(), now).await;
+                let store = self.store.set_secret(namespace, name, values, now).await;
+                let (model, store) = self.both("set secret", model, store).unwrap();
+                self.same(&model, &store);
+            }
+            2 => {
+                let kind = Kind::Secret;
+                let (namespace, name) = (namespace.to_owned(), name.to_owned());
+                let write = Write::Delete { kind, namespace, name, version: 0 };
+                let model = self.model.commit(vec![write.clone()], now).await;
+                let store = self.store.commit(vec![write], now).await;
+                self.both("delete secret", model, store);
+            }
+            _ => {
+                // Without one of its keys.
+                let Some(mut object) = self.model.get(Kind::Secret, namespace, name).await.unwrap()
+                else {
+                    return;
+                };
+                let gone = pick(self.random, &keys);
+                object.spec["keys"].as_object_mut().unwrap().remove(gone);
+                let metadata = Metadata { namespace: namespace.into(), ..Metadata::named(name) };
+                let write = Write::Replace(AnyObject { metadata, ..object });
+                let model = self.model.commit(vec![write.clone()], now).await;
+                let store = self.store.commit(vec![write], now).await;
+                let (model, store) = self.both("forget a key", model, store).unwrap();
+                self.same_all(&model.objects, &store.objects);
+            }
+        }
+        for key in keys {
+            let model = self.model.secret_value(namespace, name, key).await;
+            let store = self.store.secret_value(namespace, name, key).await;
+            let (model, store) = self.both("secret value", model, store).unwrap();
+            assert_eq!(model, store, "{namespace}/{name} {key}");
+            self.count(if model.is_some() { "a value" } else { "no value" });
+        }
+    }
+
+    async fn token(&mut self) {
+        let token = token(self.random);
+        self.model.put_token(token.clone()).await.unwrap();
+        self.store.put_token(token).await.unwrap();
+        assert_eq!(self.model.tokens().await, self.store.tokens().await);
+        for digest in ["d1", "d2", "d3", "d4", "d5"] {
+            assert_eq!(self.model.token(digest).await, self.store.token(digest).await);
+        }
+    }
+
+    async fn rest(&mut self) {
+        let after = self.random.number() % 10;
+        let limit = [0, 2, usize::MAX][self.random.below(3)];
+        let model = self.model.audit(after, limit).await.unwrap();
+        assert_eq!(model, self.store.audit(after, limit).await.unwrap());
+        for digest in ["blob-1", "blob-2", "blob-3", "none"] {
+            let model = self.model.blob(digest).await.unwrap();
+            assert_eq!(model, self.store.blob(digest).await.unwrap());
+        }
+        // Nothing has to have changed: it must only come back.
+        self.store.wait_for_change(0, 0).await;
+    }
+
+    /// At the end: everything there is.
+    async fn compare_all(&mut self) {
+        for kind in Kind::ALL {
+            let selection = Selection { limit: usize::MAX, ..Selection::of(*kind) };
+            self.page(&selection).await.unwrap();
+        }
+        self.changes_after(0, usize::MAX).await;
+        assert_eq!(
+            self.model.audit(0, usize::MAX).await.unwrap(),
+            self.store.audit(0, usize::MAX).await.unwrap()
+        );
+    }
+}
