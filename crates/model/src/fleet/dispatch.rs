@@ -233,6 +233,12 @@ pub struct AgentDispatchRunStatus {
     /// The digest of what it was given to read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_bundle_digest: Option<String>,
+    /// Why somebody wants it to end; it ends as soon as its agent has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancel_requested: Option<String>,
+    /// Runs that must have ended before it begins.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queue_behind: Vec<String>,
     /// Why it can or cannot go on.
     pub conditions: Vec<Condition>,
     /// The generation that this speaks of.

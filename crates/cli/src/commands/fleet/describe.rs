@@ -12,7 +12,9 @@ use crate::wire;
 
 /// Show resources with their conditions: what holds, what does not, and why
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bailiwick describe stack fixer\n  bailiwick describe run/adr-…")]
+#[command(
+    after_help = "Examples:\n  bailiwick describe stack fixer\n  bailiwick describe run/adr-…"
+)]
 pub struct Describe {
     /// KIND NAME…, or KIND/NAME…
     #[arg(required = true, value_name = "OBJECT")]
@@ -85,7 +87,8 @@ fn tell(condition: &Condition, generation: u64) {
         Standing::False => styled(RED, "✗"),
         Standing::Unknown => "?".to_owned(),
     };
-    let stale = if condition.observed_generation == generation { "" } else { " (of an older spec)" };
+    let stale =
+        if condition.observed_generation == generation { "" } else { " (of an older spec)" };
     let title = format!("  {mark} {:22} ", condition.kind.as_str());
     let text = format!("{}: {}{stale}", condition.reason.as_str(), condition.message);
     output::wrapped_behind(&title, &" ".repeat(27), &text);

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_control::ports::fleet::{
-    Change, ChangeKind, FleetStore, Selection, indexed_fields,
-};
+use bailiwick_control::ports::fleet::{Change, ChangeKind, FleetStore, Selection, indexed_fields};
 use bailiwick_model::fleet::{AnyObject, Kind};
 use clap::Args;
 

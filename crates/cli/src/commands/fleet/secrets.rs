@@ -72,9 +72,7 @@ impl Secrets {
                 let value = value(context, from_file)?;
                 set(context, &namespace.namespace, &name, &key, value)
             }
-            Verb::List { namespace, format } => {
-                list(context, &namespace.namespace, format.format)
-            }
+            Verb::List { namespace, format } => list(context, &namespace.namespace, format.format),
             Verb::Rm { name, namespace } => remove(context, &namespace.namespace, &name),
         }
     }
@@ -154,10 +152,16 @@ fn list(context: &Context, namespace: &str, format: Format) -> Result<(), Failur
     }
     let mut rows = Vec::new();
     for object in &found {
-        let secret = object.typed::<Secret>().map_err(|error| Failure::general(error.to_string()))?;
+        let secret =
+            object.typed::<Secret>().map_err(|error| Failure::general(error.to_string()))?;
         for (key, about) in &secret.spec.keys {
             let age = ago(about.set_at, now());
-            rows.push(vec![object.metadata.name.clone(), key.clone(), about.version.to_string(), age]);
+            rows.push(vec![
+                object.metadata.name.clone(),
+                key.clone(),
+                about.version.to_string(),
+                age,
+            ]);
         }
     }
     output::table(&["NAME", "KEY", "VERSION", "AGE"], &rows);

@@ -50,7 +50,8 @@ impl Wait {
         wire::with_store(context, async |store| {
             let mut version = 0;
             loop {
-                let found = FleetStore::get(&store, one.kind, &self.namespace.namespace, name).await?;
+                let found =
+                    FleetStore::get(&store, one.kind, &self.namespace.namespace, name).await?;
                 match self.met(found.as_ref())? {
                     Met::Yes => {
                         output::line(format_args!("{} {}", self.object, self.what));

@@ -5,9 +5,7 @@ mod forge;
 mod memory;
 mod store;
 
-pub use engine::{
-    Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState,
-};
+pub use engine::{Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState};
 pub use forge::{
     CheckRun, CheckState, Forge, ForgeError, PullRequestState, Review, WriteBack, Written,
 };

@@ -1,0 +1,305 @@
+//! From a wish for a run to a run that is kept, with everything that it was admitted by.
+
+use std::collections::BTreeMap;
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_model::fleet::{
+    AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPolicy, Kind, LabelRef, Object,
+    Repository, RunPhase, RunnerPool,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{ControlPlane, PlaneError};
+use crate::admission::admit::{PoolUse, Request, label_source};
+use crate::admission::conditions::SkillProbe;
+use crate::admission::{Admission, Admitted, Inventory, Refused, Situation, admit, snapshot};
+use crate::bundle::{RedactionRules, StackTexts};
+use crate::ports::fleet::{Engine, FleetStore, Selection, World, Write};
+use crate::triggers::{RunDraft, SourceEvent};
+
+/// The annotation of an attempt that names what it is launched with.
+pub(super) const LAUNCH: &str = "bailiwick.dev/launch-digest";
+
+/// What an attempt is launched with, kept beside it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Prepared {
+    /// Its task.toml.
+    pub(super) task: String,
+    /// What it reads.
+    pub(super) context: String,
+    /// What is laid over its policy.
+    pub(super) limits: serde_json::Value,
+    /// Values that it needs, or that whoever holds it needs: where they are, and under which names they
+    /// arrive.
+    pub(super) values: Vec<PreparedValue>,
+}
+
+/// A value that an attempt needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct PreparedValue {
+    /// The variable.
+    pub(super) name: String,
+    /// The secret.
+    pub(super) secret: String,
+    /// Its key.
+    pub(super) key: String,
+}
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// Admits the run that a rule wants, or says why not.
+    pub(super) async fn admit_draft(
+        &self,
+        inventory: &Inventory,
+        repository: &Object<Repository>,
+        rule: &Object<AgentTriggerRule>,
+        draft: &RunDraft,
+        events: &[SourceEvent],
+    ) -> Result<Result<Admitted, Box<Refused>>, PlaneError> {
+        let event = events.iter().find(|event| event.source == draft.spec.source_event.source);
+        let wish = Wish {
+            rule: Some(rule),
+            labels: rule.spec.context_labels.clone(),
+            trigger: Some((format!("AgentTriggerRule/{}", rule.name()), draft.spec.task.clone())),
+            task: None,
+            workflow: event.and_then(|event| event.workflow.clone()),
+            job: event.and_then(|event| event.job.clone()),
+            approval_policy: ApprovalPolicy::default(),
+            runner_pool: None,
+        };
+        self.admit_wish(inventory, repository, &draft.name, &draft.spec, wish).await
+    }
+
+    /// Admits a run, or says why not.
+    pub(super) async fn admit_wish(
+        &self,
+        inventory: &Inventory,
+        repository: &Object<Repository>,
+        name: &str,
+        spec: &AgentDispatchRun,
+        wish: Wish<'_>,
+    ) -> Result<Result<Admitted, Box<Refused>>, PlaneError> {
+        let namespace = &repository.metadata.namespace;
+        // The commit must be here before anything of it can be read.
+        let here = self.world.commit(&repository.spec, &spec.reference, Some(&spec.sha)).await;
+        here.map_err(PlaneError::Other)?;
+        let frozen = snapshot(inventory, namespace, &spec.agent_stack, &wish.labels);
+        let facts = match &frozen {
+            Ok(frozen) => {
+                let at = Some((&repository.spec, spec.sha.as_str()));
+                self.world.stack_facts(frozen, at).await
+            }
+            Err(_) => crate::admission::conditions::StackFacts::default(),
+        };
+        let texts = self.texts(repository, spec, &wish, &facts).await?;
+        let situation = Situation {
+            repository: spec.repository.clone(),
+            reference: spec.reference.clone(),
+            trust_tier: spec.trust_tier,
+            actor: spec.source_event.actor.clone(),
+            memberships: Vec::new(),
+            source: spec.source_event.source,
+            workflow: wish.workflow.clone(),
+            job: wish.job.clone(),
+            task_kind: spec.task_kind.clone(),
+        };
+        let pools = self.pool_use(inventory).await?;
+        let ignored = self.world.ignored(&repository.spec, &spec.sha).await;
+        let admission = Admission {
+            inventory,
+            namespace,
+            repository: repository.name(),
+            situation: &situation,
+            request: Request {
+                run: name.to_owned(),
+                attempt: attempt_name(name, 1),
+                rule: wish.rule,
+                stack: spec.agent_stack.clone(),
+                sha: spec.sha.clone(),
+                branch: spec.branch.clone(),
+                source_event: spec.source_event.clone(),
+                source_refs: spec.source_refs.clone(),
+                labels: wish.labels.clone(),
+                task: spec.task.clone(),
+                runner_pool: wish.runner_pool.clone(),
+                approval_policy: wish.approval_policy.clone(),
+                parent_run: spec.parent_run.clone(),
+                concurrency_group: spec.concurrency_group.clone(),
+            },
+            facts: &facts,
+            texts,
+            redaction: self.redaction(inventory, namespace).await?,
+            pools: &pools,
+            ignored: ignored.as_deref(),
+            now: self.world.now(),
+        };
+        Ok(admit(&admission))
+    }
+
+    /// What the run reads besides what its stack says.
+    async fn texts(
+        &self,
+        repository: &Object<Repository>,
+        spec: &AgentDispatchRun,
+        wish: &Wish<'_>,
+        facts: &crate::admission::conditions::StackFacts,
+    ) -> Result<StackTexts, PlaneError> {
+        let skills = facts.skills.iter().filter_map(|(name, probe)| match probe {
+            SkillProbe::Found { text, .. } => Some((name.clone(), text.clone())),
+            SkillProbe::NotYet | SkillProbe::Missing | SkillProbe::Invalid(_) => None,
+        });
+        let mut sources = Vec::new();
+        let wanted =
+            wish.rule.map(|rule| rule.spec.context_bundle_template.include.clone());
+        for source in wanted.unwrap_or_default() {
+            let found = self.world.source(repository, spec, source).await;
+            sources.extend(found.map_err(PlaneError::Other)?);
+        }
+        Ok(StackTexts {
+            skills: skills.collect(),
+            trigger: wish.trigger.clone(),
+            task: wish.task.clone(),
+            breadcrumbs: breadcrumbs(spec),
+            sources,
+            about: Some(label_source(&spec.source_refs, spec.source_event.source)),
+        })
+    }
+
+    /// Every value that nobody may see, so that none of them reaches a prompt.
+    async fn redaction(
+        &self,
+        inventory: &Inventory,
+        namespace: &str,
+    ) -> Result<RedactionRules, PlaneError> {
+        let secrets = inventory.all::<bailiwick_model::fleet::Secret>();
+        let mut known = Vec::new();
+        for secret in secrets.map_err(PlaneError::Other)? {
+            for key in secret.spec.keys.keys() {
+                let value = self.store.secret_value(namespace, secret.name(), key).await?;
+                known.extend(value.and_then(|value| String::from_utf8(value).ok()));
+            }
+        }
+        Ok(RedactionRules { known, ..RedactionRules::default() })
+    }
+
+    /// How full the pools are.
+    pub(super) async fn pool_use(
+        &self,
+        inventory: &Inventory,
+    ) -> Result<BTreeMap<String, PoolUse>, PlaneError> {
+        let mut used = BTreeMap::new();
+        for pool in inventory.all::<RunnerPool>().map_err(PlaneError::Other)? {
+            let mut count = PoolUse::default();
+            for phase in [RunPhase::Running, RunPhase::WaitingForApproval, RunPhase::Queued] {
+                let selection = Selection::of(Kind::AgentDispatchRun)
+                    .field("pool", pool.name())
+                    .field("status", phase.as_str());
+                for run in self.all_typed::<AgentDispatchRun>(selection).await? {
+                    match phase {
+                        RunPhase::Queued => count.queued += 1,
+                        // One that waits before it was started takes no room.
+                        _ if run.status.started_at.is_some() => count.active += 1,
+                        _ => {}
+                    }
+                }
+            }
+            used.insert(pool.name().to_owned(), count);
+        }
+        Ok(used)
+    }
+
+    /// Everything that is kept of an admitted run.
+    pub(super) fn admitted_writes(
+        &self,
+        admitted: &Admitted,
+        queue_behind: Vec<String>,
+    ) -> Result<Vec<Write>, PlaneError> {
+        let mut writes = Vec::new();
+        for (digest, text) in admitted.bundle.blobs() {
+            writes.push(Write::Blob { digest, bytes: text.into_bytes() });
+        }
+        let mut run = admitted.run.clone();
+        run.status.queue_behind = queue_behind;
+        let prepared = prepared(admitted);
+        let bytes = serde_json::to_vec(&prepared)
+            .map_err(|error| PlaneError::Other(format!("a launch cannot be written: {error}")))?;
+        let digest = Sha256Hex::of(&bytes).to_string();
+        let mut attempt = admitted.attempt.clone();
+        attempt.metadata.annotations.insert(LAUNCH.to_owned(), digest.clone());
+        writes.push(Write::Blob { digest, bytes });
+        writes.push(Write::Create(AnyObject::of(&admitted.bundle_object)?));
+        for approval in &admitted.approvals {
+            writes.push(Write::Create(AnyObject::of(approval)?));
+        }
+        let subject = format!("AgentDispatchAttempt/{}/{}", attempt.metadata.namespace, attempt.name());
+        let detail = serde_json::json!({
+            "permissionSnapshotDigest": attempt.spec.permission_snapshot_digest,
+            "contextBundleDigest": attempt.spec.context_bundle_digest,
+            "stackDigest": admitted.snapshot.digest,
+            "run": run.name(),
+        });
+        writes.push(self.audit("AgentDispatchPermissionSnapshotCreated", subject, detail));
+        writes.push(Write::Create(AnyObject::of(&attempt)?));
+        writes.push(Write::Create(AnyObject::of(&run)?));
+        Ok(writes)
+    }
+}
+
+/// What is wished besides the run itself.
+pub(super) struct Wish<'a> {
+    /// The rule, if one wishes it.
+    pub(super) rule: Option<&'a Object<AgentTriggerRule>>,
+    /// More labels.
+    pub(super) labels: Vec<LabelRef>,
+    /// The rule's text, and whose it is.
+    pub(super) trigger: Option<(String, String)>,
+    /// A person's text, and whose it is.
+    pub(super) task: Option<(String, String)>,
+    /// The workflow it is about.
+    pub(super) workflow: Option<String>,
+    /// The job it is about.
+    pub(super) job: Option<String>,
+    /// Whom a person wants to be asked.
+    pub(super) approval_policy: ApprovalPolicy,
+    /// The pool that a person wants.
+    pub(super) runner_pool: Option<String>,
+}
+
+/// The name of an attempt, which is that of its agent.
+pub(super) fn attempt_name(run: &str, number: u32) -> String {
+    let stem = run.strip_prefix("adr-").unwrap_or(run);
+    format!("ada-{stem}-{number}")
+}
+
+fn breadcrumbs(spec: &AgentDispatchRun) -> String {
+    let refs = &spec.source_refs;
+    let mut lines = vec![
+        format!("repository: {}", spec.repository),
+        format!("ref: {} at {}", spec.reference, spec.sha),
+        format!("source: {}", spec.source_event.source.as_str()),
+    ];
+    let mut add = |name: &str, value: Option<String>| {
+        lines.extend(value.map(|value| format!("{name}: {value}")));
+    };
+    add("pull request", refs.pull_request.map(|number| number.to_string()));
+    add("issue", refs.issue.map(|number| number.to_string()));
+    add("workflow", refs.pipeline.clone());
+    add("job", refs.job.clone());
+    add("check", refs.check.clone());
+    lines.join("\n")
+}
+
+fn prepared(admitted: &Admitted) -> Prepared {
+    let values = admitted.review.required_secrets.iter().filter_map(|secret| {
+        let (_, name) = secret.arrival()?;
+        let (secret, key) = (secret.need.secret.clone(), secret.need.key.clone());
+        Some(PreparedValue { name, secret, key })
+    });
+    Prepared {
+        task: admitted.compiled.task.clone(),
+        context: admitted.bundle.render(),
+        limits: admitted.compiled.launch_limits(),
+        values: values.collect(),
+    }
+}

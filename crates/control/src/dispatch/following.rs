@@ -1,0 +1,321 @@
+//! Runs whose agents are at work, or have just ended.
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_model::fleet::{
+    ActionType, AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AgentSession,
+    AnyObject, ApplyStrategy, ApprovalAction, ApprovalPhase, ApprovalReason, ArtifactKind, Kind,
+    Metadata, Object, PatchDetail, Requester, RunPhase, SubjectKind,
+};
+
+use super::launching::agent_of;
+use super::{ControlPlane, PlaneError, Turn};
+use crate::ports::fleet::{
+    Engine, FinishedWork, FleetStore, Launched, LaunchedState, Selection, World, Write,
+};
+
+/// How long a question about a tool call is open at most; its supervisor gives up sooner.
+const TOOL_CALL_PATIENCE: u64 = 3_600_000;
+/// The annotation of an approval that names the question of a supervisor.
+const QUESTION: &str = "bailiwick.dev/question";
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// Looks at every run that was started and has not ended.
+    pub(super) async fn follow_runs(&self, turn: &mut Turn) {
+        for phase in [RunPhase::Running, RunPhase::WaitingForApproval] {
+            let selection = Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
+            let runs = match self.all_typed::<AgentDispatchRun>(selection).await {
+                Ok(runs) => runs,
+                Err(error) => return turn.note("runs", Err(error)),
+            };
+            for run in runs.into_iter().filter(|run| run.status.started_at.is_some()) {
+                let name = run.name().to_owned();
+                let result = self.follow(run).await;
+                turn.note(&name, result);
+            }
+        }
+    }
+
+    async fn follow(&self, run: Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
+        let Some(name) = run.status.attempts.last() else {
+            return self.end(run, RunPhase::Failed, "it has no attempt".to_owned()).await;
+        };
+        let Some(attempt) = self.typed::<AgentDispatchAttempt>(name).await? else {
+            let why = format!("its attempt `{name}` is gone");
+            return self.end(run, RunPhase::Failed, why).await;
+        };
+        if attempt.status.completed_at.is_some() {
+            // Its agent has ended; what is left are people's answers.
+            return self.follow_answers(run).await;
+        }
+        let agent = agent_of(&attempt);
+        let state = self.engine.state(&agent).await?;
+        let resumes = attempt.status.started_at.is_none();
+        let Some(launched) = state.filter(|_| !resumes) else {
+            if let Some(why) = run.status.cancel_requested.clone() {
+                return self.end(run, RunPhase::Cancelled, why).await;
+            }
+            return self.begin(run, attempt).await;
+        };
+        match launched.state {
+            LaunchedState::Starting => {
+                // Whoever held it may have been killed: a second start does nothing to one that lives.
+                self.launch(&run, &attempt).await?;
+                self.observed(run, attempt, &launched, Vec::new()).await
+            }
+            LaunchedState::Running | LaunchedState::WaitingForApproval => {
+                if run.status.cancel_requested.is_some() {
+                    self.engine.cancel(&agent).await?;
+                }
+                let asked = self.questions(&run, &attempt, &launched).await?;
+                self.observed(run, attempt, &launched, asked).await
+            }
+            LaunchedState::Verified
+            | LaunchedState::Rejected
+            | LaunchedState::Failed
+            | LaunchedState::Stopped
+            | LaunchedState::BudgetExhausted
+            | LaunchedState::EnforcementLost => self.finish(run, attempt, &launched).await,
+        }
+    }
+
+    /// Starts the attempt, and notes that it was started.
+    async fn begin(
+        &self,
+        run: Object<AgentDispatchRun>,
+        mut attempt: Object<AgentDispatchAttempt>,
+    ) -> Result<bool, PlaneError> {
+        if let Err(error) = self.launch(&run, &attempt).await {
+            let why = format!("LaunchFailed: {error}");
+            attempt.status.completed_at = Some(self.world.now());
+            attempt.status.exit_reason = Some(why.clone());
+            self.store
+                .commit(vec![Write::Status(AnyObject::of(&attempt)?)], self.world.now())
+                .await?;
+            return self.end(run, RunPhase::Failed, why).await;
+        }
+        attempt.status.started_at = Some(self.world.now());
+        attempt.status.agent_mux_run_id = Some(agent_of(&attempt));
+        self.store.commit(vec![Write::Status(AnyObject::of(&attempt)?)], self.world.now()).await?;
+        Ok(true)
+    }
+
+    /// Keeps what was seen, if it differs from what is kept.
+    async fn observed(
+        &self,
+        mut run: Object<AgentDispatchRun>,
+        mut attempt: Object<AgentDispatchAttempt>,
+        launched: &Launched,
+        mut writes: Vec<Write>,
+    ) -> Result<bool, PlaneError> {
+        let (run_before, attempt_before) = (run.status.clone(), attempt.status.clone());
+        told(&mut run, &mut attempt, launched);
+        run.status.phase = match launched.questions.is_empty() {
+            true => RunPhase::Running,
+            false => RunPhase::WaitingForApproval,
+        };
+        writes.extend(self.session(&run, launched).await?);
+        if run.status != run_before {
+            writes.push(Write::Status(AnyObject::of(&run)?));
+        }
+        if attempt.status != attempt_before {
+            writes.push(Write::Status(AnyObject::of(&attempt)?));
+        }
+        if writes.is_empty() {
+            return Ok(false);
+        }
+        self.store.commit(writes, self.world.now()).await?;
+        Ok(true)
+    }
+
+    /// The session, once its name is known.
+    async fn session(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        launched: &Launched,
+    ) -> Result<Option<Write>, PlaneError> {
+        let Some(session) = &launched.session else { return Ok(None) };
+        let name = format!("ase-{}", Sha256Hex::of(format!("{}\n{session}", run.name())).prefix(24));
+        if self.typed::<AgentSession>(&name).await?.is_some() {
+            return Ok(None);
+        }
+        let spec = AgentSession {
+            agent_mux_session_id: session.clone(),
+            dispatch_run: run.name().to_owned(),
+            adapter: run.spec.agent_stack.clone(),
+            forked_from: None,
+        };
+        let mut object = Object::new(beside(&run.metadata, name), spec);
+        object.status.live = true;
+        Ok(Some(Write::Create(AnyObject::of(&object)?)))
+    }
+
+    /// Questions of the agent's gate become approvals; answers go back to it.
+    async fn questions(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+        launched: &Launched,
+    ) -> Result<Vec<Write>, PlaneError> {
+        let mut writes = Vec::new();
+        let agent = agent_of(attempt);
+        for (question, about) in &launched.questions {
+            let digest = Sha256Hex::of(format!("{agent}\n{question}\n{about}"));
+            let name = format!("aap-{}", digest.prefix(24));
+            match self.typed::<AgentApproval>(&name).await? {
+                None => {
+                    let spec = AgentApproval {
+                        dispatch_run: run.name().to_owned(),
+                        attempt: Some(attempt.name().to_owned()),
+                        requested_by: Requester { kind: SubjectKind::AgentStack, name: agent.clone() },
+                        action: ApprovalAction {
+                            kind: ActionType::ToolCall,
+                            target: agent.clone(),
+                            summary: about.clone(),
+                        },
+                        policy_reasons: vec![ApprovalReason::ToolCall],
+                        artifact_refs: Vec::new(),
+                        artifact_digest: digest.to_string(),
+                        target_state: None,
+                        expires_at: self.world.now().plus_millis(TOOL_CALL_PATIENCE),
+                    };
+                    let mut object = Object::new(beside(&run.metadata, name), spec);
+                    object.metadata.annotations.insert(QUESTION.to_owned(), question.clone());
+                    writes.push(Write::Create(AnyObject::of(&object)?));
+                }
+                Some(known) => match known.status.phase {
+                    ApprovalPhase::Pending => {}
+                    ApprovalPhase::Approved => {
+                        self.engine.answer(&agent, question, true).await?;
+                    }
+                    ApprovalPhase::Rejected | ApprovalPhase::Expired => {
+                        self.engine.answer(&agent, question, false).await?;
+                    }
+                },
+            }
+        }
+        Ok(writes)
+    }
+
+    /// The agent has ended: what it made is kept with how it ended, at once.
+    async fn finish(
+        &self,
+        mut run: Object<AgentDispatchRun>,
+        mut attempt: Object<AgentDispatchAttempt>,
+        launched: &Launched,
+    ) -> Result<bool, PlaneError> {
+        let now = self.world.now();
+        told(&mut run, &mut attempt, launched);
+        attempt.status.completed_at = Some(now);
+        attempt.status.exit_reason = Some(exit_reason(launched));
+        let mut writes: Vec<Write> = self.session(&run, launched).await?.into_iter().collect();
+        if let Some(work) = launched.work.as_ref().filter(|work| !work.patch.is_empty()) {
+            let (artifact, blob) = patch(&run, &attempt, work);
+            let name = artifact.name().to_owned();
+            run.status.artifacts.push(name.clone());
+            attempt.status.produced_artifacts.push(name);
+            writes.push(blob);
+            writes.push(Write::Create(AnyObject::of(&artifact)?));
+        }
+        let (phase, why) = match (&run.status.cancel_requested, launched.state) {
+            (Some(why), _) => (RunPhase::Cancelled, why.clone()),
+            (None, LaunchedState::Verified) => (RunPhase::Succeeded, exit_reason(launched)),
+            (None, _) => (RunPhase::Failed, exit_reason(launched)),
+        };
+        run.status.phase = phase;
+        run.status.terminal_reason = Some(why.clone());
+        run.status.completed_at = Some(now);
+        let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
+        let event = match phase {
+            RunPhase::Succeeded => "AgentDispatchCompleted",
+            _ => "AgentDispatchFailed",
+        };
+        let detail = serde_json::json!({ "phase": phase, "reason": why });
+        writes.push(self.audit(event, subject, detail));
+        writes.push(Write::Status(AnyObject::of(&attempt)?));
+        writes.push(Write::Status(AnyObject::of(&run)?));
+        self.store.commit(writes, now).await?;
+        Ok(true)
+    }
+
+    /// A run whose agent has ended and that waits for people.
+    async fn follow_answers(&self, _run: Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
+        Ok(false)
+    }
+}
+
+/// Beside another object, with another name.
+pub(super) fn beside(metadata: &Metadata, name: String) -> Metadata {
+    Metadata { namespace: metadata.namespace.clone(), ..Metadata::named(name) }
+}
+
+fn told(
+    run: &mut Object<AgentDispatchRun>,
+    attempt: &mut Object<AgentDispatchAttempt>,
+    launched: &Launched,
+) {
+    let agent = agent_of(attempt);
+    run.status.agent_mux_run_id = Some(agent.clone());
+    attempt.status.agent_mux_run_id = Some(agent);
+    if launched.session.is_some() {
+        run.status.agent_mux_session_id.clone_from(&launched.session);
+        attempt.status.agent_mux_session_id.clone_from(&launched.session);
+    }
+    run.status.cost = launched.cost;
+    attempt.status.cost = launched.cost;
+    run.status.event_cursor = format!("{:020}", launched.cursor);
+}
+
+fn exit_reason(launched: &Launched) -> String {
+    let word = match launched.state {
+        LaunchedState::Starting => "starting",
+        LaunchedState::Running => "running",
+        LaunchedState::WaitingForApproval => "waiting-for-approval",
+        LaunchedState::Verified => "verified",
+        LaunchedState::Rejected => "rejected",
+        LaunchedState::Failed => "failed",
+        LaunchedState::Stopped => "stopped",
+        LaunchedState::BudgetExhausted => "budget-exhausted",
+        LaunchedState::EnforcementLost => "enforcement-lost",
+    };
+    let verdict = launched.work.as_ref().map(|work| work.verdict.as_str());
+    let detail = verdict.unwrap_or(&launched.detail).lines().next().unwrap_or_default();
+    if detail.is_empty() { word.to_owned() } else { format!("{word}: {detail}") }
+}
+
+/// The patch of a run, which never pushes itself.
+fn patch(
+    run: &Object<AgentDispatchRun>,
+    attempt: &Object<AgentDispatchAttempt>,
+    work: &FinishedWork,
+) -> (Object<AgentArtifact>, Write) {
+    let digest = Sha256Hex::of(&work.patch).to_string();
+    let name = format!("aar-{}", Sha256Hex::of(format!("{}\n{digest}", attempt.name())).prefix(24));
+    let risky = |file: &&String| {
+        file.starts_with(".github/") || file.starts_with(".gitea/") || file.ends_with("Cargo.lock")
+    };
+    let apply_strategy = match (work.verified, run.spec.source_refs.pull_request) {
+        (false, _) => ApplyStrategy::LocalOnly,
+        (true, Some(_)) => ApplyStrategy::PrUpdate,
+        (true, None) => ApplyStrategy::BranchUpdate,
+    };
+    let spec = AgentArtifact {
+        dispatch_run: run.name().to_owned(),
+        attempt: attempt.name().to_owned(),
+        kind: ArtifactKind::Patch,
+        digest: digest.clone(),
+        bytes: u64::try_from(work.patch.len()).unwrap_or(u64::MAX),
+        summary: work.verdict.clone(),
+        patch: Some(PatchDetail {
+            base_sha: work.base.clone(),
+            tree: Some(work.tree.clone()),
+            commit: Some(work.commit.clone()),
+            files: work.files.clone(),
+            merges: work.merges,
+            verified: work.verified,
+            unsafe_files: work.files.iter().filter(risky).cloned().collect(),
+            apply_strategy,
+        }),
+    };
+    let object = Object::new(beside(&run.metadata, name), spec);
+    (object, Write::Blob { digest, bytes: work.patch.clone() })
+}

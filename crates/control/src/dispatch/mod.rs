@@ -1,0 +1,217 @@
+//! The control plane at work: from deliveries to runs, from runs to results, by turns.
+//!
+//! ```text
+//!  WebhookDelivery ─evaluating▶ TriggerExecution + Run + Attempt + Bundle (+ Approval)   one commit
+//!  schedule, person ─────▲         │
+//!                                  ▼
+//!  Run queued ─queueing▶ Run running ─following▶ engine ─▶ Artifact, WriteBack, Run succeeded
+//! ```
+//!
+//! Every turn looks at what is there and does what is wanting: nothing depends on having seen a change.
+//! What belongs together is one commit, so that a kill at any moment leaves either all of it or nothing, and
+//! what reaches the world outside carries a name by which a second try is recognised.
+
+mod admitting;
+mod evaluating;
+mod following;
+mod launching;
+mod queueing;
+
+use std::sync::Arc;
+
+use bailiwick_model::fleet::{
+    AnyObject, DEFAULT_NAMESPACE, Kind, Object, ObjectError, Repository, Resource,
+};
+use thiserror::Error;
+
+use crate::admission::Inventory;
+use crate::ports::fleet::{
+    AuditEntry, Engine, EngineError, FleetError, FleetStore, ForgeError, Selection, World, Write,
+};
+
+/// Whose name stands in the audit log for what the control plane does by itself.
+pub const OURSELVES: &str = "bailiwick";
+
+/// Why a turn did not do all of its work. What was left is tried again in the next one.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PlaneError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] FleetError),
+    /// An object is not what its kind says.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    /// The forge.
+    #[error(transparent)]
+    Forge(#[from] ForgeError),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// Something else.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// What a turn has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// How many things.
+    pub done: usize,
+    /// What did not work, and of what.
+    pub troubles: Vec<(String, String)>,
+}
+
+impl Turn {
+    fn note(&mut self, about: &str, result: Result<bool, PlaneError>) {
+        match result {
+            Ok(true) => self.done += 1,
+            Ok(false) => {}
+            // Somebody else was faster; it is looked at again.
+            Err(PlaneError::Store(FleetError::Conflict { .. })) => self.done += 1,
+            Err(error) => self.troubles.push((about.to_owned(), error.to_string())),
+        }
+    }
+}
+
+/// The control plane over a store, an engine and the world.
+pub struct ControlPlane<S, E, W> {
+    /// Everything that is declared and recorded.
+    pub store: Arc<S>,
+    /// Who carries attempts out.
+    pub engine: Arc<E>,
+    /// All else.
+    pub world: Arc<W>,
+}
+
+impl<S, E, W> Clone for ControlPlane<S, E, W> {
+    fn clone(&self) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            engine: Arc::clone(&self.engine),
+            world: Arc::clone(&self.world),
+        }
+    }
+}
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// Does everything that is wanting, once.
+    pub async fn turn(&self) -> Turn {
+        let mut turn = Turn::default();
+        self.evaluate_deliveries(&mut turn).await;
+        self.settle_queue(&mut turn).await;
+        self.follow_runs(&mut turn).await;
+        turn
+    }
+
+    /// All objects of a kind that these fields select.
+    async fn all(&self, mut selection: Selection) -> Result<Vec<AnyObject>, PlaneError> {
+        let mut found = Vec::new();
+        loop {
+            let page = self.store.list(&selection).await?;
+            found.extend(page.objects);
+            if page.next.is_none() {
+                return Ok(found);
+            }
+            selection.after = page.next;
+        }
+    }
+
+    async fn all_typed<R: Resource>(
+        &self,
+        selection: Selection,
+    ) -> Result<Vec<Object<R>>, PlaneError> {
+        let found = self.all(selection).await?;
+        Ok(found.iter().map(AnyObject::typed::<R>).collect::<Result<_, _>>()?)
+    }
+
+    async fn typed<R: Resource>(&self, name: &str) -> Result<Option<Object<R>>, PlaneError> {
+        let found = self.store.get(R::KIND, DEFAULT_NAMESPACE, name).await?;
+        Ok(found.map(|object| object.typed::<R>()).transpose()?)
+    }
+
+    /// Everything that admission looks at. A kind that cannot be listed is unknown, not empty.
+    async fn inventory(&self) -> Inventory {
+        let mut inventory = Inventory::default();
+        for &kind in Kind::ALL {
+            let looked_at = match kind {
+                Kind::AgentDispatchRun
+                | Kind::AgentDispatchAttempt
+                | Kind::WorkItemSessionLink
+                | Kind::WorkItemWorkspaceLink
+                | Kind::AgentSession
+                | Kind::AgentApproval
+                | Kind::AgentContextBundle
+                | Kind::AgentArtifact
+                | Kind::AgentReviewArtifact
+                | Kind::AgentTriggerExecution
+                | Kind::WebhookDelivery => false,
+                Kind::AgentStack
+                | Kind::AgentSubagent
+                | Kind::AgentToolProfile
+                | Kind::AgentMcpServer
+                | Kind::AgentSkill
+                | Kind::AgentServiceAccount
+                | Kind::AgentRoleBinding
+                | Kind::AgentSecretGrant
+                | Kind::AgentConfigGrant
+                | Kind::AgentCapabilityRequirement
+                | Kind::AgentTriggerRule
+                | Kind::AgentContextLabel
+                | Kind::AgentWorkspacePolicy
+                | Kind::AgentWorkspace
+                | Kind::Repository
+                | Kind::RunnerPool
+                | Kind::ServiceAccount
+                | Kind::Role
+                | Kind::RoleBinding
+                | Kind::Secret
+                | Kind::ConfigMap => true,
+            };
+            if !looked_at {
+                continue;
+            }
+            match self.all(Selection::of(kind)).await {
+                Ok(objects) => objects.into_iter().for_each(|object| inventory.add(object)),
+                Err(error) => inventory = inventory.unlistable(kind, error.to_string()),
+            }
+        }
+        inventory
+    }
+
+    /// The repository of this full name.
+    async fn repository(&self, full_name: &str) -> Result<Object<Repository>, PlaneError> {
+        let all = self.all_typed::<Repository>(Selection::of(Kind::Repository)).await?;
+        let found = all
+            .into_iter()
+            .find(|repository| repository.spec.full_name.eq_ignore_ascii_case(full_name));
+        found.ok_or_else(|| PlaneError::Other(format!("there is no repository `{full_name}`")))
+    }
+
+    /// The forge of a repository, with its credential.
+    async fn forge(&self, repository: &Object<Repository>) -> Result<W::Forge, PlaneError> {
+        let credential = match &repository.spec.credential_ref {
+            None => None,
+            Some(key) => {
+                let namespace = &repository.metadata.namespace;
+                let value = self.store.secret_value(namespace, &key.name, &key.key).await?;
+                if value.is_none() {
+                    let why = format!("the credential `{}/{}` is not there", key.name, key.key);
+                    return Err(PlaneError::Other(why));
+                }
+                value
+            }
+        };
+        Ok(self.world.forge(&repository.spec, credential.as_deref())?)
+    }
+
+    fn audit(&self, event: &str, subject: String, detail: serde_json::Value) -> Write {
+        Write::Audit(AuditEntry {
+            at: self.world.now(),
+            actor: OURSELVES.to_owned(),
+            event: event.to_owned(),
+            subject,
+            correlation: std::collections::BTreeMap::new(),
+            detail,
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! Who is next: pools have room, groups have limits, and nobody waits for ever.
+
+use std::collections::BTreeMap;
+
+use bailiwick_model::fleet::{
+    AgentApproval, AgentDispatchRun, AnyObject, ApprovalPhase, Kind, Object, RunPhase, RunnerPool,
+};
+
+use super::{ControlPlane, PlaneError, Turn};
+use crate::ports::fleet::{Engine, FleetStore, Selection, World, Write};
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// Lets runs out of the queue as far as there is room, and takes in those that people have approved.
+    pub(super) async fn settle_queue(&self, turn: &mut Turn) {
+        for phase in [RunPhase::WaitingForApproval, RunPhase::Queued] {
+            let selection = Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
+            let runs = match self.all_typed::<AgentDispatchRun>(selection).await {
+                Ok(runs) => runs,
+                Err(error) => return turn.note("queue", Err(error)),
+            };
+            for run in runs {
+                let name = run.name().to_owned();
+                let result = match phase {
+                    RunPhase::WaitingForApproval => self.settle_waiting(run).await,
+                    _ => self.settle_queued(run).await,
+                };
+                turn.note(&name, result);
+            }
+        }
+    }
+
+    /// A run that waits for people before it is started.
+    async fn settle_waiting(&self, run: Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
+        if run.status.started_at.is_some() {
+            return Ok(false);
+        }
+        if let Some(why) = run.status.cancel_requested.clone() {
+            return self.end(run, RunPhase::Cancelled, why).await;
+        }
+        let asked = Selection::of(Kind::AgentApproval).field("run", run.name());
+        let asked = self.all_typed::<AgentApproval>(asked).await?;
+        let of = |phase| asked.iter().find(|one| one.status.phase == phase);
+        if let Some(no) = of(ApprovalPhase::Rejected).or(of(ApprovalPhase::Expired)) {
+            let why = format!("{} was not approved", no.name());
+            return self.end(run, RunPhase::Failed, why).await;
+        }
+        if asked.is_empty() || of(ApprovalPhase::Pending).is_some() {
+            return Ok(false);
+        }
+        let mut run = run;
+        run.status.phase = RunPhase::Queued;
+        run.status.queue_entered_at = Some(self.world.now());
+        self.store.commit(vec![Write::Status(AnyObject::of(&run)?)], self.world.now()).await?;
+        Ok(true)
+    }
+
+    async fn settle_queued(&self, run: Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
+        if let Some(why) = run.status.cancel_requested.clone() {
+            return self.end(run, RunPhase::Cancelled, why).await;
+        }
+        for name in &run.status.queue_behind {
+            let before = self.typed::<AgentDispatchRun>(name).await?;
+            if before.is_some_and(|before| !before.status.phase.is_final()) {
+                return Ok(false);
+            }
+        }
+        let Some(pool) = self.typed::<RunnerPool>(&run.spec.runner_pool).await? else {
+            let why = format!("the pool `{}` is gone", run.spec.runner_pool);
+            return self.end(run, RunPhase::Failed, why).await;
+        };
+        if pool.spec.trust_tier != run.spec.trust_tier {
+            let why = format!("the pool `{}` does not take such work any more", pool.name());
+            return self.end(run, RunPhase::Failed, why).await;
+        }
+        let entered = run.status.queue_entered_at.unwrap_or_default();
+        let late = pool.spec.queue_timeout.map(|span| entered.plus_millis(span.millis()));
+        if late.is_some_and(|late| self.world.now() >= late) {
+            return self.end(run, RunPhase::Failed, "QueueTimeout: no pool had room".into()).await;
+        }
+        let counted = self.counted(&pool).await?;
+        if pool.spec.paused || counted.active >= pool.spec.capacity {
+            return Ok(false);
+        }
+        let mut run = run;
+        run.status.phase = RunPhase::Running;
+        run.status.started_at = Some(self.world.now());
+        let mut pool = pool;
+        pool.status.active = counted.active + 1;
+        pool.status.queued = counted.queued.saturating_sub(1);
+        // Both or neither: whoever else takes a place in this pool changes it first.
+        let writes =
+            vec![Write::Status(AnyObject::of(&pool)?), Write::Status(AnyObject::of(&run)?)];
+        self.store.commit(writes, self.world.now()).await?;
+        Ok(true)
+    }
+
+    async fn counted(
+        &self,
+        pool: &Object<RunnerPool>,
+    ) -> Result<crate::admission::admit::PoolUse, PlaneError> {
+        let inventory = crate::admission::Inventory::new([AnyObject::of(pool)?]);
+        let used: BTreeMap<_, _> = self.pool_use(&inventory).await?;
+        Ok(used.get(pool.name()).copied().unwrap_or_default())
+    }
+
+    /// Ends a run.
+    pub(super) async fn end(
+        &self,
+        mut run: Object<AgentDispatchRun>,
+        phase: RunPhase,
+        why: String,
+    ) -> Result<bool, PlaneError> {
+        let now = self.world.now();
+        run.status.phase = phase;
+        run.status.terminal_reason = Some(why.clone());
+        run.status.completed_at = Some(now);
+        let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
+        let event = match phase {
+            RunPhase::Succeeded => "AgentDispatchCompleted",
+            RunPhase::Pending
+            | RunPhase::Queued
+            | RunPhase::Running
+            | RunPhase::WaitingForApproval
+            | RunPhase::Failed
+            | RunPhase::Cancelled => "AgentDispatchFailed",
+        };
+        let detail = serde_json::json!({ "phase": phase, "reason": why });
+        let writes =
+            vec![Write::Status(AnyObject::of(&run)?), self.audit(event, subject, detail)];
+        self.store.commit(writes, now).await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,69 @@
+//! What the control plane sees of the world besides its store: the clock, repositories, forges, agent
+//! programs.
+
+use std::future::Future;
+
+use bailiwick_model::fleet::{AgentDispatchRun, ContextSource, Moment, Object, Repository};
+
+use super::forge::{Forge, ForgeError};
+use crate::admission::conditions::StackFacts;
+use crate::admission::snapshot::Frozen;
+use crate::bundle::SourcePart;
+
+/// The world.
+pub trait World: Send + Sync + 'static {
+    /// How forges are spoken to.
+    type Forge: Forge;
+
+    /// The time.
+    fn now(&self) -> Moment;
+
+    /// Numbers that nobody can guess.
+    fn random(&self) -> u64;
+
+    /// The forge of a repository, spoken to with this credential.
+    fn forge(
+        &self,
+        repository: &Repository,
+        credential: Option<&[u8]>,
+    ) -> Result<Self::Forge, ForgeError>;
+
+    /// The commit that a ref or a commit of the repository is, brought here if it is not here yet.
+    fn commit(
+        &self,
+        repository: &Repository,
+        reference: &str,
+        sha: Option<&str>,
+    ) -> impl Future<Output = Result<Option<String>, String>> + Send;
+
+    /// The paths that differ between two commits.
+    fn changed_paths(
+        &self,
+        repository: &Repository,
+        base: &str,
+        head: &str,
+    ) -> impl Future<Output = Result<Vec<String>, String>> + Send;
+
+    /// What is really there of what a stack names: its program, its servers, its skills, its role; those of
+    /// the repository at a commit.
+    fn stack_facts(
+        &self,
+        frozen: &Frozen,
+        repository: Option<(&Repository, &str)>,
+    ) -> impl Future<Output = StackFacts> + Send;
+
+    /// A source that is attached to a run's context; nothing if there is none of it.
+    fn source(
+        &self,
+        repository: &Object<Repository>,
+        run: &AgentDispatchRun,
+        source: ContextSource,
+    ) -> impl Future<Output = Result<Option<SourcePart>, String>> + Send;
+
+    /// The root .gitignore of a commit, line by line.
+    fn ignored(
+        &self,
+        repository: &Repository,
+        sha: &str,
+    ) -> impl Future<Output = Option<Vec<String>>> + Send;
+}
