@@ -3,7 +3,9 @@
 //! No I/O of its own: trees, time, random numbers and facts come in as arguments, and steps go
 //! out through the [`ports`].
 
+pub mod admission;
 pub mod brief;
+pub mod bundle;
 pub mod delegation;
 pub mod executor;
 pub mod landing;
@@ -13,6 +15,7 @@ pub mod prepare;
 pub mod resources;
 pub mod respawn;
 pub mod spawn;
+pub mod subagents;
 pub mod supervision;
 pub mod verification;
 

@@ -128,6 +128,8 @@ pub fn compile(sources: &Sources<'_>) -> Result<Policy, CompileError> {
         checks_per_call: checks_per_call(sources.capabilities),
         bypassed,
         read_only: false,
+        ask_commands: None,
+        limit_of: None,
         above: Vec::new(),
     })
 }

@@ -48,7 +48,7 @@ pub fn decide(policy: &Policy, call: &Call, facts: &Facts) -> Decision {
 /// Decides a call whose effects are worked out already.
 pub fn decide_effects(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Decision {
     let verdicts = verdicts(policy, call, effects, facts);
-    conclude(policy, call, effects, &verdicts)
+    conclude(policy, call, effects, &verdicts, facts)
 }
 
 /// What has to be looked up before a call with these effects can be decided. `facts` already has
@@ -85,11 +85,16 @@ pub fn verdicts(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) 
     let of = |policy| own(&Context { policy, call, effects, spots: &spots, facts: &facts });
     let mut verdicts = of(policy);
     for above in &policy.above {
-        let whose = above.agent.as_deref().unwrap_or("the agent above");
+        let who = match &above.limit_of {
+            Some(whose) => format!("{whose} does not allow it"),
+            None => {
+                let whose = above.agent.as_deref().unwrap_or("the agent above");
+                format!("{whose}, which started you, may not")
+            }
+        };
         verdicts.extend(of(above).into_iter().map(|mut verdict| {
             if let Some(objection) = &mut verdict.objection {
-                objection.reason =
-                    format!("{whose}, which started you, may not: {}", objection.reason);
+                objection.reason = format!("{who}: {}", objection.reason);
             }
             verdict
         }));
@@ -154,7 +159,13 @@ fn judge(context: &Context<'_>, rule: &Rule) -> Option<Objection> {
         .or_else(|| gates::restricted(context, rule))
 }
 
-fn conclude(policy: &Policy, call: &Call, effects: &Effects, verdicts: &[Verdict]) -> Decision {
+fn conclude(
+    policy: &Policy,
+    call: &Call,
+    effects: &Effects,
+    verdicts: &[Verdict],
+    facts: &Facts,
+) -> Decision {
     let objecting = |severity: GateSeverity| {
         verdicts
             .iter()
@@ -184,5 +195,17 @@ fn conclude(policy: &Policy, call: &Call, effects: &Effects, verdicts: &[Verdict
         let outcome = Outcome::Ask;
         return Decision { outcome, because, warnings, left_to_sandbox, escalation: None };
     }
+    if let Some(because) = policy.all().find_map(|one| asked(one, call, effects, facts)) {
+        let because = Some(because);
+        let outcome = Outcome::Ask;
+        return Decision { outcome, because, warnings, left_to_sandbox, escalation: None };
+    }
     Decision { warnings, left_to_sandbox, ..Decision::allow() }
+}
+
+/// Why a person has to be asked for a command.
+fn asked(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Option<Objection> {
+    let patterns = policy.ask_commands.as_ref()?;
+    let context = Context { policy, call, effects, spots: &[], facts };
+    gates::asked_commands(&context, patterns)
 }

@@ -65,6 +65,12 @@ pub struct Policy {
     /// Whether it may write nothing at all.
     #[serde(default, skip_serializing_if = "is_false")]
     pub read_only: bool,
+    /// Commands that a person has to approve each time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask_commands: Option<Patterns>,
+    /// Whose limit this is, where it is laid over an agent's policy and is no other agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_of: Option<String>,
     /// What binds the agents above it, the nearest first: what one of them may not do, it may not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub above: Vec<Policy>,

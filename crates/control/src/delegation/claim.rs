@@ -264,6 +264,8 @@ mod tests {
             checks_per_call: Vec::new(),
             bypassed: Vec::new(),
             read_only: false,
+            ask_commands: None,
+            limit_of: None,
             tool_lists: ToolStack::unlimited(),
             above: Vec::new(),
         };

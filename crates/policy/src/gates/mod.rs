@@ -19,6 +19,7 @@ use crate::decision::Objection;
 use crate::effects::Effects;
 use crate::facts::Facts;
 use crate::paths::join;
+use crate::pattern::Patterns;
 use crate::policy::Rule;
 use crate::shell::{Hidden, Run, Why};
 use crate::tool::matches;
@@ -75,6 +76,21 @@ pub(crate) fn restricted(context: &Context<'_>, rule: &Rule) -> Option<Objection
         }
     }
     hidden(context, &rule.capability, Care::Programs)
+}
+
+/// A command that a person has to approve: one that matches, or of which nobody can tell.
+pub(crate) fn asked_commands(context: &Context<'_>, patterns: &Patterns) -> Option<Objection> {
+    const RULE: &str = "limit::ask-commands";
+    const INSTEAD: &str = "wait for the answer, or go on with what needs no approval";
+    for text in context.effects.runs.iter().flat_map(|run| texts(run, context)) {
+        // A damaged table asks: nobody can tell that it does not match.
+        if patterns.matches(&text).unwrap_or(true) {
+            let reason = format!("a person has to approve `{}`", shown(&text));
+            return Some(Objection::new(RULE, reason, INSTEAD));
+        }
+    }
+    hidden(context, RULE, Care::Programs)
+        .map(|hidden| Objection { instead: INSTEAD.into(), ..hidden })
 }
 
 /// A command as a pattern sees it: as it is named, by its last name, and as what it really is.

@@ -1,0 +1,70 @@
+//! Where a piece of work is done: in a workspace of its own, or in one that fits.
+
+use bailiwick_model::fleet::{Kind, Reason, TrustTier, WorkspaceMode, WorkspaceState};
+
+use super::{Admission, Refused, Step, refuse, workspaces};
+use crate::admission::snapshot::Frozen;
+
+/// Where a piece of work is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkspaceDecision {
+    /// In a new one.
+    Fresh {
+        /// Why.
+        why: String,
+        /// Whether nothing may ever be shared with it.
+        isolated: bool,
+    },
+    /// In this one.
+    Reuse(String),
+}
+
+impl WorkspaceDecision {
+    /// The workspace that is used again.
+    pub fn reused(&self) -> Option<&str> {
+        match self {
+            Self::Reuse(name) => Some(name),
+            Self::Fresh { .. } => None,
+        }
+    }
+}
+
+/// Chooses where the work is done.
+pub fn select_workspace(
+    admission: &Admission<'_>,
+    frozen: &Frozen,
+) -> Result<WorkspaceDecision, Box<Refused>> {
+    let step = Step::SelectWorkspace;
+    if let Some(missing) = frozen.missing_of(Kind::AgentWorkspacePolicy).next() {
+        let code = match missing.unknown {
+            true => Reason::AccessReviewUnavailable,
+            false => Reason::WorkspaceMissing,
+        };
+        return Err(refuse(step, code, &missing.object.name, missing.why.clone()));
+    }
+    let fresh =
+        |why: &str, isolated| Ok(WorkspaceDecision::Fresh { why: why.to_owned(), isolated });
+    if admission.situation.trust_tier == TrustTier::Untrusted {
+        return fresh("untrusted work shares nothing", true);
+    }
+    let mode = frozen.workspace_policy.as_ref().map(|policy| policy.spec.mode);
+    let item = admission.request.source_refs.work_item.as_ref();
+    let (Some(WorkspaceMode::PerWorkItem), Some(item)) = (mode, item) else {
+        return fresh("each run has its own", false);
+    };
+    let known = workspaces(admission)
+        .map_err(|why| refuse(step, Reason::AccessReviewUnavailable, "AgentWorkspace", why))?;
+    let fits = known.iter().find(|workspace| {
+        let spec = &workspace.spec;
+        let idle = workspace.status.state == WorkspaceState::Idle;
+        let same = spec.repository == admission.situation.repository
+            && spec.trust_tier == admission.situation.trust_tier
+            && spec.work_item.as_ref().is_some_and(|known| known.id == *item)
+            && admission.request.branch.as_ref().is_none_or(|branch| *branch == spec.target_branch);
+        idle && same && !workspace.status.git.missing
+    });
+    match fits {
+        Some(workspace) => Ok(WorkspaceDecision::Reuse(workspace.name().to_owned())),
+        None => fresh("no workspace of this work item is free", false),
+    }
+}

@@ -1,0 +1,178 @@
+//! From a stack to what the engine reads: a task.toml, and limits that are laid over the role's policy.
+//!
+//! Every limit of the repository, the tool profile, the stack, the rule and the sub-agent becomes one of
+//! the limits of `bailiwick_policy`, judged by the same rules as everything else. A limit that no rule can
+//! hold is a fault: it is never left out in silence.
+
+mod limits;
+mod network;
+mod task;
+mod tools;
+
+use std::collections::BTreeMap;
+
+use bailiwick_model::fleet::{
+    AgentMcpServer, AgentSubagent, ApprovalPolicy, AuditLevel, DiscoveredTool, McpTransport,
+    Object, Reason, Repository, ValueFrom,
+};
+use bailiwick_policy::Limits;
+use serde::{Deserialize, Serialize};
+
+use super::review::Review;
+use super::snapshot::Frozen;
+
+pub use limits::tool_faults;
+pub use tools::class_tools;
+
+/// What a task is compiled from.
+#[derive(Debug, Clone, Copy)]
+pub struct CompileInput<'a> {
+    /// The stack, frozen.
+    pub frozen: &'a Frozen,
+    /// The repository it works on.
+    pub repository: &'a Object<Repository>,
+    /// Who has to be asked for what.
+    pub approval_policy: &'a ApprovalPolicy,
+    /// What it is permitted; nothing of a secret arrives without it.
+    pub review: Option<&'a Review>,
+    /// Parameters that the capabilities of its role accept.
+    pub accepted: &'a [String],
+    /// What the repository's root .gitignore says at the base commit; needed for `repo-write`.
+    pub ignored: Option<&'a [String]>,
+    /// Tools that its MCP servers were found to have.
+    pub discovered: &'a BTreeMap<String, Vec<DiscoveredTool>>,
+    /// The sub-agent that it is, for a child run.
+    pub child: Option<&'a Object<AgentSubagent>>,
+    /// What is to be done.
+    pub body: &'a str,
+}
+
+/// Why a stack cannot be compiled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompileFault {
+    /// For programs.
+    pub reason: Reason,
+    /// For people.
+    pub message: String,
+}
+
+impl CompileFault {
+    pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+}
+
+/// An MCP server as the agent program is told of it; secrets are named, never held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct McpDefinition {
+    /// What agents call it.
+    pub name: String,
+    /// How it is spoken to.
+    pub transport: McpTransport,
+    /// The program.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its address.
+    pub url: Option<String>,
+    /// Its environment.
+    pub env_from: Vec<ValueFrom>,
+    /// Its headers.
+    pub headers_from: Vec<ValueFrom>,
+}
+
+/// What the engine reads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compiled {
+    /// The task.toml.
+    pub task: String,
+    /// What is laid over the policy of its role.
+    pub limits: Limits,
+    /// Its MCP servers.
+    pub mcp_servers: Vec<McpDefinition>,
+    /// How much of each call is written down.
+    pub audit_level: AuditLevel,
+    /// What people should know: limits that came out narrower than they were written.
+    pub notes: Vec<String>,
+}
+
+/// What a launch carries besides the task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LaunchLimits {
+    /// What is laid over the policy.
+    pub limits: Limits,
+    /// MCP servers.
+    pub mcp_servers: Vec<McpDefinition>,
+    /// How much of each call is written down.
+    pub audit_level: AuditLevel,
+}
+
+impl Compiled {
+    /// What stands in the launch beside the task.
+    pub fn launch_limits(&self) -> serde_json::Value {
+        let limits = LaunchLimits {
+            limits: self.limits.clone(),
+            mcp_servers: self.mcp_servers.clone(),
+            audit_level: self.audit_level,
+        };
+        serde_json::to_value(limits).unwrap_or_default()
+    }
+}
+
+/// Compiles a stack for one piece of work.
+pub fn compile(input: &CompileInput<'_>) -> Result<Compiled, Vec<CompileFault>> {
+    let mut notes = Vec::new();
+    let mut faults = Vec::new();
+    let limits = limits::of(input, &mut faults, &mut notes);
+    for limit in &limits.0 {
+        if let Err(error) = limit.compile() {
+            faults.push(CompileFault::new(Reason::DeniedShellCommand, error.to_string()));
+        }
+    }
+    let task = task::text(input, &mut faults);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let profile = input.frozen.tool_profile.as_ref();
+    Ok(Compiled {
+        task,
+        limits,
+        mcp_servers: servers(input).into_iter().map(definition).collect(),
+        audit_level: profile.map_or_else(AuditLevel::default, |profile| profile.spec.audit_level),
+        notes,
+    })
+}
+
+/// What agents call a server.
+pub(super) fn server_name(server: &Object<AgentMcpServer>) -> &str {
+    match server.spec.name.as_str() {
+        "" => server.name(),
+        name => name,
+    }
+}
+
+/// The servers that this piece of work has: the stack's, or those of them that its sub-agent names.
+fn servers<'a>(input: &CompileInput<'a>) -> Vec<&'a Object<AgentMcpServer>> {
+    let stack = &input.frozen.stack.spec.mcp_server_refs;
+    let mine = input.frozen.mcp_servers.iter().filter(|server| {
+        let has = |list: &[String]| list.iter().any(|name| name == server.name());
+        has(stack) && input.child.is_none_or(|child| has(&child.spec.mcp_server_refs))
+    });
+    mine.collect()
+}
+
+fn definition(server: &Object<AgentMcpServer>) -> McpDefinition {
+    let spec = &server.spec;
+    McpDefinition {
+        name: server_name(server).to_owned(),
+        transport: spec.transport,
+        command: spec.command.clone(),
+        args: spec.args.clone(),
+        url: spec.url.clone(),
+        env_from: spec.env_from.clone(),
+        headers_from: spec.headers_from.clone(),
+    }
+}

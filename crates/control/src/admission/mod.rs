@@ -1,0 +1,31 @@
+//! Admission: may this stack, with all that it names, do this piece of work here?
+//!
+//! ```text
+//!  Inventory ─snapshot▶ Frozen ─requirements▶ Requirements ─review▶ Review
+//!                         │                                          │
+//!                         ├─compile▶ task.toml + limits              ├─▶ conditions
+//!                         ▼                                          ▼
+//!                       admit: ten validations, eight steps ─▶ Admitted or Refused
+//! ```
+//!
+//! Pure: what was found in the store, on the platform and by probes comes in as values. What is not
+//! known is not allowed.
+
+pub mod admit;
+pub mod compile;
+pub mod conditions;
+pub mod inventory;
+pub mod requirements;
+pub mod review;
+pub mod roles;
+pub mod snapshot;
+pub mod validations;
+pub mod wildcards;
+pub mod yaml;
+
+pub use admit::{Admission, Admitted, Refused, admit};
+pub use compile::{CompileInput, Compiled, compile};
+pub use inventory::{Found, Inventory};
+pub use requirements::{Requirements, collect};
+pub use review::{Decision, Review, Scope, Situation, review};
+pub use snapshot::{Frozen, snapshot};
