@@ -17,6 +17,7 @@ pub mod respawn;
 pub mod spawn;
 pub mod subagents;
 pub mod supervision;
+pub mod triggers;
 pub mod verification;
 
 pub use prepare::AgentInvocation;

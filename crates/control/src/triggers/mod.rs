@@ -1,0 +1,41 @@
+//! From events to runs: what came in is normalised, matched by rules, deduplicated and turned into
+//! records. Everything here is pure: what was seen and what time it is come in as arguments, and what
+//! is to be written goes out as values whose names follow from what they are about, so that the same
+//! event planned twice writes the same thing once.
+//!
+//! ```text
+//!  bytes ─signature─▶ wire ─▶ SourceEvent ─lookups─▶ evaluate(event, rules, seen, now) ─▶ Planned
+//!  clock ─schedule──────────────▲                      │  lifecycle · matcher · dedupe
+//!  person ──────────────────────┘                      └─ concurrency · template
+//! ```
+
+pub mod concurrency;
+pub mod conditions;
+pub mod dedupe;
+pub mod dry_run;
+pub mod event;
+pub mod lifecycle;
+pub mod lookup;
+pub mod matcher;
+mod mention;
+mod names;
+pub mod plan;
+pub mod prompt;
+pub mod schedule;
+pub mod signature;
+pub mod template;
+pub mod text;
+pub mod wire;
+
+pub use concurrency::{ActiveRun, GroupDecision};
+pub use conditions::{RuleFacts, StackFacts, conditions};
+pub use dry_run::{DryRun, dry_run};
+pub use event::{Association, SourceEvent};
+pub use lifecycle::{LifecycleError, LifecycleVerb};
+pub use lookup::{Lookup, lookups};
+pub use matcher::{CompiledMatcher, FieldReport, MatchReport};
+pub use names::delivery_name;
+pub use plan::{Intent, Planned, RecentExecution, RunDraft, Seen, evaluate};
+pub use schedule::{CompiledSchedule, Fire, ScheduleError};
+pub use signature::{SignatureError, SignatureHeaders};
+pub use wire::{Delivery, WireError};
