@@ -1,11 +1,17 @@
-//! What the control plane needs of the world: a store of resources, forges, and an engine.
+//! What the control plane needs of the world: a store of resources, forges, an engine; and what its API
+//! asks of it.
 
+mod api;
 mod engine;
 mod forge;
 mod memory;
 mod store;
+mod world;
 
-pub use engine::{Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState};
+pub use api::*;
+pub use engine::{
+    Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState,
+};
 pub use forge::{
     CheckRun, CheckState, Forge, ForgeError, PullRequestState, Review, WriteBack, Written,
 };
@@ -14,3 +20,4 @@ pub use store::{
     Applied, AuditEntry, Change, ChangeKind, FleetError, FleetStore, IncomingDelivery, Page,
     Received, Selection, TokenRecord, TokenScope, Write, indexed_fields,
 };
+pub use world::World;
