@@ -1,0 +1,109 @@
+//! So many requests a second and no more, for each address and each token.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::settings::Rate;
+
+/// How many keys are kept before those that are full again are forgotten.
+const MOST_KEYS: usize = 16_384;
+
+/// A bucket for each key. A bucket that is full again is the same as none.
+#[derive(Debug)]
+pub(crate) struct Buckets<K> {
+    rate: Rate,
+    levels: Mutex<HashMap<K, (f64, Instant)>>,
+}
+
+impl<K: Hash + Eq> Buckets<K> {
+    pub(crate) fn new(rate: Rate) -> Self {
+        Self { rate, levels: Mutex::new(HashMap::new()) }
+    }
+
+    fn level(&self, known: Option<&(f64, Instant)>, now: Instant) -> f64 {
+        known.map_or(self.rate.burst, |(level, at)| {
+            let passed = now.saturating_duration_since(*at).as_secs_f64();
+            (level + passed * self.rate.per_second).min(self.rate.burst)
+        })
+    }
+
+    /// Takes so much; if there is not enough, says in how many seconds there will be.
+    pub(crate) fn take(&self, key: K, cost: f64, now: Instant) -> Result<(), u64> {
+        let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        if levels.len() >= MOST_KEYS && !levels.contains_key(&key) {
+            levels.retain(|_, known| self.level(Some(known), now) < self.rate.burst);
+            if levels.len() >= MOST_KEYS {
+                // So many at once are an attack: whoever is new waits.
+                return Err(1);
+            }
+        }
+        let level = self.level(levels.get(&key), now);
+        if level < cost.min(self.rate.burst) {
+            let missing = (cost - level) / self.rate.per_second.max(f64::MIN_POSITIVE);
+            return Err(whole_seconds(missing));
+        }
+        levels.insert(key, (level - cost, now));
+        Ok(())
+    }
+
+    /// Takes it whether it is there or not: what follows waits the longer.
+    pub(crate) fn charge(&self, key: K, cost: f64, now: Instant) {
+        let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        let level = self.level(levels.get(&key), now) - cost;
+        levels.insert(key, (level.max(-self.rate.burst), now));
+    }
+}
+
+fn whole_seconds(seconds: f64) -> u64 {
+    let at_most = std::time::Duration::try_from_secs_f64(seconds.clamp(0.0, 3_600.0));
+    at_most.map_or(3_600, |time| time.as_secs() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{Buckets, MOST_KEYS};
+    use crate::settings::Rate;
+
+    const RATE: Rate = Rate { per_second: 2.0, burst: 3.0 };
+
+    #[test]
+    fn a_burst_is_taken_and_then_so_many_a_second() {
+        let buckets = Buckets::new(RATE);
+        let start = Instant::now();
+        let taken = (0..10).filter(|_| buckets.take("a", 1.0, start).is_ok()).count();
+        assert_eq!(taken, 3);
+        assert_eq!(buckets.take("a", 1.0, start), Err(1));
+        assert_eq!(buckets.take("b", 1.0, start), Ok(()), "another key has its own");
+        for second in 1..5 {
+            let now = start + Duration::from_secs(second);
+            let taken = (0..10).filter(|_| buckets.take("a", 1.0, now).is_ok()).count();
+            assert_eq!(taken, 2, "in second {second}");
+        }
+    }
+
+    #[test]
+    fn what_is_charged_is_waited_for() {
+        let buckets = Buckets::new(RATE);
+        let start = Instant::now();
+        buckets.charge("a", 5.0, start);
+        assert_eq!(buckets.take("a", 1.0, start), Err(2));
+        assert_eq!(buckets.take("a", 1.0, start + Duration::from_secs(2)), Ok(()));
+    }
+
+    #[test]
+    fn no_number_of_keys_makes_it_grow_for_ever() {
+        let buckets = Buckets::new(RATE);
+        let start = Instant::now();
+        for key in 0..MOST_KEYS {
+            assert_eq!(buckets.take(key, 1.0, start), Ok(()));
+        }
+        assert!(buckets.take(MOST_KEYS, 1.0, start).is_err());
+        assert_eq!(buckets.take(0, 1.0, start), Ok(()), "who is known goes on");
+        let later = start + Duration::from_secs(2);
+        assert_eq!(buckets.take(MOST_KEYS, 1.0, later), Ok(()), "full ones are forgotten");
+    }
+}

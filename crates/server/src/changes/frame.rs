@@ -1,0 +1,107 @@
+//! One change as it is sent, written once for everybody.
+
+use std::sync::OnceLock;
+
+use bailiwick_control::ports::fleet::{Change, ChangeKind, Selection, indexed_fields};
+use bailiwick_model::fleet::{AnyObject, Kind};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) change: Change,
+    text: OnceLock<Bytes>,
+    left: OnceLock<Bytes>,
+    whole: OnceLock<Value>,
+}
+
+/// One event of a stream.
+pub(crate) fn event(name: &str, id: Option<u64>, data: &Value) -> Bytes {
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    Bytes::from(format!("{id}event: {name}\ndata: {data}\n\n"))
+}
+
+/// A sign of life; it moves the place from which a stream that breaks goes on.
+pub(crate) fn heartbeat(id: u64) -> Bytes {
+    Bytes::from(format!(": heartbeat\nid: {id}\n\n"))
+}
+
+impl Frame {
+    pub(crate) fn new(change: Change) -> Self {
+        Self { change, text: OnceLock::new(), left: OnceLock::new(), whole: OnceLock::new() }
+    }
+
+    /// The change itself.
+    fn text(&self) -> Bytes {
+        let make = || {
+            let change = &self.change;
+            event("change", Some(change.version), &serde_json::to_value(change).unwrap_or_default())
+        };
+        self.text.get_or_init(make).clone()
+    }
+
+    /// That the object is not, or not any more, among those that are selected.
+    fn left(&self) -> Bytes {
+        let make = || {
+            let AnyObject { kind, metadata, .. } = &self.change.object;
+            let who = json!({ "name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid });
+            let data = json!({
+                "type": "LEFT",
+                "version": self.change.version,
+                "object": { "kind": kind, "metadata": who },
+            });
+            event("change", Some(self.change.version), &data)
+        };
+        self.left.get_or_init(make).clone()
+    }
+
+    fn field(&self, name: &str) -> Option<String> {
+        let object = &self.change.object;
+        let (_, pointer) = indexed_fields(object.kind).iter().find(|(known, _)| *known == name)?;
+        let whole = self.whole.get_or_init(|| serde_json::to_value(object).unwrap_or_default());
+        let value = whole.pointer(pointer)?;
+        Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    }
+
+    /// What a watcher with this filter is sent.
+    pub(crate) fn shown(&self, filter: &Filter) -> Option<Bytes> {
+        let AnyObject { kind, metadata, .. } = &self.change.object;
+        let kinds = filter.kinds.is_empty() || filter.kinds.contains(kind);
+        let space = filter.namespace.as_ref().is_none_or(|name| *name == metadata.namespace);
+        if !kinds || !space {
+            return None;
+        }
+        let labels =
+            filter.labels.iter().all(|(name, value)| metadata.labels.get(name) == Some(value));
+        let fields = filter
+            .fields
+            .iter()
+            .all(|(name, value)| self.field(name).is_some_and(|found| found == *value));
+        match (labels && fields, self.change.kind) {
+            (true, _) => Some(self.text()),
+            (false, ChangeKind::Modified | ChangeKind::Deleted) => Some(self.left()),
+            (false, ChangeKind::Added) => None,
+        }
+    }
+}
+
+/// Which changes a watcher is sent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filter {
+    /// Every kind when empty.
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) labels: Vec<(String, String)>,
+    pub(crate) fields: Vec<(String, String)>,
+}
+
+impl From<Selection> for Filter {
+    fn from(selection: Selection) -> Self {
+        Self {
+            kinds: vec![selection.kind],
+            namespace: selection.namespace,
+            labels: selection.labels.into_iter().collect(),
+            fields: selection.fields.into_iter().collect(),
+        }
+    }
+}

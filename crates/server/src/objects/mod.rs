@@ -1,0 +1,16 @@
+//! Resources over the API: listed, watched, read, declared, applied, deleted.
+
+mod apply;
+mod document;
+mod read;
+mod secret;
+mod select;
+mod write;
+
+pub(crate) use apply::apply;
+pub use apply::{AppliedItem, ApplyAnswer, ApplyOutcome, ApplyRequest};
+pub use read::{AuditLine, AuditList, ListMetadata, ObjectList};
+pub(crate) use read::{audit, blob, events, list, read};
+pub use secret::SecretValues;
+pub(crate) use secret::set_secret;
+pub(crate) use write::{create, delete, patch, replace};

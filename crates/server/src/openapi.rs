@@ -1,0 +1,290 @@
+//! The API's description: paths from the table of routes, shapes from the types.
+
+use std::collections::BTreeMap;
+
+use bailiwick_control::ports::fleet::{
+    DecisionAnswer, DecisionRequest, DispatchRequest, ExecutionAnswer, LifecycleAnswer,
+    LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest, RuleSample, RuleTrial,
+    RunAnswer, RunEvents, RunVerbRequest, WorkspaceAnswer, WorkspaceRequest, indexed_fields,
+};
+use bailiwick_model::fleet::{Kind, object_schema};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::asked::scope_name;
+use crate::objects::{ApplyAnswer, ApplyRequest, AuditList, ObjectList, SecretValues};
+use crate::problem::ErrorBody;
+use crate::routes::{Access, Call, Route, routes};
+use crate::tokens::{TokenAnswer, TokenList, TokenRequest, TokenView};
+use crate::webhooks::DeliveryAnswer;
+
+const JSON: &str = "application/json";
+const ERRORS: [(&str, &str); 9] = [
+    ("400", "What was sent cannot be read."),
+    ("401", "Nobody is known by this token, or the signature is wrong."),
+    ("403", "This may not be done with this token, or not at all."),
+    ("404", "There is nothing of this name."),
+    ("409", "It is not as the sender thought: another version, decided already, there already."),
+    ("413", "The body is too long."),
+    ("422", "What was sent can be read and does not fit."),
+    ("429", "Too often; `Retry-After` says when."),
+    ("503", "It cannot be done here or now."),
+];
+
+/// What a route takes and gives.
+struct Shapes {
+    body: Option<Value>,
+    status: &'static str,
+    content: &'static str,
+    answer: Value,
+}
+
+fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+    generator.subschema_for::<T>().to_value()
+}
+
+fn object(kind: Option<Kind>, generator: &mut SchemaGenerator) -> Value {
+    match kind {
+        Some(kind) => object_schema(kind, generator).to_value(),
+        None => json!({ "$ref": "#/components/schemas/AnyResource" }),
+    }
+}
+
+fn shapes(route: &Route, generator: &mut SchemaGenerator) -> Shapes {
+    let gives = |status, answer| Shapes { body: None, status, content: JSON, answer };
+    let plain = |content| Shapes {
+        body: None,
+        status: "200",
+        content,
+        answer: json!({ "type": "string" }),
+    };
+    let takes = |body, status, answer| Shapes { body: Some(body), status, content: JSON, answer };
+    let g = generator;
+    match route.call {
+        Call::Front | Call::Live | Call::Ready | Call::Metrics => plain("text/plain"),
+        Call::Description => gives("200", json!({ "type": "object" })),
+        Call::List => gives("200", of::<ObjectList>(g)),
+        Call::Create => takes(object(route.kind, g), "201", object(route.kind, g)),
+        Call::Read | Call::Delete => gives("200", object(route.kind, g)),
+        Call::Replace => takes(object(route.kind, g), "200", object(route.kind, g)),
+        Call::Patch => takes(json!({ "type": "object" }), "200", object(route.kind, g)),
+        Call::Status => takes(json!({ "type": "object" }), "403", of::<ErrorBody>(g)),
+        Call::Apply => takes(of::<ApplyRequest>(g), "200", of::<ApplyAnswer>(g)),
+        Call::SetSecret => takes(of::<SecretValues>(g), "200", object(route.kind, g)),
+        Call::Events => plain("text/event-stream"),
+        Call::RunEvents => gives("200", of::<RunEvents>(g)),
+        Call::Run(_) => takes(of::<RunVerbRequest>(g), "202", of::<RunAnswer>(g)),
+        Call::Dispatch => takes(of::<DispatchRequest>(g), "202", of::<RunAnswer>(g)),
+        Call::Decide => takes(of::<DecisionRequest>(g), "200", of::<DecisionAnswer>(g)),
+        Call::TryRule => takes(of::<RuleSample>(g), "200", of::<RuleTrial>(g)),
+        Call::Lifecycle => takes(of::<LifecycleRequest>(g), "200", of::<LifecycleAnswer>(g)),
+        Call::Replay => takes(of::<ReplayRequest>(g), "202", of::<ExecutionAnswer>(g)),
+        Call::Materialize => takes(of::<RuleSample>(g), "202", of::<ExecutionAnswer>(g)),
+        Call::Review => takes(of::<PermissionQuestion>(g), "200", of::<PermissionReview>(g)),
+        Call::Provision | Call::ActOnWorkspace => {
+            takes(of::<WorkspaceRequest>(g), "202", of::<WorkspaceAnswer>(g))
+        }
+        Call::Capabilities => gives("200", of::<BTreeMap<String, Value>>(g)),
+        Call::Tokens => gives("200", of::<TokenList>(g)),
+        Call::MintToken => takes(of::<TokenRequest>(g), "201", of::<TokenAnswer>(g)),
+        Call::RevokeToken => gives("200", of::<TokenView>(g)),
+        Call::Audit => gives("200", of::<AuditList>(g)),
+        Call::Blob => plain("application/octet-stream"),
+        Call::Webhook => takes(json!({}), "202", of::<DeliveryAnswer>(g)),
+    }
+}
+
+/// The parameters behind the question mark.
+fn query(call: Call) -> &'static [&'static str] {
+    match call {
+        Call::List => &[
+            "labelSelector",
+            "fieldSelector",
+            "limit",
+            "continue",
+            "order",
+            "watch",
+            "resourceVersion",
+        ],
+        Call::Events => &["kind", "labelSelector", "watch", "resourceVersion"],
+        Call::RunEvents => &["watch", "after", "limit", "resourceVersion"],
+        Call::Create | Call::Replace | Call::Patch | Call::Apply => &["dryRun"],
+        Call::Delete => &["dryRun", "resourceVersion"],
+        Call::Audit => &["after", "limit"],
+        Call::Front
+        | Call::Live
+        | Call::Ready
+        | Call::Metrics
+        | Call::Description
+        | Call::Read
+        | Call::Status
+        | Call::SetSecret
+        | Call::Run(_)
+        | Call::Dispatch
+        | Call::Decide
+        | Call::TryRule
+        | Call::Lifecycle
+        | Call::Replay
+        | Call::Materialize
+        | Call::Review
+        | Call::Provision
+        | Call::ActOnWorkspace
+        | Call::Capabilities
+        | Call::Tokens
+        | Call::MintToken
+        | Call::RevokeToken
+        | Call::Blob
+        | Call::Webhook => &[],
+    }
+}
+
+fn query_schema(name: &str) -> Value {
+    match name {
+        "limit" | "after" | "resourceVersion" => json!({ "type": "integer", "minimum": 0 }),
+        "watch" => json!({ "enum": ["0", "1"], "description": "1: a stream of events" }),
+        "dryRun" => json!({ "enum": ["All"], "description": "Say what would be, change nothing" }),
+        "order" => json!({ "enum": ["oldest", "newest"] }),
+        _ => json!({ "type": "string" }),
+    }
+}
+
+/// Whether the namespace is a parameter behind the question mark.
+fn takes_namespace(route: &Route) -> bool {
+    let below = route.path.starts_with("/api/agents/") || route.kind.is_some();
+    let lists = matches!(route.call, Call::List | Call::Events | Call::Create | Call::Review);
+    (below || lists) && !route.path.contains("{namespace}") && route.call != Call::Capabilities
+}
+
+fn parameters(route: &Route) -> Vec<Value> {
+    let mut parameters = Vec::new();
+    for part in route.path.split('/') {
+        let Some(name) = part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) else {
+            continue;
+        };
+        let schema = if name == "plural" {
+            let plurals: Vec<&str> = Kind::ALL.iter().map(|kind| kind.plural()).collect();
+            json!({ "enum": plurals })
+        } else {
+            json!({ "type": "string" })
+        };
+        parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema }));
+    }
+    let namespace = takes_namespace(route).then_some("namespace");
+    for name in query(route.call).iter().copied().chain(namespace) {
+        parameters.push(json!({ "name": name, "in": "query", "schema": query_schema(name) }));
+    }
+    let streams = matches!(route.call, Call::List | Call::Events | Call::RunEvents);
+    if streams {
+        let schema = json!({ "type": "integer", "minimum": 0 });
+        parameters.push(json!({ "name": "Last-Event-ID", "in": "header", "schema": schema }));
+    }
+    parameters
+}
+
+fn operation_id(route: &Route) -> String {
+    let mut id = route.method.as_str().to_owned();
+    for part in route.path.split(['/', '-', '.', '{', '}']).filter(|part| !part.is_empty()) {
+        let mut letters = part.chars();
+        id.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        id.extend(letters);
+    }
+    id
+}
+
+fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
+    let shapes = shapes(route, generator);
+    let mut responses = Map::new();
+    let error = json!({ JSON: { "schema": { "$ref": "#/components/schemas/ErrorBody" } } });
+    for (status, description) in ERRORS {
+        responses
+            .insert(status.to_owned(), json!({ "description": description, "content": error }));
+    }
+    let mut content = Map::new();
+    content.insert(shapes.content.to_owned(), json!({ "schema": shapes.answer }));
+    if matches!(route.call, Call::List | Call::RunEvents) {
+        let stream = json!({ "schema": { "type": "string" } });
+        content.insert("text/event-stream".to_owned(), stream);
+    }
+    let done = json!({ "description": "Done.", "content": content });
+    responses.insert(shapes.status.to_owned(), done.clone());
+    if route.call == Call::Webhook {
+        responses.insert("200".to_owned(), done);
+    }
+    let (security, needs) = match route.access {
+        Access::Open => (json!([]), "open".to_owned()),
+        Access::Scope(scope) => (json!([{ "token": [] }]), scope_name(scope).to_owned()),
+        Access::Signed => (json!([]), "signature".to_owned()),
+    };
+    let mut operation = json!({
+        "operationId": operation_id(route),
+        "summary": route.summary,
+        "parameters": parameters(route),
+        "responses": responses,
+        "security": security,
+        "x-bailiwick-scope": needs,
+    });
+    if let (Some(body), Some(operation)) = (shapes.body, operation.as_object_mut()) {
+        let kind = if route.call == Call::Patch { "application/merge-patch+json" } else { JSON };
+        let required = !matches!(route.call, Call::Run(_));
+        operation.insert(
+            "requestBody".to_owned(),
+            json!({ "required": required, "content": { kind: { "schema": body } } }),
+        );
+    }
+    operation
+}
+
+/// The description of the API, OpenAPI 3.1.
+pub fn openapi() -> Value {
+    let settings = SchemaSettings::draft2020_12()
+        .with(|settings| settings.definitions_path = "/components/schemas".into());
+    let mut generator = settings.into_generator();
+    let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    for route in routes() {
+        let operation = operation(&route, &mut generator);
+        let path = paths.entry(route.path.clone()).or_default();
+        path.insert(route.method.as_str().to_owned(), operation);
+    }
+    let kinds: Vec<Value> =
+        Kind::ALL.iter().map(|kind| object_schema(*kind, &mut generator).to_value()).collect();
+    let _ = of::<ErrorBody>(&mut generator);
+    let mut schemas = generator.take_definitions(true);
+    schemas.insert("AnyResource".to_owned(), json!({ "oneOf": kinds }));
+    let selectable: BTreeMap<&str, Vec<&str>> = Kind::ALL
+        .iter()
+        .filter(|kind| !indexed_fields(**kind).is_empty())
+        .map(|kind| {
+            (kind.plural(), indexed_fields(*kind).iter().map(|(field, _)| *field).collect())
+        })
+        .collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Bailiwick",
+            "version": "v1alpha1",
+            "description": "Coding agents inside limits that are written down, enforced and proven.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
+        "x-bailiwick-field-selectors": selectable,
+    })
+}
+
+/// The JSON Schema of each kind, by its name.
+pub fn schemas() -> BTreeMap<&'static str, Value> {
+    let schema = |kind: &Kind| {
+        let mut generator = SchemaSettings::draft2020_12().into_generator();
+        let schema = object_schema(*kind, &mut generator).to_value();
+        let mut root = schema.as_object().cloned().unwrap_or_default();
+        let draft = "https://json-schema.org/draft/2020-12/schema";
+        root.insert("$schema".to_owned(), Value::from(draft));
+        root.insert("title".to_owned(), Value::from(kind.as_str()));
+        root.insert("$defs".to_owned(), Value::Object(generator.take_definitions(true)));
+        (kind.as_str(), Value::Object(root))
+    };
+    Kind::ALL.iter().map(schema).collect()
+}

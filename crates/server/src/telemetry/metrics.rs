@@ -1,0 +1,125 @@
+//! Figures for Prometheus, in its text format.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::histogram::Histogram;
+use super::tally::Tally;
+
+type Requests = BTreeMap<(String, &'static str, u16), u64>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    requests: Mutex<Requests>,
+    answers: Histogram,
+    store: Mutex<BTreeMap<&'static str, Histogram>>,
+    deliveries: Mutex<BTreeMap<&'static str, u64>>,
+    watchers: AtomicU64,
+    watchers_left_behind: AtomicU64,
+    changes: AtomicU64,
+    connections: AtomicU64,
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+impl Metrics {
+    pub(crate) fn request(&self, path: &str, method: &'static str, status: u16, took: Duration) {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        *requests.entry((path.to_owned(), method, status)).or_default() += 1;
+        drop(requests);
+        self.answers.observe(took);
+    }
+
+    pub(crate) fn store_took(&self, what: &'static str, took: Duration) {
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        store.entry(what).or_default().observe(took);
+    }
+
+    pub(crate) fn delivery(&self, outcome: &'static str) {
+        let mut deliveries = self.deliveries.lock().unwrap_or_else(PoisonError::into_inner);
+        *deliveries.entry(outcome).or_default() += 1;
+    }
+
+    pub(crate) fn watcher_came(&self) {
+        self.watchers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn watcher_left(&self) {
+        self.watchers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn watcher_left_behind(&self) {
+        self.watchers_left_behind.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn change(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn connection_came(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn connection_left(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn text(&self, tally: &Tally) -> String {
+        let mut out = String::new();
+        let name = "bailiwick_http_requests_total";
+        head(&mut out, name, "counter", "Requests by route and status.");
+        for ((path, method, status), count) in
+            &*self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            let route = escaped(path);
+            let _ = writeln!(
+                out,
+                "{name}{{route=\"{route}\",method=\"{method}\",status=\"{status}\"}} {count}"
+            );
+        }
+        let name = "bailiwick_http_answer_seconds";
+        head(&mut out, name, "histogram", "Time until an answer begins.");
+        self.answers.write(&mut out, name, "");
+        let name = "bailiwick_store_seconds";
+        head(&mut out, name, "histogram", "Time that the store takes, by what it is asked.");
+        for (what, histogram) in &*self.store.lock().unwrap_or_else(PoisonError::into_inner) {
+            histogram.write(&mut out, name, &format!("op=\"{what}\""));
+        }
+        let name = "bailiwick_webhook_deliveries_total";
+        head(&mut out, name, "counter", "Webhooks by what became of them.");
+        for (outcome, count) in &*self.deliveries.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = writeln!(out, "{name}{{outcome=\"{outcome}\"}} {count}");
+        }
+        let plain = [
+            ("bailiwick_watchers", "gauge", "Streams of events.", &self.watchers),
+            (
+                "bailiwick_watchers_left_behind_total",
+                "counter",
+                "Streams that were ended because they read too slowly.",
+                &self.watchers_left_behind,
+            ),
+            (
+                "bailiwick_changes_total",
+                "counter",
+                "Changes that were sent to streams.",
+                &self.changes,
+            ),
+            ("bailiwick_connections", "gauge", "Connections.", &self.connections),
+        ];
+        for (name, kind, help, value) in plain {
+            head(&mut out, name, kind, help);
+            let _ = writeln!(out, "{name} {}", value.load(Ordering::Relaxed));
+        }
+        tally.write(&mut out);
+        out
+    }
+}

@@ -1,0 +1,101 @@
+//! A store whose every answer is timed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bailiwick_control::ports::fleet::{
+    Applied, AuditEntry, Change, FleetError, FleetStore, IncomingDelivery, Page, Received,
+    Selection, TokenRecord, Write,
+};
+use bailiwick_model::fleet::{AnyObject, Kind, Moment};
+
+use super::metrics::Metrics;
+
+pub(crate) struct Timed<S> {
+    store: Arc<S>,
+    metrics: Arc<Metrics>,
+}
+
+impl<S: FleetStore> Timed<S> {
+    pub(crate) fn new(store: Arc<S>, metrics: Arc<Metrics>) -> Self {
+        Self { store, metrics }
+    }
+
+    async fn timed<T>(&self, what: &'static str, work: impl Future<Output = T> + Send) -> T {
+        let begun = Instant::now();
+        let answer = work.await;
+        self.metrics.store_took(what, begun.elapsed());
+        answer
+    }
+}
+
+impl<S: FleetStore> FleetStore for Timed<S> {
+    async fn get(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<AnyObject>, FleetError> {
+        self.timed("get", self.store.get(kind, namespace, name)).await
+    }
+
+    async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
+        self.timed("list", self.store.list(selection)).await
+    }
+
+    async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
+        self.timed("commit", self.store.commit(writes, now)).await
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, FleetError> {
+        self.timed("changes", self.store.changes(after, limit)).await
+    }
+
+    async fn wait_for_change(&self, after: u64, millis: u64) {
+        self.store.wait_for_change(after, millis).await;
+    }
+
+    async fn receive(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
+        self.timed("receive", self.store.receive(delivery)).await
+    }
+
+    async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
+        self.timed("blob", self.store.blob(digest)).await
+    }
+
+    async fn set_secret(
+        &self,
+        namespace: &str,
+        name: &str,
+        values: BTreeMap<String, Vec<u8>>,
+        now: Moment,
+    ) -> Result<AnyObject, FleetError> {
+        self.timed("set_secret", self.store.set_secret(namespace, name, values, now)).await
+    }
+
+    async fn secret_value(
+        &self,
+        namespace: &str,
+        name: &str,
+        key: &str,
+    ) -> Result<Option<Vec<u8>>, FleetError> {
+        self.timed("secret_value", self.store.secret_value(namespace, name, key)).await
+    }
+
+    async fn put_token(&self, token: TokenRecord) -> Result<(), FleetError> {
+        self.timed("put_token", self.store.put_token(token)).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {
+        self.timed("tokens", self.store.tokens()).await
+    }
+
+    async fn token(&self, digest: &str) -> Result<Option<TokenRecord>, FleetError> {
+        self.timed("token", self.store.token(digest)).await
+    }
+
+    async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
+        self.timed("audit", self.store.audit(after, limit)).await
+    }
+}

@@ -1,0 +1,170 @@
+//! Webhooks: believed only with the repository's signature, answered only when they are durable.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bailiwick_control::ports::fleet::{
+    Fleet, FleetStore, IncomingDelivery, Received, Unverified, Write,
+};
+use bailiwick_model::Sha256Hex;
+use bailiwick_model::fleet::{
+    DEFAULT_NAMESPACE, ForgeKind, Kind, Repository, WebhookDelivery, is_object_name,
+};
+use hyper::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json as value;
+
+use crate::app::App;
+use crate::asked::{Answer, Asked, json};
+use crate::problem::Problem;
+
+/// What became of a webhook.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliveryAnswer {
+    /// The record of it.
+    pub delivery: String,
+    /// Whether it came before, with the same bytes.
+    pub again: bool,
+}
+
+/// Headers that say what a webhook is. Never one with a signature.
+const TELLING: [&str; 8] = [
+    "content-type",
+    "user-agent",
+    "x-github-event",
+    "x-github-delivery",
+    "x-gitea-event",
+    "x-gitea-event-type",
+    "x-gitea-delivery",
+    "x-bailiwick-event",
+];
+
+/// The headers by which a sender gives id and event.
+fn names(forge: ForgeKind) -> (&'static str, &'static str) {
+    match forge {
+        ForgeKind::Github => ("x-github-delivery", "x-github-event"),
+        ForgeKind::Gitea => ("x-gitea-delivery", "x-gitea-event"),
+        ForgeKind::Generic | ForgeKind::Local => ("x-bailiwick-delivery", "x-bailiwick-event"),
+    }
+}
+
+/// One answer for all that is not believed: nobody learns which repositories there are.
+fn unbelieved() -> Problem {
+    Problem::unauthorized(
+        "no repository of this name takes webhooks, or the signature is not made with its secret",
+    )
+}
+
+fn plain(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let text = |value: &hyper::header::HeaderValue| value.to_str().ok().map(str::to_owned);
+    let mut seen = BTreeMap::new();
+    for name in headers.keys() {
+        let mut values = headers.get_all(name).iter();
+        // A header that is there twice means two things: it is taken for none.
+        if let (Some(value), None) = (values.next().and_then(text), values.next()) {
+            seen.insert(name.as_str().to_owned(), value);
+        }
+    }
+    seen
+}
+
+/// An id or the name of an event, as a sender gives it.
+fn word<'a>(headers: &'a BTreeMap<String, String>, name: &str) -> Result<&'a str, Problem> {
+    let given = headers.get(name).map(String::as_str).unwrap_or_default();
+    let fits = (1..=200).contains(&given.len())
+        && given.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
+    let message = || format!("send `{name}`: letters, digits, `-`, `_`, `.` and `:`, at most 200");
+    fits.then_some(given).ok_or_else(|| Problem::bad(message()))
+}
+
+pub(crate) async fn receive<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    asked: &Asked,
+) -> Answer {
+    let name = asked.param("repository");
+    let Some((repository, secret)) = known(app, name).await? else {
+        app.metrics.delivery("unbelieved");
+        tracing::warn!(repository = name, "a webhook for a repository that takes none");
+        return Err(unbelieved());
+    };
+    let headers = plain(&asked.headers);
+    let webhook = Unverified {
+        forge: repository.forge,
+        secret: &secret,
+        headers: &headers,
+        body: &asked.body,
+    };
+    if let Err(why) = app.fleet.verify_webhook(webhook) {
+        app.metrics.delivery("unbelieved");
+        tracing::warn!(repository = name, %why, "a webhook is not believed");
+        note(app, asked, name).await?;
+        return Err(unbelieved());
+    }
+    let (id, event) = names(repository.forge);
+    let (delivery_id, event) = (word(&headers, id)?, word(&headers, event)?);
+    let digest = Sha256Hex::of(&asked.body).to_string();
+    let made_from = Sha256Hex::of(format!("{DEFAULT_NAMESPACE}/{name}\n{delivery_id}"));
+    let object_name = format!("wd-{}", made_from.prefix(40));
+    let telling = headers.iter().filter(|(name, _)| TELLING.contains(&name.as_str()));
+    let spec = WebhookDelivery {
+        forge: repository.forge,
+        delivery_id: delivery_id.to_owned(),
+        event: event.to_owned(),
+        repository: name.to_owned(),
+        payload_digest: digest,
+        bytes: u64::try_from(asked.body.len()).unwrap_or(u64::MAX),
+        received_at: asked.now,
+        headers: telling.map(|(name, value)| (name.clone(), value.clone())).collect(),
+    };
+    let incoming =
+        IncomingDelivery { name: object_name.clone(), spec, payload: asked.body.to_vec() };
+    let (status, again) = match app.store.receive(incoming).await? {
+        Received::New => (StatusCode::ACCEPTED, false),
+        Received::Again => (StatusCode::OK, true),
+        Received::Contradicts => {
+            app.metrics.delivery("contradicting");
+            let message = "a delivery of this id is kept, with other bytes; give each its own id";
+            return Err(Problem::conflict("DELIVERY_CONTRADICTS", message)
+                .about(format!("WebhookDelivery/{DEFAULT_NAMESPACE}/{object_name}")));
+        }
+    };
+    app.metrics.delivery(if again { "again" } else { "new" });
+    json(status, &DeliveryAnswer { delivery: object_name, again })
+}
+
+/// The repository and the secret that its webhooks are signed with.
+async fn known<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    name: &str,
+) -> Result<Option<(Repository, Vec<u8>)>, Problem> {
+    if !is_object_name(name) {
+        return Ok(None);
+    }
+    let Some(object) = app.store.get(Kind::Repository, DEFAULT_NAMESPACE, name).await? else {
+        return Ok(None);
+    };
+    let repository = object.typed::<Repository>()?.spec;
+    let Some(key) = &repository.webhook_secret_ref else { return Ok(None) };
+    let secret = app.store.secret_value(DEFAULT_NAMESPACE, &key.name, &key.key).await?;
+    // An empty secret is none: anybody could sign with it.
+    Ok(secret.filter(|secret| !secret.is_empty()).map(|secret| (repository, secret)))
+}
+
+/// A line in the audit log, and not one for each of a flood.
+async fn note<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    asked: &Asked,
+    repository: &str,
+) -> Result<(), Problem> {
+    if app.unbelieved.take(repository.to_owned(), 1.0, Instant::now()).is_err() {
+        return Ok(());
+    }
+    let subject = format!("Repository/{DEFAULT_NAMESPACE}/{repository}");
+    let detail = value!({ "bytes": asked.body.len() });
+    let line = asked.audit("WebhookSignatureDenied", subject, detail);
+    app.store.commit(vec![Write::Audit(line)], asked.now).await?;
+    Ok(())
+}
