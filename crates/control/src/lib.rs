@@ -7,6 +7,7 @@ pub mod admission;
 pub mod brief;
 pub mod bundle;
 pub mod delegation;
+pub mod dispatch;
 pub mod executor;
 pub mod landing;
 pub mod policy;

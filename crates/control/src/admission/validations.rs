@@ -191,11 +191,10 @@ pub fn identities(candidate: &Candidate<'_>) -> Vec<Why> {
     let review = candidate.review;
     let mut found = denied(review.identities.iter());
     found.extend(denied(review.required_roles.iter().map(|role| &role.entry)));
-    if review.runtime_identity.is_none() || review.runner_identity.is_none() {
-        if found.is_empty() {
-            let message = "an identity was not resolved";
-            found.push(error(Reason::ServiceAccountMissing, "runtimeIdentity", message));
-        }
+    let resolved = review.runtime_identity.is_some() && review.runner_identity.is_some();
+    if !resolved && found.is_empty() {
+        let message = "an identity was not resolved";
+        found.push(error(Reason::ServiceAccountMissing, "runtimeIdentity", message));
     }
     found
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPolicy, Kind, LabelRef, Object,
-    Repository, RunPhase, RunnerPool,
+    Repository, RunPhase, RunnerPool, SecretMount, SecretPurpose,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{ControlPlane, PlaneError};
 use crate::admission::admit::{PoolUse, Request, label_source};
 use crate::admission::conditions::SkillProbe;
+use crate::admission::review::{EntryDecision, RequiredSecret};
 use crate::admission::{Admission, Admitted, Inventory, Refused, Situation, admit, snapshot};
 use crate::bundle::{RedactionRules, StackTexts};
 use crate::ports::fleet::{Engine, FleetStore, Selection, World, Write};
@@ -150,8 +151,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             SkillProbe::NotYet | SkillProbe::Missing | SkillProbe::Invalid(_) => None,
         });
         let mut sources = Vec::new();
-        let wanted =
-            wish.rule.map(|rule| rule.spec.context_bundle_template.include.clone());
+        let wanted = wish.rule.map(|rule| rule.spec.context_bundle_template.include.clone());
         for source in wanted.unwrap_or_default() {
             let found = self.world.source(repository, spec, source).await;
             sources.extend(found.map_err(PlaneError::Other)?);
@@ -196,11 +196,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     .field("pool", pool.name())
                     .field("status", phase.as_str());
                 for run in self.all_typed::<AgentDispatchRun>(selection).await? {
-                    match phase {
-                        RunPhase::Queued => count.queued += 1,
+                    if phase == RunPhase::Queued {
+                        count.queued += 1;
+                    } else if run.status.started_at.is_some() {
                         // One that waits before it was started takes no room.
-                        _ if run.status.started_at.is_some() => count.active += 1,
-                        _ => {}
+                        count.active += 1;
                     }
                 }
             }
@@ -232,7 +232,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         for approval in &admitted.approvals {
             writes.push(Write::Create(AnyObject::of(approval)?));
         }
-        let subject = format!("AgentDispatchAttempt/{}/{}", attempt.metadata.namespace, attempt.name());
+        let subject =
+            format!("AgentDispatchAttempt/{}/{}", attempt.metadata.namespace, attempt.name());
         let detail = serde_json::json!({
             "permissionSnapshotDigest": attempt.spec.permission_snapshot_digest,
             "contextBundleDigest": attempt.spec.context_bundle_digest,
@@ -292,8 +293,12 @@ fn breadcrumbs(spec: &AgentDispatchRun) -> String {
 
 fn prepared(admitted: &Admitted) -> Prepared {
     let values = admitted.review.required_secrets.iter().filter_map(|secret| {
-        let (_, name) = secret.arrival()?;
-        let (secret, key) = (secret.need.secret.clone(), secret.need.key.clone());
+        let name = match secret.mount() {
+            Some((_, name)) => name,
+            None => held(secret)?,
+        };
+        let need = &secret.need;
+        let (secret, key) = (need.name.clone(), need.key.clone());
         Some(PreparedValue { name, secret, key })
     });
     Prepared {
@@ -302,4 +307,18 @@ fn prepared(admitted: &Admitted) -> Prepared {
         limits: admitted.compiled.launch_limits(),
         values: values.collect(),
     }
+}
+
+/// The variable of a value that is passed by reference: the supervisor has it and speaks to the model with
+/// it, and the task does not name it, so that the agent never sees it.
+fn held(secret: &RequiredSecret) -> Option<String> {
+    let by_reference = secret.arrives == Some(SecretMount::NeverMountPassByReference);
+    let for_model = secret.need.purpose == SecretPurpose::ModelProviderToken;
+    let granted =
+        matches!(secret.entry.decision, EntryDecision::Allowed | EntryDecision::RequiresApproval);
+    if !(by_reference && for_model && granted) {
+        return None;
+    }
+    let upper = |key: &str| key.to_ascii_uppercase().replace(['-', '.'], "_");
+    Some(secret.need.becomes.clone().unwrap_or_else(|| upper(&secret.need.key)))
 }

@@ -44,8 +44,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             return self.end(run, RunPhase::Failed, why).await;
         };
         if attempt.status.completed_at.is_some() {
-            // Its agent has ended; what is left are people's answers.
-            return self.follow_answers(run).await;
+            // Its agent has ended; what is left is to be written, or waits for people.
+            return self.follow_writes(run, &attempt).await;
         }
         let agent = agent_of(&attempt);
         let state = self.engine.state(&agent).await?;
@@ -134,7 +134,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         launched: &Launched,
     ) -> Result<Option<Write>, PlaneError> {
         let Some(session) = &launched.session else { return Ok(None) };
-        let name = format!("ase-{}", Sha256Hex::of(format!("{}\n{session}", run.name())).prefix(24));
+        let name =
+            format!("ase-{}", Sha256Hex::of(format!("{}\n{session}", run.name())).prefix(24));
         if self.typed::<AgentSession>(&name).await?.is_some() {
             return Ok(None);
         }
@@ -166,7 +167,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     let spec = AgentApproval {
                         dispatch_run: run.name().to_owned(),
                         attempt: Some(attempt.name().to_owned()),
-                        requested_by: Requester { kind: SubjectKind::AgentStack, name: agent.clone() },
+                        requested_by: Requester {
+                            kind: SubjectKind::AgentStack,
+                            name: agent.clone(),
+                        },
                         action: ApprovalAction {
                             kind: ActionType::ToolCall,
                             target: agent.clone(),
@@ -221,25 +225,30 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             (None, LaunchedState::Verified) => (RunPhase::Succeeded, exit_reason(launched)),
             (None, _) => (RunPhase::Failed, exit_reason(launched)),
         };
+        if phase == RunPhase::Succeeded
+            && let Some(work) = &launched.work
+        {
+            self.propose(&mut run, &attempt, work, &mut writes).await?;
+        }
+        if !run.status.write_backs.is_empty() {
+            // It goes on until all of it is written, or is known not to be.
+            writes.push(Write::Status(AnyObject::of(&attempt)?));
+            writes.push(Write::Status(AnyObject::of(&run)?));
+            self.store.commit(writes, now).await?;
+            return Ok(true);
+        }
         run.status.phase = phase;
         run.status.terminal_reason = Some(why.clone());
         run.status.completed_at = Some(now);
         let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
-        let event = match phase {
-            RunPhase::Succeeded => "AgentDispatchCompleted",
-            _ => "AgentDispatchFailed",
-        };
+        let good = phase == RunPhase::Succeeded;
+        let event = if good { "AgentDispatchCompleted" } else { "AgentDispatchFailed" };
         let detail = serde_json::json!({ "phase": phase, "reason": why });
         writes.push(self.audit(event, subject, detail));
         writes.push(Write::Status(AnyObject::of(&attempt)?));
         writes.push(Write::Status(AnyObject::of(&run)?));
         self.store.commit(writes, now).await?;
         Ok(true)
-    }
-
-    /// A run whose agent has ended and that waits for people.
-    async fn follow_answers(&self, _run: Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
-        Ok(false)
     }
 }
 

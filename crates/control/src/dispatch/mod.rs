@@ -16,6 +16,7 @@ mod evaluating;
 mod following;
 mod launching;
 mod queueing;
+mod writing;
 
 use std::sync::Arc;
 

@@ -20,9 +20,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             };
             for run in runs {
                 let name = run.name().to_owned();
-                let result = match phase {
-                    RunPhase::WaitingForApproval => self.settle_waiting(run).await,
-                    _ => self.settle_queued(run).await,
+                let result = if phase == RunPhase::Queued {
+                    self.settle_queued(run).await
+                } else {
+                    self.settle_waiting(run).await
                 };
                 turn.note(&name, result);
             }
@@ -115,18 +116,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.terminal_reason = Some(why.clone());
         run.status.completed_at = Some(now);
         let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
-        let event = match phase {
-            RunPhase::Succeeded => "AgentDispatchCompleted",
-            RunPhase::Pending
-            | RunPhase::Queued
-            | RunPhase::Running
-            | RunPhase::WaitingForApproval
-            | RunPhase::Failed
-            | RunPhase::Cancelled => "AgentDispatchFailed",
-        };
+        let good = phase == RunPhase::Succeeded;
+        let event = if good { "AgentDispatchCompleted" } else { "AgentDispatchFailed" };
         let detail = serde_json::json!({ "phase": phase, "reason": why });
-        let writes =
-            vec![Write::Status(AnyObject::of(&run)?), self.audit(event, subject, detail)];
+        let writes = vec![Write::Status(AnyObject::of(&run)?), self.audit(event, subject, detail)];
         self.store.commit(writes, now).await?;
         Ok(true)
     }

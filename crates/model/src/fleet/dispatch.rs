@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ApprovalPolicy, Condition, EventSource, Fault, Kind, Moment, ObjectRef, Resource, TrustTier,
-    WriteBackPolicy,
+    WriteBackPolicy, WriteBackTarget,
 };
 
 /// One piece of delegated work.
@@ -239,10 +239,52 @@ pub struct AgentDispatchRunStatus {
     /// Runs that must have ended before it begins.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queue_behind: Vec<String>,
+    /// What of its work was written back, is to be, or was not allowed to be; in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub write_backs: Vec<WriteBackRecord>,
     /// Why it can or cannot go on.
     pub conditions: Vec<Condition>,
     /// The generation that this speaks of.
     pub observed_generation: u64,
+}
+
+/// Something that a run wants written to the forge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WriteBackRecord {
+    /// What.
+    pub action: WriteBackTarget,
+    /// To what.
+    pub target: String,
+    /// The digest under which exactly what is sent is kept.
+    pub digest: String,
+    /// The question to a person, if one is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<String>,
+    /// How it stands.
+    pub state: WriteBackState,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// Where people see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// How a write-back stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteBackState {
+    /// It is to be written.
+    Ready,
+    /// A person is asked.
+    Waiting,
+    /// It is there.
+    Written,
+    /// It may not be written.
+    Denied,
+    /// The forge did not take it.
+    Failed,
 }
 
 /// A sub-agent of a run.

@@ -9,9 +9,7 @@ mod store;
 mod world;
 
 pub use api::*;
-pub use engine::{
-    Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState,
-};
+pub use engine::{Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState};
 pub use forge::{
     CheckRun, CheckState, Forge, ForgeError, PullRequestState, Review, WriteBack, Written,
 };

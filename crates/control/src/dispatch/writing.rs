@@ -1,0 +1,332 @@
+//! What of a run's work reaches the forge: proposed when its agent has ended, asked for, and sent once.
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_model::fleet::{
+    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase, Object,
+    Repository, Requester, RunPhase, SubjectKind, TrustTier, WriteBackRecord, WriteBackState,
+};
+
+use super::following::beside;
+use super::{ControlPlane, PlaneError};
+use crate::ports::fleet::{Engine, FinishedWork, FleetStore, Forge, World, Write, WriteBack};
+use crate::write_back::{
+    self, Next, NotAuthorised, Plan, Policies, Proposal, Report, check_status, next, plan, send,
+};
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// What a verified piece of work wants written, as far as policy lets it be proposed.
+    pub(super) async fn propose(
+        &self,
+        run: &mut Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+        work: &FinishedWork,
+        writes: &mut Vec<Write>,
+    ) -> Result<(), PlaneError> {
+        let wanted = wanted(run, work);
+        let patch = String::from_utf8_lossy(&work.patch).into_owned();
+        for write in wanted {
+            if !run.spec.write_back_policy.allowed_targets.contains(&write.target()) {
+                continue;
+            }
+            let content = match &write {
+                WriteBack::Push { .. } => vec![patch.as_str()],
+                WriteBack::Comment { .. }
+                | WriteBack::Review(_)
+                | WriteBack::OpenPullRequest { .. }
+                | WriteBack::CheckStatus { .. }
+                | WriteBack::Rerun { .. }
+                | WriteBack::ReleaseNote { .. }
+                | WriteBack::DeploymentApproval { .. } => Vec::new(),
+            };
+            let proposal = Proposal {
+                repository: &run.spec.repository,
+                dispatch_run: run.name(),
+                attempt: attempt.name(),
+                requested_by: requester(attempt),
+                write: &write,
+                target_state: None,
+                artifact_refs: run.status.artifacts.clone(),
+                content: &content,
+                summary: work.verdict.clone(),
+                now: self.world.now(),
+            };
+            let planned = plan(&policies(run), &proposal);
+            let (record, more) = recorded(run, &write, planned)?;
+            writes.extend(more);
+            run.status.approvals.extend(record.approval.clone());
+            run.status.write_backs.push(record);
+        }
+        Ok(())
+    }
+
+    /// Goes on with what is to be written; whether all of it is settled.
+    pub(super) async fn follow_writes(
+        &self,
+        run: Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+    ) -> Result<bool, PlaneError> {
+        let repository = self.repository(&run.spec.repository).await?;
+        let mut run = run;
+        let before = run.status.clone();
+        let mut blocked = None;
+        for at in 0..run.status.write_backs.len() {
+            let Some(record) = run.status.write_backs.get(at).cloned() else { break };
+            let open = matches!(record.state, WriteBackState::Ready | WriteBackState::Waiting);
+            if !open {
+                continue;
+            }
+            // What comes later may stand on what comes before.
+            if blocked.is_some() {
+                break;
+            }
+            let settled = self.settle_write(&repository, &run, attempt, record).await?;
+            if matches!(settled.state, WriteBackState::Ready | WriteBackState::Waiting) {
+                blocked = Some(settled.state);
+            }
+            if let Some(kept) = run.status.write_backs.get_mut(at) {
+                *kept = settled;
+            }
+        }
+        match blocked {
+            Some(WriteBackState::Waiting) => run.status.phase = RunPhase::WaitingForApproval,
+            Some(_) => run.status.phase = RunPhase::Running,
+            None => {
+                let failed =
+                    run.status.write_backs.iter().find(|one| one.state == WriteBackState::Failed);
+                let (phase, why) = match failed {
+                    None => (RunPhase::Succeeded, None),
+                    Some(one) => (RunPhase::Failed, Some(format!("WriteBackFailed: {}", one.detail))),
+                };
+                let why =
+                    why.or(attempt.status.exit_reason.clone()).unwrap_or_else(|| "done".to_owned());
+                return self.end(run, phase, why).await;
+            }
+        }
+        if run.status == before {
+            return Ok(false);
+        }
+        self.store.commit(vec![Write::Status(AnyObject::of(&run)?)], self.world.now()).await?;
+        Ok(true)
+    }
+
+    async fn settle_write(
+        &self,
+        repository: &Object<Repository>,
+        run: &Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+        mut record: WriteBackRecord,
+    ) -> Result<WriteBackRecord, PlaneError> {
+        let write = self.kept_write(&record).await?;
+        let forge = self.forge(repository).await?;
+        let allowed = match &record.approval {
+            None => {
+                let proposal = Proposal {
+                    repository: &run.spec.repository,
+                    dispatch_run: run.name(),
+                    attempt: attempt.name(),
+                    requested_by: requester(attempt),
+                    write: &write,
+                    target_state: None,
+                    artifact_refs: Vec::new(),
+                    content: &[],
+                    summary: String::new(),
+                    now: self.world.now(),
+                };
+                match plan(&policies(run), &proposal) {
+                    Plan::Write(allowed) => allowed,
+                    Plan::Ask(_) => return Ok(denied(record, "a person has to be asked now")),
+                    Plan::Denied(denial) => return Ok(denied(record, &denial.reason)),
+                }
+            }
+            Some(name) => {
+                let Some(approval) = self.typed::<AgentApproval>(name).await? else {
+                    return Ok(denied(record, "the question is gone"));
+                };
+                match approval.status.phase {
+                    ApprovalPhase::Pending => return Ok(record),
+                    ApprovalPhase::Rejected => return Ok(denied(record, "a person said no")),
+                    ApprovalPhase::Expired => return Ok(denied(record, "nobody answered in time")),
+                    ApprovalPhase::Approved => {}
+                }
+                let target_now = match &write {
+                    WriteBack::Push { branch, .. } => Some(
+                        forge.branch(branch).await?.unwrap_or_else(|| write_back::ABSENT.to_owned()),
+                    ),
+                    _ => None,
+                };
+                let allowed = write_back::authorise(
+                    &approval.metadata.uid,
+                    &approval.spec,
+                    &approval.status,
+                    &run.spec.repository,
+                    &write,
+                    target_now.as_deref().filter(|now| !is_there(&write, now)),
+                );
+                match allowed {
+                    Ok(allowed) => allowed,
+                    Err(error @ NotAuthorised::Moved { .. }) => {
+                        return Ok(failed(record, &error.to_string()));
+                    }
+                    Err(error) => return Ok(denied(record, &error.to_string())),
+                }
+            }
+        };
+        match next(send(&forge, &allowed).await) {
+            Next::Done(written) => {
+                record.state = WriteBackState::Written;
+                record.url = written.url;
+                record.detail = format!("written as {}", written.id);
+                let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
+                let detail = serde_json::json!({
+                    "key": allowed.key(), "id": written.id, "wasThere": written.was_there,
+                });
+                let line = self.audit("AgentWriteBackApplied", subject, detail);
+                self.store.commit(vec![line], self.world.now()).await?;
+                Ok(record)
+            }
+            Next::TryAgain { why } => Err(PlaneError::Other(why)),
+            Next::RebaseFirst { why } | Next::Failed { why } => Ok(failed(record, &why)),
+        }
+    }
+
+    async fn kept_write(&self, record: &WriteBackRecord) -> Result<WriteBack, PlaneError> {
+        let bytes = self.store.blob(&record.digest).await?;
+        let bytes = bytes
+            .filter(|bytes| Sha256Hex::of(bytes).as_str() == record.digest)
+            .ok_or_else(|| PlaneError::Other("what was to be written is gone".to_owned()))?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| PlaneError::Other(format!("a write-back cannot be read: {error}")))
+    }
+}
+
+/// Whether a push that is tried again has arrived already.
+fn is_there(write: &WriteBack, now: &str) -> bool {
+    matches!(write, WriteBack::Push { commit, .. } if commit == now)
+}
+
+fn denied(mut record: WriteBackRecord, why: &str) -> WriteBackRecord {
+    record.state = WriteBackState::Denied;
+    why.clone_into(&mut record.detail);
+    record
+}
+
+fn failed(mut record: WriteBackRecord, why: &str) -> WriteBackRecord {
+    record.state = WriteBackState::Failed;
+    why.clone_into(&mut record.detail);
+    record
+}
+
+fn requester(attempt: &Object<AgentDispatchAttempt>) -> Requester {
+    Requester { kind: SubjectKind::AgentStack, name: attempt.name().to_owned() }
+}
+
+/// The run keeps what stack and rule allow together.
+fn policies(run: &Object<AgentDispatchRun>) -> Policies<'_> {
+    Policies {
+        stack: &run.spec.write_back_policy,
+        rule: None,
+        approvals: std::slice::from_ref(&run.spec.approval_policy),
+        trust: run.spec.trust_tier,
+    }
+}
+
+fn recorded(
+    run: &Object<AgentDispatchRun>,
+    write: &WriteBack,
+    planned: Plan,
+) -> Result<(WriteBackRecord, Vec<Write>), PlaneError> {
+    let bytes = serde_json::to_vec(write)
+        .map_err(|error| PlaneError::Other(format!("a write-back cannot be kept: {error}")))?;
+    let digest = Sha256Hex::of(&bytes).to_string();
+    let mut record = WriteBackRecord {
+        action: write.target(),
+        target: write_back::target(&run.spec.repository, write).name,
+        digest: digest.clone(),
+        approval: None,
+        state: WriteBackState::Ready,
+        detail: String::new(),
+        url: None,
+    };
+    let mut writes = vec![Write::Blob { digest, bytes }];
+    match planned {
+        Plan::Write(_) => {}
+        Plan::Denied(denial) => {
+            record = denied(record, &format!("{}: {}", denial.rule, denial.reason));
+        }
+        Plan::Ask(approval) => {
+            let identity = format!(
+                "{}\n{:?}\n{}\n{}",
+                approval.attempt.as_deref().unwrap_or_default(),
+                approval.action.kind,
+                approval.action.target,
+                approval.artifact_digest
+            );
+            let name = format!("aap-{}", Sha256Hex::of(identity).prefix(24));
+            let object = Object::new(beside(&run.metadata, name.clone()), *approval);
+            writes.push(Write::Create(AnyObject::of(&object)?));
+            record.state = WriteBackState::Waiting;
+            record.approval = Some(name);
+        }
+    }
+    Ok((record, writes))
+}
+
+/// Everything that could be written of a verified piece of work, in the order in which it must be.
+fn wanted(run: &Object<AgentDispatchRun>, work: &FinishedWork) -> Vec<WriteBack> {
+    let refs = &run.spec.source_refs;
+    let agent = run.status.agent_mux_run_id.clone().unwrap_or_else(|| run.name().to_owned());
+    let trusted = run.spec.trust_tier == TrustTier::Trusted;
+    let summary = summary(run, work);
+    let mut wanted = Vec::new();
+    if !work.files.is_empty() && trusted {
+        match (&run.spec.branch, refs.pull_request) {
+            (Some(branch), Some(_)) => wanted.push(WriteBack::Push {
+                branch: branch.clone(),
+                commit: work.commit.clone(),
+                from: Some(run.spec.sha.clone()),
+            }),
+            (branch, _) => {
+                let head = format!("agent/{agent}");
+                wanted.push(WriteBack::Push {
+                    branch: head.clone(),
+                    commit: work.commit.clone(),
+                    from: None,
+                });
+                if let Some(base) = branch {
+                    wanted.push(WriteBack::OpenPullRequest {
+                        head,
+                        base: base.clone(),
+                        title: format!("{}: {}", run.spec.task_kind, run.spec.agent_stack),
+                        body: summary.clone(),
+                    });
+                }
+            }
+        }
+    }
+    if let Some(number) = refs.pull_request {
+        wanted.push(WriteBack::Comment { number, pull_request: true, body: summary.clone() });
+    } else if let Some(number) = refs.issue {
+        wanted.push(WriteBack::Comment { number, pull_request: false, body: summary });
+    }
+    wanted.push(check_status(&Report {
+        name: &run.spec.agent_stack,
+        sha: &run.spec.sha,
+        phase: RunPhase::Succeeded,
+        reason: &work.verdict,
+        url: None,
+    }));
+    wanted
+}
+
+fn summary(run: &Object<AgentDispatchRun>, work: &FinishedWork) -> String {
+    let files = work.files.iter().take(50).map(|file| format!("- `{file}`"));
+    let files: Vec<String> = files.collect();
+    let text = format!(
+        "**{}** ({}) ended: {}\n\n{}",
+        run.spec.agent_stack,
+        run.spec.task_kind,
+        work.verdict,
+        if files.is_empty() { "No file was changed.".to_owned() } else { files.join("\n") }
+    );
+    bailiwick_model::secret::redacted(&text)
+}
