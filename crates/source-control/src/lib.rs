@@ -1,6 +1,7 @@
-//! Git and, later, forges: repositories, trees of commits and directories, workspaces.
+//! Git and forges: repositories, trees of commits and directories, workspaces.
 
 pub mod directory;
+pub mod forge;
 pub mod git;
 
 pub use directory::DirectoryTree;

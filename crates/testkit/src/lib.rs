@@ -3,6 +3,7 @@
 pub mod clis;
 pub mod corpus;
 pub mod depth;
+pub mod forge;
 pub mod random;
 pub mod scratch;
 pub mod scripted_model;

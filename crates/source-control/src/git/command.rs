@@ -68,6 +68,7 @@ pub struct Git {
     environment: Vec<(OsString, OsString)>,
     settings: Vec<(String, String)>,
     patience: Option<Patience>,
+    protocols: &'static str,
 }
 
 /// How git ended, whether it did what it was asked or not.
@@ -105,12 +106,8 @@ const NO_PROGRAMS: [&str; 16] = [
 
 /// For an object that is not there, git would call whatever transport the configuration names; a
 /// replacement or a graft would give it another commit than the one it was asked for.
-const AS_IT_IS: [(&str, &str); 4] = [
-    ("GIT_NO_LAZY_FETCH", "1"),
-    ("GIT_ALLOW_PROTOCOL", "none"),
-    ("GIT_NO_REPLACE_OBJECTS", "1"),
-    ("GIT_GRAFT_FILE", "/dev/null"),
-];
+const AS_IT_IS: [(&str, &str); 3] =
+    [("GIT_NO_LAZY_FETCH", "1"), ("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_GRAFT_FILE", "/dev/null")];
 
 impl Git {
     /// Git as if called in `directory`.
@@ -120,6 +117,7 @@ impl Git {
             environment: Vec::new(),
             settings: Vec::new(),
             patience: None,
+            protocols: "none",
         }
     }
 
@@ -134,6 +132,13 @@ impl Git {
     #[must_use]
     pub fn with_settings(mut self, settings: &[(String, String)]) -> Self {
         self.settings.extend_from_slice(settings);
+        self
+    }
+
+    /// The same that may speak to others by these protocols, and by no other.
+    #[must_use]
+    pub(super) fn speaking(mut self, protocols: &'static str) -> Self {
+        self.protocols = protocols;
         self
     }
 
@@ -240,6 +245,7 @@ impl Git {
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .env("LC_ALL", "C")
             .envs(AS_IT_IS)
+            .env("GIT_ALLOW_PROTOCOL", self.protocols)
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")

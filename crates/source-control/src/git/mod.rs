@@ -4,6 +4,7 @@ mod command;
 mod commit_tree;
 mod listing;
 mod patience;
+mod push;
 mod repository;
 mod work;
 mod workspaces;
@@ -11,6 +12,7 @@ mod workspaces;
 pub use command::{Ended, Git, GitError, Input, forget_repository};
 pub use commit_tree::CommitTree;
 pub use listing::{Committed, Listing};
+pub(crate) use push::{Destination, NotPushed, push, where_is};
 pub use repository::{Difference, Repository};
 pub use work::{
     BaseBranch, GitWork, HeadLog, ImportLimits, Imported, Recovered, RollbackPlan, SpawnRecord,

@@ -7,21 +7,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// A request as it came in.
-pub(super) struct Incoming {
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Incoming {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// What it is answered with: a stream of events if the status is 200.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: String,
 }
 
 /// Listens on loopback until it is dropped.
-pub(super) struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
     accepting: Option<JoinHandle<()>>,
@@ -34,12 +34,19 @@ struct Shared {
 }
 
 impl Server {
-    pub(super) fn start(answer: impl Fn(Incoming) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(answer: impl Fn(Incoming) -> Answer + Send + Sync + 'static) -> Self {
+        Self::serve(move |stream| converse(stream, &answer))
+    }
+
+    /// Has each connection dealt with in a thread of its own.
+    pub(crate) fn serve(
+        deal: impl Fn(&TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port on loopback");
         let address = listener.local_addr().expect("an address");
         let connections = Mutex::new(Vec::new());
         let shared = Arc::new(Shared { stopped: AtomicBool::new(false), connections });
-        let (state, answer) = (Arc::clone(&shared), Arc::new(answer));
+        let (state, deal) = (Arc::clone(&shared), Arc::new(deal));
         let accepting = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if state.stopped.load(Ordering::SeqCst) {
@@ -47,10 +54,10 @@ impl Server {
                 }
                 let Ok(stream) = stream else { continue };
                 let Ok(kept) = stream.try_clone() else { continue };
-                let answer = Arc::clone(&answer);
+                let deal = Arc::clone(&deal);
                 // A connection that breaks off is the client's affair; it has its own errors.
                 let thread = std::thread::spawn(move || {
-                    let _ = converse(&stream, answer.as_ref());
+                    let _ = deal(&stream);
                     let _ = stream.shutdown(std::net::Shutdown::Both);
                 });
                 let mut connections =
@@ -62,7 +69,7 @@ impl Server {
         Self { address, shared, accepting: Some(accepting) }
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 }
@@ -103,7 +110,7 @@ fn converse(stream: &TcpStream, answer: &dyn Fn(Incoming) -> Answer) -> std::io:
 }
 
 /// The request, if there is one before the connection ends.
-fn receive(reader: &mut BufReader<&TcpStream>) -> std::io::Result<Option<Incoming>> {
+pub(crate) fn receive(reader: &mut BufReader<&TcpStream>) -> std::io::Result<Option<Incoming>> {
     let first = line(reader)?;
     let mut words = first.split_whitespace();
     let (Some(method), Some(path)) = (words.next(), words.next()) else { return Ok(None) };

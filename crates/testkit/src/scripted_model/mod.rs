@@ -6,7 +6,7 @@
 mod anthropic;
 mod chat;
 mod gemini;
-mod http;
+pub(crate) mod http;
 mod responses;
 
 use std::collections::BTreeSet;

@@ -57,10 +57,12 @@ pub enum WriteBack {
     },
     /// A check or workflow is run again.
     Rerun {
-        /// Its id.
+        /// The id of the job, or of the run of the workflow.
         run: String,
         /// Whether the whole workflow is meant.
         whole_workflow: bool,
+        /// The attempt that was looked at: a forge that is past it has done it already.
+        attempt: u64,
     },
     /// Notes of a release.
     ReleaseNote {

@@ -217,6 +217,18 @@ impl Work for GitWork {
     }
 }
 
+/// Git over the objects of a repository and nothing else of it; `object` is the name of any of them.
+pub(super) fn objects_of(
+    repository: &Path,
+    state: &Path,
+    object: &str,
+) -> Result<super::Git, WorkError> {
+    let common = places::common(repository)?;
+    let places =
+        places::Places { private: common.clone(), worktree: repository.to_owned(), common };
+    plain::git(state, &places, object)
+}
+
 /// Makes an error of whatever went wrong with `what`.
 fn trouble<E: std::fmt::Display>(what: impl Into<String>) -> impl FnOnce(E) -> WorkError {
     let what = what.into();

@@ -1,0 +1,216 @@
+//! Checks that ended since somebody last asked: what webhooks may have failed to bring.
+//!
+//! A cursor is the moment up to which ended runs were told, with the runs of that very second. The
+//! first question only gives a cursor: what ended before anybody was interested starts nothing.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use bailiwick_control::ports::fleet::{CheckRun, ForgeError};
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::client::{Api, Paged};
+
+/// A run that began longer ago than this before the cursor is not looked for any more.
+const LONGEST_RUN: SignedDuration = SignedDuration::from_hours(72);
+
+/// Whose listing it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Listing {
+    Gitea,
+    Github,
+}
+
+#[derive(Debug, Deserialize)]
+struct Runs {
+    #[serde(default)]
+    workflow_runs: Option<Vec<Value>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Jobs {
+    #[serde(default)]
+    jobs: Option<Vec<Value>>,
+}
+
+impl Paged for Runs {
+    fn is_empty(&self) -> bool {
+        self.workflow_runs.as_ref().is_none_or(Vec::is_empty)
+    }
+}
+
+impl Paged for Jobs {
+    fn is_empty(&self) -> bool {
+        self.jobs.as_ref().is_none_or(Vec::is_empty)
+    }
+}
+
+/// How far somebody has asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Cursor {
+    until: Timestamp,
+    /// Runs that ended in that second and were told, with their attempts.
+    told: BTreeSet<String>,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told: Vec<&str> = self.told.iter().map(String::as_str).collect();
+        write!(out, "{}|{}", self.until, told.join(","))
+    }
+}
+
+impl Cursor {
+    fn parse(text: &str) -> Result<Self, ForgeError> {
+        let wrong = || ForgeError::Refused(format!("`{text}` is no cursor of ours"));
+        let (until, told) = text.split_once('|').ok_or_else(wrong)?;
+        let told = told.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        Ok(Self { until: until.parse().map_err(|_| wrong())?, told })
+    }
+}
+
+/// A run that has ended.
+struct EndedRun {
+    name: String,
+    at: Timestamp,
+    run: Value,
+}
+
+pub(super) async fn since(
+    api: &Api,
+    listing: Listing,
+    cursor: Option<&str>,
+) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
+    let Some(cursor) = cursor else {
+        let now = forges_clock(api).await?;
+        let mut cursor = Cursor { until: now, told: BTreeSet::new() };
+        // What ended in this very second, before the question.
+        let ended = ended_since(api, listing, &cursor).await?;
+        cursor.told = ended.into_iter().filter(|run| run.at == now).map(|run| run.name).collect();
+        return Ok((Vec::new(), Some(cursor.to_string())));
+    };
+    let mut cursor = Cursor::parse(cursor)?;
+    let mut ended = ended_since(api, listing, &cursor).await?;
+    ended.sort_by(|one, other| (one.at, &one.name).cmp(&(other.at, &other.name)));
+    let mut checks = Vec::new();
+    for run in ended {
+        checks.extend(jobs_of(api, &run.run).await?);
+        if run.at > cursor.until {
+            cursor = Cursor { until: run.at, told: BTreeSet::new() };
+        }
+        cursor.told.insert(run.name);
+    }
+    Ok((checks, Some(cursor.to_string())))
+}
+
+async fn ended_since(
+    api: &Api,
+    listing: Listing,
+    cursor: &Cursor,
+) -> Result<Vec<EndedRun>, ForgeError> {
+    let horizon = cursor.until.saturating_sub(LONGEST_RUN).unwrap_or(Timestamp::MIN);
+    let mut ended: Vec<EndedRun> = Vec::new();
+    let look = |page: &Runs| -> Option<()> {
+        let runs = page.workflow_runs.as_deref().unwrap_or_default();
+        for run in runs {
+            let Some(at) = ended_at(listing, run) else { continue };
+            let name = format!("{}.{}", number(run, "id"), number(run, "run_attempt"));
+            let told = at < cursor.until || (at == cursor.until && cursor.told.contains(&name));
+            if !told && !ended.iter().any(|other| other.name == name) {
+                ended.push(EndedRun { name, at, run: run.clone() });
+            }
+        }
+        // The newest come first; what began so long ago is not looked at.
+        let begun = runs.last().and_then(|run| time(run, began(listing)))?;
+        (begun < horizon).then_some(())
+    };
+    api.find(&["actions", "runs"], &[], look).await?;
+    Ok(ended)
+}
+
+async fn jobs_of(api: &Api, run: &Value) -> Result<Vec<CheckRun>, ForgeError> {
+    let id = number(run, "id").to_string();
+    let mut checks: Vec<CheckRun> = Vec::new();
+    let all = |page: &Jobs| -> Option<()> {
+        for job in page.jobs.iter().flatten() {
+            let check = check_of(run, job);
+            if !checks.iter().any(|other| other.id == check.id) {
+                checks.push(check);
+            }
+        }
+        None
+    };
+    api.find(&["actions", "runs", &id, "jobs"], &[], all).await?;
+    Ok(checks)
+}
+
+fn check_of(run: &Value, job: &Value) -> CheckRun {
+    let text = |of: &Value, name: &str| {
+        of.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    // GitHub gives the workflow's name; Gitea its file, with the reference behind it.
+    let file = || {
+        let path = text(run, "path")?;
+        let file = path.split('@').next().unwrap_or_default();
+        Some(file.rsplit('/').next().unwrap_or_default().to_owned())
+    };
+    let workflow = text(run, "name").or_else(file);
+    let mut payload = json!({
+        "action": "completed",
+        "workflow_job": job,
+        // A job alone does not tell of forks and pull requests.
+        "workflow_run": run,
+    });
+    for (name, value) in [("repository", run.get("repository")), ("sender", run.get("actor"))] {
+        if let (Some(value), Some(payload)) = (value, payload.as_object_mut()) {
+            payload.insert(name.to_owned(), value.clone());
+        }
+    }
+    CheckRun {
+        id: number(job, "id").to_string(),
+        name: text(job, "name").unwrap_or_default(),
+        workflow,
+        sha: text(job, "head_sha").or_else(|| text(run, "head_sha")).unwrap_or_default(),
+        branch: text(job, "head_branch").or_else(|| text(run, "head_branch")),
+        conclusion: text(job, "conclusion"),
+        payload,
+    }
+}
+
+/// When a run ended, if it has.
+fn ended_at(listing: Listing, run: &Value) -> Option<Timestamp> {
+    if run.get("status").and_then(Value::as_str) != Some("completed") {
+        return None;
+    }
+    match listing {
+        Listing::Gitea => time(run, "completed_at"),
+        Listing::Github => time(run, "updated_at"),
+    }
+}
+
+fn began(listing: Listing) -> &'static str {
+    match listing {
+        Listing::Gitea => "started_at",
+        Listing::Github => "created_at",
+    }
+}
+
+fn time(of: &Value, name: &str) -> Option<Timestamp> {
+    of.get(name)?.as_str()?.parse().ok()
+}
+
+fn number(of: &Value, name: &str) -> u64 {
+    of.get(name).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// What time it is for the forge: its times are compared with each other only.
+async fn forges_clock(api: &Api) -> Result<Timestamp, ForgeError> {
+    let answered = api.get(&[], &[]).await?;
+    let answered = api.good(answered)?;
+    let told = answered.date.as_deref().unwrap_or_default();
+    let time = jiff::fmt::rfc2822::parse(told);
+    time.map(|time| time.timestamp())
+        .map_err(|_| ForgeError::Unavailable(format!("it does not say what time it is (`{told}`)")))
+}

@@ -1,0 +1,130 @@
+//! Gitea, and Forgejo, which speaks the same.
+
+use bailiwick_control::ports::fleet::{
+    CheckRun, Forge, ForgeError, PullRequestState, Review, WriteBack, Written,
+};
+use bailiwick_model::fleet::ReviewDecision;
+use serde_json::json;
+
+use super::checks::{self, Listing};
+use super::client::{Api, Manner};
+use super::common::{self, Again, Proposed, StatusToSet};
+use super::marker::Marker;
+use super::pushing::Pushing;
+use super::wire;
+
+pub(super) const MANNER: Manner =
+    Manner { scheme: "token", accept: "application/json", page_size: "limit" };
+
+/// A repository on a Gitea.
+#[derive(Debug, Clone)]
+pub struct Gitea {
+    pub(super) api: Api,
+    pub(super) pushing: Pushing,
+}
+
+impl Gitea {
+    async fn comment(
+        &self,
+        marker: &Marker,
+        number: u64,
+        body: &str,
+    ) -> Result<Written, ForgeError> {
+        let text = marker.put_on(body)?;
+        let name = number.to_string();
+        // Gitea gives all comments of an issue at once.
+        let answered = self.api.get(&["issues", &name, "comments"], &[]).await?;
+        let comments: Vec<wire::Comment> = self.api.good(answered)?.json()?;
+        if let Some(found) = common::marked(&comments, marker) {
+            return Ok(found);
+        }
+        common::post_comment(&self.api, number, &text).await
+    }
+
+    async fn review(&self, marker: &Marker, review: &Review) -> Result<Written, ForgeError> {
+        let event = match review.decision {
+            ReviewDecision::Pending => "PENDING",
+            ReviewDecision::Approved => "APPROVED",
+            ReviewDecision::ChangesRequested => "REQUEST_CHANGES",
+            ReviewDecision::CommentOnly => "COMMENT",
+        };
+        let comments: Vec<_> = review
+            .comments
+            .iter()
+            .map(|comment| {
+                json!({ "path": comment.path, "body": comment.body, "new_position": comment.line })
+            })
+            .collect();
+        let body = json!({
+            "body": marker.put_on(&review.body)?,
+            "commit_id": review.sha,
+            "event": event,
+            "comments": comments,
+        });
+        common::review(&self.api, review, marker, body).await
+    }
+}
+
+impl Forge for Gitea {
+    async fn write(&self, key: &str, what: &WriteBack) -> Result<Written, ForgeError> {
+        let (api, marker) = (&self.api, Marker::of(key));
+        match what {
+            WriteBack::Comment { number, body, pull_request: _ } => {
+                self.comment(&marker, *number, body).await
+            }
+            WriteBack::Review(review) => self.review(&marker, review).await,
+            WriteBack::Push { branch, commit, from } => {
+                self.pushing.push(branch, commit, from.as_deref()).await
+            }
+            WriteBack::OpenPullRequest { head, base, title, body } => {
+                let wanted = Proposed { head, base, title, body };
+                let query = [("state", "all"), ("base_branch", base)];
+                common::open_pull_request(api, &marker, &wanted, &query).await
+            }
+            WriteBack::CheckStatus { sha, context, state, description, url } => {
+                let url = url.as_deref();
+                let wanted = StatusToSet { sha, context, state: *state, description, url };
+                common::set_status(api, &wanted, &[("sort", "recentupdate")]).await
+            }
+            WriteBack::Rerun { run, whole_workflow, attempt } => {
+                let wanted = Again { run, whole_workflow: *whole_workflow, attempt: *attempt };
+                let path = |run: &str, job: &str| {
+                    ["actions", "runs", run, "jobs", job, "rerun"].map(str::to_owned).to_vec()
+                };
+                common::rerun(api, &wanted, path).await
+            }
+            WriteBack::ReleaseNote { tag, title, body } => {
+                let mut path = vec!["tags"];
+                path.extend(tag.split('/'));
+                let there = api.get(&path, &[]).await?;
+                common::release(api, &marker, tag, title, body, there).await
+            }
+            WriteBack::DeploymentApproval { .. } => {
+                Err(ForgeError::Unsupported("approve deployments: Gitea has none".to_owned()))
+            }
+        }
+    }
+
+    async fn pull_request(&self, number: u64) -> Result<PullRequestState, ForgeError> {
+        common::pull_request(&self.api, number).await
+    }
+
+    async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
+        common::branch(&self.api, name).await
+    }
+
+    async fn issue(&self, number: u64) -> Result<(String, String), ForgeError> {
+        common::issue(&self.api, number).await
+    }
+
+    async fn job_log(&self, job: &str, most_bytes: usize) -> Result<String, ForgeError> {
+        self.api.tail(&["actions", "jobs", job, "logs"], most_bytes).await
+    }
+
+    async fn checks_since(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
+        checks::since(&self.api, Listing::Gitea, cursor).await
+    }
+}

@@ -1,0 +1,192 @@
+//! GitHub.
+
+use bailiwick_control::ports::fleet::{
+    CheckRun, Forge, ForgeError, PullRequestState, Review, WriteBack, Written,
+};
+use bailiwick_model::fleet::ReviewDecision;
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::checks::{self, Listing};
+use super::client::{Api, Manner};
+use super::common::{self, Again, Proposed, StatusToSet};
+use super::marker::Marker;
+use super::pushing::Pushing;
+use super::wire;
+
+pub(super) const MANNER: Manner =
+    Manner { scheme: "Bearer", accept: "application/vnd.github+json", page_size: "per_page" };
+
+/// A repository on GitHub.
+#[derive(Debug, Clone)]
+pub struct Github {
+    pub(super) api: Api,
+    pub(super) pushing: Pushing,
+    pub(super) owner: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Waiting {
+    environment: Environment,
+}
+
+#[derive(Debug, Deserialize)]
+struct Environment {
+    id: u64,
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Approval {
+    #[serde(default)]
+    comment: Option<String>,
+    #[serde(default)]
+    environments: Vec<Environment>,
+}
+
+impl Github {
+    async fn comment(
+        &self,
+        marker: &Marker,
+        number: u64,
+        body: &str,
+    ) -> Result<Written, ForgeError> {
+        let text = marker.put_on(body)?;
+        let name = number.to_string();
+        let path = ["issues", &name, "comments"];
+        let is_it = |page: &Vec<wire::Comment>| common::marked(page, marker);
+        match self.api.find(&path, &[], is_it).await? {
+            Some(found) => Ok(found),
+            None => common::post_comment(&self.api, number, &text).await,
+        }
+    }
+
+    async fn review(&self, marker: &Marker, review: &Review) -> Result<Written, ForgeError> {
+        let event = match review.decision {
+            // A review without an event waits for its author.
+            ReviewDecision::Pending => None,
+            ReviewDecision::Approved => Some("APPROVE"),
+            ReviewDecision::ChangesRequested => Some("REQUEST_CHANGES"),
+            ReviewDecision::CommentOnly => Some("COMMENT"),
+        };
+        let comments: Vec<_> = review
+            .comments
+            .iter()
+            .map(|comment| {
+                json!({
+                    "path": comment.path, "body": comment.body,
+                    "line": comment.line, "side": "RIGHT",
+                })
+            })
+            .collect();
+        let mut body = json!({
+            "body": marker.put_on(&review.body)?,
+            "commit_id": review.sha,
+            "comments": comments,
+        });
+        if let (Some(event), Some(body)) = (event, body.as_object_mut()) {
+            body.insert("event".to_owned(), event.into());
+        }
+        common::review(&self.api, review, marker, body).await
+    }
+
+    async fn approve_deployment(
+        &self,
+        marker: &Marker,
+        run: &str,
+        environment: &str,
+        comment: &str,
+    ) -> Result<Written, ForgeError> {
+        let text = marker.put_on(comment)?;
+        let answered = self.api.get(&["actions", "runs", run, "approvals"], &[]).await?;
+        let approvals: Vec<Approval> = self.api.good(answered)?.json()?;
+        let done = |approval: &Approval| {
+            approval.comment.as_deref().is_some_and(|text| marker.is_on(text))
+                && approval.environments.iter().any(|place| place.name == environment)
+        };
+        let written = |was_there| Written { id: run.to_owned(), url: None, was_there };
+        if approvals.iter().any(done) {
+            return Ok(written(true));
+        }
+        let path = ["actions", "runs", run, "pending_deployments"];
+        let answered = self.api.get(&path, &[]).await?;
+        let waiting: Vec<Waiting> = self.api.good(answered)?.json()?;
+        let ours = waiting.iter().find(|waiting| waiting.environment.name == environment);
+        let Some(ours) = ours else {
+            let why = format!("the run {run} does not wait for {environment}");
+            return Err(ForgeError::Refused(why));
+        };
+        let body = json!({
+            "environment_ids": [ours.environment.id], "state": "approved", "comment": text,
+        });
+        let answered = self.api.send(Method::POST, &path, &body).await?;
+        self.api.good(answered)?;
+        Ok(written(false))
+    }
+}
+
+impl Forge for Github {
+    async fn write(&self, key: &str, what: &WriteBack) -> Result<Written, ForgeError> {
+        let (api, marker) = (&self.api, Marker::of(key));
+        match what {
+            WriteBack::Comment { number, body, pull_request: _ } => {
+                self.comment(&marker, *number, body).await
+            }
+            WriteBack::Review(review) => self.review(&marker, review).await,
+            WriteBack::Push { branch, commit, from } => {
+                self.pushing.push(branch, commit, from.as_deref()).await
+            }
+            WriteBack::OpenPullRequest { head, base, title, body } => {
+                let wanted = Proposed { head, base, title, body };
+                let ours = format!("{}:{head}", self.owner);
+                let query = [("state", "all"), ("base", base), ("head", &ours)];
+                common::open_pull_request(api, &marker, &wanted, &query).await
+            }
+            WriteBack::CheckStatus { sha, context, state, description, url } => {
+                let url = url.as_deref();
+                let wanted = StatusToSet { sha, context, state: *state, description, url };
+                common::set_status(api, &wanted, &[]).await
+            }
+            WriteBack::Rerun { run, whole_workflow, attempt } => {
+                let wanted = Again { run, whole_workflow: *whole_workflow, attempt: *attempt };
+                let path = |_: &str, job: &str| {
+                    ["actions", "jobs", job, "rerun"].map(str::to_owned).to_vec()
+                };
+                common::rerun(api, &wanted, path).await
+            }
+            WriteBack::ReleaseNote { tag, title, body } => {
+                let mut path = vec!["git", "ref", "tags"];
+                path.extend(tag.split('/'));
+                let there = api.get(&path, &[]).await?;
+                common::release(api, &marker, tag, title, body, there).await
+            }
+            WriteBack::DeploymentApproval { run, environment, comment } => {
+                self.approve_deployment(&marker, run, environment, comment).await
+            }
+        }
+    }
+
+    async fn pull_request(&self, number: u64) -> Result<PullRequestState, ForgeError> {
+        common::pull_request(&self.api, number).await
+    }
+
+    async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
+        common::branch(&self.api, name).await
+    }
+
+    async fn issue(&self, number: u64) -> Result<(String, String), ForgeError> {
+        common::issue(&self.api, number).await
+    }
+
+    async fn job_log(&self, job: &str, most_bytes: usize) -> Result<String, ForgeError> {
+        self.api.tail(&["actions", "jobs", job, "logs"], most_bytes).await
+    }
+
+    async fn checks_since(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
+        checks::since(&self.api, Listing::Github, cursor).await
+    }
+}

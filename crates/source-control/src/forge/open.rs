@@ -1,0 +1,128 @@
+//! The forge of a repository as it was declared.
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_control::ports::fleet::{
+    CheckRun, Forge, ForgeError, PullRequestState, WriteBack, Written,
+};
+use bailiwick_model::fleet::{ForgeKind, Repository};
+
+use super::client::{Api, address};
+use super::pushing::Pushing;
+use super::{Gitea, Github, Local, Token, gitea, github};
+
+/// Any of the forges.
+#[derive(Debug, Clone)]
+pub enum AnyForge {
+    /// Gitea or Forgejo.
+    Gitea(Gitea),
+    /// GitHub.
+    Github(Github),
+    /// A repository on this machine.
+    Local(Local),
+}
+
+/// The forge of a repository. `state` is where we keep what only we write.
+pub fn open(
+    repository: &Repository,
+    token: Option<Token>,
+    state: &Path,
+) -> Result<AnyForge, ForgeError> {
+    let checkout = PathBuf::from(&repository.checkout);
+    let state = state.to_owned();
+    let api = |manner| {
+        let base = repository.api_url.as_deref().ok_or_else(|| {
+            ForgeError::Refused("spec.apiUrl is missing: say where the API is".to_owned())
+        })?;
+        let token = token.clone().ok_or_else(|| {
+            let why = "spec.credentialRef is missing: name the secret that has the forge's token";
+            ForgeError::Refused(why.to_owned())
+        })?;
+        Api::new(base, &repository.full_name, token, manner).map(|api| (api, base))
+    };
+    let pushing = |url: String| Pushing {
+        checkout: checkout.clone(),
+        state: state.clone(),
+        url,
+        token: token.clone(),
+    };
+    Ok(match repository.forge {
+        ForgeKind::Gitea => {
+            let (api, base) = api(gitea::MANNER)?;
+            let url = clone_url(repository, base, "/api/v1")?;
+            AnyForge::Gitea(Gitea { api, pushing: pushing(url) })
+        }
+        ForgeKind::Github => {
+            let (api, base) = api(github::MANNER)?;
+            let url = clone_url(repository, base, "/api/v3")?;
+            let owner = repository.full_name.split('/').next().unwrap_or_default().to_owned();
+            AnyForge::Github(Github { api, pushing: pushing(url), owner })
+        }
+        ForgeKind::Local => {
+            let url = repository.clone_url.clone().unwrap_or(repository.checkout.clone());
+            if !url.starts_with('/') {
+                let why = "spec.cloneUrl of a local repository is the whole path of it";
+                return Err(ForgeError::Refused(why.to_owned()));
+            }
+            AnyForge::Local(Local { pushing: Pushing { token: None, ..pushing(url) } })
+        }
+        ForgeKind::Generic => {
+            let what = "be written to: a generic source only sends events";
+            return Err(ForgeError::Unsupported(what.to_owned()));
+        }
+    })
+}
+
+/// Where it is pushed to: as it was declared, or beside the API.
+fn clone_url(repository: &Repository, api: &str, end: &str) -> Result<String, ForgeError> {
+    let url = match &repository.clone_url {
+        Some(url) => url.clone(),
+        None => {
+            let api = api.trim_end_matches('/');
+            let root = api.strip_suffix(end).unwrap_or(api);
+            let root = root.replacen("https://api.github.com", "https://github.com", 1);
+            format!("{root}/{}.git", repository.full_name)
+        }
+    };
+    address(&url)?;
+    Ok(url)
+}
+
+macro_rules! each {
+    ($any:expr, $forge:ident => $call:expr) => {
+        match $any {
+            AnyForge::Gitea($forge) => $call.await,
+            AnyForge::Github($forge) => $call.await,
+            AnyForge::Local($forge) => $call.await,
+        }
+    };
+}
+
+impl Forge for AnyForge {
+    async fn write(&self, key: &str, what: &WriteBack) -> Result<Written, ForgeError> {
+        each!(self, forge => forge.write(key, what))
+    }
+
+    async fn pull_request(&self, number: u64) -> Result<PullRequestState, ForgeError> {
+        each!(self, forge => forge.pull_request(number))
+    }
+
+    async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
+        each!(self, forge => forge.branch(name))
+    }
+
+    async fn issue(&self, number: u64) -> Result<(String, String), ForgeError> {
+        each!(self, forge => forge.issue(number))
+    }
+
+    async fn job_log(&self, job: &str, most_bytes: usize) -> Result<String, ForgeError> {
+        each!(self, forge => forge.job_log(job, most_bytes))
+    }
+
+    async fn checks_since(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
+        each!(self, forge => forge.checks_since(cursor))
+    }
+}

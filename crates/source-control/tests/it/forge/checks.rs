@@ -1,0 +1,70 @@
+//! What ended since somebody last asked.
+
+use bailiwick_control::ports::fleet::Forge as _;
+use bailiwick_testkit::Depth;
+use bailiwick_testkit::forge::RunSeed;
+use bailiwick_testkit::random::Random;
+
+use super::{BOTH, Setup, block_on};
+
+#[test]
+fn what_ended_before_anybody_asked_starts_nothing() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        setup.stand_in.add_run(&RunSeed { sha: &setup.main, ..RunSeed::default() });
+        let (checks, cursor) = block_on(setup.forge.checks_since(None)).unwrap();
+        assert!(checks.is_empty() && cursor.is_some());
+        let seed =
+            RunSeed { sha: &setup.feature, fork: Some("them/widgets"), ..RunSeed::default() };
+        let (run, job) = setup.stand_in.add_run(&seed);
+        let (checks, cursor) = block_on(setup.forge.checks_since(cursor.as_deref())).unwrap();
+        assert_eq!(checks.len(), 1);
+        let check = &checks[0];
+        assert_eq!((check.id.as_str(), check.name.as_str()), (job.to_string().as_str(), "test"));
+        assert_eq!(check.workflow.as_deref(), Some("ci.yml"));
+        assert_eq!((check.sha.as_str(), check.branch.as_deref()), (&*setup.feature, Some("main")));
+        assert_eq!(check.conclusion.as_deref(), Some("failure"));
+        assert_eq!(check.payload["workflow_job"]["run_id"], run);
+        let head = &check.payload["workflow_run"]["head_repository"]["full_name"];
+        assert_eq!(head, "them/widgets");
+        let (checks, _) = block_on(setup.forge.checks_since(cursor.as_deref())).unwrap();
+        assert!(checks.is_empty(), "{checks:?}");
+        setup.keeps_contract();
+    }
+}
+
+/// Runs begin, end and are run again in any order, and somebody asks now and then: every end is told
+/// exactly once, in order.
+#[test]
+fn every_end_is_told_once() {
+    let mut random = Random::rotating("every_end_is_told_once");
+    for case in 0..Depth::from_env().cases(20) {
+        let setup = Setup::new(BOTH[random.below(2)]);
+        setup.stand_in.limit_pages(1 + random.below(5));
+        let (_, mut cursor) = block_on(setup.forge.checks_since(None)).unwrap();
+        let (mut open, mut ended, mut told) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..40 {
+            match random.below(4) {
+                0 | 1 => {
+                    let seed = RunSeed { conclusion: None, ..RunSeed::default() };
+                    open.push(setup.stand_in.add_run(&seed));
+                }
+                2 if !open.is_empty() => {
+                    let (run, job) = open.remove(random.below(open.len()));
+                    setup.stand_in.end_run(run, "failure");
+                    ended.push(job.to_string());
+                }
+                2 => {}
+                _ => {
+                    let asked = setup.forge.checks_since(cursor.as_deref());
+                    let (checks, next) = block_on(asked).unwrap();
+                    told.extend(checks.into_iter().map(|check| check.id));
+                    cursor = next;
+                }
+            }
+        }
+        let (checks, _) = block_on(setup.forge.checks_since(cursor.as_deref())).unwrap();
+        told.extend(checks.into_iter().map(|check| check.id));
+        assert_eq!(told, ended, "case {case}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Pushes: by compare-and-swap, over HTTP and to a repository on this machine.
+
+use bailiwick_control::ports::fleet::{Forge as _, ForgeError, WriteBack};
+use bailiwick_model::fleet::ForgeKind;
+use bailiwick_source_control::forge::open;
+use bailiwick_testkit::forge::{Fault, Flavour};
+
+use super::{BOTH, Setup, block_on, declared};
+
+fn push(branch: &str, commit: &str, from: Option<&str>) -> WriteBack {
+    let from = from.map(str::to_owned);
+    WriteBack::Push { branch: branch.to_owned(), commit: commit.to_owned(), from }
+}
+
+#[test]
+fn a_branch_moves_only_from_where_it_was() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        setup.scratch.write("src/c.rs", "fn c() {}\n");
+        let newer = setup.scratch.commit("third");
+        let at = |name: &str| setup.stand_in.git(&["rev-parse", name]).trim().to_owned();
+        let write = |what: &WriteBack| block_on(setup.forge.write("key", what));
+        // From somewhere else, or as if it were new.
+        for from in [Some(setup.main.as_str()), None] {
+            let moved = write(&push("feature", &newer, from));
+            let Err(ForgeError::Moved { found, .. }) = &moved else { panic!("{moved:?}") };
+            assert_eq!(found, &setup.feature);
+            assert_eq!(at("feature"), setup.feature);
+        }
+        assert!(!write(&push("feature", &newer, Some(&setup.feature))).unwrap().was_there);
+        assert_eq!(at("feature"), newer);
+        assert!(write(&push("feature", &newer, Some(&setup.feature))).unwrap().was_there);
+        // A new branch, and one that has to be there.
+        let gone = write(&push("fix/new", &newer, Some(&setup.feature)));
+        assert!(matches!(gone, Err(ForgeError::Moved { .. })), "{gone:?}");
+        assert!(!write(&push("fix/new", &newer, None)).unwrap().was_there);
+        assert!(write(&push("fix/new", &newer, None)).unwrap().was_there);
+        assert_eq!(at("fix/new"), newer);
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn somebody_who_is_quicker_between_look_and_push_keeps_what_he_pushed() {
+    let setup = Setup::new(Flavour::Gitea);
+    setup.scratch.write("src/c.rs", "fn c() {}\n");
+    let newer = setup.scratch.commit("third");
+    let (branch, to) = ("feature".to_owned(), setup.main.clone());
+    setup
+        .stand_in
+        .fail_next("POST /acme/widgets.git/git-receive-pack", Fault::MoveBranch { branch, to });
+    let what = push("feature", &newer, Some(&setup.feature));
+    let moved = block_on(setup.forge.write("key", &what));
+    assert!(matches!(moved, Err(ForgeError::Moved { .. })), "{moved:?}");
+    assert_eq!(setup.stand_in.git(&["rev-parse", "feature"]).trim(), setup.main);
+}
+
+#[test]
+fn what_is_no_commit_or_branch_is_not_pushed() {
+    let setup = Setup::new(Flavour::Gitea);
+    let missing = "1".repeat(40);
+    for (branch, commit) in [
+        ("feature", "feature"),
+        ("feature", &missing),
+        ("--all", &setup.feature),
+        ("a..b", &setup.feature),
+        ("", &setup.feature),
+    ] {
+        let refused = block_on(setup.forge.write("key", &push(branch, commit, None)));
+        let expected =
+            matches!(refused, Err(ForgeError::Refused(_)) | Err(ForgeError::Moved { .. }));
+        assert!(expected, "{branch} {commit}: {refused:?}");
+    }
+    assert_eq!(setup.writes(), 0);
+}
+
+#[test]
+fn a_local_repository_has_branches_and_nothing_else() {
+    let setup = Setup::new(Flavour::Gitea);
+    let mut repository = declared(&setup.stand_in, setup.scratch.root());
+    repository.forge = ForgeKind::Local;
+    repository.clone_url = Some(setup.stand_in.repository().display().to_string());
+    // Nobody's hooks are run.
+    let hook = setup.stand_in.repository().join("hooks/update");
+    std::fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&hook, executable).unwrap();
+    let local = open(&repository, None, &setup.scratch.state()).unwrap();
+    assert_eq!(block_on(local.branch("feature")), Ok(Some(setup.feature.clone())));
+    let what = push("fix", &setup.feature, None);
+    assert!(!block_on(local.write("key", &what)).unwrap().was_there);
+    assert!(block_on(local.write("key", &what)).unwrap().was_there);
+    let moved = block_on(local.write("key", &push("main", &setup.feature, Some(&setup.feature))));
+    assert!(matches!(moved, Err(ForgeError::Moved { .. })), "{moved:?}");
+    assert!(block_on(local.write("key", &push("main", &setup.feature, Some(&setup.main)))).is_ok());
+    let comment = super::writing::comment(1, "hello");
+    let nothing = block_on(local.write("key", &comment));
+    assert!(matches!(nothing, Err(ForgeError::Unsupported(_))), "{nothing:?}");
+    // The repository itself: a branch that somebody has checked out stays as it is.
+    repository.clone_url = None;
+    let own = open(&repository, None, &setup.scratch.state()).unwrap();
+    let what = push("feature", &setup.main, Some(&setup.feature));
+    let refused = block_on(own.write("key", &what));
+    assert!(matches!(refused, Err(ForgeError::Refused(_))), "{refused:?}");
+    assert!(block_on(own.write("key", &push("other", &setup.feature, None))).is_ok());
+    assert_eq!(setup.scratch.git(&["rev-parse", "other"]).trim(), setup.feature);
+    assert_eq!(setup.writes(), 0);
+}

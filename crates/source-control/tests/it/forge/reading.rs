@@ -1,0 +1,73 @@
+//! What is read from a forge.
+
+use bailiwick_control::ports::fleet::{Forge as _, ForgeError};
+use bailiwick_testkit::forge::RunSeed;
+
+use super::{BOTH, Setup, block_on, opened};
+
+#[test]
+fn a_pull_request_comes_with_its_files_and_its_origin() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        // More files than a page has.
+        for number in 0..7 {
+            setup.scratch.write(&format!("many/{number}"), "x\n");
+        }
+        let feature = setup.scratch.commit("many");
+        setup.stand_in.take(&setup.scratch.root(), "feature");
+        setup.stand_in.limit_pages(3);
+        let number = setup.stand_in.add_pull("Add a", "feature", "main");
+        let pull = block_on(setup.forge.pull_request(number)).unwrap();
+        assert_eq!((pull.title.as_str(), pull.open), ("Add a", true));
+        assert_eq!((pull.head_branch.as_str(), pull.base_branch.as_str()), ("feature", "main"));
+        assert_eq!(pull.head_sha, feature);
+        assert_eq!(pull.head_repository.as_deref(), Some("acme/widgets"));
+        let listed = setup.scratch.git(&["diff", "--name-only", "main...feature"]);
+        assert_eq!(pull.files, listed.lines().collect::<Vec<_>>());
+        assert_eq!(pull.files.len(), 9);
+        let fork = setup.stand_in.add_fork_pull("Theirs", "them/widgets", "feature", &feature);
+        let pull = block_on(setup.forge.pull_request(fork)).unwrap();
+        assert_eq!(pull.head_repository.as_deref(), Some("them/widgets"));
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn branches_and_issues_are_there_or_not() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        setup.stand_in.git(&["branch", "fix/deep/one", &setup.main]);
+        let branch = |name: &str| block_on(setup.forge.branch(name));
+        assert_eq!(branch("feature"), Ok(Some(setup.feature.clone())));
+        assert_eq!(branch("fix/deep/one"), Ok(Some(setup.main.clone())));
+        assert_eq!(branch("none"), Ok(None));
+        assert!(matches!(branch("a/../feature"), Err(ForgeError::Refused(_))));
+        let number = setup.stand_in.add_issue("It fails", "Why?");
+        let issue = block_on(setup.forge.issue(number));
+        assert_eq!(issue, Ok(("It fails".to_owned(), "Why?".to_owned())));
+        let none = block_on(setup.forge.issue(999));
+        assert!(matches!(none, Err(ForgeError::Refused(_))), "{none:?}");
+        // Nothing is said of branches by a forge that does not know us.
+        let stranger = opened(&setup.stand_in, &setup.scratch, "another");
+        let none = block_on(stranger.branch("none"));
+        assert!(matches!(none, Err(ForgeError::Refused(_))), "{none:?}");
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn the_end_of_a_log_is_its_end() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        let log: String = (0..200_000).map(|line| format!("line {line} ü\n")).collect();
+        let seed = RunSeed { log: &log, ..RunSeed::default() };
+        let (_, job) = setup.stand_in.add_run(&seed);
+        let read = |most| block_on(setup.forge.job_log(&job.to_string(), most)).unwrap();
+        assert_eq!(read(usize::MAX), log);
+        for most in [0, 1, 10, 11, 12, 1_000_003] {
+            let end = read(most);
+            assert!(log.ends_with(&end) && end.len() <= most && most - end.len() < 4, "{most}");
+        }
+        setup.keeps_contract();
+    }
+}

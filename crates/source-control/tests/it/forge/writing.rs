@@ -1,0 +1,213 @@
+//! What is written arrives as it was meant, once for each key.
+
+use bailiwick_control::ports::fleet::{CheckState, Forge as _, ForgeError, Review, WriteBack};
+use bailiwick_model::fleet::{ReviewComment, ReviewDecision};
+use bailiwick_testkit::forge::{Flavour, RunSeed};
+
+use super::{BOTH, Setup, block_on};
+
+pub(super) fn comment(number: u64, body: &str) -> WriteBack {
+    WriteBack::Comment { number, pull_request: false, body: body.to_owned() }
+}
+
+#[test]
+fn a_comment_is_written_once_for_a_key_and_again_for_another() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        let number = setup.stand_in.add_issue("It fails", "Why?");
+        // More than fit on a page, so that ours is not on the first.
+        for other in 0..70 {
+            setup.stand_in.add_comment(number, &format!("other {other}"));
+        }
+        let what = comment(number, "Here is why.");
+        let first = block_on(setup.forge.write("key-1", &what)).unwrap();
+        for other in 0..70 {
+            setup.stand_in.add_comment(number, &format!("more {other}"));
+        }
+        let second = block_on(setup.forge.write("key-1", &what)).unwrap();
+        assert!(!first.was_there && second.was_there, "{flavour:?}");
+        assert_eq!((&first.id, &first.url), (&second.id, &second.url));
+        let ours = |setup: &Setup| {
+            let all = setup.stand_in.comments(number);
+            all.iter().filter(|body| body.starts_with("Here is why.")).count()
+        };
+        assert_eq!(ours(&setup), 1);
+        assert!(!block_on(setup.forge.write("key-2", &what)).unwrap().was_there);
+        assert_eq!(ours(&setup), 2);
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn a_copy_of_our_comment_is_not_taken_for_another_write() {
+    let setup = Setup::new(Flavour::Gitea);
+    let number = setup.stand_in.add_issue("It fails", "");
+    block_on(setup.forge.write("key-1", &comment(number, "One."))).unwrap();
+    let text = setup.stand_in.comments(number).remove(0);
+    let forged = block_on(setup.forge.write("key-2", &comment(number, &text)));
+    assert!(matches!(forged, Err(ForgeError::Refused(_))), "{forged:?}");
+    setup.stand_in.add_comment(number, &format!("{text}\nI agree."));
+    assert!(block_on(setup.forge.write("key-1", &comment(number, "One."))).unwrap().was_there);
+    assert_eq!(setup.stand_in.comments(number).len(), 2);
+}
+
+#[test]
+fn a_review_has_its_lines_and_is_bound_to_the_commit() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        let number = setup.stand_in.add_pull("Add a", "feature", "main");
+        let mut review = Review {
+            number,
+            sha: setup.feature.clone(),
+            decision: ReviewDecision::ChangesRequested,
+            body: "Not yet.".to_owned(),
+            comments: vec![ReviewComment {
+                path: "src/a.rs".to_owned(),
+                line: 1,
+                body: "Why?".to_owned(),
+            }],
+        };
+        let what = WriteBack::Review(review.clone());
+        assert!(!block_on(setup.forge.write("key", &what)).unwrap().was_there);
+        assert!(block_on(setup.forge.write("key", &what)).unwrap().was_there);
+        let sent = setup.stand_in.reviews(number);
+        assert_eq!(sent.len(), 1);
+        assert_eq!(sent[0]["event"], "REQUEST_CHANGES");
+        assert_eq!(sent[0]["commit_id"], setup.feature.as_str());
+        let line = if flavour == Flavour::Gitea { "new_position" } else { "line" };
+        assert_eq!(sent[0]["comments"][0][line], 1);
+        assert_eq!(sent[0]["comments"][0]["path"], "src/a.rs");
+        // It was another commit that was looked at.
+        review.sha = setup.main.clone();
+        let moved = block_on(setup.forge.write("other", &WriteBack::Review(review)));
+        let expected = ForgeError::Moved {
+            target: format!("the pull request {number}"),
+            expected: setup.main.clone(),
+            found: setup.feature.clone(),
+        };
+        assert_eq!(moved, Err(expected));
+        assert_eq!(setup.stand_in.reviews(number).len(), 1);
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn a_pull_request_is_opened_once() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        let what = WriteBack::OpenPullRequest {
+            head: "feature".to_owned(),
+            base: "main".to_owned(),
+            title: "Add a and b".to_owned(),
+            body: "Both were missing.".to_owned(),
+        };
+        let first = block_on(setup.forge.write("key", &what)).unwrap();
+        let second = block_on(setup.forge.write("key", &what)).unwrap();
+        assert!(!first.was_there && second.was_there && first.id == second.id);
+        // With another key it is another one, which the forge does not take.
+        let other = block_on(setup.forge.write("other", &what));
+        let Err(ForgeError::Refused(why)) = other else { panic!("{other:?}") };
+        assert!(why.contains("already exists"), "{why}");
+        assert_eq!(setup.stand_in.items().len(), 1);
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn a_status_is_set_once_and_changes_when_it_must() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        let status = |state, description: &str| WriteBack::CheckStatus {
+            sha: setup.feature.clone(),
+            context: "bailiwick/repair".to_owned(),
+            state,
+            description: description.to_owned(),
+            url: Some("https://example.org/runs/1".to_owned()),
+        };
+        let write = |what: &WriteBack| block_on(setup.forge.write("key", what)).unwrap().was_there;
+        let (pending, good) =
+            (status(CheckState::Pending, "at work"), status(CheckState::Success, "done"));
+        assert!(!write(&pending) && write(&pending));
+        assert!(!write(&good) && write(&good));
+        // Back again: the newest counts.
+        assert!(!write(&pending));
+        let sent = setup.stand_in.statuses(&setup.feature);
+        let states: Vec<_> = sent.iter().map(|sent| sent["state"].as_str().unwrap()).collect();
+        assert_eq!(states, ["pending", "success", "pending"]);
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn a_rerun_happens_once_for_the_attempt_that_was_looked_at() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        let seed = RunSeed { sha: &setup.feature, ..RunSeed::default() };
+        let (run, job) = setup.stand_in.add_run(&seed);
+        let again = |id: u64, whole_workflow, attempt| {
+            let what = WriteBack::Rerun { run: id.to_string(), whole_workflow, attempt };
+            block_on(setup.forge.write("key", &what))
+        };
+        assert!(!again(job, false, 1).unwrap().was_there);
+        assert!(again(job, false, 1).unwrap().was_there);
+        assert_eq!(setup.stand_in.runs()[0].attempt, 2);
+        // It is at work: a rerun of this attempt has to wait.
+        let early = again(run, true, 2);
+        assert!(matches!(early, Err(ForgeError::Moved { .. })), "{early:?}");
+        setup.stand_in.end_run(run, "failure");
+        assert!(!again(run, true, 2).unwrap().was_there);
+        assert!(again(run, true, 2).unwrap().was_there);
+        assert_eq!(setup.stand_in.runs()[0].attempt, 3);
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn notes_of_a_release_need_its_tag_and_spare_what_others_wrote() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        let note = |tag: &str| WriteBack::ReleaseNote {
+            tag: tag.to_owned(),
+            title: "One".to_owned(),
+            body: "All of it.".to_owned(),
+        };
+        let write = |what: &WriteBack| block_on(setup.forge.write("key", what));
+        let Err(ForgeError::Refused(why)) = write(&note("v1")) else { panic!("no tag") };
+        assert!(why.contains("no tag v1"), "{why}");
+        assert_eq!(setup.stand_in.releases().len(), 0);
+        for tag in ["v1", "release/2", "v3"] {
+            setup.stand_in.git(&["tag", tag, &setup.main]);
+        }
+        assert!(!write(&note("v1")).unwrap().was_there);
+        assert!(write(&note("v1")).unwrap().was_there);
+        setup.stand_in.add_release("release/2", "");
+        assert!(!write(&note("release/2")).unwrap().was_there);
+        setup.stand_in.add_release("v3", "By hand.");
+        assert!(matches!(write(&note("v3")), Err(ForgeError::Refused(_))));
+        let notes: Vec<_> = setup.stand_in.releases().into_iter().map(|one| one.body).collect();
+        assert!(notes[0].starts_with("All of it.") && notes[1].starts_with("All of it."));
+        assert_eq!(notes[2], "By hand.");
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn a_deployment_is_approved_once_on_github_alone() {
+    let what = |run: u64, environment: &str| WriteBack::DeploymentApproval {
+        run: run.to_string(),
+        environment: environment.to_owned(),
+        comment: "Checked.".to_owned(),
+    };
+    let setup = Setup::new(Flavour::Github);
+    let seed = RunSeed { waits_for: &["staging", "production"], ..RunSeed::default() };
+    let (run, _) = setup.stand_in.add_run(&seed);
+    assert!(!block_on(setup.forge.write("key", &what(run, "production"))).unwrap().was_there);
+    assert!(block_on(setup.forge.write("key", &what(run, "production"))).unwrap().was_there);
+    assert_eq!(setup.stand_in.runs()[0].waits_for, ["staging"]);
+    let nothing = block_on(setup.forge.write("other", &what(run, "production")));
+    assert!(matches!(nothing, Err(ForgeError::Refused(_))), "{nothing:?}");
+    let setup = Setup::new(Flavour::Gitea);
+    let nothing = block_on(setup.forge.write("key", &what(1, "production")));
+    assert!(matches!(nothing, Err(ForgeError::Unsupported(_))), "{nothing:?}");
+    assert_eq!(setup.writes(), 0);
+}

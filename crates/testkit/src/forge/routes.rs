@@ -1,0 +1,262 @@
+//! Requests about one repository, and what becomes of them.
+
+use serde_json::{Value, json};
+
+use super::answer::Answer;
+use super::state::{Comment, Flavour, Item, PullParts, Release, Review, State, Status};
+
+/// A request behind `/repos/{owner}/{repo}`.
+pub(super) struct Asked<'a> {
+    pub(super) method: &'a str,
+    pub(super) path: Vec<&'a str>,
+    pub(super) query: Vec<(String, String)>,
+    pub(super) body: Value,
+}
+
+impl Asked<'_> {
+    fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(is, _)| is == name).map(|(_, value)| value.as_str())
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.body[name].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+const NOT_FOUND: &str = "The target couldn't be found.";
+
+pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
+    let read = asked.method == "GET";
+    match asked.path.as_slice() {
+        [] if read => Answer::json(200, &state.show_repository(&state.full_name)),
+        ["issues", number] if read => issue(state, number),
+        ["issues", number, "comments"] => comments(state, asked, number),
+        ["pulls", rest @ ..] => pulls(state, asked, rest),
+        ["branches", name @ ..] if read => branch(state, &name.join("/")),
+        ["tags", name @ ..] if read && state.flavour == Flavour::Gitea => {
+            tag(state, &name.join("/"))
+        }
+        ["git", "ref", "tags", name @ ..] if read && state.flavour == Flavour::Github => {
+            tag(state, &name.join("/"))
+        }
+        ["commits", sha, "statuses"] if read => {
+            let ours = state.statuses.iter().rev().filter(|status| status.sha == *sha);
+            let shown = ours.map(|status| state.show_status(status)).collect();
+            page(state, asked, shown)
+        }
+        ["statuses", sha] if asked.method == "POST" => set_status(state, asked, sha),
+        ["releases", rest @ ..] => releases(state, asked, rest),
+        ["actions", rest @ ..] => super::actions::answer(state, asked, rest),
+        _ => Answer::no(404, NOT_FOUND),
+    }
+}
+
+/// One page of a list, and whether there are more.
+pub(super) fn page(state: &State, asked: &Asked<'_>, all: Vec<Value>) -> Answer {
+    let (shown, next) = cut(state, asked, all);
+    let answer = Answer::json(200, &Value::Array(shown));
+    if next { answer.with("Link", "<https://example.org/next>; rel=\"next\"") } else { answer }
+}
+
+pub(super) fn cut(state: &State, asked: &Asked<'_>, all: Vec<Value>) -> (Vec<Value>, bool) {
+    let size = match state.flavour {
+        Flavour::Gitea => "limit",
+        Flavour::Github => "per_page",
+    };
+    let number = |name| asked.parameter(name).and_then(|text| text.parse::<usize>().ok());
+    // However many were asked for, there is a most.
+    let size = number(size).unwrap_or(30).clamp(1, state.page_limit);
+    let before = size * (number("page").unwrap_or(1).max(1) - 1);
+    let next = all.len() > before + size;
+    (all.into_iter().skip(before).take(size).collect(), next)
+}
+
+fn issue(state: &State, number: &str) -> Answer {
+    let found =
+        number.parse().ok().and_then(|number: u64| Some((number, state.items.get(&number)?)));
+    match found {
+        Some((number, item)) => Answer::json(200, &state.show_issue(number, item)),
+        None => Answer::no(404, NOT_FOUND),
+    }
+}
+
+fn comments(state: &mut State, asked: &Asked<'_>, number: &str) -> Answer {
+    let number: u64 = number.parse().unwrap_or_default();
+    if !state.items.contains_key(&number) {
+        return Answer::no(404, NOT_FOUND);
+    }
+    if asked.method == "GET" {
+        let ours = state.comments.iter().filter(|comment| comment.number == number);
+        let shown: Vec<Value> = ours.map(|comment| state.show_comment(comment)).collect();
+        return match state.flavour {
+            Flavour::Gitea => Answer::json(200, &Value::Array(shown)),
+            Flavour::Github => page(state, asked, shown),
+        };
+    }
+    let body = asked.text("body");
+    if body.is_empty() {
+        return Answer::no(422, "[body]: Required");
+    }
+    let comment = Comment { id: state.id(), number, body };
+    state.comments.push(comment.clone());
+    Answer::json(201, &state.show_comment(&comment))
+}
+
+fn pulls(state: &mut State, asked: &Asked<'_>, rest: &[&str]) -> Answer {
+    let Some(number) = rest.first() else { return all_pulls(state, asked) };
+    let found: Option<u64> = number.parse().ok();
+    let found = found.and_then(|number| Some((number, state.items.get(&number)?.clone())));
+    let Some((number, item, pull)) =
+        found.and_then(|(number, item)| item.pull.clone().map(|pull| (number, item, pull)))
+    else {
+        return Answer::no(404, NOT_FOUND);
+    };
+    match (asked.method, rest.get(1..).unwrap_or_default()) {
+        ("GET", []) => Answer::json(200, &state.show_pull(number, &item, &pull)),
+        ("GET", ["files"]) => {
+            let one = |name: String| {
+                json!({
+                    "filename": name, "status": "changed",
+                    "additions": 1, "deletions": 1, "changes": 2,
+                })
+            };
+            let files = state.files_of(&pull).into_iter().map(one).collect();
+            page(state, asked, files)
+        }
+        ("GET", ["reviews"]) => {
+            let ours = state.reviews.iter().filter(|review| review.number == number);
+            let shown = ours.map(|review| state.show_review(review)).collect();
+            page(state, asked, shown)
+        }
+        ("POST", ["reviews"]) => {
+            let events: &[&str] = match state.flavour {
+                Flavour::Gitea => &["APPROVED", "PENDING", "COMMENT", "REQUEST_CHANGES"],
+                Flavour::Github => &["APPROVE", "COMMENT", "REQUEST_CHANGES"],
+            };
+            let event = asked.body.get("event").and_then(Value::as_str);
+            if event.is_some_and(|event| !events.contains(&event)) {
+                return Answer::no(422, "review event is not known");
+            }
+            let review = Review { id: state.id(), number, sent: asked.body.clone() };
+            state.reviews.push(review.clone());
+            Answer::json(200, &state.show_review(&review))
+        }
+        _ => Answer::no(404, NOT_FOUND),
+    }
+}
+
+fn all_pulls(state: &mut State, asked: &Asked<'_>) -> Answer {
+    if asked.method == "POST" {
+        return open_pull(state, asked);
+    }
+    let base = match state.flavour {
+        Flavour::Gitea => asked.parameter("base_branch"),
+        Flavour::Github => asked.parameter("base"),
+    };
+    let head = asked.parameter("head").and_then(|head| head.split_once(':')).map(|(_, head)| head);
+    let open = asked.parameter("state").unwrap_or("open");
+    let mut shown = Vec::new();
+    for (number, item) in state.items.iter().rev() {
+        let Some(pull) = &item.pull else { continue };
+        let fits = base.is_none_or(|base| base == pull.base)
+            && head.is_none_or(|head| head == pull.head)
+            && (open == "all" || (open == "open") == item.open);
+        if fits {
+            shown.push(state.show_pull(*number, item, pull));
+        }
+    }
+    page(state, asked, shown)
+}
+
+fn open_pull(state: &mut State, asked: &Asked<'_>) -> Answer {
+    let (head, base) = (asked.text("head"), asked.text("base"));
+    if state.reference(&format!("refs/heads/{head}")).is_none() {
+        return Answer::no(404, NOT_FOUND);
+    }
+    let same = |item: &Item| {
+        item.open && item.pull.as_ref().is_some_and(|pull| pull.head == head && pull.base == base)
+    };
+    if state.items.values().any(same) {
+        return Answer::no(409, "pull request already exists for these targets");
+    }
+    let number = state.id();
+    let item = Item {
+        title: asked.text("title"),
+        body: asked.text("body"),
+        labels: Vec::new(),
+        open: true,
+        pull: Some(PullParts { head, base, fork: None, sha: None }),
+    };
+    state.items.insert(number, item.clone());
+    let pull = item.pull.clone().expect("a pull request");
+    Answer::json(201, &state.show_pull(number, &item, &pull))
+}
+
+fn branch(state: &State, name: &str) -> Answer {
+    let Some(commit) = state.reference(&format!("refs/heads/{name}")) else {
+        return Answer::no(404, &format!("branch does not exist [name: {name}]"));
+    };
+    let commit = match state.flavour {
+        Flavour::Gitea => json!({ "id": commit, "message": "", "url": "" }),
+        Flavour::Github => json!({ "sha": commit, "url": "" }),
+    };
+    Answer::json(200, &json!({ "name": name, "commit": commit, "protected": false }))
+}
+
+fn tag(state: &State, name: &str) -> Answer {
+    let Some(commit) = state.reference(&format!("refs/tags/{name}")) else {
+        return Answer::no(404, NOT_FOUND);
+    };
+    Answer::json(
+        200,
+        &match state.flavour {
+            Flavour::Gitea => json!({
+                "name": name, "id": commit, "message": "", "commit": { "sha": commit, "url": "" },
+            }),
+            Flavour::Github => json!({
+                "ref": format!("refs/tags/{name}"), "object": { "sha": commit, "type": "commit" },
+            }),
+        },
+    )
+}
+
+fn set_status(state: &mut State, asked: &Asked<'_>, sha: &str) -> Answer {
+    let known = ["pending", "success", "error", "failure", "warning", "skipped"];
+    if !known.contains(&asked.text("state").as_str()) {
+        return Answer::no(400, "the state is not known");
+    }
+    if state.reference(&format!("{sha}^{{commit}}")).is_none() {
+        return Answer::no(404, "object does not exist");
+    }
+    let status = Status { id: state.id(), sha: sha.to_owned(), sent: asked.body.clone() };
+    state.statuses.push(status.clone());
+    Answer::json(201, &state.show_status(&status))
+}
+
+fn releases(state: &mut State, asked: &Asked<'_>, rest: &[&str]) -> Answer {
+    match (asked.method, rest) {
+        ("GET", []) => {
+            let shown = state.releases.iter().rev().map(|one| state.show_release(one)).collect();
+            page(state, asked, shown)
+        }
+        ("POST", []) => {
+            let tag = asked.text("tag_name");
+            if state.releases.iter().any(|release| release.tag == tag) {
+                return Answer::no(409, "Release is already exist");
+            }
+            let (name, body) = (asked.text("name"), asked.text("body"));
+            let release = Release { id: state.id(), tag, name, body };
+            state.releases.push(release.clone());
+            Answer::json(201, &state.show_release(&release))
+        }
+        ("PATCH", [id]) => {
+            let found = state.releases.iter_mut().find(|release| release.id.to_string() == **id);
+            let Some(release) = found else { return Answer::no(404, NOT_FOUND) };
+            release.name = asked.text("name");
+            release.body = asked.text("body");
+            let release = release.clone();
+            Answer::json(200, &state.show_release(&release))
+        }
+        _ => Answer::no(404, NOT_FOUND),
+    }
+}

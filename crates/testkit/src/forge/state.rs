@@ -1,0 +1,258 @@
+//! What a stand-in remembers.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+/// Whose language a stand-in speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flavour {
+    /// Gitea's, held to its contract.
+    Gitea,
+    /// GitHub's, as far as we use it.
+    Github,
+}
+
+/// What goes wrong with a request.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// It is done, and the connection ends without an answer.
+    DropAfterApplying,
+    /// It is not done, and the connection ends without an answer.
+    DropBeforeApplying,
+    /// It is not done; the answer has this status and this message.
+    Status(u16, String),
+    /// It is done, but late.
+    Slow(Duration),
+    /// Before it is done, somebody else moves a branch.
+    MoveBranch {
+        /// The branch.
+        branch: String,
+        /// To where.
+        to: String,
+    },
+    /// It is not done; the answer leads to another address.
+    Redirect(String),
+}
+
+/// A request that came in.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// Such as `POST`.
+    pub method: String,
+    /// The path with its query.
+    pub path: String,
+    /// Names in small letters.
+    pub headers: Vec<(String, String)>,
+    /// The body; null if it was no JSON.
+    pub body: Value,
+    /// The status that it was answered with; 0 if it was not answered.
+    pub status: u16,
+}
+
+/// An issue or a pull request.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// Its title.
+    pub title: String,
+    /// What it says.
+    pub body: String,
+    /// Its labels.
+    pub labels: Vec<String>,
+    /// Whether it is open.
+    pub open: bool,
+    /// What makes it a pull request.
+    pub pull: Option<PullParts>,
+}
+
+/// What makes a pull request.
+#[derive(Debug, Clone)]
+pub struct PullParts {
+    /// The branch it comes from.
+    pub head: String,
+    /// The branch it goes to.
+    pub base: String,
+    /// The fork it comes from, if it is one.
+    pub fork: Option<String>,
+    /// The commit it is at, where its branch is not in this repository.
+    pub sha: Option<String>,
+}
+
+/// A comment.
+#[derive(Debug, Clone)]
+pub struct Comment {
+    /// Its id.
+    pub id: u64,
+    /// The issue or pull request.
+    pub number: u64,
+    /// What it says.
+    pub body: String,
+}
+
+/// A review.
+#[derive(Debug, Clone)]
+pub struct Review {
+    /// Its id.
+    pub id: u64,
+    /// The pull request.
+    pub number: u64,
+    /// As it was sent.
+    pub sent: Value,
+}
+
+/// A status of a commit.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Its id.
+    pub id: u64,
+    /// The commit.
+    pub sha: String,
+    /// As it was sent.
+    pub sent: Value,
+}
+
+/// A release.
+#[derive(Debug, Clone)]
+pub struct Release {
+    /// Its id.
+    pub id: u64,
+    /// Its tag.
+    pub tag: String,
+    /// Its title.
+    pub name: String,
+    /// Its notes.
+    pub body: String,
+}
+
+/// A run of a workflow.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Its id.
+    pub id: u64,
+    /// The file of its workflow.
+    pub workflow: String,
+    /// The branch.
+    pub branch: String,
+    /// The commit.
+    pub sha: String,
+    /// The fork that it runs for, if it does.
+    pub fork: Option<String>,
+    /// How often it was tried.
+    pub attempt: u64,
+    /// How it ended, if it has.
+    pub conclusion: Option<String>,
+    /// When it began.
+    pub began: Timestamp,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
+    /// The pull request it runs for.
+    pub pull: Option<u64>,
+    /// Environments that wait for somebody's yes.
+    pub waits_for: Vec<String>,
+    /// The yeses, with their comments.
+    pub approvals: Vec<(String, String)>,
+}
+
+/// A job of a run.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Its id.
+    pub id: u64,
+    /// Its run.
+    pub run: u64,
+    /// Its name.
+    pub name: String,
+    /// How it ended, if it has.
+    pub conclusion: Option<String>,
+    /// What it printed.
+    pub log: String,
+    /// The step that failed, if one did.
+    pub failed_step: Option<String>,
+}
+
+pub(super) struct State {
+    pub(super) flavour: Flavour,
+    pub(super) full_name: String,
+    pub(super) base_url: String,
+    pub(super) token: String,
+    pub(super) bare: PathBuf,
+    /// Moves on with everything that happens.
+    pub(super) clock: Timestamp,
+    pub(super) next_id: u64,
+    pub(super) page_limit: usize,
+    pub(super) items: BTreeMap<u64, Item>,
+    pub(super) comments: Vec<Comment>,
+    pub(super) reviews: Vec<Review>,
+    pub(super) statuses: Vec<Status>,
+    pub(super) releases: Vec<Release>,
+    pub(super) runs: Vec<Run>,
+    pub(super) jobs: Vec<Job>,
+    pub(super) faults: Vec<(String, Fault)>,
+    pub(super) seen: Vec<Seen>,
+    pub(super) breaches: Vec<String>,
+}
+
+impl State {
+    pub(super) fn new(flavour: Flavour, full_name: &str, bare: PathBuf) -> Self {
+        Self {
+            flavour,
+            full_name: full_name.to_owned(),
+            base_url: String::new(),
+            token: "0123456789stand1n4567890token3456789abcd".to_owned(),
+            bare,
+            clock: Timestamp::from_second(1_790_000_000).expect("a time"),
+            next_id: 0,
+            page_limit: 50,
+            items: BTreeMap::new(),
+            comments: Vec::new(),
+            reviews: Vec::new(),
+            statuses: Vec::new(),
+            releases: Vec::new(),
+            runs: Vec::new(),
+            jobs: Vec::new(),
+            faults: Vec::new(),
+            seen: Vec::new(),
+            breaches: Vec::new(),
+        }
+    }
+
+    /// A number that nothing else has, a second later.
+    pub(super) fn id(&mut self) -> u64 {
+        self.tick();
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub(super) fn tick(&mut self) -> Timestamp {
+        self.clock += SignedDuration::from_secs(1);
+        self.clock
+    }
+
+    /// What goes wrong with this request, once.
+    pub(super) fn fault(&mut self, request: &str) -> Option<Fault> {
+        let place = self.faults.iter().position(|(part, _)| request.contains(part.as_str()))?;
+        Some(self.faults.remove(place).1)
+    }
+
+    /// Where a branch or tag of the repository is.
+    pub(super) fn reference(&self, name: &str) -> Option<String> {
+        let output = super::git::git(&self.bare, &["rev-parse", "--verify", "--quiet", name]);
+        output.ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// The commit that a pull request is at.
+    pub(super) fn head_of(&self, pull: &PullParts) -> String {
+        let ours = || self.reference(&format!("refs/heads/{}", pull.head));
+        pull.sha.clone().or_else(ours).unwrap_or_default()
+    }
+
+    /// The files that a pull request changes.
+    pub(super) fn files_of(&self, pull: &PullParts) -> Vec<String> {
+        let range = format!("refs/heads/{}...{}", pull.base, self.head_of(pull));
+        let listed = super::git::git(&self.bare, &["diff", "--name-only", &range]);
+        listed.unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+}

@@ -1,0 +1,260 @@
+//! Webhooks as a forge sends them: headers, signature, body.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use super::StandIn;
+use super::show::user;
+use super::state::{Flavour, State};
+
+/// A webhook that is ready to be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Webhook {
+    /// Such as `workflow_job`.
+    pub event: String,
+    /// What exactly, in Gitea's words, such as `pull_request_comment`.
+    pub event_type: String,
+    /// The number of this delivery.
+    pub delivery: String,
+    /// The payload.
+    pub payload: Value,
+    flavour: Flavour,
+}
+
+impl Webhook {
+    /// The bytes that are signed and sent.
+    pub fn body(&self) -> Vec<u8> {
+        self.payload.to_string().into_bytes()
+    }
+
+    /// The headers, signed with this secret.
+    pub fn headers(&self, secret: &str) -> Vec<(String, String)> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any length");
+        mac.update(&self.body());
+        let signature: String =
+            mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hub = format!("sha256={signature}");
+        let mut headers = vec![
+            ("Content-Type", "application/json"),
+            ("X-GitHub-Event", &self.event),
+            ("X-GitHub-Delivery", &self.delivery),
+            ("X-Hub-Signature-256", &hub),
+        ];
+        if self.flavour == Flavour::Gitea {
+            // Gitea sends GitHub's headers beside its own.
+            headers.extend([
+                ("X-Gitea-Event", self.event.as_str()),
+                ("X-Gitea-Event-Type", &self.event_type),
+                ("X-Gitea-Delivery", &self.delivery),
+                ("X-Gitea-Signature", &signature),
+            ]);
+        }
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        headers.into_iter().map(owned).collect()
+    }
+
+    /// Sends it to `http://host:port/path` and gives the status and the body of the answer.
+    pub fn deliver(&self, url: &str, secret: &str) -> (u16, String) {
+        let rest = url.strip_prefix("http://").expect("an address of http");
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let body = self.body();
+        let mut text = format!("POST /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
+        for (name, value) in self.headers(secret) {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
+        let mut stream = TcpStream::connect(host).expect("somebody listens");
+        stream.write_all(text.as_bytes()).expect("sent");
+        stream.write_all(&body).expect("sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer");
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+        (status.unwrap_or(0), body.unwrap_or_default())
+    }
+}
+
+/// What a webhook tells of.
+#[derive(Debug, Clone)]
+pub enum Told {
+    /// A push to a branch.
+    Push {
+        /// The branch.
+        branch: String,
+        /// Where it was.
+        before: String,
+        /// Where it is.
+        after: String,
+        /// The files that changed.
+        files: Vec<String>,
+    },
+    /// A new tag.
+    Tag {
+        /// Its name.
+        name: String,
+        /// The commit.
+        commit: String,
+    },
+    /// Something happened to a pull request, such as `opened` or `synchronized`.
+    PullRequest {
+        /// Its number.
+        number: u64,
+        /// What.
+        action: String,
+    },
+    /// Somebody wrote a comment on an issue or a pull request.
+    Comment {
+        /// Where.
+        number: u64,
+        /// Who.
+        by: String,
+        /// What it says.
+        body: String,
+    },
+    /// The labels of an issue or a pull request are others now.
+    Label {
+        /// Where.
+        number: u64,
+        /// The one that came.
+        label: String,
+    },
+    /// A run of a workflow ended.
+    RunEnded {
+        /// Its id.
+        run: u64,
+    },
+    /// A job ended.
+    JobEnded {
+        /// Its id.
+        job: u64,
+    },
+}
+
+impl StandIn {
+    /// The webhook that tells of this.
+    pub fn webhook(&self, told: &Told) -> Webhook {
+        let mut state = self.state();
+        let delivery = format!("00000000-0000-4000-8000-{:012}", state.id());
+        let (event, event_type, mut payload) = tell(&mut state, told);
+        payload["repository"] = state.show_repository(&state.full_name);
+        let flavour = state.flavour;
+        Webhook { event: event.into(), event_type: event_type.into(), delivery, payload, flavour }
+    }
+}
+
+fn tell(state: &mut State, told: &Told) -> (&'static str, &'static str, Value) {
+    match told {
+        Told::Push { branch, before, after, files } => {
+            let commit = json!({
+                "id": after, "message": "a commit", "url": "",
+                "added": [], "removed": [], "modified": files,
+            });
+            let payload = json!({
+                "ref": format!("refs/heads/{branch}"), "before": before, "after": after,
+                "commits": [commit], "total_commits": 1, "head_commit": commit,
+                "pusher": user("pusher"), "sender": user("pusher"),
+            });
+            ("push", "push", payload)
+        }
+        Told::Tag { name, commit } => {
+            let payload = json!({
+                "ref": format!("refs/tags/{name}"), "before": "0".repeat(40), "after": commit,
+                "commits": [], "total_commits": 0, "head_commit": Value::Null,
+                "pusher": user("pusher"), "sender": user("pusher"),
+            });
+            ("push", "push", payload)
+        }
+        Told::PullRequest { number, action } => {
+            let payload = json!({
+                "action": action, "number": number,
+                "pull_request": shown_pull(state, *number), "sender": user("contributor"),
+            });
+            ("pull_request", "pull_request", payload)
+        }
+        Told::Comment { number, by, body } => comment(state, *number, by, body),
+        Told::Label { number, label } => {
+            let item = state.items.get_mut(number).expect("an issue or a pull request");
+            item.labels.push(label.clone());
+            let github = state.flavour == Flavour::Github;
+            let action = if github { "labeled" } else { "label_updated" };
+            let mut payload =
+                json!({ "action": action, "number": number, "sender": user("labeller") });
+            if github {
+                payload["label"] = json!({ "id": 1, "name": label, "color": "00aabb" });
+            }
+            if is_pull(state, *number) {
+                payload["pull_request"] = shown_pull(state, *number);
+                return ("pull_request", "pull_request_label", payload);
+            }
+            payload["issue"] = shown_issue(state, *number);
+            ("issues", "issue_label", payload)
+        }
+        Told::RunEnded { run } => {
+            let run = state.runs.iter().find(|one| one.id == *run).expect("a run");
+            let payload = json!({
+                "action": "completed",
+                "workflow": { "id": run.workflow, "name": run.workflow, "path": run.workflow },
+                "workflow_run": state.show_run(run),
+                "sender": user("pusher"),
+            });
+            ("workflow_run", "workflow_run", payload)
+        }
+        Told::JobEnded { job } => {
+            let job = state.jobs.iter().find(|one| one.id == *job).expect("a job");
+            let payload = json!({
+                "action": "completed",
+                "workflow_job": state.show_job(job),
+                "sender": user("pusher"),
+            });
+            ("workflow_job", "workflow_job", payload)
+        }
+    }
+}
+
+fn comment(
+    state: &mut State,
+    number: u64,
+    by: &str,
+    body: &str,
+) -> (&'static str, &'static str, Value) {
+    let comment = super::state::Comment { id: state.id(), number, body: body.to_owned() };
+    state.comments.push(comment.clone());
+    let mut shown = state.show_comment(&comment);
+    shown["user"] = user(by);
+    let pull = is_pull(state, number);
+    let mut payload = json!({
+        "action": "created", "issue": shown_issue(state, number), "comment": shown,
+        "sender": user(by),
+    });
+    match state.flavour {
+        Flavour::Gitea => {
+            payload["is_pull"] = pull.into();
+            if pull {
+                payload["pull_request"] = shown_pull(state, number);
+            }
+        }
+        Flavour::Github if pull => {
+            payload["issue"]["pull_request"] = json!({ "url": "https://example.org/pull" });
+        }
+        Flavour::Github => {}
+    }
+    ("issue_comment", if pull { "pull_request_comment" } else { "issue_comment" }, payload)
+}
+
+fn is_pull(state: &State, number: u64) -> bool {
+    state.items.get(&number).is_some_and(|item| item.pull.is_some())
+}
+
+fn shown_issue(state: &State, number: u64) -> Value {
+    state.show_issue(number, state.items.get(&number).expect("an issue"))
+}
+
+fn shown_pull(state: &State, number: u64) -> Value {
+    let item = state.items.get(&number).expect("a pull request");
+    state.show_pull(number, item, item.pull.as_ref().expect("a pull request"))
+}
