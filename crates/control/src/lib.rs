@@ -20,5 +20,6 @@ pub mod subagents;
 pub mod supervision;
 pub mod triggers;
 pub mod verification;
+pub mod write_back;
 
 pub use prepare::AgentInvocation;

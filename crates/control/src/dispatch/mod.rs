@@ -11,6 +11,7 @@
 //! What belongs together is one commit, so that a kill at any moment leaves either all of it or nothing, and
 //! what reaches the world outside carries a name by which a second try is recognised.
 
+mod acting;
 mod admitting;
 mod evaluating;
 mod following;

@@ -50,8 +50,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 summary: work.verdict.clone(),
                 now: self.world.now(),
             };
-            let planned = plan(&policies(run), &proposal);
-            let (record, more) = recorded(run, &write, planned)?;
+            let (record, more) = recorded(run, &write, planned(run, &proposal))?;
             writes.extend(more);
             run.status.approvals.extend(record.approval.clone());
             run.status.write_backs.push(record);
@@ -95,7 +94,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     run.status.write_backs.iter().find(|one| one.state == WriteBackState::Failed);
                 let (phase, why) = match failed {
                     None => (RunPhase::Succeeded, None),
-                    Some(one) => (RunPhase::Failed, Some(format!("WriteBackFailed: {}", one.detail))),
+                    Some(one) => {
+                        (RunPhase::Failed, Some(format!("WriteBackFailed: {}", one.detail)))
+                    }
                 };
                 let why =
                     why.or(attempt.status.exit_reason.clone()).unwrap_or_else(|| "done".to_owned());
@@ -132,7 +133,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     summary: String::new(),
                     now: self.world.now(),
                 };
-                match plan(&policies(run), &proposal) {
+                match planned(run, &proposal) {
                     Plan::Write(allowed) => allowed,
                     Plan::Ask(_) => return Ok(denied(record, "a person has to be asked now")),
                     Plan::Denied(denial) => return Ok(denied(record, &denial.reason)),
@@ -150,7 +151,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 }
                 let target_now = match &write {
                     WriteBack::Push { branch, .. } => Some(
-                        forge.branch(branch).await?.unwrap_or_else(|| write_back::ABSENT.to_owned()),
+                        forge
+                            .branch(branch)
+                            .await?
+                            .unwrap_or_else(|| write_back::ABSENT.to_owned()),
                     ),
                     _ => None,
                 };
@@ -220,20 +224,22 @@ fn requester(attempt: &Object<AgentDispatchAttempt>) -> Requester {
     Requester { kind: SubjectKind::AgentStack, name: attempt.name().to_owned() }
 }
 
-/// The run keeps what stack and rule allow together.
-fn policies(run: &Object<AgentDispatchRun>) -> Policies<'_> {
-    Policies {
+/// What becomes of a proposal. The run keeps what stack and rule allow together.
+fn planned(run: &Object<AgentDispatchRun>, proposal: &Proposal<'_>) -> Plan {
+    let approvals = [&run.spec.approval_policy];
+    let policies = Policies {
         stack: &run.spec.write_back_policy,
         rule: None,
-        approvals: std::slice::from_ref(&run.spec.approval_policy),
+        approvals: &approvals,
         trust: run.spec.trust_tier,
-    }
+    };
+    plan(&policies, proposal)
 }
 
 fn recorded(
     run: &Object<AgentDispatchRun>,
     write: &WriteBack,
-    planned: Plan,
+    plan: Plan,
 ) -> Result<(WriteBackRecord, Vec<Write>), PlaneError> {
     let bytes = serde_json::to_vec(write)
         .map_err(|error| PlaneError::Other(format!("a write-back cannot be kept: {error}")))?;
@@ -248,7 +254,7 @@ fn recorded(
         url: None,
     };
     let mut writes = vec![Write::Blob { digest, bytes }];
-    match planned {
+    match plan {
         Plan::Write(_) => {}
         Plan::Denied(denial) => {
             record = denied(record, &format!("{}: {}", denial.rule, denial.reason));

@@ -1,6 +1,7 @@
 //! What the control plane sees of the world besides its store: the clock, repositories, forges, agent
 //! programs.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use bailiwick_model::fleet::{AgentDispatchRun, ContextSource, Moment, Object, Repository};
@@ -17,9 +18,6 @@ pub trait World: Send + Sync + 'static {
 
     /// The time.
     fn now(&self) -> Moment;
-
-    /// Numbers that nobody can guess.
-    fn random(&self) -> u64;
 
     /// The forge of a repository, spoken to with this credential.
     fn forge(
@@ -59,6 +57,12 @@ pub trait World: Send + Sync + 'static {
         run: &AgentDispatchRun,
         source: ContextSource,
     ) -> impl Future<Output = Result<Option<SourcePart>, String>> + Send;
+
+    /// What each agent program can do here, by its name.
+    fn capabilities(&self) -> impl Future<Output = BTreeMap<String, serde_json::Value>> + Send;
+
+    /// Waits.
+    fn sleep(&self, millis: u64) -> impl Future<Output = ()> + Send;
 
     /// The root .gitignore of a commit, line by line.
     fn ignored(
