@@ -20,6 +20,7 @@ pub mod subagents;
 pub mod supervision;
 pub mod triggers;
 pub mod verification;
+pub mod workspaces;
 pub mod write_back;
 
 pub use prepare::AgentInvocation;

@@ -19,3 +19,5 @@ mod request;
 mod resources;
 mod spawn_plan;
 mod verification;
+mod workspaces;
+mod write_back;

@@ -56,7 +56,7 @@ fn seen(setup: &Setup, number: u64) -> (usize, usize, usize, usize, usize, u64, 
         state.git(&["for-each-ref", "refs/heads"]).lines().count(),
         state.items().len(),
         state.statuses(&setup.feature).len(),
-        state.runs()[0].attempt,
+        state.runs().first().unwrap().attempt,
         state.releases().len(),
     )
 }

@@ -143,7 +143,7 @@ fn neither_arguments_nor_files_have_the_token_and_the_checkouts_configuration_is
 
 fn push_here(told: &str) {
     let told: serde_json::Value = serde_json::from_str(told).unwrap();
-    let text = |name: &str| told[name].as_str().unwrap().to_owned();
+    let text = |name: &str| told.get(name).unwrap().as_str().unwrap().to_owned();
     let anything = StandIn::gitea("acme/widgets");
     let mut repository = declared(&anything, text("root").into());
     repository.api_url = Some(text("api"));
