@@ -1,3 +1,320 @@
-//! One change to 200 watchers, beside a bare write to 200 sockets.
+//! What it takes until a change has reached 200 watchers, beside bare writes of the same bytes to 200
+//! loopback sockets: ratios from one interleaved run.
 
-fn main() {}
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a benchmark that cannot do its work must stop"
+)]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bailiwick_control::ports::fleet::*;
+use bailiwick_model::fleet::{AnyObject, ConfigMap, Kind, Metadata, Moment, Object};
+use bailiwick_server::{Server, Settings, mint};
+use bailiwick_testkit::figure;
+use bailiwick_testkit::stopwatch::{median, ratio};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+
+const WATCHERS: usize = 200;
+const ROUNDS: usize = 300;
+
+/// The plain model of a store, which tells at once that something changed, as a real one does.
+struct Telling {
+    store: MemoryFleet,
+    version: watch::Sender<u64>,
+}
+
+impl FleetStore for Telling {
+    async fn get(
+        &self,
+        kind: Kind,
+        space: &str,
+        name: &str,
+    ) -> Result<Option<AnyObject>, FleetError> {
+        self.store.get(kind, space, name).await
+    }
+
+    async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
+        self.store.list(selection).await
+    }
+
+    async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
+        let applied = self.store.commit(writes, now).await?;
+        self.version.send_replace(applied.version);
+        Ok(applied)
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, FleetError> {
+        self.store.changes(after, limit).await
+    }
+
+    async fn wait_for_change(&self, after: u64, millis: u64) {
+        let mut seen = self.version.subscribe();
+        let come = seen.wait_for(|version| *version > after);
+        let _ = tokio::time::timeout(Duration::from_millis(millis), come).await;
+    }
+
+    async fn receive(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
+        self.store.receive(delivery).await
+    }
+
+    async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
+        self.store.blob(digest).await
+    }
+
+    async fn set_secret(
+        &self,
+        space: &str,
+        name: &str,
+        values: BTreeMap<String, Vec<u8>>,
+        now: Moment,
+    ) -> Result<AnyObject, FleetError> {
+        self.store.set_secret(space, name, values, now).await
+    }
+
+    async fn secret_value(
+        &self,
+        space: &str,
+        name: &str,
+        key: &str,
+    ) -> Result<Option<Vec<u8>>, FleetError> {
+        self.store.secret_value(space, name, key).await
+    }
+
+    async fn put_token(&self, token: TokenRecord) -> Result<(), FleetError> {
+        self.store.put_token(token).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {
+        self.store.tokens().await
+    }
+
+    async fn token(&self, digest: &str) -> Result<Option<TokenRecord>, FleetError> {
+        self.store.token(digest).await
+    }
+
+    async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
+        self.store.audit(after, limit).await
+    }
+}
+
+/// Nobody acts here.
+struct Nothing;
+
+fn none<T>() -> Result<T, ActionError> {
+    Err(ActionError::Unavailable("nothing acts in a benchmark".to_owned()))
+}
+
+impl Fleet for Nothing {
+    async fn act_on_run(
+        &self,
+        _: &Caller,
+        _: &Target,
+        _: RunVerb,
+        _: RunVerbRequest,
+    ) -> Result<RunAnswer, ActionError> {
+        none()
+    }
+
+    async fn dispatch(
+        &self,
+        _: &Caller,
+        _: &str,
+        _: DispatchRequest,
+    ) -> Result<RunAnswer, ActionError> {
+        none()
+    }
+
+    async fn decide(
+        &self,
+        _: &Caller,
+        _: &Target,
+        _: DecisionRequest,
+    ) -> Result<DecisionAnswer, ActionError> {
+        none()
+    }
+
+    async fn try_rule(
+        &self,
+        _: &Caller,
+        _: &Target,
+        _: RuleSample,
+    ) -> Result<RuleTrial, ActionError> {
+        none()
+    }
+
+    async fn set_lifecycle(
+        &self,
+        _: &Caller,
+        _: &Target,
+        _: LifecycleRequest,
+    ) -> Result<LifecycleAnswer, ActionError> {
+        none()
+    }
+
+    async fn replay_delivery(
+        &self,
+        _: &Caller,
+        _: &Target,
+        _: ReplayRequest,
+    ) -> Result<ExecutionAnswer, ActionError> {
+        none()
+    }
+
+    async fn materialize(
+        &self,
+        _: &Caller,
+        _: &Target,
+        _: RuleSample,
+    ) -> Result<ExecutionAnswer, ActionError> {
+        none()
+    }
+
+    async fn review_permissions(
+        &self,
+        _: &Caller,
+        _: &str,
+        _: PermissionQuestion,
+    ) -> Result<PermissionReview, ActionError> {
+        none()
+    }
+
+    async fn act_on_workspace(
+        &self,
+        _: &Caller,
+        _: &str,
+        _: Option<&str>,
+        _: WorkspaceRequest,
+    ) -> Result<WorkspaceAnswer, ActionError> {
+        none()
+    }
+
+    async fn capabilities(&self) -> Result<BTreeMap<String, Value>, ActionError> {
+        none()
+    }
+
+    async fn run_events(&self, _: &Target, _: u64, _: usize) -> Result<RunEvents, ActionError> {
+        none()
+    }
+
+    async fn wait_for_run_event(&self, _: &Target, _: u64, _: u64) {}
+
+    fn verify_webhook(&self, _: Unverified<'_>) -> Result<(), Unbelieved> {
+        Err(Unbelieved("nothing is believed in a benchmark".to_owned()))
+    }
+}
+
+/// Reads whatever comes; says so when the end of a change was in it.
+async fn read(mut stream: TcpStream, mark: &'static [u8], came: mpsc::UnboundedSender<usize>) {
+    let mut bytes = vec![0; 64 * 1024];
+    while let Ok(length) = stream.read(&mut bytes).await {
+        let seen = bytes.get(..length).unwrap_or_default();
+        let marks = seen.windows(mark.len()).filter(|window| *window == mark).count();
+        if length == 0 || came.send(marks).is_err() {
+            return;
+        }
+    }
+}
+
+async fn all(came: &mut mpsc::UnboundedReceiver<usize>) {
+    let mut seen = 0;
+    while seen < WATCHERS {
+        seen += came.recv().await.expect("a watcher");
+    }
+    assert_eq!(seen, WATCHERS, "each has it once");
+}
+
+fn change(number: usize) -> AnyObject {
+    let data = BTreeMap::from([
+        ("text".to_owned(), "x".repeat(600)),
+        ("n".to_owned(), number.to_string()),
+    ]);
+    let object = Object::new(Metadata::named(format!("m{}", number % 8)), ConfigMap { data });
+    AnyObject::of(&object).expect("an object")
+}
+
+async fn watchers(address: SocketAddr, token: &str) -> mpsc::UnboundedReceiver<usize> {
+    let (sender, mut came) = mpsc::unbounded_channel();
+    for _ in 0..WATCHERS {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        let ask = format!(
+            "GET /api/v1alpha1/events HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n"
+        );
+        stream.write_all(ask.as_bytes()).await.expect("a request");
+        tokio::spawn(read(stream, b"\nevent: ", sender.clone()));
+    }
+    all(&mut came).await;
+    came
+}
+
+async fn sockets() -> (Vec<TcpStream>, mpsc::UnboundedReceiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let (sender, came) = mpsc::unbounded_channel();
+    let mut writers = Vec::new();
+    for _ in 0..WATCHERS {
+        let reader = TcpStream::connect(address).await.expect("a connection");
+        let (stream, _) = listener.accept().await.expect("a connection");
+        stream.set_nodelay(true).expect("no delay");
+        writers.push(stream);
+        tokio::spawn(read(reader, b"\nevent: ", sender.clone()));
+    }
+    (writers, came)
+}
+
+async fn measure() {
+    let store = Telling { store: MemoryFleet::default(), version: watch::channel(0).0 };
+    let store = Arc::new(store);
+    let now = Moment::from_millis(1);
+    let minted = mint("bench", TokenScope::Viewer, None, now).expect("a token");
+    store.put_token(minted.record).await.expect("a token");
+    for number in 0..8 {
+        store.commit(vec![Write::Create(change(number))], now).await.expect("an object");
+    }
+    let settings =
+        Settings { address: "127.0.0.1:0".parse().expect("an address"), ..Settings::default() };
+    let server = Server::bind(settings, store.clone(), Arc::new(Nothing)).await.expect("a server");
+    let address = server.address();
+    tokio::spawn(server.run(std::future::pending()));
+    let mut watching = watchers(address, &minted.text).await;
+    let (mut writers, mut bare) = sockets().await;
+    let (mut ours, mut theirs, mut committing) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..ROUNDS {
+        let begun = Instant::now();
+        let applied = store.commit(vec![Write::Replace(change(number))], now).await;
+        committing.push(begun.elapsed());
+        let applied = applied.expect("a change");
+        all(&mut watching).await;
+        ours.push(begun.elapsed());
+        // The same bytes, written by hand.
+        let changes = store.changes(applied.version - 1, 1).await.expect("the change");
+        let [one] = changes.as_slice() else { panic!("one change") };
+        let data = serde_json::to_string(one).expect("text");
+        let text = format!("id: {}\nevent: change\ndata: {data}\n\n", applied.version);
+        let begun = Instant::now();
+        for writer in &mut writers {
+            writer.write_all(text.as_bytes()).await.expect("a write");
+        }
+        all(&mut bare).await;
+        theirs.push(begun.elapsed());
+    }
+    let [ours, theirs, committing] = [ours, theirs, committing].map(|mut times| median(&mut times));
+    figure(&format!(
+        "watchers: a change is with {WATCHERS} watchers in {ours:.0?} ({committing:.0?} of it the \
+         store's commit), {:.2} times the {theirs:.0?} of bare writes to {WATCHERS} sockets",
+        ratio(ours, theirs),
+    ));
+    assert!(ratio(ours, theirs) <= 8.0, "the bound is 8");
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(measure());
+}

@@ -1,0 +1,226 @@
+//! A small HTTP client of our own: one request a connection, and streams of events.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+/// Nothing here takes that long unless it hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Ask {
+    pub(crate) fn new(method: &str, path: &str) -> Self {
+        let (method, path) = (method.to_uppercase(), path.to_owned());
+        Self { method, path, headers: Vec::new(), body: Vec::new() }
+    }
+
+    pub(crate) fn get(path: &str) -> Self {
+        Self::new("GET", path)
+    }
+
+    pub(crate) fn header(mut self, name: &str, value: impl ToString) -> Self {
+        self.headers.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    pub(crate) fn token(self, token: &str) -> Self {
+        self.header("authorization", format!("Bearer {token}"))
+    }
+
+    pub(crate) fn json(mut self, body: &Value) -> Self {
+        self.body = body.to_string().into_bytes();
+        self.header("content-type", "application/json")
+    }
+
+    pub(crate) fn bytes(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// The whole request as it goes over the wire.
+    pub(crate) fn wire(&self, address: SocketAddr) -> Vec<u8> {
+        let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
+        if !self.headers.iter().any(|(name, _)| name == "host") {
+            text.push_str(&format!("host: {address}\r\n"));
+        }
+        for (name, value) in &self.headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str(&format!("content-length: {}\r\n\r\n", self.body.len()));
+        let mut wire = text.into_bytes();
+        wire.extend_from_slice(&self.body);
+        wire
+    }
+
+    pub(crate) async fn send(&self, address: SocketAddr) -> Reply {
+        let reply = async {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            // A server that refuses early may close before all is written.
+            let _ = stream.write_all(&self.wire(address)).await;
+            Reply::read(&mut BufReader::new(stream)).await.expect("an answer")
+        };
+        tokio::time::timeout(PATIENCE, reply).await.expect("an answer in time")
+    }
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Vec<u8>,
+}
+
+pub(crate) async fn head(
+    stream: &mut BufReader<TcpStream>,
+) -> Option<(u16, BTreeMap<String, String>)> {
+    let mut line = String::new();
+    stream.read_line(&mut line).await.ok().filter(|read| *read > 0)?;
+    let status = line.split(' ').nth(1)?.parse().ok()?;
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.ok()?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+    }
+    Some((status, headers))
+}
+
+async fn chunk(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
+    let mut line = String::new();
+    stream.read_line(&mut line).await.ok().filter(|read| *read > 0)?;
+    let length = usize::from_str_radix(line.trim(), 16).ok()?;
+    let mut bytes = vec![0; length + 2];
+    stream.read_exact(&mut bytes).await.ok()?;
+    bytes.truncate(length);
+    Some(bytes)
+}
+
+impl Reply {
+    pub(crate) async fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
+        let (status, headers) = head(stream).await?;
+        let mut body = Vec::new();
+        if headers.contains_key("transfer-encoding") {
+            while let Some(bytes) = chunk(stream).await.filter(|bytes| !bytes.is_empty()) {
+                body.extend(bytes);
+            }
+        } else if let Some(length) = headers.get("content-length") {
+            body = vec![0; length.parse().unwrap()];
+            stream.read_exact(&mut body).await.ok()?;
+        }
+        Some(Self { status, headers, body })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).expect("text")
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    /// The code of an error.
+    pub(crate) fn code(&self) -> String {
+        self.json()["error"]["code"].as_str().unwrap_or_default().to_owned()
+    }
+
+    pub(crate) fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
+        self
+    }
+}
+
+/// One event of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Event {
+    pub(crate) id: Option<u64>,
+    pub(crate) name: String,
+    pub(crate) data: Value,
+}
+
+/// A stream of events.
+pub(crate) struct Events {
+    stream: BufReader<TcpStream>,
+    rest: String,
+    ready: VecDeque<Event>,
+    /// Comments that were seen.
+    pub(crate) heartbeats: usize,
+}
+
+impl Events {
+    pub(crate) async fn open(address: SocketAddr, ask: Ask) -> Self {
+        Self::try_open(address, ask).await.unwrap_or_else(|reply| panic!("{reply:?}"))
+    }
+
+    pub(crate) async fn try_open(address: SocketAddr, ask: Ask) -> Result<Self, Reply> {
+        let opened = async {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(&ask.wire(address)).await.unwrap();
+            let mut stream = BufReader::new(stream);
+            let (status, headers) = head(&mut stream).await.expect("a head");
+            if status != 200 {
+                let mut body = vec![0; headers["content-length"].parse().unwrap()];
+                stream.read_exact(&mut body).await.unwrap();
+                return Err(Reply { status, headers, body });
+            }
+            assert_eq!(headers["content-type"], "text/event-stream");
+            let whole = headers.get("content-length").and_then(|text| text.parse().ok());
+            let mut events =
+                Self { stream, rest: String::new(), ready: VecDeque::new(), heartbeats: 0 };
+            if let Some(length) = whole {
+                let mut body = vec![0; length];
+                events.stream.read_exact(&mut body).await.unwrap();
+                events.take(&String::from_utf8(body).unwrap());
+            }
+            Ok(events)
+        };
+        tokio::time::timeout(PATIENCE, opened).await.expect("a stream in time")
+    }
+
+    fn take(&mut self, text: &str) {
+        self.rest.push_str(text);
+        while let Some((block, rest)) = self.rest.split_once("\n\n") {
+            let (block, rest) = (block.to_owned(), rest.to_owned());
+            self.rest = rest;
+            let field = |name: &str| {
+                let of = |line: &str| line.strip_prefix(name).map(|value| value.trim().to_owned());
+                block.lines().find_map(of)
+            };
+            if block.starts_with(':') {
+                self.heartbeats += 1;
+                continue;
+            }
+            self.ready.push_back(Event {
+                id: field("id:").map(|id| id.parse().unwrap()),
+                name: field("event:").unwrap(),
+                data: serde_json::from_str(&field("data:").unwrap()).unwrap(),
+            });
+        }
+    }
+
+    /// The next event; nothing when the stream is over.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        let come = async {
+            while self.ready.is_empty() {
+                let bytes = chunk(&mut self.stream).await.filter(|bytes| !bytes.is_empty())?;
+                self.take(&String::from_utf8(bytes).unwrap());
+            }
+            self.ready.pop_front()
+        };
+        tokio::time::timeout(PATIENCE, come).await.expect("an event in time")
+    }
+}

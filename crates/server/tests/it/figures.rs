@@ -1,0 +1,123 @@
+//! Figures for Prometheus: its grammar, and that they are true.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bailiwick_control::ports::fleet::{FleetStore, Write};
+use serde_json::json;
+
+use crate::client::Ask;
+use crate::place::{Place, moment, place};
+
+/// Reads the text format as its specification has it; gives each sample.
+fn parse(text: &str) -> BTreeMap<String, f64> {
+    let is_name = |name: &str| {
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':')
+            && !name.starts_with(|first: char| first.is_ascii_digit())
+            && !name.is_empty()
+    };
+    let mut types = BTreeMap::new();
+    let mut helped = BTreeSet::new();
+    let mut samples = BTreeMap::new();
+    assert!(text.ends_with('\n'));
+    for line in text.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, help) = help.split_once(' ').unwrap();
+            assert!(is_name(name) && !help.is_empty() && helped.insert(name.to_owned()), "{line}");
+            continue;
+        }
+        if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').unwrap();
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert!(types.insert(name.to_owned(), kind.to_owned()).is_none(), "{line}");
+            continue;
+        }
+        let (sample, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
+        let value: f64 = value.parse().unwrap_or_else(|_| panic!("{line}"));
+        let (name, labels) = sample.split_once('{').unwrap_or((sample, "}"));
+        assert!(is_name(name), "{line}");
+        let labels = labels.strip_suffix('}').unwrap_or_else(|| panic!("{line}"));
+        for label in labels.split("\",").filter(|label| !label.is_empty()) {
+            let (key, value) = label.split_once("=\"").unwrap_or_else(|| panic!("{line}"));
+            assert!(is_name(key), "{line}");
+            assert!(!value.trim_end_matches('"').contains('"'), "{line}");
+        }
+        let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+        let family =
+            family.filter(|family| types.get(*family).is_some_and(|kind| kind == "histogram"));
+        assert!(types.contains_key(family.unwrap_or(name)), "{line} has no type");
+        assert!(samples.insert(sample.to_owned(), value).is_none(), "{line} is there twice");
+    }
+    assert_eq!(helped, types.keys().cloned().collect());
+    samples
+}
+
+async fn figures(place: &Place) -> BTreeMap<String, f64> {
+    parse(&place.get("/metrics").await.expect(200).text())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn figures_can_be_read_and_are_true() {
+    let place = place().await;
+    for _ in 0..3 {
+        place.get("/api/v1alpha1/runs").await.expect(200);
+    }
+    place.ask(Ask::get("/api/v1alpha1/runs")).await.expect(401);
+    place.ask(Ask::get("/nothing/here")).await.expect(404);
+    let _watcher = place.watch("/api/v1alpha1/events", None).await;
+    let mut run = place.run("run-a").await;
+    place.run("run-b").await;
+    run.status["phase"] = json!("queued");
+    let applied = place.store.commit(vec![Write::Status(run)], moment()).await.unwrap();
+    let mut seen = BTreeMap::new();
+    for _ in 0..200 {
+        seen = figures(&place).await;
+        if seen["bailiwick_changes_total"] == 3.0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let requests = |status: u16| {
+        let labels = format!("route=\"/api/v1alpha1/runs\",method=\"get\",status=\"{status}\"");
+        seen[&format!("bailiwick_http_requests_total{{{labels}}}")]
+    };
+    assert_eq!((requests(200), requests(401)), (3.0, 1.0));
+    assert_eq!(seen["bailiwick_runs{phase=\"queued\"}"], 1.0);
+    assert_eq!(seen["bailiwick_runs{phase=\"pending\"}"], 1.0);
+    assert_eq!(seen["bailiwick_queue_length{pool=\"local\"}"], 1.0);
+    assert_eq!(seen["bailiwick_watchers"], 1.0);
+    assert_eq!(seen["bailiwick_deliveries_waiting"], 0.0);
+    let token = seen["bailiwick_store_seconds_count{op=\"token\"}"];
+    assert!(token >= 4.0, "{token}");
+    assert_eq!(seen["bailiwick_store_seconds_bucket{op=\"token\",le=\"+Inf\"}"], token);
+    let mut run = applied.objects.into_iter().next().unwrap();
+    run.status["phase"] = json!("succeeded");
+    for _ in 0..2 {
+        run.metadata.resource_version = 0;
+        place.store.commit(vec![Write::Status(run.clone())], moment()).await.unwrap();
+    }
+    for _ in 0..200 {
+        seen = figures(&place).await;
+        if seen["bailiwick_changes_total"] == 5.0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!(seen["bailiwick_runs_ended_total{phase=\"succeeded\"}"], 1.0, "it ended once");
+    assert_eq!(seen["bailiwick_runs{phase=\"queued\"}"], 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_name_that_a_stranger_makes_up_becomes_a_figure() {
+    let place = place().await;
+    for number in 0..20 {
+        place
+            .get(&format!("/api/v1alpha1/namespaces/default/configmaps/x{number}"))
+            .await
+            .expect(404);
+        place.get(&format!("/made/up/{number}")).await.expect(404);
+    }
+    let text = place.get("/metrics").await.text();
+    assert!(!text.contains("x19") && !text.contains("made/up"), "{text}");
+    assert!(text.contains("status=\"404\"} 20"), "{text}");
+    parse(&text);
+}

@@ -1,0 +1,27 @@
+//! The server as its clients see it: over TCP, against the plain model of a store.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a helper of a test that cannot go on says so by stopping"
+)]
+
+mod access;
+mod actions;
+mod apply;
+mod client;
+mod connections;
+mod description;
+mod figures;
+mod objects;
+mod place;
+mod scopes;
+mod scripted;
+mod secrets;
+mod shutdown;
+mod streams;
+mod streams_under_load;
+mod tokens;
+mod webhooks;

@@ -1,0 +1,237 @@
+//! A control plane that does what the test says, and remembers who asked for what.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bailiwick_control::ports::fleet::*;
+use bailiwick_model::Sha256Hex;
+use bailiwick_model::fleet::{
+    ApprovalPhase, ExecutionDecision, LifecycleState, Moment, RunPhase, WorkspaceState,
+};
+use serde_json::{Value, json};
+
+#[derive(Default)]
+pub(crate) struct Scripted {
+    /// Who asked for what.
+    pub(crate) asked: Mutex<Vec<(Caller, String, Value)>>,
+    /// Nothing works.
+    pub(crate) broken: AtomicBool,
+    /// Approvals that were decided.
+    decided: Mutex<BTreeMap<String, String>>,
+    /// Events of runs.
+    pub(crate) events: Mutex<BTreeMap<String, RunEvents>>,
+    /// How long an action takes.
+    pub(crate) slow: Mutex<Duration>,
+    /// Actions that were carried out to their end.
+    pub(crate) finished: Mutex<Vec<String>>,
+}
+
+/// How the test's webhooks are signed.
+pub(crate) fn signature(secret: &[u8], body: &[u8]) -> String {
+    Sha256Hex::of([secret, body].concat()).to_string()
+}
+
+impl Scripted {
+    async fn note(
+        &self,
+        caller: &Caller,
+        what: impl Into<String>,
+        more: Value,
+    ) -> Result<(), ActionError> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(ActionError::Unavailable("no engine is wired".to_owned()));
+        }
+        let what = what.into();
+        self.asked.lock().unwrap().push((caller.clone(), what.clone(), more));
+        let slow = *self.slow.lock().unwrap();
+        tokio::time::sleep(slow).await;
+        self.finished.lock().unwrap().push(what);
+        Ok(())
+    }
+
+    pub(crate) fn say(&self, run: &str, kind: &str, ended: bool) {
+        let mut all = self.events.lock().unwrap();
+        let events = all.entry(run.to_owned()).or_default();
+        let cursor = u64::try_from(events.events.len()).unwrap() + 1;
+        let at = Moment::from_millis(cursor);
+        let event = RunEvent { cursor, at, kind: kind.to_owned(), body: json!({ "n": cursor }) };
+        events.events.push(event);
+        events.ended = ended;
+    }
+}
+
+fn answer(run: &str, phase: RunPhase) -> RunAnswer {
+    RunAnswer { accepted: true, run: run.to_owned(), attempt: Some(format!("{run}-1")), phase }
+}
+
+fn execution(decision: ExecutionDecision) -> ExecutionAnswer {
+    let reason = "scripted".to_owned();
+    let execution = "execution-1".to_owned();
+    ExecutionAnswer { accepted: true, execution, decision, reason, run: None, work_item: None }
+}
+
+impl Fleet for Scripted {
+    async fn act_on_run(
+        &self,
+        caller: &Caller,
+        run: &Target,
+        verb: RunVerb,
+        request: RunVerbRequest,
+    ) -> Result<RunAnswer, ActionError> {
+        let more = serde_json::to_value(&request).unwrap();
+        self.note(caller, format!("{} {}/{}", verb.as_str(), run.namespace, run.name), more)
+            .await?;
+        if request.expected_generation.is_some_and(|generation| generation != 1) {
+            let (code, message) = ("GenerationMoved".to_owned(), "it is at 1".to_owned());
+            return Err(ActionError::Conflict { code, message });
+        }
+        Ok(answer(&run.name, RunPhase::Queued))
+    }
+
+    async fn dispatch(
+        &self,
+        caller: &Caller,
+        namespace: &str,
+        request: DispatchRequest,
+    ) -> Result<RunAnswer, ActionError> {
+        self.note(caller, format!("dispatch {namespace}"), serde_json::to_value(request).unwrap())
+            .await?;
+        Ok(answer("run-1", RunPhase::Pending))
+    }
+
+    async fn decide(
+        &self,
+        caller: &Caller,
+        approval: &Target,
+        request: DecisionRequest,
+    ) -> Result<DecisionAnswer, ActionError> {
+        self.note(caller, "decide", serde_json::to_value(&request).unwrap()).await?;
+        let mut decided = self.decided.lock().unwrap();
+        if let Some(by) = decided.get(&approval.name) {
+            let (code, message) = ("AlreadyDecided".to_owned(), format!("{by} was first"));
+            return Err(ActionError::Conflict { code, message });
+        }
+        decided.insert(approval.name.clone(), caller.actor.clone());
+        Ok(DecisionAnswer {
+            approval: approval.name.clone(),
+            phase: ApprovalPhase::Approved,
+            write_back: None,
+        })
+    }
+
+    async fn try_rule(
+        &self,
+        caller: &Caller,
+        rule: &Target,
+        sample: RuleSample,
+    ) -> Result<RuleTrial, ActionError> {
+        self.note(caller, format!("try {}", rule.name), serde_json::to_value(sample).unwrap())
+            .await?;
+        Ok(RuleTrial {
+            matched: true,
+            matchers: Vec::new(),
+            decision: ExecutionDecision::Created,
+            reason: "scripted".to_owned(),
+            rendered_prompt: Some("mend it".to_owned()),
+            context_bundle_plan: json!([]),
+            permission_review: None,
+            dedupe_key: Some("key".to_owned()),
+            expected_actions: vec!["create a run".to_owned()],
+        })
+    }
+
+    async fn set_lifecycle(
+        &self,
+        caller: &Caller,
+        rule: &Target,
+        request: LifecycleRequest,
+    ) -> Result<LifecycleAnswer, ActionError> {
+        self.note(caller, "lifecycle", serde_json::to_value(request).unwrap()).await?;
+        let lifecycle_state = LifecycleState::Paused;
+        Ok(LifecycleAnswer { rule: rule.name.clone(), lifecycle_state, generation: 2 })
+    }
+
+    async fn replay_delivery(
+        &self,
+        caller: &Caller,
+        _: &Target,
+        request: ReplayRequest,
+    ) -> Result<ExecutionAnswer, ActionError> {
+        self.note(caller, "replay", serde_json::to_value(request).unwrap()).await?;
+        Ok(execution(ExecutionDecision::Deduplicated))
+    }
+
+    async fn materialize(
+        &self,
+        caller: &Caller,
+        _: &Target,
+        sample: RuleSample,
+    ) -> Result<ExecutionAnswer, ActionError> {
+        self.note(caller, "materialize", serde_json::to_value(sample).unwrap()).await?;
+        Ok(execution(ExecutionDecision::Materialized))
+    }
+
+    async fn review_permissions(
+        &self,
+        caller: &Caller,
+        _: &str,
+        question: PermissionQuestion,
+    ) -> Result<PermissionReview, ActionError> {
+        self.note(caller, "review", serde_json::to_value(question).unwrap()).await?;
+        Err(ActionError::Denied {
+            message: "a grant is missing".to_owned(),
+            reasons: vec![ActionReason {
+                code: "MissingSecretGrant".to_owned(),
+                field: "spec.secretRef".to_owned(),
+                message: "no grant".to_owned(),
+            }],
+        })
+    }
+
+    async fn act_on_workspace(
+        &self,
+        caller: &Caller,
+        _: &str,
+        workspace: Option<&str>,
+        request: WorkspaceRequest,
+    ) -> Result<WorkspaceAnswer, ActionError> {
+        self.note(caller, "workspace", serde_json::to_value(request).unwrap()).await?;
+        Ok(WorkspaceAnswer {
+            accepted: true,
+            workspace: workspace.unwrap_or("made-1").to_owned(),
+            state: WorkspaceState::Active,
+            message: "done".to_owned(),
+        })
+    }
+
+    async fn capabilities(&self) -> Result<BTreeMap<String, Value>, ActionError> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(ActionError::Unavailable("no engine is wired".to_owned()));
+        }
+        Ok(BTreeMap::from([("claude".to_owned(), json!({ "canResume": true }))]))
+    }
+
+    async fn run_events(
+        &self,
+        run: &Target,
+        after: u64,
+        limit: usize,
+    ) -> Result<RunEvents, ActionError> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(ActionError::Unavailable("no engine is wired".to_owned()));
+        }
+        let all = self.events.lock().unwrap().get(&run.name).cloned().unwrap_or_default();
+        let later = all.events.into_iter().filter(|event| event.cursor > after);
+        Ok(RunEvents { events: later.take(limit).collect(), ended: all.ended })
+    }
+
+    async fn wait_for_run_event(&self, _: &Target, _: u64, _: u64) {}
+
+    fn verify_webhook(&self, webhook: Unverified<'_>) -> Result<(), Unbelieved> {
+        let given = webhook.headers.get("x-test-signature");
+        let wanted = signature(webhook.secret, webhook.body);
+        (given == Some(&wanted)).then_some(()).ok_or_else(|| Unbelieved("wrong".to_owned()))
+    }
+}

@@ -1,0 +1,55 @@
+//! Tokens: shown once, ended when they end.
+
+use bailiwick_control::ports::fleet::{FleetStore, TokenScope};
+use bailiwick_model::fleet::Moment;
+use bailiwick_server::mint;
+use serde_json::json;
+
+use crate::client::Ask;
+use crate::place::{moment, place};
+
+const TOKENS: &str = "/api/v1alpha1/tokens";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_is_shown_once_works_and_is_revoked() {
+    let place = place().await;
+    let body = json!({ "actor": "grace", "scope": "operator" });
+    let made = place.send("POST", TOKENS, &body).await.expect(201).json();
+    let token = made["token"].as_str().unwrap().to_owned();
+    place.ask(Ask::get("/api/v1alpha1/runs").token(&token)).await.expect(200);
+    let listed = place.get(TOKENS).await.expect(200).text();
+    assert!(listed.contains("grace") && !listed.contains(&token), "{listed}");
+    assert!(!listed.contains("digest"), "{listed}");
+    let id = made["record"]["id"].as_str().unwrap();
+    let revoke = Ask::new("DELETE", &format!("{TOKENS}/{id}"));
+    place.ask(revoke.clone().token(&token)).await.expect(403);
+    place.ask(revoke.token(place.admin())).await.expect(200);
+    place.ask(Ask::get("/api/v1alpha1/runs").token(&token)).await.expect(401);
+    let events: Vec<String> = place.audit().await.into_iter().map(|(_, event, _)| event).collect();
+    assert_eq!(events, ["TokenCreated", "TokenRevoked"]);
+    let nobody = json!({ "actor": "", "scope": "viewer" });
+    place.send("POST", TOKENS, &nobody).await.expect(422);
+    let god = json!({ "actor": "x", "scope": "god" });
+    place.send("POST", TOKENS, &god).await.expect(422);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_expired_token_is_no_token() {
+    let place = place().await;
+    let now = moment().millis();
+    let old =
+        mint("old", TokenScope::Admin, Some(Moment::from_millis(now - 1)), Moment::from_millis(1));
+    let young =
+        mint("young", TokenScope::Admin, Some(Moment::from_millis(now + 600_000)), moment());
+    for (minted, status) in [(old.unwrap(), 401), (young.unwrap(), 200)] {
+        place.store.put_token(minted.record).await.unwrap();
+        place.ask(Ask::get("/api/v1alpha1/runs").token(&minted.text)).await.expect(status);
+    }
+    let two = Ask::get("/api/v1alpha1/runs").token(place.admin()).token(place.admin());
+    place.ask(two).await.expect(401);
+    let basic =
+        Ask::get("/api/v1alpha1/runs").header("authorization", format!("Basic {}", place.admin()));
+    place.ask(basic).await.expect(401);
+    let digest = place.store.tokens().await.unwrap()[0].digest.clone();
+    place.ask(Ask::get("/api/v1alpha1/runs").token(&digest)).await.expect(401);
+}
