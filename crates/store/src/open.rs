@@ -40,6 +40,8 @@ impl Store {
         let lock = lock(&location).map_err(|error| fail(error.to_string()))?;
         let pool = AnyPoolOptions::new()
             .max_connections(4)
+            // A file does not go away as a server does.
+            .test_before_acquire(false)
             .after_connect(|connection, _| {
                 Box::pin(async move {
                     let patience = format!("PRAGMA busy_timeout = {}", PATIENCE.as_millis());
@@ -146,4 +148,18 @@ fn lock(location: &Location) -> std::io::Result<File> {
 pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Location, Store};
+
+    /// Nothing here says so to the database: it must not be built to do less by default.
+    #[tokio::test]
+    async fn a_commit_waits_for_the_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(Location::file(directory.path().join("x.db"))).await.unwrap();
+        let level = store.number("SELECT synchronous FROM pragma_synchronous").await.unwrap();
+        assert_eq!(level, 2);
+    }
 }

@@ -1,11 +1,24 @@
 //! Opening: fresh, again, too new, impossible; and what the ledger looks like to others.
 
+use bailiwick_control::ports::fleet::{FleetStore, Write};
 use bailiwick_control::ports::{RunStore as _, StoreError};
 use bailiwick_model::RunStatus;
+use bailiwick_model::fleet::{API_VERSION, AnyObject, Kind, Metadata, Moment};
 use bailiwick_store::{Cost, Event, Location, Store};
 use sqlx::Row as _;
 
 use crate::ledger_in_a_file::{Place, id, run};
+
+/// The tables that came with the fifth schema.
+const OF_THE_FIFTH: [&str; 7] = [
+    "resources",
+    "resource_terms",
+    "resource_changes",
+    "blobs",
+    "secret_values",
+    "tokens",
+    "audit",
+];
 
 async fn failure(location: Location) -> StoreError {
     match Store::open(location).await {
@@ -233,6 +246,10 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date_and_loses_nothing(
     let place = Place::new();
     place.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = place.connect().await;
+    for table in OF_THE_FIFTH {
+        let back = sqlx::AssertSqlSafe(format!("DROP TABLE {table}"));
+        sqlx::query(back).execute(&mut connection).await.unwrap();
+    }
     for back in [
         "DROP TABLE attempts",
         "ALTER TABLE events DROP COLUMN listed",
@@ -240,13 +257,6 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date_and_loses_nothing(
         "DROP TABLE claim_beginnings",
         "DROP TABLE last_fence",
         "DROP TABLE delegates",
-        "DROP TABLE resources",
-        "DROP TABLE resource_terms",
-        "DROP TABLE resource_changes",
-        "DROP TABLE blobs",
-        "DROP TABLE secret_values",
-        "DROP TABLE tokens",
-        "DROP TABLE audit",
         "DELETE FROM _sqlx_migrations WHERE version >= 2",
     ] {
         sqlx::query(back).execute(&mut connection).await.unwrap();
@@ -257,4 +267,35 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date_and_loses_nothing(
     assert_eq!(store.attempts(None).await.unwrap(), []);
     assert_eq!(store.claims(None).await.unwrap(), []);
     assert_eq!(store.run_events(&id("kept"), 0, 9).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_database_of_the_fourth_schema_gets_room_for_resources_and_loses_nothing() {
+    let place = Place::new();
+    place.open().await.record(&run("kept"), None).await.unwrap();
+    let mut connection = place.connect().await;
+    for table in OF_THE_FIFTH {
+        let back = sqlx::AssertSqlSafe(format!("DROP TABLE {table}"));
+        sqlx::query(back).execute(&mut connection).await.unwrap();
+    }
+    let back = "DELETE FROM _sqlx_migrations WHERE version = 5";
+    sqlx::query(back).execute(&mut connection).await.unwrap();
+    let left = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name LIKE '%resource%'";
+    let left = sqlx::query(left).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(left.get::<i64, _>(0), 0, "it is not as it was");
+    sqlx::Connection::close(connection).await.unwrap();
+    let store = place.open().await;
+    assert_eq!(store.get(&id("kept")).await.unwrap().status, RunStatus::Running);
+    let object = AnyObject {
+        api_version: API_VERSION.to_owned(),
+        kind: Kind::ConfigMap,
+        metadata: Metadata::named("new"),
+        spec: serde_json::json!({ "data": {} }),
+        status: serde_json::Value::Null,
+    };
+    let writes = vec![Write::Create(object)];
+    assert_eq!(store.commit(writes, Moment::default()).await.unwrap().version, 1);
+    let found = FleetStore::get(&place.open().await, Kind::ConfigMap, "default", "new").await;
+    assert_eq!(found.unwrap().unwrap().metadata.generation, 1);
+    assert_eq!(store.get(&id("kept")).await.unwrap().id, id("kept"));
 }

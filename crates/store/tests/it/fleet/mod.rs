@@ -1,5 +1,10 @@
 //! The store of resources: against the plain model, against itself in many processes, against kills.
 
 mod conformance;
+mod grouping;
+mod kills;
 mod objects;
+mod processes;
+mod secrets;
 mod sequences;
+mod worker;

@@ -1,0 +1,107 @@
+//! Webhooks that come at once share one transaction. How many there were is read from the write-ahead
+//! log itself: its frames say which of them ended one.
+
+use std::sync::Arc;
+
+use bailiwick_control::ports::fleet::{FleetStore as _, Received, Selection};
+use bailiwick_model::fleet::{Kind, Moment};
+use bailiwick_store::Store;
+use tokio::task::JoinSet;
+
+use super::objects::delivery;
+use crate::ledger_in_a_file::Place;
+
+const MANY: usize = 24;
+
+/// How many transactions the log has.
+fn transactions(place: &Place) -> usize {
+    let log = std::fs::read(place.path("ledger.db-wal")).unwrap();
+    let number = |at: usize| u32::from_be_bytes(log[at..at + 4].try_into().unwrap());
+    let salts = &log[16..24];
+    let frame = 24 + number(8) as usize;
+    let frames = (32..log.len().saturating_sub(frame - 1)).step_by(frame);
+    frames.filter(|at| log[at + 8..at + 16] == *salts && number(at + 4) != 0).count()
+}
+
+async fn at_once(store: &Arc<Store>, names: impl Iterator<Item = String>) -> Vec<Received> {
+    let mut tasks = JoinSet::new();
+    for name in names {
+        let store = Arc::clone(store);
+        tasks.spawn(async move {
+            store.receive(delivery(&name, name.as_bytes(), Moment::from_millis(7))).await.unwrap()
+        });
+    }
+    tasks.join_all().await
+}
+
+#[tokio::test]
+async fn webhooks_that_come_at_once_share_one_transaction() {
+    let place = Place::new();
+    let store = Arc::new(place.open().await);
+    let before = transactions(&place);
+    for number in 0..MANY {
+        let one = at_once(&store, [format!("alone-{number}")].into_iter()).await;
+        assert_eq!(one, [Received::New]);
+    }
+    let alone = transactions(&place) - before;
+    assert_eq!(alone, MANY, "the log does not show what it should");
+    let names = (0..MANY).map(|number| format!("together-{number}"));
+    assert_eq!(at_once(&store, names).await, [Received::New; MANY]);
+    let together = transactions(&place) - before - alone;
+    assert_eq!(together, 1);
+    let page = store_list(&store).await;
+    assert_eq!(page.len(), 2 * MANY);
+}
+
+async fn store_list(store: &Store) -> Vec<String> {
+    let selection = Selection::of(Kind::WebhookDelivery).field("evaluated", "false");
+    let page = bailiwick_control::ports::fleet::FleetStore::list(store, &selection).await.unwrap();
+    page.objects.into_iter().map(|object| object.metadata.name).collect()
+}
+
+#[tokio::test]
+async fn the_same_webhook_many_times_at_once_is_kept_once_and_counted() {
+    let place = Place::new();
+    let store = Arc::new(place.open().await);
+    let answers = at_once(&store, std::iter::repeat_n("same".to_owned(), MANY)).await;
+    let new = answers.iter().filter(|answer| **answer == Received::New).count();
+    let again = answers.iter().filter(|answer| **answer == Received::Again).count();
+    assert_eq!((new, again), (1, MANY - 1));
+    let found = bailiwick_control::ports::fleet::FleetStore::get(
+        &*store,
+        Kind::WebhookDelivery,
+        "default",
+        "same",
+    );
+    let object = found.await.unwrap().unwrap();
+    assert_eq!(object.status["redeliveries"], serde_json::json!(MANY - 1));
+    let mut other = delivery("same", b"other bytes", Moment::from_millis(8));
+    assert_eq!(store.receive(other.clone()).await.unwrap(), Received::Contradicts);
+    assert_eq!(store.blob(&other.spec.payload_digest).await.unwrap(), None, "a lie was kept");
+    other.name = "another".to_owned();
+    assert_eq!(store.receive(other).await.unwrap(), Received::New);
+}
+
+/// Whoever stops to wait for an answer must not take the others' with it.
+#[tokio::test]
+async fn a_caller_that_goes_away_does_not_harm_the_others() {
+    let place = Place::new();
+    let store = Arc::new(place.open().await);
+    for round in 0..50 {
+        let given = |who: &str| {
+            let name = format!("{who}-{round}");
+            delivery(&name, name.as_bytes(), Moment::from_millis(round))
+        };
+        let task = |who: &str| {
+            let (store, given) = (Arc::clone(&store), given(who));
+            tokio::spawn(async move { store.receive(given).await })
+        };
+        let (gone, stays) = (task("gone"), task("stays"));
+        for _ in 0..round % 5 {
+            tokio::task::yield_now().await;
+        }
+        gone.abort();
+        assert_eq!(stays.await.unwrap().unwrap(), Received::New);
+        assert_eq!(store.receive(given("stays")).await.unwrap(), Received::Again);
+    }
+}

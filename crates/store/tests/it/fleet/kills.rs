@@ -1,0 +1,167 @@
+//! Killed in the middle of writing: what was acknowledged is there, and what is there is whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bailiwick_control::ports::fleet::{ChangeKind, FleetStore, Received, Selection, Write};
+use bailiwick_model::fleet::{AnyObject, Kind, Moment};
+use bailiwick_store::Store;
+use bailiwick_testkit::random::Random;
+use bailiwick_testkit::{Depth, figure};
+use serde_json::json;
+
+use super::objects::delivery;
+use super::worker::{COUNTER, Worker, plain};
+use crate::ledger_in_a_file::{Place, alone};
+
+/// What workers said that they had been told.
+#[derive(Default)]
+struct Acknowledged {
+    received: BTreeSet<String>,
+    paired: BTreeMap<String, u64>,
+}
+
+/// Lets a worker write for a while, and kills it; every answer that it gave is kept.
+fn killed_worker(place: &Place, name: &str, random: &mut Random, all: &mut Acknowledged) {
+    let mut worker = Worker::start(&place.database());
+    worker.order(&format!("work {name}"));
+    let answers = random.below(60);
+    let mut read = |answer: &str| match answer.split(' ').collect::<Vec<_>>().as_slice() {
+        ["received", what] => {
+            all.received.insert((*what).to_owned());
+        }
+        ["paired", what, version] => {
+            all.paired.insert((*what).to_owned(), version.parse().unwrap());
+        }
+        other => panic!("{other:?}"),
+    };
+    for _ in 0..answers {
+        read(&worker.answer().unwrap());
+    }
+    std::thread::sleep(Duration::from_micros(random.number() % 3_000));
+    worker.process.kill().unwrap();
+    worker.process.wait().unwrap();
+    while let Some(answer) = worker.answer() {
+        read(&answer);
+    }
+}
+
+async fn all_of(store: &Store, kind: Kind) -> Vec<AnyObject> {
+    let selection = Selection { limit: usize::MAX, ..Selection::of(kind) };
+    FleetStore::list(store, &selection).await.unwrap().objects
+}
+
+/// Everything that must be so, whenever a writer was killed.
+async fn check(store: &Store, all: &Acknowledged) -> usize {
+    let deliveries = all_of(store, Kind::WebhookDelivery).await;
+    let names: BTreeSet<&str> =
+        deliveries.iter().map(|object| object.metadata.name.as_str()).collect();
+    for name in &all.received {
+        assert!(names.contains(name.as_str()), "{name} was acknowledged and is not there");
+    }
+    for object in &deliveries {
+        let digest = object.spec["payloadDigest"].as_str().unwrap();
+        let bytes = store.blob(digest).await.unwrap();
+        assert_eq!(bytes.as_deref(), Some(object.metadata.name.as_bytes()));
+    }
+    let audit = store.audit(0, usize::MAX).await.unwrap();
+    let audited: Vec<&str> = audit.iter().map(|(_, entry)| entry.subject.as_str()).collect();
+    let mut sides: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let runs = all_of(store, Kind::AgentDispatchRun).await;
+    for run in &runs {
+        let (what, side) = run.metadata.name.rsplit_once('-').unwrap();
+        sides.entry(what).or_default().push(side);
+    }
+    for (what, sides) in &sides {
+        assert_eq!(*sides, ["left", "right"], "{what} is half there");
+        assert!(store.blob(what).await.unwrap().is_some(), "{what} has no bytes");
+    }
+    assert_eq!(audited.iter().copied().collect::<BTreeSet<_>>(), sides.keys().copied().collect());
+    assert_eq!(audited.len(), sides.len());
+    for (what, version) in &all.paired {
+        assert!(sides.contains_key(what.as_str()), "{what} was acknowledged and is not there");
+        let right = runs.iter().find(|run| run.metadata.name == format!("{what}-right")).unwrap();
+        assert_eq!(right.metadata.resource_version, *version);
+        let by_field = Selection::of(Kind::AgentDispatchRun).field("stack", what);
+        assert_eq!(FleetStore::list(store, &by_field).await.unwrap().objects.len(), 2);
+    }
+    replay(store).await;
+    deliveries.len() + runs.len()
+}
+
+/// The changes in their order lead to exactly what is there.
+async fn replay(store: &Store) {
+    let mut left: BTreeMap<(Kind, String), AnyObject> = BTreeMap::new();
+    for (version, change) in (1..).zip(store.changes(0, usize::MAX).await.unwrap()) {
+        assert_eq!(change.version, version, "a change is missing");
+        let key = (change.object.kind, change.object.metadata.name.clone());
+        match change.kind {
+            ChangeKind::Added => assert!(left.insert(key, change.object).is_none()),
+            ChangeKind::Modified => assert!(left.insert(key, change.object).is_some()),
+            ChangeKind::Deleted => assert!(left.remove(&key).is_some()),
+        }
+    }
+    for kind in Kind::ALL {
+        let found = all_of(store, *kind).await;
+        let expected = left.values().filter(|object| object.kind == *kind);
+        assert_eq!(found.len(), expected.count());
+        for object in found {
+            assert_eq!(left.get(&(*kind, object.metadata.name.clone())), Some(&object));
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_before_a_kill_is_there_and_nothing_is_half_there() {
+    let mut random = Random::rotating("kills of writers");
+    let kills = Depth::from_env().cases(200);
+    let mut all = Acknowledged::default();
+    let mut found = 0;
+    let (mut received, mut paired) = (0, 0);
+    let mut place = Place::new();
+    for kill in 0..kills {
+        // A new file now and then: the first writes are killed as well, and checks stay short.
+        if kill % 10 == 0 {
+            received += all.received.len();
+            paired += all.paired.len();
+            (place, all) = (Place::new(), Acknowledged::default());
+            alone(async {
+                let counter = Write::Create(plain(Kind::ConfigMap, COUNTER, json!({})));
+                place.open().await.commit(vec![counter], Moment::default()).await.unwrap();
+            });
+        }
+        let name = format!("w{kill}");
+        if random.once_in(4) {
+            // Two that are killed at about the same time.
+            let mut others = Acknowledged::default();
+            let mut own = Random::new(random.number());
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    killed_worker(&place, &format!("{name}x"), &mut own, &mut others);
+                });
+                killed_worker(&place, &name, &mut random, &mut all);
+            });
+            all.received.append(&mut others.received);
+            all.paired.append(&mut others.paired);
+        } else {
+            killed_worker(&place, &name, &mut random, &mut all);
+        }
+        found += alone(async {
+            let store = place.open().await;
+            let found = check(&store, &all).await;
+            // Sent once more, it is known.
+            if let Some(name) = all.received.last() {
+                let again = delivery(name, name.as_bytes(), Moment::default());
+                assert_eq!(store.receive(again).await.unwrap(), Received::Again);
+            }
+            found
+        });
+    }
+    received += all.received.len();
+    paired += all.paired.len();
+    figure(&format!(
+        "fleet: {kills} kills (SIGKILL) of writers: {received} webhooks and {paired} transactions of \
+         five writes acknowledged before, all there; nothing half there in {found} objects looked at"
+    ));
+    assert!(received > 0 && paired > 0, "nothing was ever acknowledged: this proves nothing");
+}

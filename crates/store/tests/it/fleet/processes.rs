@@ -1,0 +1,132 @@
+//! Several processes on one database: no update is lost, and each sees what the others do.
+
+use bailiwick_control::ports::fleet::{Change, FleetStore as _, Write};
+use bailiwick_model::fleet::{Kind, Moment};
+use bailiwick_testkit::{Depth, figure};
+use serde_json::json;
+
+use super::worker::{COUNTER, Worker, increment, plain};
+use crate::ledger_in_a_file::{Place, alone};
+
+#[test]
+fn processes_that_count_in_one_object_lose_no_update() {
+    let place = Place::new();
+    let counter = plain(Kind::ConfigMap, COUNTER, json!({}));
+    alone(async {
+        let store = place.open().await;
+        store.commit(vec![Write::Create(counter)], Moment::default()).await.unwrap();
+    });
+    let times = Depth::from_env().cases(250);
+    let mut workers: Vec<Worker> = (0..8).map(|_| Worker::start(&place.database())).collect();
+    for worker in &mut workers {
+        worker.order(&format!("increment {times}"));
+    }
+    let mut conflicts = 0;
+    for worker in &mut workers {
+        let answer = worker.answer().unwrap();
+        conflicts += answer.strip_prefix("conflicts ").unwrap().parse::<u64>().unwrap();
+    }
+    workers.into_iter().for_each(Worker::finish);
+    alone(async {
+        let store = place.open().await;
+        // And tasks of this process.
+        let tasks = (0..8).map(|_| increment(&store, 5));
+        let mut of_tasks = 0;
+        for count in join_all(tasks).await {
+            of_tasks += count;
+        }
+        let found = store.fleet_get(COUNTER).await;
+        assert_eq!(found["count"], json!(8 * times + 40));
+        let changes = store.changes(0, usize::MAX).await.unwrap();
+        let counts: Vec<u64> =
+            changes.iter().filter_map(|change| change.object.status["count"].as_u64()).collect();
+        assert_eq!(counts, (1..=8 * times + 40).collect::<Vec<u64>>());
+        figure(&format!(
+            "fleet: 8 processes added one {times} times each to one object: {} in the end, after \
+             {conflicts} conflicts; 8 tasks 5 times each, after {of_tasks}",
+            found["count"]
+        ));
+        assert!(conflicts + of_tasks > 0, "nobody ever met another: this proves nothing");
+    });
+}
+
+async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut pinned: Vec<_> = futures.map(Box::pin).collect();
+    let mut done: Vec<Option<T>> = pinned.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (future, done) in pinned.iter_mut().zip(&mut done) {
+            if done.is_none()
+                && let std::task::Poll::Ready(value) = future.as_mut().poll(context)
+            {
+                *done = Some(value);
+            }
+        }
+        match done.iter().all(Option::is_some) {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await;
+    done.into_iter().flatten().collect()
+}
+
+trait Status {
+    async fn fleet_get(&self, name: &str) -> serde_json::Value;
+}
+
+impl Status for bailiwick_store::Store {
+    async fn fleet_get(&self, name: &str) -> serde_json::Value {
+        let found = bailiwick_control::ports::fleet::FleetStore::get(
+            self,
+            Kind::ConfigMap,
+            "default",
+            name,
+        );
+        found.await.unwrap().unwrap().status
+    }
+}
+
+#[test]
+fn two_processes_watch_what_the_other_does() {
+    const ROUNDS: usize = 20;
+    let place = Place::new();
+    alone(async {
+        let store = place.open().await;
+        let mut worker = Worker::start(&place.database());
+        worker.order(&format!("echo {ROUNDS}"));
+        let mut seen: Vec<Change> = Vec::new();
+        for round in 0..ROUNDS {
+            let ping = plain(Kind::ConfigMap, &format!("ping-{round}"), json!({}));
+            store.commit(vec![Write::Create(ping)], Moment::default()).await.unwrap();
+            let pong = format!("pong-{round}");
+            while !seen.iter().any(|change| change.object.metadata.name == pong) {
+                let after = seen.last().map_or(0, |change| change.version);
+                store.wait_for_change(after, 60_000).await;
+                seen.extend(store.changes(after, 2).await.unwrap());
+            }
+        }
+        assert_eq!(seen, store.changes(0, usize::MAX).await.unwrap());
+        assert_eq!(seen.len(), 2 * ROUNDS);
+        let answer = worker.answer().unwrap();
+        let versions: Vec<String> = (1..2 * ROUNDS).map(|number| number.to_string()).collect();
+        // The worker goes when it has answered the last ping: its own last answer it need not see.
+        let of_worker = answer.strip_prefix("saw ").unwrap();
+        assert!(of_worker.starts_with(&versions.join(",")), "{of_worker}");
+        worker.finish();
+    });
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_change_comes_back_without_one() {
+    let place = Place::new();
+    let store = place.open().await;
+    let begun = std::time::Instant::now();
+    store.wait_for_change(0, 60).await;
+    assert!(begun.elapsed().as_millis() >= 60, "nothing had changed");
+    let object = plain(Kind::ConfigMap, "one", json!({}));
+    store.commit(vec![Write::Create(object)], Moment::default()).await.unwrap();
+    // For as good as ever, if what is there already were not seen.
+    store.wait_for_change(0, u64::MAX).await;
+    // Another store on the same file that has read nothing yet sees it, too.
+    place.open().await.wait_for_change(0, u64::MAX).await;
+}

@@ -1,0 +1,161 @@
+//! Secrets: in no file, only where they belong, only by their key.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use bailiwick_control::ports::fleet::{FleetError, FleetStore as _, Write};
+use bailiwick_model::fleet::{Kind, Moment};
+use bailiwick_store::Store;
+use serde_json::json;
+
+use super::worker::{Worker, plain};
+use crate::ledger_in_a_file::{Place, alone};
+
+const VALUE: &[u8] = b"correct-horse-battery-staple-39";
+const OPEN: &str = "anybody-may-read-this-in-the-file";
+
+async fn set(store: &Store, name: &str, value: &[u8]) -> Result<(), FleetError> {
+    let values = BTreeMap::from([("key".to_owned(), value.to_vec())]);
+    store.set_secret("default", name, values, Moment::from_millis(1)).await.map(drop)
+}
+
+async fn value(store: &Store, name: &str) -> Result<Option<Vec<u8>>, FleetError> {
+    store.secret_value("default", name, "key").await
+}
+
+/// The files of the database's directory that have these bytes in them.
+fn files_with(place: &Place, bytes: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(place.path("")).unwrap() {
+        let entry = entry.unwrap();
+        let content = std::fs::read(entry.path()).unwrap();
+        if content.windows(bytes.len()).any(|part| part == bytes) {
+            found.push(entry.file_name().into_string().unwrap());
+        }
+    }
+    found
+}
+
+fn key_file(place: &Place) -> PathBuf {
+    place.path("ledger.db.key")
+}
+
+#[tokio::test]
+async fn the_value_of_a_secret_is_in_no_file() {
+    let place = Place::new();
+    let store = place.open().await;
+    assert!(!key_file(&place).exists(), "a key was made that nobody needs");
+    let map = plain(Kind::ConfigMap, "open", json!({ "data": { "a": OPEN } }));
+    store.commit(vec![Write::Create(map)], Moment::default()).await.unwrap();
+    set(&store, "first", VALUE).await.unwrap();
+    set(&store, "first", VALUE).await.unwrap();
+    let look = |moment: &str| {
+        assert_ne!(
+            files_with(&place, OPEN.as_bytes()),
+            [""; 0],
+            "{moment}: the search finds nothing"
+        );
+        assert_eq!(files_with(&place, VALUE), [""; 0], "{moment}");
+        let files = std::fs::read_dir(place.path("")).unwrap().count();
+        assert!(files >= 3, "{moment}: {files} files");
+    };
+    look("while the log is there");
+    let mut connection = place.connect().await;
+    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
+    look("when the log is in the database");
+    let mode = std::fs::metadata(key_file(&place)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o600);
+    assert_eq!(value(&store, "first").await.unwrap().as_deref(), Some(VALUE));
+    assert_eq!(value(&place.open().await, "first").await.unwrap().as_deref(), Some(VALUE));
+}
+
+#[tokio::test]
+async fn a_value_opens_only_where_it_belongs() {
+    let place = Place::new();
+    let store = place.open().await;
+    for name in ["mine", "yours"] {
+        set(&store, name, name.as_bytes()).await.unwrap();
+    }
+    let mut connection = place.connect().await;
+    let moved = "UPDATE secret_values SET nonce = (SELECT nonce FROM secret_values WHERE name = $1), \
+                 sealed = (SELECT sealed FROM secret_values WHERE name = $1) WHERE name = $2";
+    sqlx::query("CREATE TABLE before AS SELECT * FROM secret_values")
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    sqlx::query(moved).bind("mine").bind("yours").execute(&mut connection).await.unwrap();
+    let error = value(&store, "yours").await.unwrap_err().to_string();
+    assert!(error.contains("`default/yours` is not as it was kept"), "{error}");
+    assert_eq!(value(&store, "mine").await.unwrap().as_deref(), Some(b"mine".as_slice()));
+    // Put back, it opens again: it was the place that was wrong.
+    let back = "UPDATE secret_values SET nonce = (SELECT nonce FROM before WHERE name = $1), \
+                sealed = (SELECT sealed FROM before WHERE name = $1) WHERE name = $1";
+    sqlx::query(back).bind("yours").execute(&mut connection).await.unwrap();
+    assert_eq!(value(&store, "yours").await.unwrap().as_deref(), Some(b"yours".as_slice()));
+    // An older value is not the newer one either.
+    set(&store, "yours", b"newer").await.unwrap();
+    assert_eq!(value(&store, "yours").await.unwrap().as_deref(), Some(b"newer".as_slice()));
+    sqlx::query(back).bind("yours").execute(&mut connection).await.unwrap();
+    value(&store, "yours").await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_key_that_is_missing_wrong_or_open_to_others_is_an_error_and_never_made_anew() {
+    let place = Place::new();
+    let store = place.open().await;
+    set(&store, "kept", VALUE).await.unwrap();
+    let (file, aside) = (key_file(&place), place.path("aside"));
+    let key = std::fs::read(&file).unwrap();
+    let refused = async |why: &str| {
+        for error in [
+            value(&store, "kept").await.unwrap_err().to_string(),
+            set(&store, "another", b"x").await.unwrap_err().to_string(),
+        ] {
+            assert!(error.contains(why), "{error}");
+            assert!(error.contains(&file.display().to_string()), "{error}");
+        }
+        assert_eq!(value(&store, "another").await.unwrap(), None);
+    };
+    std::fs::rename(&file, &aside).unwrap();
+    refused("is missing").await;
+    assert!(!file.exists(), "a key was made anew");
+    let put = |bytes: &[u8], mode: u32| {
+        std::fs::write(&file, bytes).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let mut other = key.clone();
+    other[0] ^= 1;
+    put(&other, 0o600);
+    refused("is another key").await;
+    put(&key[1..], 0o600);
+    refused("has 31 bytes").await;
+    put(&key, 0o640);
+    refused("may be used by others (mode 640)").await;
+    put(&key, 0o600);
+    assert_eq!(value(&store, "kept").await.unwrap().as_deref(), Some(VALUE));
+    set(&store, "another", b"x").await.unwrap();
+}
+
+#[test]
+fn processes_that_set_the_first_secrets_at_once_make_one_key() {
+    for _ in 0..3 {
+        let place = Place::new();
+        alone(place.open());
+        let mut workers: Vec<Worker> = (0..6).map(|_| Worker::start(&place.database())).collect();
+        for (number, worker) in workers.iter_mut().enumerate() {
+            worker.order(&format!("secret s{number}"));
+        }
+        for worker in &mut workers {
+            assert_eq!(worker.answer().as_deref(), Some("set"));
+        }
+        workers.into_iter().for_each(Worker::finish);
+        alone(async {
+            let store = place.open().await;
+            for number in 0..6 {
+                let expected = format!("value of s{number}").into_bytes();
+                assert_eq!(value(&store, &format!("s{number}")).await.unwrap(), Some(expected));
+            }
+        });
+    }
+}

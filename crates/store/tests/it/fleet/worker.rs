@@ -1,0 +1,206 @@
+//! This test program as another process: it does what it is told, and says what it has done.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+
+use bailiwick_control::ports::fleet::{FleetError, FleetStore, Received, Selection, Write};
+use bailiwick_model::fleet::{API_VERSION, AnyObject, Kind, Metadata, Moment};
+use bailiwick_store::{Location, Store};
+use serde_json::json;
+
+use super::objects::delivery;
+
+/// Says to this program that it is a worker, and where the database is.
+const WORKER: &str = "BAILIWICK_TEST_FLEET_WORKER";
+/// What stands before an answer, among what the test program prints by itself.
+const ANSWER: &str = "answer:";
+
+/// A process of ours.
+pub(crate) struct Worker {
+    pub(crate) process: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    pub(crate) fn start(database: &Path) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "fleet::worker::worker", "--nocapture", "--test-threads=1"])
+            .env(WORKER, database)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let orders = process.stdin.take().unwrap();
+        let answers = BufReader::new(process.stdout.take().unwrap());
+        let mut worker = Self { process, orders, answers };
+        assert_eq!(worker.answer().as_deref(), Some("ready"));
+        worker
+    }
+
+    pub(crate) fn order(&mut self, order: &str) {
+        writeln!(self.orders, "{order}").unwrap();
+    }
+
+    /// The next answer; nothing when the process is gone.
+    pub(crate) fn answer(&mut self) -> Option<String> {
+        loop {
+            let mut line = String::new();
+            if self.answers.read_line(&mut line).unwrap() == 0 {
+                return None;
+            }
+            // A line that was cut off by a kill is no answer.
+            let whole = line.strip_suffix('\n').unwrap_or_default();
+            if let Some(answer) = whole.strip_prefix(ANSWER) {
+                return Some(answer.trim().to_owned());
+            }
+        }
+    }
+
+    /// Lets it end by itself.
+    pub(crate) fn finish(mut self) {
+        drop(self.orders);
+        assert!(self.process.wait().unwrap().success());
+    }
+}
+
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    // In one piece, and on a line of its own.
+    out.write_all(format!("\n{ANSWER} {text}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+/// What a worker does with its orders.
+#[test]
+fn worker() {
+    let Some(database) = std::env::var_os(WORKER) else { return };
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(2).enable_all().build().unwrap().block_on(async {
+        let store = Arc::new(Store::open(Location::file(database)).await.unwrap());
+        say("ready");
+        for line in std::io::stdin().lines() {
+            let line = line.unwrap();
+            let words: Vec<&str> = line.split(' ').collect();
+            match words.as_slice() {
+                ["increment", times] => {
+                    let conflicts = increment(&*store, times.parse().unwrap()).await;
+                    say(&format!("conflicts {conflicts}"));
+                }
+                ["echo", times] => {
+                    say(&format!("saw {}", echo(&*store, times.parse().unwrap()).await));
+                }
+                ["secret", name] => {
+                    let values = [("key".to_owned(), format!("value of {name}").into_bytes())];
+                    let now = Moment::from_millis(1);
+                    store.set_secret("default", name, values.into(), now).await.unwrap();
+                    say("set");
+                }
+                ["work", name] => work(&store, name).await,
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+}
+
+/// An object of this name, with nothing special in it.
+pub(crate) fn plain(kind: Kind, name: &str, spec: serde_json::Value) -> AnyObject {
+    let metadata = Metadata::named(name);
+    let api_version = API_VERSION.to_owned();
+    AnyObject { api_version, kind, metadata, spec, status: serde_json::Value::Null }
+}
+
+pub(crate) const COUNTER: &str = "counter";
+
+/// Adds one so many times, each time to what it has read; gives how often somebody was faster.
+pub(crate) async fn increment(store: &impl FleetStore, times: u64) -> u64 {
+    let mut conflicts = 0;
+    for _ in 0..times {
+        loop {
+            let found = store.get(Kind::ConfigMap, "default", COUNTER).await.unwrap();
+            let mut object = found.unwrap();
+            let count = object.status["count"].as_u64().unwrap_or_default();
+            object.status = json!({ "count": count + 1 });
+            match store.commit(vec![Write::Status(object)], Moment::default()).await {
+                Ok(_) => break,
+                Err(FleetError::Conflict { .. }) => conflicts += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    conflicts
+}
+
+/// Answers every `ping-n` that is watched by a `pong-n`; gives the versions that were seen.
+async fn echo(store: &impl FleetStore, times: usize) -> String {
+    let (mut after, mut answered, mut seen) = (0, 0, Vec::new());
+    while answered < times {
+        store.wait_for_change(after, 60_000).await;
+        for change in store.changes(after, 3).await.unwrap() {
+            after = change.version;
+            seen.push(change.version.to_string());
+            if let Some(number) = change.object.metadata.name.strip_prefix("ping-") {
+                let pong = plain(Kind::ConfigMap, &format!("pong-{number}"), json!({}));
+                let now = Moment::from_millis(after);
+                store.commit(vec![Write::Create(pong)], now).await.unwrap();
+                answered += 1;
+            }
+        }
+    }
+    seen.join(",")
+}
+
+/// Writes for ever, and says what was acknowledged: webhooks, and pairs of objects that belong together.
+async fn work(store: &Arc<Store>, name: &str) {
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..6 {
+        let (store, name) = (Arc::clone(store), name.to_owned());
+        tasks.spawn(async move {
+            for number in 0.. {
+                let what = format!("{name}-{task}-{number}");
+                let now = Moment::from_millis(number);
+                if task < 4 {
+                    let given = delivery(&what, what.as_bytes(), now);
+                    let received = store.receive(given.clone()).await.unwrap();
+                    assert_eq!(received, Received::New);
+                    say(&format!("received {what}"));
+                    if number % 3 == 0 {
+                        assert_eq!(store.receive(given).await.unwrap(), Received::Again);
+                    }
+                } else {
+                    let applied = pair(&*store, &what, now).await.unwrap();
+                    say(&format!("paired {what} {applied}"));
+                }
+            }
+        });
+    }
+    while tasks.join_next().await.is_some() {}
+}
+
+/// Two objects, bytes, a line of the audit log and a count, all in one.
+async fn pair(store: &impl FleetStore, what: &str, now: Moment) -> Result<u64, FleetError> {
+    let page = Selection { limit: 1, ..Selection::of(Kind::AgentDispatchRun) };
+    store.list(&page).await?;
+    let side = |side: &str| {
+        plain(
+            Kind::AgentDispatchRun,
+            &format!("{what}-{side}"),
+            json!({ "agentStack": what, "branch": side }),
+        )
+    };
+    let mut random = bailiwick_testkit::random::Random::new(now.millis());
+    let mut audit = super::objects::audit(&mut random);
+    audit.subject = what.to_owned();
+    let mut counter = plain(Kind::ConfigMap, COUNTER, json!({}));
+    counter.status = json!({ "last": what });
+    let writes = vec![
+        Write::Create(side("left")),
+        Write::Blob { digest: what.to_owned(), bytes: what.as_bytes().to_vec() },
+        Write::Status(counter),
+        Write::Audit(audit),
+        Write::Create(side("right")),
+    ];
+    store.commit(writes, now).await.map(|applied| applied.version)
+}
