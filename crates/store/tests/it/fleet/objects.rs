@@ -40,6 +40,8 @@ fn value(random: &mut Random) -> Value {
         2 => json!(f64::from_bits(0x3fb9_9999_0000_0000 | (random.number() >> 32))),
         3 => json!({ "inner": pick(random, &WORDS) }),
         4 => json!([pick(random, &WORDS), random.number()]),
+        // Often the same few, so that several objects are selected at once.
+        5 | 6 => json!(pick(random, &["x", "y"])),
         _ => json!(pick(random, &WORDS)),
     }
 }

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::future::Future;
 
 use bailiwick_control::ports::fleet::{
-    Change, FleetError, FleetStore, MemoryFleet, Page, Selection, Write,
+    Change, FleetError, FleetStore, MemoryFleet, Page, Selection, Write, indexed_fields,
 };
 use bailiwick_model::fleet::{AnyObject, Kind, Metadata};
 use bailiwick_testkit::random::Random;
@@ -127,15 +127,35 @@ impl<S: FleetStore> Sequence<'_, S> {
         }
     }
 
+    /// One of the objects that are there, if any.
+    async fn some_object(&mut self) -> Option<AnyObject> {
+        let mut all = Vec::new();
+        for kind in KINDS {
+            all.extend(self.model.list(&Selection::of(kind)).await.unwrap().objects);
+        }
+        let chosen = self.random.below(all.len());
+        all.into_iter().nth(chosen)
+    }
+
     async fn write(&mut self) -> Write {
         let mut given = object(self.random);
+        let what = self.random.below(20);
+        // To make one, any name; to change one, mostly a name that is there.
+        if what > 8
+            && !self.random.once_in(5)
+            && let Some(known) = self.some_object().await
+        {
+            given.kind = known.kind;
+            given.metadata.namespace = known.metadata.namespace;
+            given.metadata.name = known.metadata.name;
+        }
         let (kind, namespace, name) =
             (given.kind, given.metadata.namespace.clone(), given.metadata.name.clone());
         let version = self.version_for(kind, &namespace, &name).await;
         given.metadata.resource_version = version;
-        match self.random.below(20) {
-            0..=6 => Write::Create(given),
-            7..=10 => {
+        match what {
+            0..=8 => Write::Create(given),
+            9..=11 => {
                 // Often with the spec that it has: its generation must stay.
                 if self.random.once_in(2)
                     && let Some(known) = self.model.get(kind, &namespace, &name).await.unwrap()
@@ -144,9 +164,9 @@ impl<S: FleetStore> Sequence<'_, S> {
                 }
                 Write::Replace(given)
             }
-            11..=14 => Write::Status(given),
-            15..=16 => Write::Delete { kind, namespace, name, version },
-            17 => {
+            12..=14 => Write::Status(given),
+            15 => Write::Delete { kind, namespace, name, version },
+            16..=17 => {
                 let bytes = pick(self.random, &WORDS).as_bytes().to_vec();
                 let digest = pick(self.random, &["blob-1", "blob-2", "blob-3"]).to_owned();
                 Write::Blob { digest, bytes }
@@ -169,19 +189,36 @@ impl<S: FleetStore> Sequence<'_, S> {
         }
     }
 
-    fn selection(&mut self) -> Selection {
+    /// Mostly what some object is selected by; sometimes what none is.
+    async fn selection(&mut self) -> Selection {
+        let like = self.some_object().await.unwrap_or_else(|| object(self.random));
         let random = &mut *self.random;
-        let mut selection = Selection::of(KINDS[random.below(KINDS.len())]);
+        let mut selection = Selection::of(like.kind);
         selection.limit = [0, 1, 2, 3, 1_000, usize::MAX][random.below(6)];
         selection.newest_first = random.once_in(2);
-        selection.namespace = random.once_in(2).then(|| pick(random, &NAMESPACES).to_owned());
-        if random.once_in(3) {
-            selection.labels = labels(random);
+        if random.once_in(2) {
+            selection.namespace = Some(like.metadata.namespace.clone());
         }
-        for _ in 0..random.below(3) {
-            let fields = ["status", "stack", "taskKind", "pullRequest", "run", "phase", "unknown"];
-            let field = pick(random, &fields);
-            selection = selection.field(field, pick(random, &WORDS));
+        for (name, value) in &like.metadata.labels {
+            if random.once_in(3) {
+                selection.labels.insert(name.clone(), value.clone());
+            }
+        }
+        let whole = serde_json::to_value(&like).unwrap();
+        for (name, pointer) in indexed_fields(like.kind) {
+            if let Some(value) = whole.pointer(pointer)
+                && random.once_in(3)
+            {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                selection = selection.field(name, text);
+            }
+        }
+        match random.below(12) {
+            0 => selection.labels = labels(random),
+            1 => selection = selection.field("status", pick(random, &WORDS)),
+            2 => selection = selection.field("unknown", "x"),
+            3 => selection.namespace = Some(pick(random, &NAMESPACES).to_owned()),
+            _ => {}
         }
         selection
     }
@@ -194,15 +231,17 @@ impl<S: FleetStore> Sequence<'_, S> {
         self.same_all(&model.objects, &store.objects);
         if !model.objects.is_empty() {
             self.count("page with objects");
-            if !selection.fields.is_empty() || !selection.labels.is_empty() {
-                self.count("filtered page with objects");
+            match selection.fields.len() + selection.labels.len() {
+                0 => {}
+                1 => self.count("page by one term with objects"),
+                _ => self.count("page by many terms with objects"),
             }
         }
         Some(model)
     }
 
     async fn pages(&mut self) {
-        let mut selection = self.selection();
+        let mut selection = self.selection().await;
         if self.random.once_in(20) {
             selection.after = Some(pick(self.random, &["", "x", "-1", "0", "3"]).to_owned());
         }
