@@ -214,17 +214,17 @@ impl Draft<'_> {
     ) -> Result<Answer, FleetError> {
         let digest = delivery.spec.payload_digest.clone();
         let kept_bytes = group.bytes.get(&digest);
-        let same_bytes = kept_bytes.is_some_and(|bytes| *bytes == delivery.payload);
+        let other_than_kept = kept_bytes.is_some_and(|bytes| *bytes != delivery.payload);
         if let Some(known) = group.known.get(&delivery.name) {
             let known = known.object.typed::<WebhookDelivery>();
             let known = known.map_err(|error| self.fleet.broken(error))?;
-            if same_bytes && known.spec.payload_digest == digest {
-                group.again.push(delivery.name);
-                return Ok(Ok(Received::Again));
+            if other_than_kept || known.spec.payload_digest != digest {
+                return Ok(Ok(Received::Contradicts));
             }
-            return Ok(Ok(Received::Contradicts));
+            group.again.push(delivery.name);
+            return Ok(Ok(Received::Again));
         }
-        if kept_bytes.is_some() && !same_bytes {
+        if other_than_kept {
             return Ok(Err(other_bytes(&digest)));
         }
         let now = delivery.spec.received_at;

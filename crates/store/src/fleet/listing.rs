@@ -97,21 +97,24 @@ impl Fleet {
         let ways = self.ways(selection).await?;
         let rows = page(selection, after, &ways).rows(self).await?;
         let mut page = Page::default();
-        let mut last = None;
+        let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
-            let version: i64 = row.try_get(0).map_err(|error| self.failed(&error))?;
+            let read = || Ok((row.try_get::<i64, _>(0)?, row.try_get::<Option<i64>, _>(1)?));
+            let (version, born) = read().map_err(|error: sqlx::Error| self.failed(&error))?;
             page.version = version.unsigned_abs();
-            let found: Option<i64> = row.try_get(1).map_err(|error| self.failed(&error))?;
-            if found.is_none() {
-                break;
-            }
-            if page.objects.len() == selection.limit {
-                page.next = last.map(|born: u64| born.to_string());
-                break;
-            }
-            let kept = self.kept(selection.kind, row, 1)?;
-            last = Some(kept.born);
-            page.objects.push(kept.object);
+            found.extend(born.map(|born| (born, row)));
+        }
+        // The database would copy whole rows to sort them.
+        found.sort_by_key(|(born, _)| *born);
+        if selection.newest_first {
+            found.reverse();
+        }
+        if found.len() > selection.limit {
+            found.truncate(selection.limit);
+            page.next = found.last().map(|(born, _)| born.to_string());
+        }
+        for (_, row) in found {
+            page.objects.push(self.kept(selection.kind, row, 1)?.object);
         }
         Ok(page)
     }
@@ -180,7 +183,53 @@ fn page(selection: &Selection, after: Option<u64>, ways: &[Way]) -> Statement {
         some => limit(some).saturating_add(1),
     };
     statement.push(&format!(" ORDER BY l.born {order} LIMIT ")).number(count);
-    statement.push(") p ON TRUE LEFT JOIN resources r ON r.born = p.born ORDER BY p.born ");
-    statement.push(order);
+    statement.push(") p ON TRUE LEFT JOIN resources r ON r.born = p.born");
     statement
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bailiwick_control::ports::fleet::Selection;
+    use bailiwick_model::fleet::Kind;
+    use sqlx::Row as _;
+
+    use super::page;
+    use crate::{Location, Store};
+
+    /// Asked of the database itself: nothing is read through but the page, and nothing is sorted.
+    #[tokio::test]
+    async fn no_page_reads_through_all_objects() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(Location::file(directory.path().join("x.db"))).await.unwrap();
+        let all = Selection::of(Kind::AgentDispatchRun);
+        let spaced = Selection { namespace: Some("default".to_owned()), ..all.clone() };
+        let labels = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
+        let one = all.clone().field("status", "failed");
+        let many = Selection { labels, ..spaced.clone().field("stack", "x").field("status", "y") };
+        for selection in [all, spaced, one, many] {
+            for (newest_first, after) in [(true, None), (false, Some(7)), (true, Some(9))] {
+                let selection = Selection { newest_first, ..selection.clone() };
+                let ways = store.fleet.ways(&selection).await.unwrap();
+                // Whichever list turns out to be the shortest.
+                for turn in 0..ways.len().max(1) {
+                    let mut ways = ways.clone();
+                    ways.rotate_left(turn);
+                    let mut statement = page(&selection, after, &ways);
+                    statement.text.insert_str(0, "EXPLAIN QUERY PLAN ");
+                    let rows = statement.rows(&store.fleet).await.unwrap();
+                    let plan: Vec<String> = rows.iter().map(|row| row.get(3)).collect();
+                    let searched = plan.iter().any(|step| step.starts_with("SEARCH l "));
+                    assert!(searched, "{plan:#?}");
+                    let page = ["SCAN v", "SCAN p LEFT-JOIN"];
+                    let slow = plan.iter().find(|step| {
+                        let walked = step.starts_with("SCAN") && !page.contains(&step.as_str());
+                        walked || step.contains("TEMP B-TREE")
+                    });
+                    assert_eq!(slow, None, "{plan:#?}");
+                }
+            }
+        }
+    }
 }

@@ -237,7 +237,7 @@ impl FleetStore for MemoryFleet {
         if let Some(known) = known {
             let mut known = known.typed::<WebhookDelivery>().map_err(unavailable)?;
             if known.spec.payload_digest != delivery.spec.payload_digest
-                || bytes.is_none_or(|bytes| bytes != delivery.payload)
+                || bytes.is_some_and(|bytes| bytes != delivery.payload)
             {
                 return Ok(Received::Contradicts);
             }

@@ -130,3 +130,33 @@ async fn whoever_waits_for_a_change_comes_back_without_one() {
     // Another store on the same file that has read nothing yet sees it, too.
     place.open().await.wait_for_change(0, u64::MAX).await;
 }
+
+/// Tasks that are ended at any moment leave no lock behind, and nothing half done.
+#[tokio::test]
+async fn whoever_goes_away_while_writing_leaves_nothing_half_done() {
+    let place = Place::new();
+    let store = std::sync::Arc::new(place.open().await);
+    let mut ended = 0;
+    for round in 0..150_u64 {
+        let own = std::sync::Arc::clone(&store);
+        let task = tokio::spawn(async move {
+            let side = |side: &str| {
+                Write::Create(plain(Kind::ConfigMap, &format!("{side}-{round}"), json!({})))
+            };
+            own.commit(vec![side("left"), side("right")], Moment::default()).await.unwrap();
+        });
+        tokio::time::sleep(std::time::Duration::from_micros(round * 20)).await;
+        task.abort();
+        ended += u64::from(task.await.is_err());
+    }
+    let after = plain(Kind::ConfigMap, "after", json!({}));
+    store.commit(vec![Write::Create(after)], Moment::default()).await.unwrap();
+    let changes = store.changes(0, usize::MAX).await.unwrap();
+    let names: Vec<&str> =
+        changes.iter().map(|change| change.object.metadata.name.as_str()).collect();
+    for pair in names[..names.len() - 1].chunks(2) {
+        let number = pair[0].strip_prefix("left-").unwrap();
+        assert_eq!(pair[1], format!("right-{number}"));
+    }
+    assert!(ended > 0, "none was ended in the middle: this proves nothing");
+}
