@@ -102,7 +102,9 @@ fn two_processes_watch_what_the_other_does() {
             while !seen.iter().any(|change| change.object.metadata.name == pong) {
                 let after = seen.last().map_or(0, |change| change.version);
                 store.wait_for_change(after, 60_000).await;
-                seen.extend(store.changes(after, 2).await.unwrap());
+                let new = store.changes(after, 2).await.unwrap();
+                assert!(!new.is_empty(), "the other's answer was not seen");
+                seen.extend(new);
             }
         }
         assert_eq!(seen, store.changes(0, usize::MAX).await.unwrap());

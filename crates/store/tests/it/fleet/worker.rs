@@ -138,7 +138,9 @@ async fn echo(store: &impl FleetStore, times: usize) -> String {
     let (mut after, mut answered, mut seen) = (0, 0, Vec::new());
     while answered < times {
         store.wait_for_change(after, 60_000).await;
-        for change in store.changes(after, 3).await.unwrap() {
+        let new = store.changes(after, 3).await.unwrap();
+        assert!(!new.is_empty(), "what another process did was not seen");
+        for change in new {
             after = change.version;
             seen.push(change.version.to_string());
             if let Some(number) = change.object.metadata.name.strip_prefix("ping-") {
