@@ -75,3 +75,7 @@ CREATE TABLE audit (
     correlation TEXT NOT NULL,
     detail TEXT NOT NULL
 );
+
+-- Which fields the terms were made from: with others, they are made anew.
+CREATE TABLE resource_index (fields TEXT NOT NULL);
+INSERT INTO resource_index (fields) VALUES ('');

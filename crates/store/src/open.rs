@@ -55,6 +55,11 @@ impl Store {
         let fleet = Fleet::new(location.clone(), pool.clone());
         let store = Self { location, pool, fleet };
         store.migrate().await?;
+        let indexed = store.fleet.check_index().await;
+        indexed.map_err(|error| StoreError::Database {
+            database: store.location.to_string(),
+            why: format!("its index could not be brought up to date: {error}"),
+        })?;
         drop(lock);
         Ok(store)
     }

@@ -278,7 +278,7 @@ impl Draft<'_> {
         self.tell(&[Change { version: self.version, kind: ChangeKind::Deleted, object }]).await
     }
 
-    async fn index(&mut self, found: &[(Term, u64)]) -> Result<(), FleetError> {
+    pub(super) async fn index(&mut self, found: &[(Term, u64)]) -> Result<(), FleetError> {
         for some in portions(found) {
             let rows = rows(some.len(), 3);
             let statement = format!("INSERT INTO resource_terms (term, value, born) VALUES {rows}");

@@ -13,6 +13,7 @@ mod row;
 mod secrets;
 mod small;
 mod terms;
+mod upkeep;
 mod values;
 
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use sqlx::Row as _;
 use crate::ledger_in_a_file::{Place, id, run};
 
 /// The tables that came with the fifth schema.
-const OF_THE_FIFTH: [&str; 7] = [
+const OF_THE_FIFTH: [&str; 8] = [
     "resources",
     "resource_terms",
     "resource_changes",
@@ -18,6 +18,7 @@ const OF_THE_FIFTH: [&str; 7] = [
     "secret_values",
     "tokens",
     "audit",
+    "resource_index",
 ];
 
 async fn failure(location: Location) -> StoreError {

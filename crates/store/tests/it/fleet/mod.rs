@@ -7,4 +7,5 @@ mod objects;
 mod processes;
 mod secrets;
 mod sequences;
+mod upkeep;
 mod worker;
