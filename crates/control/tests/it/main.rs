@@ -7,8 +7,10 @@
     reason = "a helper of a test that cannot go on says so by stopping"
 )]
 
+mod admission;
 mod brief;
 mod brief_parameters;
+mod bundle;
 mod delegation_budget;
 mod executor;
 mod failing_world;
@@ -18,6 +20,7 @@ mod kit_in_memory;
 mod request;
 mod resources;
 mod spawn_plan;
+mod subagents;
 mod verification;
 mod workspaces;
 mod write_back;

@@ -1,0 +1,5 @@
+//! Context bundles: what is taken out, what is cut, what stays.
+
+mod assembly;
+mod label_rules;
+mod redaction;
