@@ -7,7 +7,7 @@ use bailiwick_control::ports::Workspaces as _;
 use bailiwick_control::spawn::{Request, Step};
 use bailiwick_kit::bind;
 use bailiwick_model::{AgentId, Source};
-use bailiwick_policy::{Policy, ToolStack};
+use bailiwick_policy::{Limits, Policy, ToolStack};
 use bailiwick_source_control::WorktreeWorkspaces;
 use clap::Args;
 use serde::Serialize;
@@ -96,6 +96,8 @@ pub(crate) struct Lineage {
     pub(crate) lists: ToolStack,
     /// Whether its template may write nothing.
     pub(crate) read_only: bool,
+    /// What else is laid over its policy.
+    pub(crate) limits: Limits,
 }
 
 impl Lineage {
@@ -103,7 +105,14 @@ impl Lineage {
     pub(crate) fn again(policy: Policy, fork_parent: Option<String>) -> Self {
         let mut above = policy.above.into_iter();
         let nearest = above.next().map(|nearest| Policy { above: above.collect(), ..nearest });
-        Self { fork_parent, above: nearest, lists: policy.tool_lists, read_only: policy.read_only }
+        Self {
+            fork_parent,
+            above: nearest,
+            lists: policy.tool_lists,
+            read_only: policy.read_only,
+            // They are among the policies above.
+            limits: Limits::default(),
+        }
     }
 
     fn narrow(&self, mut policy: Policy) -> Policy {
@@ -113,6 +122,11 @@ impl Lineage {
             Some(above) => policy.below(above),
             None => policy,
         }
+    }
+
+    /// With what is laid over it; what cannot be laid over it is an error, never left out.
+    fn limit(&self, policy: Policy) -> Result<Policy, Failure> {
+        self.limits.over(policy).map_err(|error| Failure::general(error.to_string()))
     }
 }
 
@@ -145,7 +159,8 @@ pub(crate) fn spawn(
         wire::random()?,
     )?;
     let compiled = policy_file::of_bound(context, &bound, Some(&id), Some(&worktree))?;
-    let compiled = compiled.changed(|policy| lineage.narrow(policy));
+    let limited = lineage.limit(lineage.narrow(compiled.policy.clone()))?;
+    let compiled = compiled.changed(|_| limited);
     request.run.fork_parent = lineage.fork_parent;
     wire::warn(&bound.warnings);
     let policy = context.state.join("runs").join(id.as_str()).join("policy.json");

@@ -181,6 +181,7 @@ impl Session {
             above: caller.policy,
             lists: given.lists,
             read_only: given.read_only,
+            ..Lineage::default()
         };
         Ok(Birth { delegate, task, base: caller.base, lineage })
     }

@@ -4,6 +4,7 @@
 //! Each is held by a process of its own. It lives on when the control plane is killed, and is found
 //! again by its name when that comes back.
 
+use bailiwick_control::admission::compile::LaunchLimits;
 use bailiwick_control::ports::fleet::{
     Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState,
 };
@@ -150,16 +151,32 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
         return Ok(());
     }
     if !spawned {
-        let source = Source::new(format!("the task of {id}"), launch.task.as_str());
+        let source = Source::new(format!("the task of {id}"), told(launch)?);
         spawn(&context, &source, Some(&id), &launch.base, lineage(launch)?)?;
     }
     let how = How { land: Some(LandWhen::Never), ..How::default() };
-    detached::begin(&context, &id, &how, launch.resume.as_deref()).map(drop)
+    let resume = launch.resume.as_deref();
+    detached::begin_with(&context, &id, &how, resume, &launch.environment).map(drop)
 }
 
-/// What binds the agent besides its task.
-fn lineage(_launch: &Launch) -> Result<Lineage, Failure> {
-    Ok(Lineage::default())
+/// What binds the agent besides its task: the limits of stack, profile and repository.
+fn lineage(launch: &Launch) -> Result<Lineage, Failure> {
+    let limits: LaunchLimits = serde_json::from_value(launch.limits.clone())
+        .map_err(|error| Failure::general(format!("its limits cannot be read: {error}")))?;
+    Ok(Lineage { limits: limits.limits, ..Lineage::default() })
+}
+
+/// The task with all that the agent is to read in it.
+fn told(launch: &Launch) -> Result<String, Failure> {
+    let mut task: toml::Table = launch
+        .task
+        .parse()
+        .map_err(|error| Failure::general(format!("its task cannot be read: {error}")))?;
+    let mut body = toml::Table::new();
+    body.insert("text".to_owned(), toml::Value::String(launch.context.clone()));
+    task.insert("body".to_owned(), toml::Value::Table(body));
+    toml::to_string(&task)
+        .map_err(|error| Failure::general(format!("its task cannot be written: {error}")))
 }
 
 fn look(context: &Context, id: &AgentId) -> Result<Option<Launched>, Failure> {

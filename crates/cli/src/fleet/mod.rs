@@ -3,6 +3,29 @@
 //!
 //! ```text
 //! engine   attempts as runs of ours, each held by a process of its own
+//! world    repositories, forges and agent programs, as they are
 //! ```
 
 pub mod engine;
+pub mod world;
+
+use std::sync::Arc;
+
+use bailiwick_control::dispatch::ControlPlane;
+use bailiwick_store::Store;
+
+use crate::context::Context;
+use engine::LocalEngine;
+use world::LocalWorld;
+
+/// The control plane of this machine.
+pub type LocalPlane = ControlPlane<Store, LocalEngine, LocalWorld>;
+
+/// The control plane over the store that this context names.
+pub fn plane(context: &Context, store: Arc<Store>) -> LocalPlane {
+    ControlPlane {
+        engine: Arc::new(LocalEngine::new(context.clone())),
+        world: Arc::new(LocalWorld::new(context.clone(), Arc::clone(&store))),
+        store,
+    }
+}

@@ -39,6 +39,17 @@ pub fn begin(
     how: &How,
     words: Option<&str>,
 ) -> Result<PathBuf, Failure> {
+    begin_with(context, id, how, words, &[])
+}
+
+/// The same, with more in the environment of whoever holds it.
+pub fn begin_with(
+    context: &Context,
+    id: &AgentId,
+    how: &How,
+    words: Option<&str>,
+    environment: &[(String, String)],
+) -> Result<PathBuf, Failure> {
     let directory = RunDirectory::new(&context.state, id.as_str());
     let log = directory.path().join("supervisor.log");
     let failed =
@@ -56,6 +67,7 @@ pub fn begin(
         .arg("--db")
         .arg(context.database.path())
         .env("BAILIWICK_STATE", &context.state)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .current_dir(&context.directory)
         .stdin(Stdio::null())
         .stdout(file.try_clone().map_err(failed)?)

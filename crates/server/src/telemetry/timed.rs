@@ -52,6 +52,10 @@ impl<S: FleetStore> FleetStore for Timed<S> {
         self.timed("changes", self.store.changes(after, limit)).await
     }
 
+    async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
+        self.timed("forget", self.store.forget_changes(keep)).await
+    }
+
     async fn wait_for_change(&self, after: u64, millis: u64) {
         self.store.wait_for_change(after, millis).await;
     }

@@ -13,6 +13,7 @@
 mod checks;
 mod client;
 mod common;
+mod fetching;
 mod gitea;
 mod github;
 mod local;
@@ -22,6 +23,7 @@ mod pushing;
 mod token;
 mod wire;
 
+pub use fetching::fetch;
 pub use gitea::Gitea;
 pub use github::Github;
 pub use local::Local;

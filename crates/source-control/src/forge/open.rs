@@ -74,7 +74,11 @@ pub fn open(
 }
 
 /// Where it is pushed to: as it was declared, or beside the API.
-fn clone_url(repository: &Repository, api: &str, end: &str) -> Result<String, ForgeError> {
+pub(super) fn clone_url(
+    repository: &Repository,
+    api: &str,
+    end: &str,
+) -> Result<String, ForgeError> {
     let url = match &repository.clone_url {
         Some(url) => url.clone(),
         None => {

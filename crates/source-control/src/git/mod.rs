@@ -2,6 +2,7 @@
 
 mod command;
 mod commit_tree;
+mod fetch;
 mod listing;
 mod patience;
 mod push;
@@ -11,6 +12,7 @@ mod workspaces;
 
 pub use command::{Ended, Git, GitError, Input, forget_repository};
 pub use commit_tree::CommitTree;
+pub(crate) use fetch::fetch;
 pub use listing::{Committed, Listing};
 pub(crate) use push::{Destination, NotPushed, push, where_is};
 pub use repository::{Difference, Repository};

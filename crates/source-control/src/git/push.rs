@@ -137,7 +137,7 @@ impl Destination<'_> {
     }
 
     /// What may be shown of a text of git's.
-    fn clean(&self, text: &str) -> String {
+    pub(super) fn clean(&self, text: &str) -> String {
         let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if let Some(token) = self.token.filter(|token| !token.is_empty()) {
             text = text.replace(token, bailiwick_model::secret::PLACEHOLDER);
@@ -150,7 +150,7 @@ impl Destination<'_> {
     }
 }
 
-fn git(
+pub(super) fn git(
     repository: &Path,
     state: &Path,
     destination: &Destination<'_>,
@@ -163,7 +163,7 @@ fn git(
 }
 
 /// What the other side made of it is not known, unless it said that it does not know us.
-fn unanswered(destination: &Destination<'_>, complaint: &str) -> NotPushed {
+pub(super) fn unanswered(destination: &Destination<'_>, complaint: &str) -> NotPushed {
     let complaint = destination.clean(complaint);
     if complaint.contains("could not read Username") {
         return NotPushed::Refused("it does not take the credential".to_owned());
@@ -175,7 +175,7 @@ fn unanswered(destination: &Destination<'_>, complaint: &str) -> NotPushed {
     NotPushed::Unknown(complaint)
 }
 
-fn require_name(commit: &str) -> Result<(), NotPushed> {
+pub(super) fn require_name(commit: &str) -> Result<(), NotPushed> {
     let hex = commit.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
     if hex && matches!(commit.len(), 40 | 64) {
         return Ok(());

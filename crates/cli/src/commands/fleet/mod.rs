@@ -8,6 +8,7 @@ pub mod documents;
 pub mod get;
 pub mod named;
 pub mod secrets;
+pub mod serve;
 pub mod tokens;
 pub mod wait;
 

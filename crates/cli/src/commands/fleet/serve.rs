@@ -1,0 +1,121 @@
+//! `bailiwick serve`: the control plane, over HTTP and by turns.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bailiwick_control::ports::fleet::FleetStore as _;
+use bailiwick_server::{Reach, Server, Settings};
+use bailiwick_store::Store;
+use clap::Args;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::fleet::{LocalPlane, plane};
+use crate::output;
+
+/// How long a turn waits for something to change before it looks again, in milliseconds.
+const PAUSE: u64 = 1_000;
+/// How long it waits after a turn that did not do all it wanted.
+const AFTER_TROUBLE: Duration = Duration::from_secs(2);
+
+/// Serve the control plane: API, webhooks, runs
+///
+/// Rules look at webhooks, runs are started in their pools, and what they make is written back as far as
+/// policy and people allow. It can be killed at any moment and started again: nothing is lost and nothing
+/// is done twice. Runs go on meanwhile.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick tokens new $USER --scope admin\n  bailiwick serve\n  bailiwick \
+                  serve --listen 127.0.0.1:9000"
+)]
+pub struct Serve {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7840")]
+    listen: SocketAddr,
+    /// Let other machines reach it; there is no encryption, so something in front of it must bring it
+    #[arg(long)]
+    network: bool,
+    /// A name under which it is asked for
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+}
+
+impl Serve {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
+        runtime.block_on(self.serve(context))
+    }
+
+    async fn serve(self, context: &Context) -> Result<(), Failure> {
+        let store = Arc::new(Store::open(context.database.clone()).await?);
+        let plane = plane(context, Arc::clone(&store));
+        let settings = Settings {
+            address: self.listen,
+            reach: if self.network { Reach::Network } else { Reach::Loopback },
+            hosts: self.hosts,
+            ..Settings::default()
+        };
+        let server = Server::bind(settings, Arc::clone(&store), Arc::new(plane.clone()))
+            .await
+            .map_err(|error| Failure::general(error.to_string()))?;
+        let address = server.address();
+        output::line(format_args!("listening on http://{address}"));
+        if store.tokens().await?.is_empty() {
+            output::next_step(format_args!(
+                "bailiwick tokens new {} --scope admin{}",
+                super::actor()?,
+                context.repeated
+            ));
+        }
+        let turning = tokio::spawn(turn(plane));
+        server.run(ended()).await;
+        turning.abort();
+        output::note("stopped; runs that are at work go on");
+        Ok(())
+    }
+}
+
+/// Turn after turn, until the server stops.
+async fn turn(plane: LocalPlane) {
+    loop {
+        let version = latest(&plane).await;
+        let turn = plane.turn().await;
+        for (about, why) in &turn.troubles {
+            tracing::warn!(about, why, "it is tried again");
+        }
+        if !turn.troubles.is_empty() {
+            tokio::time::sleep(AFTER_TROUBLE).await;
+        }
+        if turn.done == 0 {
+            plane.store.wait_for_change(version, PAUSE).await;
+        }
+    }
+}
+
+/// The version of the store before a turn, so that no change is slept through.
+async fn latest(plane: &LocalPlane) -> u64 {
+    use bailiwick_control::ports::fleet::{FleetStore, Selection};
+    use bailiwick_model::fleet::Kind;
+    let selection = Selection { limit: 1, ..Selection::of(Kind::Repository) };
+    FleetStore::list(plane.store.as_ref(), &selection).await.map_or(0, |page| page.version)
+}
+
+/// Ends when somebody wants us to.
+async fn ended() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}

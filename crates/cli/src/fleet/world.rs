@@ -1,0 +1,420 @@
+//! Repositories, forges and agent programs as the control plane sees them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bailiwick_control::admission::conditions::{
+    AdapterFacts, AdapterProbe, KitRole, McpProbe, RoleFacts, SkillProbe, StackFacts,
+};
+use bailiwick_control::admission::snapshot::Frozen;
+use bailiwick_control::bundle::SourcePart;
+use bailiwick_control::ports::fleet::{FleetStore, Forge as _, ForgeError, World};
+use bailiwick_kit::bind;
+use bailiwick_model::fleet::{
+    AgentDispatchRun, AgentSkill, AgentStack, BaseAgent, ContextSource, Moment, Object, Repository,
+    SkillFormat,
+};
+use bailiwick_model::{Sha256Hex, Source};
+use bailiwick_runner::agents::adapter::Adapter;
+use bailiwick_runner::agents::{Probed, probe};
+use bailiwick_source_control::Repository as Checkout;
+use bailiwick_source_control::forge::{AnyForge, Token, fetch, open};
+use bailiwick_store::Store;
+use serde_json::{Value, json};
+
+use super::engine::said;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::running::assign;
+use crate::wire;
+
+/// How much of a diff or a list is read.
+const LONGEST: usize = 1024 * 1024;
+/// The programs that are asked what they can do.
+const PROGRAMS: [&str; 5] = ["claude-code", "codex", "gemini", "opencode", "script"];
+
+/// This machine.
+pub struct LocalWorld {
+    context: Context,
+    store: Arc<Store>,
+}
+
+impl LocalWorld {
+    /// Whose state and secrets these are.
+    pub fn new(context: Context, store: Arc<Store>) -> Self {
+        Self { context, store }
+    }
+
+    fn at(&self, repository: &Repository) -> Context {
+        Context { directory: (&repository.checkout).into(), ..self.context.clone() }
+    }
+
+    /// Does something that waits for programs and files, on a thread of its own.
+    async fn apart<T: Send + 'static>(
+        &self,
+        repository: &Repository,
+        work: impl FnOnce(&Context, &Checkout) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, String> {
+        let context = self.at(repository);
+        let done = tokio::task::spawn_blocking(move || {
+            let checkout = context.require_repository()?;
+            work(&context, &checkout)
+        })
+        .await;
+        done.map_err(|error| format!("it broke: {error}"))?.map_err(|failure| said(&failure))
+    }
+
+    async fn credential(&self, repository: &Repository) -> Result<Option<Token>, String> {
+        let Some(key) = &repository.credential_ref else { return Ok(None) };
+        let value = self
+            .store
+            .secret_value(bailiwick_model::fleet::DEFAULT_NAMESPACE, &key.name, &key.key)
+            .await
+            .map_err(|error| error.to_string())?;
+        let Some(value) = value else {
+            return Err(format!("the credential `{}/{}` is not there", key.name, key.key));
+        };
+        let text = String::from_utf8(value).map_err(|_| "the credential is no text".to_owned())?;
+        Token::parse(text.trim()).map(Some).map_err(|error| error.to_string())
+    }
+}
+
+impl World for LocalWorld {
+    type Forge = AnyForge;
+
+    fn now(&self) -> Moment {
+        Moment::from_millis(wire::now_ms())
+    }
+
+    fn forge(
+        &self,
+        repository: &Repository,
+        credential: Option<&[u8]>,
+    ) -> Result<AnyForge, ForgeError> {
+        let token = match credential {
+            None => None,
+            Some(bytes) => {
+                let text = std::str::from_utf8(bytes)
+                    .map_err(|_| ForgeError::Refused("the credential is no text".to_owned()))?;
+                Some(Token::parse(text.trim())?)
+            }
+        };
+        open(repository, token, &self.context.state)
+    }
+
+    async fn commit(
+        &self,
+        repository: &Repository,
+        reference: &str,
+        sha: Option<&str>,
+    ) -> Result<Option<String>, String> {
+        let known = sha.map(str::to_owned);
+        if let Some(wanted) = known {
+            let here =
+                self.apart(repository, move |_, checkout| Ok(checkout.commit(&wanted)?)).await?;
+            if here.is_some() {
+                return Ok(here);
+            }
+        }
+        let token = self.credential(repository).await?;
+        let state = &self.context.state;
+        let whole = fetch(repository, token.clone(), state, reference).await;
+        let found = whole.map_err(|error| error.to_string())?;
+        match sha {
+            None => Ok(found),
+            Some(sha) if found.as_deref() == Some(sha) => Ok(found),
+            // The ref has moved on since; the forge may still give the commit itself.
+            Some(sha) => {
+                fetch(repository, token, state, sha).await.map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    async fn changed_paths(
+        &self,
+        repository: &Repository,
+        base: &str,
+        head: &str,
+    ) -> Result<Vec<String>, String> {
+        let (base, head) = (base.to_owned(), head.to_owned());
+        self.apart(repository, move |_, checkout| {
+            let names = ["diff", "--no-ext-diff", "--name-only", "-z", &base, &head, "--"];
+            let listed = checkout.git().run(names)?;
+            let listed = String::from_utf8_lossy(&listed);
+            Ok(listed.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+        })
+        .await
+    }
+
+    async fn stack_facts(
+        &self,
+        frozen: &Frozen,
+        repository: Option<(&Repository, &str)>,
+    ) -> StackFacts {
+        let mut facts = StackFacts::default();
+        let stack = frozen.stack.spec.clone();
+        let Some((repository, sha)) = repository else {
+            facts.adapter = adapter_alone(&self.context, &stack);
+            return facts;
+        };
+        let commit = sha.to_owned();
+        let skills: Vec<Object<AgentSkill>> = frozen.skills.clone();
+        let looked = self
+            .apart(repository, move |context, checkout| {
+                let adapter = adapter(context, checkout, &commit, &stack);
+                let role = role(context, checkout, &commit, &stack);
+                let found = skills.iter().map(|skill| {
+                    (skill.name().to_owned(), skill_at(checkout, &commit, &skill.spec))
+                });
+                Ok((adapter, role, found.collect::<BTreeMap<_, _>>()))
+            })
+            .await;
+        match looked {
+            Ok((adapter, role, skills)) => {
+                facts.adapter = adapter;
+                facts.role = role;
+                facts.skills = skills;
+            }
+            Err(why) => facts.adapter = AdapterProbe::Unavailable(why),
+        }
+        for server in &frozen.mcp_servers {
+            // Nobody has started it: a lazy one is allowed to be so, any other keeps its stack unready.
+            facts.mcp.insert(server.name().to_owned(), McpProbe::NotYet);
+        }
+        facts
+    }
+
+    async fn source(
+        &self,
+        repository: &Object<Repository>,
+        run: &AgentDispatchRun,
+        source: ContextSource,
+    ) -> Result<Option<SourcePart>, String> {
+        let part = |name: &str, provenance: String, text: String| SourcePart {
+            source,
+            name: name.to_owned(),
+            provenance,
+            text,
+        };
+        let spec = &repository.spec;
+        let at = format!("{}@{}", spec.full_name, run.sha);
+        let default = spec.default_branch.clone();
+        let sha = run.sha.clone();
+        let git = |arguments: Vec<String>| {
+            self.apart(spec, move |_, checkout| {
+                let mut text = checkout.git().run(arguments.iter().map(String::as_str))?;
+                text.truncate(LONGEST);
+                Ok(String::from_utf8_lossy(&text).into_owned())
+            })
+        };
+        let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let range = format!("{default}...{sha}");
+        Ok(match source {
+            ContextSource::ChangedFiles => {
+                let list =
+                    words(&["diff", "--no-ext-diff", "--stat", "--stat-width=100", &range, "--"]);
+                Some(part("changed files", at, git(list).await.unwrap_or_default()))
+            }
+            ContextSource::Diff => {
+                let diff = words(&["diff", "--no-ext-diff", "--no-textconv", &range, "--"]);
+                Some(part("diff", at, git(diff).await.unwrap_or_default()))
+            }
+            ContextSource::RecentCommits => {
+                let log = words(&["log", "--max-count=20", "--format=%h %an %s", &sha, "--"]);
+                Some(part("recent commits", at, git(log).await?))
+            }
+            ContextSource::RepositoryInstructions => {
+                let found = self
+                    .apart(spec, move |_, checkout| {
+                        wire::committed_file(checkout, &sha, "AGENTS.md")
+                    })
+                    .await?;
+                found.map(|text| part("AGENTS.md", at, text))
+            }
+            ContextSource::FailingJobLog => match &run.source_refs.job {
+                None => None,
+                Some(job) => {
+                    let forge = self.forge_of(spec).await?;
+                    let log =
+                        forge.job_log(job, LONGEST).await.map_err(|error| error.to_string())?;
+                    Some(part(&format!("log of job {job}"), spec.full_name.clone(), log))
+                }
+            },
+            ContextSource::PullRequestSummary => match run.source_refs.pull_request {
+                None => None,
+                Some(number) => {
+                    let forge = self.forge_of(spec).await?;
+                    let state =
+                        forge.pull_request(number).await.map_err(|error| error.to_string())?;
+                    let text = format!("{}\n\n{}", state.title, state.body);
+                    Some(part(&format!("pull request {number}"), spec.full_name.clone(), text))
+                }
+            },
+            ContextSource::IssueSummary => match run.source_refs.issue {
+                None => None,
+                Some(number) => {
+                    let forge = self.forge_of(spec).await?;
+                    let (title, body) =
+                        forge.issue(number).await.map_err(|error| error.to_string())?;
+                    let text = format!("{title}\n\n{body}");
+                    Some(part(&format!("issue {number}"), spec.full_name.clone(), text))
+                }
+            },
+            // The rule's template already has it, fenced.
+            ContextSource::EventPayload => None,
+        })
+    }
+
+    async fn capabilities(&self) -> BTreeMap<String, Value> {
+        let context = self.context.clone();
+        let asked = tokio::task::spawn_blocking(move || {
+            let mut all = BTreeMap::new();
+            for name in PROGRAMS {
+                let Some(adapter) = bailiwick_runner::agents::adapter(name) else { continue };
+                let found = probed(&context, adapter.as_ref());
+                let told = match found {
+                    None => json!({ "installed": false }),
+                    Some(found) => json!({
+                        "installed": true,
+                        "version": found.version,
+                        "models": found.capabilities.models,
+                        "efforts": found.capabilities.efforts,
+                        "canResume": found.capabilities.resume,
+                        "supportsSubagentDispatch": found.capabilities.sub_agents,
+                        "supportsMCP": found.capabilities.mcp,
+                    }),
+                };
+                all.insert(name.to_owned(), told);
+            }
+            all
+        });
+        asked.await.unwrap_or_default()
+    }
+
+    async fn sleep(&self, millis: u64) {
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+    }
+
+    async fn ignored(&self, repository: &Repository, sha: &str) -> Option<Vec<String>> {
+        let sha = sha.to_owned();
+        let text = self
+            .apart(repository, move |_, checkout| {
+                wire::committed_file(checkout, &sha, ".gitignore")
+            })
+            .await
+            .ok()?;
+        Some(text.unwrap_or_default().lines().map(str::to_owned).collect())
+    }
+}
+
+impl LocalWorld {
+    async fn forge_of(&self, repository: &Repository) -> Result<AnyForge, String> {
+        let token = self.credential(repository).await?;
+        open(repository, token, &self.context.state).map_err(|error| error.to_string())
+    }
+}
+
+fn probed(
+    context: &Context,
+    adapter: &dyn Adapter,
+) -> Option<Probed> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
+    let home = context.state.join("probes");
+    std::fs::create_dir_all(&home).ok()?;
+    probe(adapter, &path, &home)
+}
+
+fn seen(context: &Context, adapter: &dyn Adapter) -> AdapterProbe {
+    // Our own script needs no program.
+    let capabilities = match adapter.name() {
+        "script" => Some(adapter.capabilities("", "")),
+        _ => probed(context, adapter).map(|probed| probed.capabilities),
+    };
+    match capabilities {
+        None => {
+            let why = format!("`{}` is not installed or does not answer", adapter.program());
+            AdapterProbe::Unavailable(why)
+        }
+        Some(capabilities) => AdapterProbe::Seen(AdapterFacts {
+            is_current: true,
+            gates_tools: true,
+            mcp: capabilities.mcp,
+            subagents: capabilities.mcp || capabilities.sub_agents,
+            max_parallel: None,
+            approval_modes: Vec::new(),
+        }),
+    }
+}
+
+fn name_of(stack: &AgentStack) -> String {
+    match (stack.adapter.as_str(), stack.base_agent) {
+        ("", base) => base.as_str().to_owned(),
+        (adapter, BaseAgent::Babysitter | BaseAgent::AgentMuxRemote | BaseAgent::External) => {
+            adapter.to_owned()
+        }
+        (
+            _,
+            base @ (BaseAgent::ClaudeCode
+            | BaseAgent::Codex
+            | BaseAgent::Gemini
+            | BaseAgent::Opencode
+            | BaseAgent::Script),
+        ) => base.as_str().to_owned(),
+    }
+}
+
+fn adapter_alone(context: &Context, stack: &AgentStack) -> AdapterProbe {
+    let name = name_of(stack);
+    match bailiwick_runner::agents::adapter(&name) {
+        Some(adapter) => seen(context, adapter.as_ref()),
+        None => AdapterProbe::NotYet,
+    }
+}
+
+fn adapter(
+    context: &Context,
+    checkout: &Checkout,
+    commit: &str,
+    stack: &AgentStack,
+) -> AdapterProbe {
+    match assign::adapter_named(context, checkout, commit, &name_of(stack)) {
+        Ok(adapter) => seen(context, adapter.as_ref()),
+        Err(failure) => AdapterProbe::Unsupported(said(&failure)),
+    }
+}
+
+/// What the kit of the commit says of the stack's role.
+fn role(context: &Context, checkout: &Checkout, commit: &str, stack: &AgentStack) -> KitRole {
+    let task = format!("[task]\nrole = {}\n", json!(stack.role));
+    let bound = wire::committed_kit(context, checkout, commit)
+        .and_then(|kit| Ok(bind(&kit, &Source::new("the stack's role", task))?));
+    match bound {
+        Ok(bound) => KitRole::Found(RoleFacts::of(&bound)),
+        Err(failure) => KitRole::Missing(said(&failure)),
+    }
+}
+
+/// A skill as the commit has it.
+fn skill_at(checkout: &Checkout, commit: &str, skill: &AgentSkill) -> SkillProbe {
+    let path = skill.source_ref.path.clone().unwrap_or_default();
+    let file = match skill.format {
+        SkillFormat::Inline => {
+            let text = skill.source_ref.inline.clone().unwrap_or_default();
+            return SkillProbe::Found { digest: Sha256Hex::of(&text).to_string(), text };
+        }
+        SkillFormat::Package => {
+            let why = "packages are not fetched here: put the skill into the repository";
+            return SkillProbe::Invalid(why.to_owned());
+        }
+        SkillFormat::File => path,
+        SkillFormat::Directory => Path::new(&path).join("SKILL.md").to_string_lossy().into_owned(),
+    };
+    match wire::committed_file(checkout, commit, &file) {
+        Ok(Some(text)) => SkillProbe::Found { digest: Sha256Hex::of(&text).to_string(), text },
+        Ok(None) => SkillProbe::Missing,
+        Err(failure) => SkillProbe::Invalid(said(&failure)),
+    }
+}

@@ -1,0 +1,44 @@
+//! Bringing a commit of a repository's forge into its checkout.
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_control::ports::fleet::ForgeError;
+use bailiwick_model::fleet::{ForgeKind, Repository};
+
+use super::open::clone_url;
+use super::token::Token;
+use crate::git::{Destination, NotPushed, fetch as fetch_commit};
+
+/// The commit that a ref of the forge is at, or this very commit, brought here; nothing if it is not there.
+/// `state` is where we keep what only we write.
+pub async fn fetch(
+    repository: &Repository,
+    token: Option<Token>,
+    state: &Path,
+    wanted: &str,
+) -> Result<Option<String>, ForgeError> {
+    let url = match repository.forge {
+        ForgeKind::Gitea => {
+            clone_url(repository, repository.api_url.as_deref().unwrap_or_default(), "/api/v1")?
+        }
+        ForgeKind::Github => {
+            clone_url(repository, repository.api_url.as_deref().unwrap_or_default(), "/api/v3")?
+        }
+        ForgeKind::Local | ForgeKind::Generic => {
+            repository.clone_url.clone().unwrap_or_else(|| repository.checkout.clone())
+        }
+    };
+    let (checkout, state) = (PathBuf::from(&repository.checkout), state.to_owned());
+    let wanted = wanted.to_owned();
+    let fetched = tokio::task::spawn_blocking(move || {
+        let source = Destination { url: &url, token: token.as_ref().map(Token::secret) };
+        fetch_commit(&checkout, &state, &source, &wanted)
+    })
+    .await
+    .map_err(|error| ForgeError::Unavailable(error.to_string()))?;
+    fetched.map_err(|error| match error {
+        NotPushed::Moved => ForgeError::Unavailable("it moved".to_owned()),
+        NotPushed::Refused(why) => ForgeError::Refused(why),
+        NotPushed::Unknown(why) => ForgeError::Unavailable(why),
+    })
+}

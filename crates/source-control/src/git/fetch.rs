@@ -1,0 +1,63 @@
+//! Bringing one commit here, so that work can start from it.
+//!
+//! As with pushes, the checkout's own configuration is not asked, and the credential goes along in the
+//! environment of one git.
+
+use std::path::Path;
+
+use super::command::{Git, Input};
+use super::push::{Destination, NotPushed, git, unanswered};
+
+/// Where what was fetched is held, so that nothing sweeps it away.
+const KEPT: &str = "refs/bailiwick/fetched";
+
+/// The commit that `wanted` (a whole ref, or the whole name of a commit) is on the other side, brought into
+/// `repository`; nothing if the other side has none.
+pub(crate) fn fetch(
+    repository: &Path,
+    state: &Path,
+    source: &Destination<'_>,
+    wanted: &str,
+) -> Result<Option<String>, NotPushed> {
+    let refused = |why: String| NotPushed::Refused(source.clean(&why));
+    let is_commit = super::push::require_name(wanted).is_ok();
+    let objects = git(repository, state, source, &"0".repeat(40))?;
+    if !is_commit {
+        let fits = objects.succeeds(["check-ref-format", wanted]).unwrap_or(false);
+        if !fits || !wanted.starts_with("refs/") {
+            return Err(NotPushed::Refused(format!("`{wanted}` is no whole ref and no commit")));
+        }
+    }
+    let here = format!("{KEPT}/by-{}", std::process::id());
+    let refspec = format!("+{wanted}:{here}");
+    let arguments = [
+        "fetch",
+        "--quiet",
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--no-recurse-submodules",
+        "--no-auto-maintenance",
+        "--refmap=",
+        "--",
+        source.url,
+        &refspec,
+    ];
+    let ended = objects
+        .end_with(arguments, Input::Nothing)
+        .map_err(|error| NotPushed::Unknown(source.clean(&error.to_string())))?;
+    if ended.code != Some(0) {
+        let missing = ["couldn't find remote ref", "not our ref", "no such remote ref"];
+        if missing.iter().any(|words| ended.complaint.contains(words)) {
+            return Ok(None);
+        }
+        return Err(unanswered(source, &ended.complaint));
+    }
+    let found = objects
+        .run(["rev-parse", "--verify", "--end-of-options", &format!("{here}^{{commit}}")])
+        .map_err(|error| refused(error.to_string()))?;
+    let commit = String::from_utf8_lossy(&found).trim().to_owned();
+    let own = Git::at(repository);
+    own.run(["update-ref", &format!("{KEPT}/{commit}"), &commit])
+        .map_err(|error| refused(error.to_string()))?;
+    Ok(Some(commit))
+}
