@@ -1,7 +1,7 @@
 //! How many runs of a group are at work, and what happens to the next one.
 
 use bailiwick_model::fleet::{
-    AgentTriggerRule, ConcurrencyMode, ConcurrencyPolicy, EventSource, Reason,
+    AgentTriggerRule, ConcurrencyMode, ConcurrencyPolicy, EventSource, Object, Reason,
 };
 use serde::Serialize;
 
@@ -47,15 +47,16 @@ pub enum GroupDecision {
     },
 }
 
-/// The group of an event.
+/// The group of an event. Groups of different namespaces never meet.
 pub fn group(
-    name: &str,
-    rule: &AgentTriggerRule,
+    rule: &Object<AgentTriggerRule>,
     event: &SourceEvent,
 ) -> Result<String, TemplateError> {
-    if let Some(template) = &rule.concurrency_policy.group {
-        let about = TemplateContext { rule: name, task_kind: &rule.task_kind, event };
-        return render_key(template, &about);
+    let namespace = key_part(&rule.metadata.namespace);
+    if let Some(template) = &rule.spec.concurrency_policy.group {
+        let task_kind = &rule.spec.task_kind;
+        let about = TemplateContext { rule: rule.name(), task_kind, event };
+        return Ok(format!("{namespace}:group:{}", render_key(template, &about)?));
     }
     let about = match (event.pull_request, event.issue, &event.tag, &event.branch) {
         (Some(number), _, _, _) => format!("pr{number}"),
@@ -65,7 +66,7 @@ pub fn group(
         (None, None, None, None) => "-".to_owned(),
     };
     let repository = key_part(&event.repository.to_lowercase());
-    Ok(format!("{}:{repository}:{about}", key_part(name)))
+    Ok(format!("{namespace}:rule:{}:{repository}:{about}", key_part(rule.name())))
 }
 
 /// How many of a group may be at work; nothing means as many as come.

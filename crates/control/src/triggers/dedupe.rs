@@ -2,7 +2,7 @@
 
 use bailiwick_model::digest::Sha256Hex;
 use bailiwick_model::fleet::{
-    AgentTriggerRule, EventSource, ExecutionDecision, Moment, Reason, Span,
+    AgentTriggerRule, EventSource, ExecutionDecision, Moment, Object, Reason, Span,
 };
 
 use super::event::SourceEvent;
@@ -24,21 +24,22 @@ pub struct DedupeKey {
     pub window: Span,
 }
 
-/// The key of an event for a rule. The rule and the commit are always part of it.
+/// The key of an event for a rule. The rule, its namespace and the commit are always part of it.
 pub fn key(
-    name: &str,
-    rule: &AgentTriggerRule,
+    rule: &Object<AgentTriggerRule>,
     event: &SourceEvent,
 ) -> Result<DedupeKey, TemplateError> {
     let sha = event.sha.as_deref().map_or("-".to_owned(), key_part);
-    let (own, window) = match &rule.dedupe_policy {
+    let (own, window) = match &rule.spec.dedupe_policy {
         Some(policy) => {
-            let about = TemplateContext { rule: name, task_kind: &rule.task_kind, event };
+            let task_kind = &rule.spec.task_kind;
+            let about = TemplateContext { rule: rule.name(), task_kind, event };
             (render_key(&policy.key, &about)?, policy.window)
         }
         None => (default_key(event), Span::from_millis(DEFAULT_WINDOW_MILLIS)),
     };
-    Ok(DedupeKey { key: format!("{}:{own}@{sha}", key_part(name)), window })
+    let (namespace, name) = (key_part(&rule.metadata.namespace), key_part(rule.name()));
+    Ok(DedupeKey { key: format!("{namespace}:{name}:{own}@{sha}"), window })
 }
 
 fn default_key(event: &SourceEvent) -> String {

@@ -9,10 +9,11 @@ use serde::Serialize;
 
 use super::concurrency::{self, GroupDecision};
 use super::dedupe;
+use super::draft::written;
 use super::event::SourceEvent;
 use super::lifecycle;
 use super::matcher::{self, MatchReport};
-use super::plan::{Intent, Seen, judge, written};
+use super::plan::{Intent, Seen, judge};
 use super::prompt::{self, RenderedPrompt};
 use super::template::TemplateContext;
 
@@ -106,8 +107,8 @@ pub fn dry_run(
     };
     let about = TemplateContext { rule: name, task_kind: &spec.task_kind, event: &event };
     let (prompt, prompt_fault) = split(prompt::render(&spec.prompt_template, &about));
-    let (key, dedupe_fault) = split(dedupe::key(name, spec, &event));
-    let group = concurrency::group(name, spec, &event).ok();
+    let (key, dedupe_fault) = split(dedupe::key(rule, &event));
+    let group = concurrency::group(rule, &event).ok();
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for run in &seen.active {
         groups.entry(run.group.clone()).or_default().push(run.name.clone());

@@ -12,6 +12,8 @@ use crate::ports::fleet::PullRequestState;
 pub struct SourceEvent {
     /// Which of the ten sources.
     pub source: EventSource,
+    /// The most telling source of the same delivery: it is trusted as that.
+    pub telling: EventSource,
     /// What it is recognised by when it comes again: the delivery, the tick, the request.
     pub uid: String,
     /// When it came in; the same when it is looked at again.
@@ -96,6 +98,7 @@ impl SourceEvent {
     pub fn new(source: EventSource, forge: ForgeKind, uid: &str, repository: &str) -> Self {
         Self {
             source,
+            telling: source,
             uid: uid.to_owned(),
             at: Moment::default(),
             forge,
@@ -173,14 +176,14 @@ impl SourceEvent {
             }
             // Checks run on commits of forks too.
             None if self.pull_request.is_some()
-                || (self.source == EventSource::Ci && self.forge != ForgeKind::Generic) =>
+                || (self.telling == EventSource::Ci && self.forge != ForgeKind::Generic) =>
             {
                 return Some("nobody said which repository its commit comes from".to_owned());
             }
             Some(_) | None => {}
         }
         let actor = self.actor.as_deref().unwrap_or("somebody");
-        match (self.source, self.association) {
+        match (self.telling, self.association) {
             // Only who may write can push, run a workflow of the repository's own branch, or ask us.
             (
                 EventSource::Push

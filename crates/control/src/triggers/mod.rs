@@ -12,6 +12,7 @@
 pub mod concurrency;
 pub mod conditions;
 pub mod dedupe;
+mod draft;
 pub mod dry_run;
 pub mod event;
 pub mod lifecycle;
@@ -35,7 +36,7 @@ pub use lifecycle::{LifecycleError, LifecycleVerb};
 pub use lookup::{Lookup, lookups};
 pub use matcher::{CompiledMatcher, FieldReport, MatchReport};
 pub use names::delivery_name;
-pub use plan::{Intent, Planned, RecentExecution, RunDraft, Seen, evaluate};
+pub use plan::{Intent, Interests, Planned, RecentExecution, RunDraft, Seen, evaluate, interests};
 pub use schedule::{CompiledSchedule, Fire, ScheduleError};
 pub use signature::{SignatureError, SignatureHeaders};
 pub use wire::{Delivery, WireError};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_model::fleet::{
     AgentDispatchRun, AgentTriggerExecution, AgentTriggerRule, EventSource, ExecutionDecision,
-    Moment, Object, Reason, SourceEventRef, SourceRefs, TrustTier, WorkItemMode,
+    Moment, Object, Reason, TrustTier,
 };
 
 use super::concurrency::{self, ActiveRun, GroupDecision};
@@ -104,7 +104,11 @@ pub struct RunDraft {
 }
 
 /// The name of an execution.
-fn execution_name(event: &SourceEvent, rule: &Object<AgentTriggerRule>, key: &str) -> String {
+pub(super) fn execution_name(
+    event: &SourceEvent,
+    rule: &Object<AgentTriggerRule>,
+    key: &str,
+) -> String {
     let metadata = &rule.metadata;
     let (namespace, name, generation) = (&metadata.namespace, &metadata.name, metadata.generation);
     let uid = &event.uid;
@@ -126,12 +130,11 @@ pub fn interests(events: &[SourceEvent], rules: &[Object<AgentTriggerRule>]) -> 
     let mut interests = Interests::default();
     for rule in rules {
         let Some(event) = concerning(events, &rule.spec) else { continue };
-        let name = rule.name();
-        let key = dedupe::key(name, &rule.spec, event).ok().map(|key| key.key);
+        let key = dedupe::key(rule, event).ok().map(|key| key.key);
         let text = key.as_deref().unwrap_or("-");
         interests.executions.insert(execution_name(event, rule, text));
         interests.dedupe_keys.extend(key);
-        interests.groups.extend(concurrency::group(name, &rule.spec, event).ok());
+        interests.groups.extend(concurrency::group(rule, event).ok());
     }
     interests
 }
@@ -159,7 +162,8 @@ pub fn evaluate(
         else {
             continue;
         };
-        if seen.recorded.contains(&plan.name) {
+        let recent = seen.recent.iter().any(|execution| execution.name == plan.name);
+        if recent || seen.recorded.contains(&plan.name) {
             continue;
         }
         // What is planned here counts for the next rule of the same group.
@@ -210,9 +214,8 @@ pub(super) fn judge(
     intent: Intent,
     now: Moment,
 ) -> Option<Judgement> {
-    let name = rule.name();
-    let key = dedupe::key(name, &rule.spec, event);
-    let group = concurrency::group(name, &rule.spec, event);
+    let key = dedupe::key(rule, event);
+    let group = concurrency::group(rule, event);
     let matched = match matcher::compile(&rule.spec.matcher) {
         Ok(compiled) => compiled.matches(event),
         Err(faults) => {
@@ -293,185 +296,5 @@ fn outcome(
         group @ (GroupDecision::Start
         | GroupDecision::Queue { .. }
         | GroupDecision::Replace { .. }) => Outcome::Start { prompt, group },
-    }
-}
-
-impl Judgement {
-    pub(super) fn into_plan(
-        self,
-        event: &SourceEvent,
-        rule: &Object<AgentTriggerRule>,
-        seen: &Seen,
-        now: Moment,
-    ) -> Planned {
-        let key = self.key.ok().map(|key| key.key);
-        let name = execution_name(event, rule, key.as_deref().unwrap_or("-"));
-        let trust_tier = event.trust_tier.min(seen.repository_trust);
-        let mut matched = vec![format!("source: {}", event.source.as_str())];
-        matched.extend(self.matched.agreements());
-        let mut execution = AgentTriggerExecution {
-            trigger_rule: rule.name().to_owned(),
-            rule_generation: rule.metadata.generation,
-            source: event.source,
-            event_uid: event.uid.clone(),
-            source_refs: source_refs(event, rule.spec.work_item),
-            trust_tier,
-            decision: ExecutionDecision::Rejected,
-            reason: String::new(),
-            matched,
-            dedupe_key: key,
-            duplicate_of: None,
-            approval_decision: None,
-            context_bundle_digest: None,
-            stack_digest: None,
-            dispatch_run: None,
-            at: now,
-        };
-        let mut run = None;
-        let mut cancel = Vec::new();
-        match self.outcome {
-            Outcome::Refused { why } => execution.reason = why,
-            Outcome::WorkItem => {
-                execution.decision = ExecutionDecision::Materialized;
-                "a person asked for a work item without a run".clone_into(&mut execution.reason);
-            }
-            Outcome::Join { run } => {
-                execution.decision = ExecutionDecision::Coalesced;
-                execution.reason = format!("it joins {run}, which is at work in its group");
-                execution.dispatch_run = Some(run);
-            }
-            Outcome::Duplicate { of, run } => {
-                execution.decision = ExecutionDecision::Deduplicated;
-                execution.reason = format!("it is the same as {of}");
-                execution.duplicate_of = Some(of);
-                execution.dispatch_run = run;
-            }
-            Outcome::Start { prompt, group } => {
-                execution.decision = ExecutionDecision::Created;
-                execution.reason = started(&group);
-                execution.approval_decision = Some(approval(&rule.spec));
-                let made = RunDraft::new(&name, event, rule, seen, trust_tier, prompt).in_group(
-                    self.group.unwrap_or_default(),
-                    &rule.spec,
-                    &group,
-                );
-                if let GroupDecision::Replace { cancel: old } = group {
-                    cancel = old;
-                }
-                execution.dispatch_run = Some(made.name.clone());
-                run = Some(made);
-            }
-        }
-        Planned { name, namespace: rule.metadata.namespace.clone(), execution, run, cancel }
-    }
-}
-
-fn started(group: &GroupDecision) -> String {
-    match group {
-        GroupDecision::Queue { behind } => {
-            format!("a run is made that waits for {}", behind.join(", "))
-        }
-        GroupDecision::Replace { cancel } => {
-            format!("a run is made in place of {}", cancel.join(", "))
-        }
-        GroupDecision::Start | GroupDecision::Join { .. } | GroupDecision::Refuse { .. } => {
-            "a run is made".to_owned()
-        }
-    }
-}
-
-/// A word of ours as resources write it.
-pub(super) fn written<T: serde::Serialize>(word: &T) -> String {
-    let text = serde_json::to_value(word).ok();
-    text.as_ref().and_then(|text| text.as_str()).unwrap_or_default().to_owned()
-}
-
-fn approval(rule: &AgentTriggerRule) -> String {
-    let asked = &rule.approval_policy.require_for;
-    if asked.is_empty() {
-        return "the rule asks nobody".to_owned();
-    }
-    let words: Vec<String> = asked.iter().map(written).collect();
-    format!("a person is asked for {}", words.join(", "))
-}
-
-fn source_refs(event: &SourceEvent, mode: WorkItemMode) -> SourceRefs {
-    let mut refs = event.source_refs.clone();
-    refs.pull_request = event.pull_request;
-    refs.issue = event.issue;
-    if mode != WorkItemMode::None && refs.work_item.is_none() {
-        let pull_request = event.pull_request.map(|number| format!("pull-request/{number}"));
-        refs.work_item =
-            pull_request.or_else(|| event.issue.map(|number| format!("issue/{number}")));
-    }
-    refs
-}
-
-impl RunDraft {
-    fn new(
-        execution: &str,
-        event: &SourceEvent,
-        rule: &Object<AgentTriggerRule>,
-        seen: &Seen,
-        trust_tier: TrustTier,
-        prompt: RenderedPrompt,
-    ) -> Self {
-        let spec = &rule.spec;
-        let mut refs = source_refs(event, spec.work_item);
-        refs.trigger_execution = Some(execution.to_owned());
-        let branch = event.branch.clone().or_else(|| {
-            (event.tag.is_none() && event.pull_request.is_none())
-                .then(|| seen.default_branch.clone())
-        });
-        let spec = AgentDispatchRun {
-            repository: event.repository.clone(),
-            reference: event.full_reference(&seen.default_branch),
-            branch,
-            sha: event.sha.clone().unwrap_or_default(),
-            source_event: SourceEventRef {
-                source: event.source,
-                uid: event.uid.clone(),
-                actor: event.actor.clone(),
-            },
-            source_refs: refs,
-            agent_stack: spec.agent_stack.clone(),
-            task_kind: spec.task_kind.clone(),
-            trigger_rule: Some(rule.name().to_owned()),
-            task: prompt.text.clone(),
-            context_bundle_ref: None,
-            workspace_ref: None,
-            runner_pool: spec.runner_pool.clone().unwrap_or_default(),
-            trust_tier,
-            approval_policy: spec.approval_policy.clone(),
-            write_back_policy: spec.write_back_policy.clone().unwrap_or_default(),
-            parent_run: None,
-            concurrency_group: None,
-        };
-        let forced_untrusted = (trust_tier == TrustTier::Untrusted).then(|| {
-            let own = "the repository itself is not trusted".to_owned();
-            event.distrust.clone().unwrap_or(own)
-        });
-        Self {
-            name: run_name(execution, event.at),
-            spec,
-            prompt,
-            forced_untrusted,
-            queue_behind: Vec::new(),
-            most_active: None,
-        }
-    }
-
-    fn in_group(
-        mut self,
-        group: String,
-        rule: &AgentTriggerRule,
-        decision: &GroupDecision,
-    ) -> Self {
-        self.spec.concurrency_group = Some(group);
-        self.most_active = concurrency::limit(&rule.concurrency_policy);
-        if let GroupDecision::Queue { behind } = decision {
-            self.queue_behind.clone_from(behind);
-        }
-        self
     }
 }

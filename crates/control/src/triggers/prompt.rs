@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::template::{
-    TemplateContext, TemplateError, context, environment, explain, inspect, scalar,
+    TemplateContext, TemplateError, context, environment, explain, explain_missing, inspect, scalar,
 };
 use super::text::{LARGEST_BLOCK, clipped, fenced, visible};
 
@@ -114,9 +114,10 @@ pub fn render(source: &str, about: &TemplateContext<'_>) -> Result<RenderedPromp
     });
     let template = environment.template_from_str(source).map_err(|error| explain(&error))?;
     let mut instructions = Capped::default();
+    let context = context(about);
     template
-        .render_captured_to(context(about), &mut instructions)
-        .map_err(|error| explain(&error))?;
+        .render_captured_to(context.clone(), &mut instructions)
+        .map_err(|error| explain_missing(&error, source, &context))?;
     let instructions = String::from_utf8(instructions.bytes)
         .map_err(|error| TemplateError::new(Reason::InvalidTemplate, error.to_string()))?;
     let texts = std::mem::take(&mut texts.lock().unwrap_or_else(PoisonError::into_inner).0);

@@ -242,11 +242,13 @@ pub(super) fn environment<'source>() -> Environment<'source> {
 
 /// A value as text, if it is a single one.
 pub(super) fn scalar(value: &Value) -> Option<String> {
-    let single = value.as_str().is_some()
-        || value.is_number()
-        || value.is_none()
-        || value.kind() == minijinja::value::ValueKind::Bool;
-    single.then(|| value.to_string())
+    if value.kind() == minijinja::value::ValueKind::Bool {
+        return Some(value.is_true().to_string());
+    }
+    if value.is_none() {
+        return Some("none".to_owned());
+    }
+    (value.as_str().is_some() || value.is_number()).then(|| value.to_string())
 }
 
 /// What a template sees. Texts are cut to what a prompt could show of them.
@@ -256,7 +258,7 @@ pub(super) fn context(about: &TemplateContext<'_>) -> Value {
     let payload = value(&about.event.payload, &mut left);
     let rule: Vec<(&str, Value)> =
         vec![("name", Value::from(about.rule)), ("taskKind", Value::from(about.task_kind))];
-    Value::from_iter([("event", event), ("payload", payload), ("rule", Value::from_iter(rule))])
+    Value::from_pairs([("event", event), ("payload", payload), ("rule", Value::from_pairs(rule))])
 }
 
 fn event_values(event: &SourceEvent, left: &mut usize) -> Value {
@@ -293,7 +295,7 @@ fn value(json: &Json, left: &mut usize) -> Value {
                 items.iter().take(*left).map(|item| value(item, left)).collect();
             Value::from(items)
         }
-        Json::Object(fields) => Value::from_iter(
+        Json::Object(fields) => Value::from_pairs(
             fields.iter().map(|(key, field)| (clipped(key, 256), value(field, left))),
         ),
     }
@@ -318,6 +320,28 @@ pub(super) fn explain(error: &Error) -> TemplateError {
     TemplateError::new(reason, message)
 }
 
+/// The same, naming the fields that a template asks for and that are not there.
+pub(super) fn explain_missing(error: &Error, source: &str, context: &Value) -> TemplateError {
+    let mut explained = explain(error);
+    if explained.reason == Reason::MissingPayloadField {
+        let is_there = |name: &String| {
+            let last = name.split('.').try_fold(context.clone(), |value, part| {
+                value.get_attr(part).ok().filter(|value| !value.is_undefined())
+            });
+            last.is_some()
+        };
+        let missing: Vec<String> =
+            names_used(source).into_iter().filter(|name| !is_there(name)).collect();
+        if !missing.is_empty() {
+            explained.message = format!(
+                "the event has no {}; ask for what may be missing with `is defined`",
+                missing.join(", ")
+            );
+        }
+    }
+    explained
+}
+
 /// Renders a key: every value is escaped and bounded, and so is the whole.
 pub fn render_key(source: &str, about: &TemplateContext<'_>) -> Result<String, TemplateError> {
     inspect(source)?;
@@ -332,8 +356,9 @@ pub fn render_key(source: &str, about: &TemplateContext<'_>) -> Result<String, T
         out.write_str(&key_part(&text)).map_err(Error::from)
     });
     let template = environment.template_from_str(source).map_err(|error| explain(&error))?;
-    let key = template.render(context(about)).map_err(|error| {
-        let mut explained = explain(&error);
+    let context = context(about);
+    let key = template.render(context.clone()).map_err(|error| {
+        let mut explained = explain_missing(&error, source, &context);
         if error.kind() == ErrorKind::NonPrimitive {
             explained.reason = Reason::UnboundedDedupeKey;
         }

@@ -6,14 +6,29 @@ use bailiwick_model::digest::Sha256Hex;
 /// The most of one text that a prompt shows.
 pub const LARGEST_BLOCK: usize = 16 * 1024;
 
+/// The longest run of tildes that is kept: a fence must be longer.
+const LONGEST_RUN: usize = 64;
+
 /// Takes out what a reader cannot see or what a terminal would obey: controls, escape sequences,
-/// marks of direction, characters without width.
+/// marks of direction, characters without width; and what would make a fence grow without bound.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    let mut tildes = 0_usize;
     let mut rest = text.chars().peekable();
     while let Some(next) = rest.next() {
         match next {
-            '\u{1b}' => skip_escape(&mut rest),
+            '~' => {
+                tildes += 1;
+                if tildes <= LONGEST_RUN {
+                    out.push('~');
+                }
+                continue;
+            }
+            // What leaves nothing behind does not part what stands around it.
+            '\u{1b}' => {
+                skip_escape(&mut rest);
+                continue;
+            }
             '\r' => {
                 if rest.peek() != Some(&'\n') {
                     out.push('\n');
@@ -21,9 +36,10 @@ pub fn visible(text: &str) -> String {
             }
             '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
             '\n' | '\t' => out.push(next),
-            _ if is_hidden(next) => {}
+            _ if is_hidden(next) => continue,
             _ => out.push(next),
         }
+        tildes = 0;
     }
     out
 }

@@ -21,6 +21,7 @@ mod request;
 mod resources;
 mod spawn_plan;
 mod subagents;
+mod triggers;
 mod verification;
 mod workspaces;
 mod write_back;

@@ -102,6 +102,7 @@ impl Told {
     fn spread(self) -> Vec<SourceEvent> {
         let Self { mut event, source } = self;
         event.source = source.unwrap_or(EventSource::Webhook);
+        event.telling = event.source;
         event.trust();
         let refs = &mut event.source_refs;
         refs.pull_request = event.pull_request;

@@ -1,0 +1,161 @@
+//! Which events are the same, and for how long. Fault: a new commit was a duplicate for ever.
+
+use bailiwick_control::triggers::dedupe::{key, signature};
+use bailiwick_control::triggers::{Intent, RecentExecution, Seen, SourceEvent, evaluate};
+use bailiwick_model::fleet::{AgentTriggerRule, ExecutionDecision, Metadata, Moment, Object};
+use serde_json::json;
+
+use super::{OTHER_SHA, failed_check, now, rule, seen};
+
+fn decide(
+    event: &SourceEvent,
+    rule: &Object<AgentTriggerRule>,
+    seen: &Seen,
+    at: Moment,
+) -> ExecutionDecision {
+    let events = [event.clone()];
+    evaluate(&events, std::slice::from_ref(rule), seen, Intent::Deliver, at)[0].execution.decision
+}
+
+/// The same event came before, with this end, at `now`.
+fn after(
+    decision: ExecutionDecision,
+    event: &SourceEvent,
+    rule: &Object<AgentTriggerRule>,
+) -> Seen {
+    let key = key(rule, event).unwrap();
+    let earlier = RecentExecution {
+        name: "ate-earlier".to_owned(),
+        dedupe_key: Some(key.key),
+        decision,
+        at: now(),
+        run: Some("adr-earlier".to_owned()),
+    };
+    Seen { recent: vec![earlier], ..seen() }
+}
+
+/// The same failure as another delivery would bring it.
+fn again() -> SourceEvent {
+    SourceEvent { uid: "d-2".to_owned(), ..failed_check() }
+}
+
+#[test]
+fn the_same_failure_is_the_same_within_its_window() {
+    let rule = rule(|_| {});
+    let seen = after(ExecutionDecision::Created, &failed_check(), &rule);
+    let plans = evaluate(&[again()], std::slice::from_ref(&rule), &seen, Intent::Deliver, now());
+    let execution = &plans[0].execution;
+    assert_eq!(execution.decision, ExecutionDecision::Deduplicated);
+    assert_eq!(execution.duplicate_of.as_deref(), Some("ate-earlier"));
+    assert_eq!(execution.dispatch_run.as_deref(), Some("adr-earlier"));
+    let later = now().plus_millis(24 * 3_600_000);
+    assert_eq!(decide(&again(), &rule, &seen, later), ExecutionDecision::Created);
+    let just = Moment::from_millis(later.millis() - 1);
+    assert_eq!(decide(&again(), &rule, &seen, just), ExecutionDecision::Deduplicated);
+}
+
+#[test]
+fn a_new_commit_is_never_a_duplicate_whatever_the_key() {
+    for key in [None, Some("{{ event.check }}"), Some("{{ event.branch }}")] {
+        let rule = rule(|spec| {
+            if let Some(key) = key {
+                spec["dedupePolicy"] = json!({ "key": key, "window": "30d" });
+            }
+        });
+        let seen = after(ExecutionDecision::Created, &failed_check(), &rule);
+        let mut event = again();
+        assert_eq!(decide(&event, &rule, &seen, now()), ExecutionDecision::Deduplicated, "{key:?}");
+        event.sha = Some(OTHER_SHA.to_owned());
+        assert_eq!(decide(&event, &rule, &seen, now()), ExecutionDecision::Created, "{key:?}");
+    }
+}
+
+#[test]
+fn what_came_to_nothing_does_not_count() {
+    let rule = rule(|_| {});
+    for (decision, same) in [
+        (ExecutionDecision::Created, true),
+        (ExecutionDecision::Coalesced, true),
+        (ExecutionDecision::WaitingForApproval, true),
+        (ExecutionDecision::Rejected, false),
+        (ExecutionDecision::Deduplicated, false),
+        (ExecutionDecision::Materialized, false),
+    ] {
+        let seen = after(decision, &failed_check(), &rule);
+        let found = decide(&again(), &rule, &seen, now()) == ExecutionDecision::Deduplicated;
+        assert_eq!(found, same, "{decision:?}");
+    }
+}
+
+fn renamed(
+    rule: &Object<AgentTriggerRule>,
+    change: impl FnOnce(&mut Metadata),
+) -> Object<AgentTriggerRule> {
+    let mut rule = rule.clone();
+    change(&mut rule.metadata);
+    rule
+}
+
+#[test]
+fn every_part_of_a_failure_makes_another_key() {
+    let rule = rule(|_| {});
+    let of = |change: &dyn Fn(&mut SourceEvent)| {
+        let mut event = again();
+        change(&mut event);
+        key(&rule, &event).unwrap().key
+    };
+    let text = |text: &str| Some(text.to_owned());
+    let keys = [
+        of(&|_| {}),
+        of(&|event| event.repository = "acme/other".to_owned()),
+        of(&|event| event.pull_request = Some(7)),
+        of(&|event| event.pull_request = Some(8)),
+        of(&|event| event.check = text("lint")),
+        of(&|event| event.sha = text(OTHER_SHA)),
+        of(&|event| event.job = text("test")),
+        of(&|event| event.step = text("cargo test")),
+        of(&|event| event.workflow = text("CI")),
+        of(&|event| event.failure_log = text("error: a")),
+        of(&|event| event.failure_log = text("error: b")),
+        key(&renamed(&rule, |metadata| metadata.name = "another".to_owned()), &again())
+            .unwrap()
+            .key,
+        key(&renamed(&rule, |metadata| metadata.namespace = "b".to_owned()), &again()).unwrap().key,
+    ];
+    let distinct: std::collections::BTreeSet<&String> = keys.iter().collect();
+    assert_eq!(distinct.len(), keys.len(), "{keys:#?}");
+    assert_eq!(of(&|event| event.uid = "d-9".to_owned()), keys[0], "who delivered it is no part");
+}
+
+#[test]
+fn a_comment_is_the_same_only_as_itself() {
+    let rule = rule(|spec| spec["sources"] = json!(["issue-comment"]));
+    let mut first = failed_check();
+    first.source = bailiwick_model::fleet::EventSource::IssueComment;
+    let second = SourceEvent { uid: "d-2".to_owned(), ..first.clone() };
+    let of = |event: &SourceEvent| key(&rule, event).unwrap().key;
+    assert_ne!(of(&first), of(&second));
+    assert_eq!(of(&first), of(&first.clone()));
+}
+
+#[test]
+fn a_failure_is_recognised_in_spite_of_its_numbers() {
+    let log = |seconds: u32, line: u32| {
+        format!(
+            "2026-11-15T18:00:0{seconds}Z compiling\n\u{1b}[31merror\u{1b}[0m: no field at \
+             src/a.rs:{line}:9\nfinished in {seconds}.{line} s\n"
+        )
+    };
+    assert_eq!(signature(&log(1, 10)), signature(&log(7, 2345)));
+    assert_ne!(signature(&log(1, 10)), signature("error: another one"));
+    assert_ne!(signature("quiet end"), signature("another end"));
+}
+
+#[test]
+fn a_replay_by_a_person_is_not_held_back() {
+    let rule = rule(|_| {});
+    let seen = after(ExecutionDecision::Created, &failed_check(), &rule);
+    let replayed = failed_check().replayed("request-1");
+    let plans = evaluate(&[replayed], &[rule], &seen, Intent::Replay, now());
+    assert_eq!(plans[0].execution.decision, ExecutionDecision::Created);
+}

@@ -1,0 +1,165 @@
+//! Who is trusted: nobody of whom nothing is known.
+
+use bailiwick_control::ports::fleet::PullRequestState;
+use bailiwick_control::triggers::{Lookup, SourceEvent, WireError, lookups};
+use bailiwick_model::fleet::{ForgeKind, Moment, TrustTier};
+use serde_json::{Value, json};
+
+use super::{OTHER_SHA, SHA, pull_request, read, rule, sent, try_read};
+
+fn github(event: &str, payload: Value) -> SourceEvent {
+    read(ForgeKind::Github, event, &sent(payload)).swap_remove(0)
+}
+
+#[test]
+fn a_fork_is_never_trusted_whoever_speaks() {
+    let comment = |head: &str, association: &str| {
+        github(
+            "pull_request_review_comment",
+            json!({ "action": "created", "pull_request": pull_request(head),
+                "comment": { "body": "x", "user": { "login": "alice" },
+                             "author_association": association } }),
+        )
+    };
+    assert_eq!(comment("acme/app", "OWNER").trust_tier, TrustTier::Trusted);
+    for head in ["mallory/app", "acme/app-fork"] {
+        let event = comment(head, "OWNER");
+        assert_eq!(event.trust_tier, TrustTier::Untrusted);
+        assert!(event.distrust.unwrap().contains("fork"));
+    }
+    for stranger in ["NONE", "CONTRIBUTOR", "FIRST_TIME_CONTRIBUTOR", "MANNEQUIN", "NEW_WORD"] {
+        assert_eq!(comment("acme/app", stranger).trust_tier, TrustTier::Untrusted, "{stranger}");
+    }
+}
+
+#[test]
+fn a_fork_that_is_gone_is_not_trusted() {
+    let mut gone = pull_request("mallory/app");
+    gone["head"]["repo"] = Value::Null;
+    let event = github("pull_request", json!({ "action": "opened", "pull_request": gone }));
+    assert_eq!(event.trust_tier, TrustTier::Untrusted);
+}
+
+#[test]
+fn a_check_without_a_branch_of_ours_is_a_forks() {
+    let check = |branch: Value| {
+        github(
+            "check_run",
+            json!({ "action": "completed", "check_run": { "name": "build", "head_sha": SHA,
+                "conclusion": "failure", "check_suite": { "head_branch": branch },
+                "pull_requests": [] } }),
+        )
+    };
+    assert_eq!(check(json!("main")).trust_tier, TrustTier::Trusted);
+    assert_eq!(check(Value::Null).trust_tier, TrustTier::Untrusted);
+    let status = |branches: Value| {
+        let payload =
+            json!({ "sha": SHA, "state": "failure", "context": "x", "branches": branches });
+        github("status", payload)
+    };
+    assert_eq!(status(json!([{ "name": "main" }])).trust_tier, TrustTier::Trusted);
+    assert_eq!(status(json!([])).trust_tier, TrustTier::Untrusted);
+}
+
+#[test]
+fn a_label_by_somebody_unknown_is_not_trusted() {
+    let labelled = |author: &str| {
+        github(
+            "issues",
+            json!({ "action": "labeled", "label": { "name": "agent" }, "issue": { "number": 3,
+                "user": { "login": author }, "author_association": "MEMBER" } }),
+        )
+    };
+    assert_eq!(labelled("alice").trust_tier, TrustTier::Trusted);
+    let other = labelled("zoe");
+    assert_eq!(other.trust_tier, TrustTier::Untrusted, "alice did it, and zoe is the member");
+}
+
+#[test]
+fn what_the_forge_says_when_asked_decides() {
+    let comment = || {
+        github(
+            "issue_comment",
+            json!({ "action": "created",
+                "issue": { "number": 7, "pull_request": { "url": "…" } },
+                "comment": { "body": "@bailiwick", "user": { "login": "alice" },
+                             "author_association": "OWNER" } }),
+        )
+    };
+    let rules = [rule(|spec| spec["sources"] = json!(["pr-comment"]))];
+    let mut event = comment();
+    assert_eq!(event.trust_tier, TrustTier::Untrusted, "nobody said where the commit is from");
+    assert_eq!(lookups(&event, &rules), [Lookup::PullRequest(7)]);
+    let state = |head: Option<&str>| PullRequestState {
+        number: 7,
+        title: "Mend".to_owned(),
+        body: String::new(),
+        open: true,
+        head_branch: "mend".to_owned(),
+        head_sha: SHA.to_owned(),
+        head_repository: head.map(str::to_owned),
+        base_branch: "main".to_owned(),
+        files: vec!["src/a.rs".to_owned()],
+    };
+    event.learn_pull_request(&state(Some("acme/app")));
+    assert_eq!(event.trust_tier, TrustTier::Trusted);
+    assert_eq!((event.sha.as_deref(), event.branch.as_deref()), (Some(SHA), Some("mend")));
+    assert_eq!(lookups(&event, &rules), []);
+    for head in [Some("mallory/app"), None] {
+        let mut event = comment();
+        event.learn_pull_request(&state(head));
+        assert_eq!(event.trust_tier, TrustTier::Untrusted, "{head:?}");
+    }
+}
+
+#[test]
+fn a_commit_that_our_branch_is_at_is_ours() {
+    let job = || {
+        github(
+            "workflow_job",
+            json!({ "action": "completed", "workflow_job": { "id": 9, "name": "test",
+                "head_branch": "main", "head_sha": SHA, "conclusion": "failure" } }),
+        )
+    };
+    let rules = [rule(|_| {})];
+    let mut event = job();
+    assert_eq!(lookups(&event, &rules), [Lookup::Branch(Some("main".to_owned()))]);
+    event.learn_branch("main", SHA);
+    assert_eq!(event.trust_tier, TrustTier::Trusted);
+    let mut event = job();
+    event.learn_branch("main", OTHER_SHA);
+    assert_eq!(event.trust_tier, TrustTier::Untrusted, "a fork's branch may be called main");
+}
+
+#[test]
+fn a_webhook_is_trusted_as_what_it_tells() {
+    let payload = sent(json!({ "action": "completed", "workflow_job": { "id": 9, "name": "test",
+        "head_branch": "main", "head_sha": SHA, "conclusion": "failure" } }));
+    for mut event in read(ForgeKind::Github, "workflow_job", &payload) {
+        assert_eq!(event.trust_tier, TrustTier::Untrusted);
+        event.learn_branch("main", SHA);
+        assert_eq!(event.trust_tier, TrustTier::Trusted, "{:?}", event.source);
+    }
+}
+
+#[test]
+fn a_person_is_trusted_but_not_for_a_fork() {
+    let mut event =
+        SourceEvent::manual("request-1", Moment::default(), "acme/app", "alice", Value::Null);
+    assert_eq!(event.trust_tier, TrustTier::Trusted);
+    event.pull_request = Some(7);
+    event.head_repository = Some("mallory/app".to_owned());
+    event.trust();
+    assert_eq!(event.trust_tier, TrustTier::Untrusted);
+}
+
+#[test]
+fn a_secret_speaks_for_its_own_repository_alone() {
+    for (forge, event) in [(ForgeKind::Github, "star"), (ForgeKind::Gitea, "wiki")] {
+        let mut payload = sent(json!({}));
+        assert!(try_read(forge, event, &payload).is_ok());
+        payload["repository"]["full_name"] = "acme/other".into();
+        let error = try_read(forge, event, &payload).unwrap_err();
+        assert!(matches!(error, WireError::OtherRepository { .. }), "{error}");
+    }
+}
