@@ -1,5 +1,7 @@
 //! An event as rules see it, whatever forge, clock or person it came from.
 
+use std::sync::Arc;
+
 use bailiwick_model::fleet::{EventSource, ForgeKind, Moment, SourceRefs, TrustTier};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -76,8 +78,25 @@ pub struct SourceEvent {
     pub distrust: Option<String>,
     /// What it is about.
     pub source_refs: SourceRefs,
-    /// All that was sent.
-    pub payload: Value,
+    /// All that was sent. It may be large: every rule looks at the same one.
+    #[serde(with = "shared")]
+    pub payload: Arc<Value>,
+}
+
+/// A shared value is written as the value that it is.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::Value;
+
+    pub(super) fn serialize<S: Serializer>(value: &Arc<Value>, out: S) -> Result<S::Ok, S::Error> {
+        value.as_ref().serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Arc<Value>, D::Error> {
+        Value::deserialize(input).map(Arc::new)
+    }
 }
 
 /// What an actor is to a repository.
@@ -130,7 +149,7 @@ impl SourceEvent {
             trust_tier: TrustTier::Untrusted,
             distrust: Some("nothing says where it comes from".to_owned()),
             source_refs: SourceRefs::default(),
-            payload: Value::Null,
+            payload: Arc::new(Value::Null),
         }
     }
 
@@ -140,7 +159,7 @@ impl SourceEvent {
         event.at = at;
         event.actor = Some(actor.to_owned());
         event.association = Association::Writer;
-        event.payload = payload;
+        event.payload = Arc::new(payload);
         event.trust();
         event
     }

@@ -134,7 +134,8 @@ impl CompiledSchedule {
             event.branch = (tag.is_none()).then(|| branch.to_owned());
         }
         event.source_refs.schedule = Some(rule.to_owned());
-        event.payload = json!({ "scheduledAt": fire.at, "cron": self.written.cron });
+        let payload = json!({ "scheduledAt": fire.at, "cron": self.written.cron });
+        event.payload = payload.into();
         event.trust();
         event
     }

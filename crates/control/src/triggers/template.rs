@@ -263,7 +263,7 @@ pub(super) fn context(about: &TemplateContext<'_>) -> Value {
 
 fn event_values(event: &SourceEvent, left: &mut usize) -> Value {
     let mut event = event.clone();
-    event.payload = Json::Null;
+    event.payload = std::sync::Arc::new(Json::Null);
     let mut fields = serde_json::to_value(&event).unwrap_or(Json::Null);
     if let Json::Object(fields) = &mut fields {
         // What nobody said is undefined, not nothing: a template that needs it fails.

@@ -5,6 +5,8 @@ mod gitea;
 mod github;
 mod shapes;
 
+use std::sync::Arc;
+
 use bailiwick_model::fleet::{EventSource, ForgeKind, Moment};
 use serde_json::Value;
 use thiserror::Error;
@@ -88,7 +90,7 @@ pub fn read(delivery: &Delivery<'_>, payload: &[u8]) -> Result<Vec<SourceEvent>,
         let expected = delivery.repository.to_owned();
         return Err(WireError::OtherRepository { found, expected });
     }
-    told.event.payload = value;
+    told.event.payload = Arc::new(value);
     Ok(told.spread())
 }
 

@@ -21,7 +21,8 @@ fn event() -> SourceEvent {
     event.changed_paths = Some(vec!["src/parse/mod.rs".to_owned(), "README.md".to_owned()]);
     event.failure_log = Some("error[E0308]: mismatched types\n".to_owned());
     event.payload = json!({ "check_run": { "id": 55, "app": { "slug": "builder" },
-        "steps": [{ "n": 1, "ok": true }, { "n": 2, "ok": false }] } });
+        "steps": [{ "n": 1, "ok": true }, { "n": 2, "ok": false }] } })
+    .into();
     event
 }
 

@@ -12,7 +12,7 @@ fn prompt(template: &str) -> Result<String, Reason> {
     event.labels = vec!["bug".to_owned(), "urgent".to_owned()];
     event.body = Some("one\ntwo".to_owned());
     event.pull_request = Some(7);
-    event.payload["count"] = json!(3);
+    std::sync::Arc::make_mut(&mut event.payload)["count"] = json!(3);
     let about = TemplateContext { rule: "on-failure", task_kind: "diagnose", event: &event };
     render(template, &about).map(|prompt| prompt.text).map_err(|error| error.reason)
 }
@@ -97,19 +97,19 @@ fn what_only_looks_like_code_is_text() {
 #[test]
 fn work_and_size_are_bounded() {
     let mut event = failed_check();
-    event.payload = json!({ "many": vec![1; 50_000] });
+    event.payload = json!({ "many": vec![1; 50_000] }).into();
     let about = TemplateContext { rule: "r", task_kind: "t", event: &event };
     let endless = render("{% for n in payload.many %}{{ n }}{% endfor %}", &about).unwrap_err();
     assert_eq!(endless.reason, Reason::InvalidTemplate);
     assert!(endless.message.contains("steps"), "{endless}");
 
-    event.payload = json!({ "many": vec![1; 2_000] });
+    event.payload = json!({ "many": vec![1; 2_000] }).into();
     let about = TemplateContext { rule: "r", task_kind: "t", event: &event };
     let long = format!("{{% for n in payload.many %}}{}{{% endfor %}}", "x".repeat(100));
     assert_eq!(render(&long, &about).unwrap_err().reason, Reason::AttachmentTooLarge);
 
     let texts: Vec<String> = (0..40).map(|number| format!("text {number}")).collect();
-    event.payload = json!({ "many": texts });
+    event.payload = json!({ "many": texts }).into();
     let about = TemplateContext { rule: "r", task_kind: "t", event: &event };
     let many = render("{% for n in payload.many %}{{ n }}{% endfor %}", &about).unwrap_err();
     assert_eq!(many.reason, Reason::AttachmentTooLarge);

@@ -15,7 +15,7 @@ fn any_json_is_a_webhook() {
     for payload in [json!({ "level": "high" }), json!([1, 2]), json!("text"), json!(null)] {
         let events = read(&payload).unwrap();
         assert_eq!(sources(&events), [EventSource::Webhook]);
-        assert_eq!((events[0].event.as_str(), &events[0].payload), ("alert", &payload));
+        assert_eq!((events[0].event.as_str(), &*events[0].payload), ("alert", &payload));
         assert_eq!(events[0].repository, "acme/app");
         assert_eq!(events[0].trust_tier, TrustTier::Untrusted);
     }

@@ -184,6 +184,9 @@ fn a_repository_dispatch_is_one() {
     assert_eq!(event.action.as_deref(), Some("nightly"));
     assert_eq!(event.payload["client_payload"]["depth"], "full");
     assert_eq!(event.trust_tier, TrustTier::Trusted);
+    let kept = serde_json::to_string(event).unwrap();
+    let again: bailiwick_control::triggers::SourceEvent = serde_json::from_str(&kept).unwrap();
+    assert_eq!(&again, event, "an event can be kept and read again");
 }
 
 #[test]
