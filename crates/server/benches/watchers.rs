@@ -10,206 +10,24 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use bailiwick_control::ports::fleet::*;
-use bailiwick_model::fleet::{AnyObject, ConfigMap, Kind, Metadata, Moment, Object};
-use bailiwick_server::{Server, Settings, mint};
+use bailiwick_control::ports::fleet::{FleetStore, TokenScope, Write};
+use bailiwick_model::fleet::{AnyObject, ConfigMap, Metadata, Moment, Object};
+use bailiwick_server::{Server, Settings, Unwired, mint};
 use bailiwick_testkit::figure;
 use bailiwick_testkit::stopwatch::{median, ratio};
-use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
+
+use telling::Telling;
+
+#[path = "../tests/it/telling.rs"]
+mod telling;
 
 const WATCHERS: usize = 200;
 const ROUNDS: usize = 300;
-
-/// The plain model of a store, which tells at once that something changed, as a real one does.
-struct Telling {
-    store: MemoryFleet,
-    version: watch::Sender<u64>,
-}
-
-impl FleetStore for Telling {
-    async fn get(
-        &self,
-        kind: Kind,
-        space: &str,
-        name: &str,
-    ) -> Result<Option<AnyObject>, FleetError> {
-        self.store.get(kind, space, name).await
-    }
-
-    async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
-        self.store.list(selection).await
-    }
-
-    async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
-        let applied = self.store.commit(writes, now).await?;
-        self.version.send_replace(applied.version);
-        Ok(applied)
-    }
-
-    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, FleetError> {
-        self.store.changes(after, limit).await
-    }
-
-    async fn wait_for_change(&self, after: u64, millis: u64) {
-        let mut seen = self.version.subscribe();
-        let come = seen.wait_for(|version| *version > after);
-        let _ = tokio::time::timeout(Duration::from_millis(millis), come).await;
-    }
-
-    async fn receive(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
-        self.store.receive(delivery).await
-    }
-
-    async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
-        self.store.blob(digest).await
-    }
-
-    async fn set_secret(
-        &self,
-        space: &str,
-        name: &str,
-        values: BTreeMap<String, Vec<u8>>,
-        now: Moment,
-    ) -> Result<AnyObject, FleetError> {
-        self.store.set_secret(space, name, values, now).await
-    }
-
-    async fn secret_value(
-        &self,
-        space: &str,
-        name: &str,
-        key: &str,
-    ) -> Result<Option<Vec<u8>>, FleetError> {
-        self.store.secret_value(space, name, key).await
-    }
-
-    async fn put_token(&self, token: TokenRecord) -> Result<(), FleetError> {
-        self.store.put_token(token).await
-    }
-
-    async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {
-        self.store.tokens().await
-    }
-
-    async fn token(&self, digest: &str) -> Result<Option<TokenRecord>, FleetError> {
-        self.store.token(digest).await
-    }
-
-    async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
-        self.store.audit(after, limit).await
-    }
-}
-
-/// Nobody acts here.
-struct Nothing;
-
-fn none<T>() -> Result<T, ActionError> {
-    Err(ActionError::Unavailable("nothing acts in a benchmark".to_owned()))
-}
-
-impl Fleet for Nothing {
-    async fn act_on_run(
-        &self,
-        _: &Caller,
-        _: &Target,
-        _: RunVerb,
-        _: RunVerbRequest,
-    ) -> Result<RunAnswer, ActionError> {
-        none()
-    }
-
-    async fn dispatch(
-        &self,
-        _: &Caller,
-        _: &str,
-        _: DispatchRequest,
-    ) -> Result<RunAnswer, ActionError> {
-        none()
-    }
-
-    async fn decide(
-        &self,
-        _: &Caller,
-        _: &Target,
-        _: DecisionRequest,
-    ) -> Result<DecisionAnswer, ActionError> {
-        none()
-    }
-
-    async fn try_rule(
-        &self,
-        _: &Caller,
-        _: &Target,
-        _: RuleSample,
-    ) -> Result<RuleTrial, ActionError> {
-        none()
-    }
-
-    async fn set_lifecycle(
-        &self,
-        _: &Caller,
-        _: &Target,
-        _: LifecycleRequest,
-    ) -> Result<LifecycleAnswer, ActionError> {
-        none()
-    }
-
-    async fn replay_delivery(
-        &self,
-        _: &Caller,
-        _: &Target,
-        _: ReplayRequest,
-    ) -> Result<ExecutionAnswer, ActionError> {
-        none()
-    }
-
-    async fn materialize(
-        &self,
-        _: &Caller,
-        _: &Target,
-        _: RuleSample,
-    ) -> Result<ExecutionAnswer, ActionError> {
-        none()
-    }
-
-    async fn review_permissions(
-        &self,
-        _: &Caller,
-        _: &str,
-        _: PermissionQuestion,
-    ) -> Result<PermissionReview, ActionError> {
-        none()
-    }
-
-    async fn act_on_workspace(
-        &self,
-        _: &Caller,
-        _: &str,
-        _: Option<&str>,
-        _: WorkspaceRequest,
-    ) -> Result<WorkspaceAnswer, ActionError> {
-        none()
-    }
-
-    async fn capabilities(&self) -> Result<BTreeMap<String, Value>, ActionError> {
-        none()
-    }
-
-    async fn run_events(&self, _: &Target, _: u64, _: usize) -> Result<RunEvents, ActionError> {
-        none()
-    }
-
-    async fn wait_for_run_event(&self, _: &Target, _: u64, _: u64) {}
-
-    fn verify_webhook(&self, _: Unverified<'_>) -> Result<(), Unbelieved> {
-        Err(Unbelieved("nothing is believed in a benchmark".to_owned()))
-    }
-}
 
 /// Reads whatever comes; says so when the end of a change was in it.
 async fn read(mut stream: TcpStream, mark: &'static [u8], came: mpsc::UnboundedSender<usize>) {
@@ -270,8 +88,7 @@ async fn sockets() -> (Vec<TcpStream>, mpsc::UnboundedReceiver<usize>) {
 }
 
 async fn measure() {
-    let store = Telling { store: MemoryFleet::default(), version: watch::channel(0).0 };
-    let store = Arc::new(store);
+    let store = Arc::new(Telling::default());
     let now = Moment::from_millis(1);
     let minted = mint("bench", TokenScope::Viewer, None, now).expect("a token");
     store.put_token(minted.record).await.expect("a token");
@@ -280,7 +97,7 @@ async fn measure() {
     }
     let settings =
         Settings { address: "127.0.0.1:0".parse().expect("an address"), ..Settings::default() };
-    let server = Server::bind(settings, store.clone(), Arc::new(Nothing)).await.expect("a server");
+    let server = Server::bind(settings, store.clone(), Arc::new(Unwired)).await.expect("a server");
     let address = server.address();
     tokio::spawn(server.run(std::future::pending()));
     let mut watching = watchers(address, &minted.text).await;

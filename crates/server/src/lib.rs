@@ -27,6 +27,7 @@ mod settings;
 mod stop;
 mod telemetry;
 mod tokens;
+mod unwired;
 mod webhooks;
 
 pub use access::{Minted, TOKEN_PREFIX, TokenError, mint};
@@ -39,4 +40,5 @@ pub use problem::{ErrorBody, ErrorDetail};
 pub use serve::{ServeError, Server};
 pub use settings::{Limits, Rate, Reach, Settings};
 pub use tokens::{TokenAnswer, TokenList, TokenRequest, TokenView};
+pub use unwired::Unwired;
 pub use webhooks::DeliveryAnswer;

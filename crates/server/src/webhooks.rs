@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bailiwick_control::ports::fleet::{
-    Fleet, FleetStore, IncomingDelivery, Received, Unverified, Write,
+    Fleet, FleetError, FleetStore, IncomingDelivery, Received, Unverified, Write,
 };
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
@@ -121,7 +121,12 @@ pub(crate) async fn receive<S: FleetStore, F: Fleet>(
     };
     let incoming =
         IncomingDelivery { name: object_name.clone(), spec, payload: asked.body.to_vec() };
-    let (status, again) = match app.store.receive(incoming).await? {
+    let received = match app.store.receive(incoming.clone()).await {
+        // The same one came at the same moment and was quicker: now it can be compared.
+        Err(FleetError::AlreadyExists { .. }) => app.store.receive(incoming).await?,
+        received => received?,
+    };
+    let (status, again) = match received {
         Received::New => (StatusCode::ACCEPTED, false),
         Received::Again => (StatusCode::OK, true),
         Received::Contradicts => {

@@ -129,8 +129,6 @@ pub(crate) async fn still_valid<S: FleetStore>(
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
-
     use std::collections::BTreeSet;
 
     use super::*;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{FleetStore, MemoryFleet, TokenScope, Write};
+use bailiwick_control::ports::fleet::{FleetStore, TokenScope, Write};
 use bailiwick_model::fleet::{
     AgentDispatchRun, AnyObject, ConfigMap, EventSource, Metadata, Moment, Object, SourceEventRef,
     TrustTier,
@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::client::{Ask, Events, Reply};
 use crate::scripted::Scripted;
+use crate::telling::Telling;
 
 pub(crate) const SCOPES: [TokenScope; 4] =
     [TokenScope::Viewer, TokenScope::Operator, TokenScope::Approver, TokenScope::Admin];
@@ -27,7 +28,7 @@ pub(crate) fn moment() -> Moment {
 
 pub(crate) struct Place {
     pub(crate) address: SocketAddr,
-    pub(crate) store: Arc<MemoryFleet>,
+    pub(crate) store: Arc<Telling>,
     pub(crate) fleet: Arc<Scripted>,
     pub(crate) tokens: BTreeMap<TokenScope, String>,
     stop: Option<oneshot::Sender<()>>,
@@ -45,7 +46,7 @@ pub(crate) async fn place_with(change: impl FnOnce(&mut Limits)) -> Place {
 }
 
 pub(crate) async fn start(settings: Settings) -> Place {
-    let store = Arc::new(MemoryFleet::default());
+    let store = Arc::new(Telling::default());
     let fleet = Arc::new(Scripted::default());
     let mut tokens = BTreeMap::new();
     for scope in SCOPES {

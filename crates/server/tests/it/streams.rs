@@ -1,5 +1,7 @@
 //! Streams: where they begin, what they show, how they end.
 
+use std::sync::atomic::Ordering;
+
 use bailiwick_control::ports::fleet::{FleetStore, TokenScope, Write};
 use bailiwick_model::fleet::Kind;
 use serde_json::json;
@@ -49,6 +51,41 @@ async fn a_version_that_never_was_is_answered_with_resync() {
     assert_eq!(stream.next().await.unwrap().name, "resync");
     let words = Ask::get(MAPS).token(place.admin()).header("last-event-id", "soon");
     assert_eq!(Events::try_open(place.address, words).await.err().unwrap().status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_that_are_forgotten_are_answered_with_resync() {
+    let place = place().await;
+    for name in ["a", "b", "c", "d"] {
+        place.put(name, "1").await;
+    }
+    place.store.oldest.store(4, Ordering::Relaxed);
+    let mut stream = place.watch(MAPS, Some(1)).await;
+    assert_eq!(stream.next().await.unwrap().name, "sync");
+    let resync = stream.next().await.unwrap();
+    assert_eq!((resync.name.as_str(), resync.id), ("resync", None));
+    assert_eq!(stream.next().await, None);
+    let mut kept = place.watch(MAPS, Some(3)).await;
+    kept.next().await.unwrap();
+    assert_eq!(kept.next().await.unwrap().id, Some(4), "what is kept is replayed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_outlives_a_store_that_fails_for_a_while() {
+    let place = place().await;
+    let mut stream = place.watch(MAPS, None).await;
+    stream.next().await.unwrap();
+    place.put("a", "1").await;
+    assert_eq!(stream.next().await.unwrap().id, Some(1));
+    place.store.down.store(true, Ordering::Relaxed);
+    let refused = place.ask(Ask::get("/readyz")).await.expect(503);
+    assert!(!refused.text().contains("disk full"), "what a store says of itself is for the log");
+    place.ask(Ask::get("/healthz")).await.expect(200);
+    place.get("/api/v1alpha1/runs").await.expect(503);
+    place.store.down.store(false, Ordering::Relaxed);
+    place.put("b", "1").await;
+    assert_eq!(stream.next().await.unwrap().id, Some(2));
+    place.ask(Ask::get("/readyz")).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

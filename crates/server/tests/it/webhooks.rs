@@ -139,8 +139,8 @@ async fn the_same_delivery_at_once_is_kept_once() {
     for send in sends.collect::<Vec<_>>() {
         statuses.push(send.await.unwrap());
     }
-    assert!(statuses.iter().all(|status| [200, 202, 409].contains(status)), "{statuses:?}");
-    assert!(statuses.contains(&202), "{statuses:?}");
+    assert!(statuses.iter().all(|status| [200, 202].contains(status)), "{statuses:?}");
+    assert_eq!(statuses.iter().filter(|status| **status == 202).count(), 1, "{statuses:?}");
     assert_eq!(deliveries(&place).await.len(), 1);
 }
 
@@ -156,11 +156,7 @@ async fn a_webhook_may_be_longer_than_a_request() {
     let body = format!("\"{long}\"");
     let refused = Ask::new("POST", "/api/v1alpha1/apply").token(other.admin()).bytes(body);
     other.ask(refused).await.expect(413);
-    let _ = place_is_alive(&place).await;
-}
-
-async fn place_is_alive(place: &Place) -> Reply {
-    place.ask(Ask::get("/healthz")).await.expect(200)
+    place.ask(Ask::get("/healthz")).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,126 @@
+//! The plain model of a store, which tells at once that something changed, as a real one does; and
+//! which can be told to forget, or to fail.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bailiwick_control::ports::fleet::{
+    Applied, AuditEntry, Change, FleetError, FleetStore, IncomingDelivery, MemoryFleet, Page,
+    Received, Selection, TokenRecord, Write,
+};
+use bailiwick_model::fleet::{AnyObject, Kind, Moment};
+use tokio::sync::watch;
+
+#[derive(Default)]
+pub(crate) struct Telling {
+    store: MemoryFleet,
+    version: watch::Sender<u64>,
+    /// Changes before this one are forgotten.
+    pub(crate) oldest: AtomicU64,
+    /// Nothing is answered.
+    pub(crate) down: AtomicBool,
+}
+
+impl Telling {
+    fn up(&self) -> Result<(), FleetError> {
+        if self.down.load(Ordering::Relaxed) {
+            return Err(FleetError::Unavailable("/var/secret/path.db: disk full".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl FleetStore for Telling {
+    async fn get(
+        &self,
+        kind: Kind,
+        space: &str,
+        name: &str,
+    ) -> Result<Option<AnyObject>, FleetError> {
+        self.up()?;
+        self.store.get(kind, space, name).await
+    }
+
+    async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
+        self.up()?;
+        self.store.list(selection).await
+    }
+
+    async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
+        self.up()?;
+        let applied = self.store.commit(writes, now).await?;
+        self.version.send_replace(applied.version);
+        Ok(applied)
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, FleetError> {
+        self.up()?;
+        let oldest = self.oldest.load(Ordering::Relaxed);
+        if after + 1 < oldest {
+            return Err(FleetError::Gone { oldest });
+        }
+        self.store.changes(after, limit).await
+    }
+
+    async fn wait_for_change(&self, after: u64, millis: u64) {
+        let mut seen = self.version.subscribe();
+        let come = seen.wait_for(|version| *version > after);
+        let _ = tokio::time::timeout(Duration::from_millis(millis), come).await;
+    }
+
+    async fn receive(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
+        self.up()?;
+        let received = self.store.receive(delivery).await;
+        self.version.send_modify(|version| *version += 1);
+        received
+    }
+
+    async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
+        self.up()?;
+        self.store.blob(digest).await
+    }
+
+    async fn set_secret(
+        &self,
+        space: &str,
+        name: &str,
+        values: BTreeMap<String, Vec<u8>>,
+        now: Moment,
+    ) -> Result<AnyObject, FleetError> {
+        self.up()?;
+        let set = self.store.set_secret(space, name, values, now).await?;
+        self.version.send_replace(set.metadata.resource_version);
+        Ok(set)
+    }
+
+    async fn secret_value(
+        &self,
+        space: &str,
+        name: &str,
+        key: &str,
+    ) -> Result<Option<Vec<u8>>, FleetError> {
+        self.up()?;
+        self.store.secret_value(space, name, key).await
+    }
+
+    async fn put_token(&self, token: TokenRecord) -> Result<(), FleetError> {
+        self.up()?;
+        self.store.put_token(token).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {
+        self.up()?;
+        self.store.tokens().await
+    }
+
+    async fn token(&self, digest: &str) -> Result<Option<TokenRecord>, FleetError> {
+        self.up()?;
+        self.store.token(digest).await
+    }
+
+    async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
+        self.up()?;
+        self.store.audit(after, limit).await
+    }
+}
