@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use regex::{Captures, Regex, RegexBuilder};
 use thiserror::Error;
@@ -14,6 +15,9 @@ pub const PLACEHOLDER: &str = "[secret]";
 
 /// The shortest text that is looked for as it is: anything shorter stands in every text.
 const SHORTEST_KNOWN: usize = 4;
+
+/// How often the patterns are applied to one text.
+const MOST_ROUNDS: usize = 64;
 
 /// How much memory a pattern of a repository or a person may take.
 const PATTERN_SIZE: usize = 1 << 20;
@@ -69,40 +73,41 @@ const STRONG: &str = "passw(?:or)?d|passphrase|pwd|secret|secret[_-]?key|api[_-]
 fn built_in() -> Vec<(&'static str, String)> {
     let value = r#"(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s,;&"'\]\})]+)"#;
     let fields = format!(
-        r#"(?i)(?P<keep>["']?\b[\w.-]*(?:{STRONG})["']?[ \t]*(?::=|=>|[:=])[ \t]*){value}"#
+        r#"(?i)(?P<keep>["']?(?-u:\b)[A-Za-z0-9_.-]*(?:{STRONG})["']?[ \t]*(?::=|=>|[:=])[ \t]*){value}"#
     );
     let tokens = format!(
-        r#"(?i)(?P<keep>["']?\b[\w.-]*token["']?[ \t]*(?::=|=>|[:=])[ \t]*){}"#,
+        r#"(?i)(?P<keep>["']?(?-u:\b)[A-Za-z0-9_.-]*token["']?[ \t]*(?::=|=>|[:=])[ \t]*){}"#,
         r#"(?:"(?:[^"\\\n]|\\.)*\d(?:[^"\\\n]|\\.)*"|'[^'\n]*\d[^'\n]*'|[^\s,;&"'\]\})]*\d[^\s,;&"'\]\})]*)"#
     );
-    let options = format!(r#"(?i)(?P<keep>(?:^|\s)--?[\w-]*(?:{STRONG}|token)[ \t]+){value}"#);
+    let options =
+        format!(r#"(?i)(?P<keep>(?:^|\s)--?[A-Za-z0-9_-]*(?:{STRONG}|token)[ \t]+){value}"#);
     let text = |pattern: &str| pattern.to_owned();
     vec![
-        ("token", text(r"\bsk-[A-Za-z0-9_-]{16,}")),
-        ("token", text(r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}")),
-        ("token", text(r"\bgh[pousr]_[A-Za-z0-9]{20,}")),
-        ("token", text(r"\bgithub_pat_[A-Za-z0-9_]{20,}")),
-        ("token", text(r"\bglpat-[A-Za-z0-9_-]{16,}")),
-        ("token", text(r"\bxox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}")),
-        ("token", text(r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16,}")),
-        ("token", text(r"\bAIza[A-Za-z0-9_-]{30,}")),
-        ("token", text(r"\bnpm_[A-Za-z0-9]{30,}")),
-        ("token", text(r"\bpypi-[A-Za-z0-9_-]{30,}")),
-        ("token", text(r"\bhf_[A-Za-z0-9]{20,}")),
-        ("token", text(r"\bdop_v1_[a-f0-9]{40,}")),
-        ("token", text(r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}")),
-        ("token", text(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?")),
-        ("token", text(r"\beyJ[A-Za-z0-9_-]{30,}={0,2}")),
+        ("token", text(r"(?-u:\b)sk-[A-Za-z0-9_-]{16,}")),
+        ("token", text(r"(?-u:\b)[sr]k_(?:live|test)_[A-Za-z0-9]{16,}")),
+        ("token", text(r"(?-u:\b)gh[pousr]_[A-Za-z0-9]{20,}")),
+        ("token", text(r"(?-u:\b)github_pat_[A-Za-z0-9_]{20,}")),
+        ("token", text(r"(?-u:\b)glpat-[A-Za-z0-9_-]{16,}")),
+        ("token", text(r"(?-u:\b)xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}")),
+        ("token", text(r"(?-u:\b)(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16,}")),
+        ("token", text(r"(?-u:\b)AIza[A-Za-z0-9_-]{30,}")),
+        ("token", text(r"(?-u:\b)npm_[A-Za-z0-9]{30,}")),
+        ("token", text(r"(?-u:\b)pypi-[A-Za-z0-9_-]{30,}")),
+        ("token", text(r"(?-u:\b)hf_[A-Za-z0-9]{20,}")),
+        ("token", text(r"(?-u:\b)dop_v1_[a-f0-9]{40,}")),
+        ("token", text(r"(?-u:\b)SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}")),
+        ("token", text(r"(?-u:\b)eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?")),
+        ("token", text(r"(?-u:\b)eyJ[A-Za-z0-9_-]{30,}={0,2}")),
         ("key-name", fields),
         ("key-name", tokens),
         ("key-name", options),
-        ("provider-credential", text(r"\bya29\.[A-Za-z0-9_-]{20,}")),
-        ("provider-credential", text(r"\bGOCSPX-[A-Za-z0-9_-]{20,}")),
-        ("provider-credential", text(r"\b1//0[A-Za-z0-9_-]{20,}")),
+        ("provider-credential", text(r"(?-u:\b)ya29\.[A-Za-z0-9_-]{20,}")),
+        ("provider-credential", text(r"(?-u:\b)GOCSPX-[A-Za-z0-9_-]{20,}")),
+        ("provider-credential", text(r"(?-u:\b)1//0[A-Za-z0-9_-]{20,}")),
         (
             "provider-credential",
             text(
-                r#"(?i)(?P<keep>["']?\b(?:oauth|refresh|access|id)_?token["']?[ \t]*[:=][ \t]*)["']?[^\s,;&"']{8,}["']?"#,
+                r#"(?i)(?P<keep>["']?(?-u:\b)(?:oauth|refresh|access|id)_?token["']?[ \t]*[:=][ \t]*)["']?[^\s,;&"']{8,}["']?"#,
             ),
         ),
         (
@@ -111,44 +116,56 @@ fn built_in() -> Vec<(&'static str, String)> {
                 r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
             ),
         ),
-        ("private-key", text(r"\bAGE-SECRET-KEY-1[A-Z0-9]{20,}")),
+        ("private-key", text(r"(?-u:\b)AGE-SECRET-KEY-1[A-Z0-9]{20,}")),
         (
             "kubeconfig",
             text(
-                r"(?i)(?P<keep>\b(?:client-key-data|client-certificate-data|auth-provider-token|id-token|refresh-token)[ \t]*:[ \t]*)\S+",
+                r"(?i)(?P<keep>(?-u:\b)(?:client-key-data|client-certificate-data|auth-provider-token|id-token|refresh-token)[ \t]*:[ \t]*)\S+",
             ),
         ),
         (
             "authorization-header",
             text(
-                r#"(?i)(?P<keep>\b(?:proxy-)?authorization["']?[ \t]*[:=][ \t]*["']?)(?:(?:bearer|basic|token|digest|negotiate|aws4-hmac-sha256|apikey)[ \t]+)?[^\r\n"']+"#,
+                r#"(?i)(?P<keep>(?-u:\b)(?:proxy-)?authorization["']?[ \t]*[:=][ \t]*["']?)(?:(?:bearer|basic|token|digest|negotiate|aws4-hmac-sha256|apikey)[ \t]+)?[^\r\n"']+"#,
             ),
         ),
-        ("authorization-header", text(r"(?i)(?P<keep>\bbearer[ \t]+)[A-Za-z0-9._~+/-]{12,}=*")),
+        (
+            "authorization-header",
+            text(r"(?i)(?P<keep>(?-u:\b)bearer[ \t]+)[A-Za-z0-9._~+/-]{12,}=*"),
+        ),
         (
             "authorization-header",
             text(
-                r#"(?i)(?P<keep>\b(?:set-cookie|cookie|x-api-key|x-auth-token|x-gitlab-token|private-token)["']?[ \t]*:[ \t]*["']?)[^\r\n"']+"#,
+                r#"(?i)(?P<keep>(?-u:\b)(?:set-cookie|cookie|x-api-key|x-auth-token|x-gitlab-token|private-token)["']?[ \t]*:[ \t]*["']?)[^\r\n"']+"#,
             ),
         ),
         (
             "webhook-signature",
             text(
-                r#"(?i)(?P<keep>\bx-[a-z0-9-]*signature[a-z0-9-]*["']?[ \t]*[:=][ \t]*["']?)[^\s"']+"#,
+                r#"(?i)(?P<keep>(?-u:\b)x-[a-z0-9-]*signature[a-z0-9-]*["']?[ \t]*[:=][ \t]*["']?)[^\s"']+"#,
             ),
         ),
-        ("webhook-signature", text(r"(?i)(?P<keep>\bsha(?:1|256)=)[0-9a-f]{40,64}\b")),
-        ("url-credential", text(r"(?P<keep>\b[a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@:]*:[^\s/@]+@")),
+        ("webhook-signature", text(r"(?i)(?P<keep>(?-u:\b)sha(?:1|256)=)[0-9a-f]{40,64}(?-u:\b)")),
+        (
+            "url-credential",
+            text(r"(?P<keep>(?-u:\b)[a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@:]*:[^\s/@]+@"),
+        ),
     ]
 }
+
+/// The built-in patterns, compiled once.
+static BUILT_IN: LazyLock<Result<Vec<(&'static str, Regex)>, RedactionError>> =
+    LazyLock::new(|| {
+        let compile = |(category, pattern): (&'static str, String)| {
+            compiled("built-in", &pattern).map(|regex| (category, regex))
+        };
+        built_in().into_iter().map(compile).collect()
+    });
 
 impl Redactor {
     /// With these rules.
     pub fn new(rules: &RedactionRules) -> Result<Self, RedactionError> {
-        let mut patterns = Vec::new();
-        for (category, pattern) in built_in() {
-            patterns.push((category, compiled("built-in", &pattern)?));
-        }
+        let mut patterns = BUILT_IN.clone()?;
         for pattern in &rules.repository {
             patterns.push(("repository-policy", compiled("repository's", pattern)?));
         }
@@ -167,11 +184,28 @@ impl Redactor {
         Ok(Self { known, patterns })
     }
 
-    /// A text without secrets.
+    /// A text without secrets. What stands right behind one is seen once that is gone, so that the
+    /// patterns are applied until nothing is left to take out.
     pub fn redact(&self, text: &str) -> Redacted {
-        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        let mut counts = BTreeMap::new();
+        let mut text = text.to_owned();
+        for _ in 0..MOST_ROUNDS {
+            match self.round(&text, &mut counts) {
+                Some(less) => text = less,
+                None => return Redacted { text, counts },
+            }
+        }
+        // It does not come to an end: nothing of it is given out.
+        *counts.entry("unending".to_owned()).or_default() += 1;
+        Redacted { text: PLACEHOLDER.to_owned(), counts }
+    }
+
+    /// The text after every pattern was applied once; nothing if none of them took anything out.
+    fn round(&self, text: &str, counts: &mut BTreeMap<String, u64>) -> Option<String> {
+        let mut changed = false;
         let mut count = |category: &str, times: u64| {
             if times > 0 {
+                changed = true;
                 *counts.entry(category.to_owned()).or_default() += times;
             }
         };
@@ -189,11 +223,11 @@ impl Redactor {
                 let whole = found.get(0).map_or("", |part| part.as_str());
                 let keep = found.name("keep").map_or("", |part| part.as_str());
                 let rest = whole.strip_prefix(keep).unwrap_or(whole);
-                if rest.trim_matches(['"', '\'', ' ']) == PLACEHOLDER || names_no_value(rest) {
+                if names_no_value(rest) {
                     return whole.to_owned();
                 }
                 times += 1;
-                // A line stays a line, and what was quoted stays quoted.
+                // What was quoted stays quoted.
                 let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
                 match quote {
                     Some(quote) => format!("{keep}{quote}{PLACEHOLDER}{quote}"),
@@ -205,7 +239,7 @@ impl Redactor {
             }
             count(category, times);
         }
-        Redacted { text: text.into_owned(), counts }
+        changed.then(|| text.into_owned())
     }
 }
 

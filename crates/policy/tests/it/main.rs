@@ -19,6 +19,7 @@ mod globs;
 mod grammar;
 mod inline;
 mod inline_examples;
+mod limits;
 mod readings;
 mod writes;
 mod writes_differential;

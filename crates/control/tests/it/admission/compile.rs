@@ -7,18 +7,20 @@ use bailiwick_control::policy::{Surroundings, of_task};
 use bailiwick_model::fleet::{
     AgentSubagent, ApprovalPolicy, ApprovalReason, DiscoveredTool, Kind, Object, Reason,
 };
+use bailiwick_policy::decide::wanted;
 use bailiwick_policy::dialects::Dialect;
-use bailiwick_policy::{Facts, Outcome, Policy, decide};
+use bailiwick_policy::facts::{self, Led};
+use bailiwick_policy::{Call, Effects, Facts, Outcome, Policy, decide};
 use serde_json::{Value, json};
 
-use super::world::{World, facts};
+use super::world::{World, facts as known};
 use crate::kit_in_memory::{bound, embedded};
 
 fn compiled_as(world: &World, child: Option<&str>) -> Result<Compiled, Vec<CompileFault>> {
     let frozen = world.frozen();
     let child: Option<Object<AgentSubagent>> =
         child.map(|name| world.objects[&(Kind::AgentSubagent, name.to_owned())].typed().unwrap());
-    let role = match facts().role {
+    let role = match known().role {
         bailiwick_control::admission::conditions::KitRole::Found(role) => role,
         other => panic!("{other:?}"),
     };
@@ -49,8 +51,17 @@ fn outcome(policy: &Policy, tool: &str, input: Value) -> Outcome {
     let payload = json!({ "tool_name": tool, "tool_input": input, "cwd": "/w" }).to_string();
     let servers = ["docs".to_owned()];
     let call = Dialect::Claude.read(payload.as_bytes(), &servers).unwrap();
-    let facts = Facts { root: "/w".into(), directory: Some("/w".into()), ..Facts::default() };
-    decide(policy, &call, &facts).outcome
+    decide(policy, &call, &looked_up(&call)).outcome
+}
+
+/// A world without links, in which every file that is asked for is there.
+fn looked_up(call: &Call) -> Facts {
+    let mut facts = Facts { root: "/w".into(), directory: Some("/w".into()), ..Facts::default() };
+    for path in wanted(call, &Effects::of(call), &facts).paths {
+        let led = Led { entry: path.clone(), real: path.clone(), kind: facts::Kind::File };
+        facts.paths.insert(path, led);
+    }
+    facts
 }
 
 fn shell(policy: &Policy, command: &str) -> Outcome {
