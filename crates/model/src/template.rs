@@ -36,6 +36,12 @@ pub struct Template {
     pub max_depth: Option<u32>,
     /// What one of it is thought to take, in tokens, as long as none has run.
     pub estimated_tokens: Option<u64>,
+    /// The same in answers of the model.
+    pub estimated_turns: Option<u64>,
+    /// The same in United States dollars.
+    pub estimated_usd: Option<f64>,
+    /// How many answers of the model one of it may take.
+    pub max_turns: Option<u64>,
     /// What it may load before it begins.
     pub context: Option<ContextLimits>,
 }
@@ -57,6 +63,9 @@ impl Template {
             allowed_subagents: None,
             max_depth: None,
             estimated_tokens: None,
+            estimated_turns: None,
+            estimated_usd: None,
+            max_turns: None,
             context: None,
         }
     }

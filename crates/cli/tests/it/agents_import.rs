@@ -63,7 +63,8 @@ fn what_was_narrowed_is_told_to_people() {
         .run(BAILIWICK, &["agents", "import", ".claude/agents/team/reviewer.md"])
         .expect_code(0);
     assert!(ran.out.contains("narrowed      tools        `Bash(git *)` is dropped"), "{}", ran.out);
-    assert!(ran.out.contains("for the task  maxTurns"), "{}", ran.out);
+    let written = scratch.read(".bailiwick/agents/reviewer.md");
+    assert!(written.contains("\nmax_turns: 5\n"), "{written}");
     assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
     assert!(ran.err.contains("next: "), "{}", ran.err);
 }

@@ -1,6 +1,6 @@
 //! `AGENTS.md`: plain text for all agents of a directory. It limits nothing and grants nothing.
 
-use bailiwick_model::template::{AgentType, Template, ToolLists};
+use bailiwick_model::template::{AgentType, Template};
 use bailiwick_model::{Problem, Source};
 
 use super::Note;
@@ -39,18 +39,8 @@ pub(super) fn import(source: &Source) -> Result<(Template, Vec<Note>), Vec<Probl
     let template = Template {
         description: format!("Works by the instructions of {}.", source.file),
         agent_type,
-        model: None,
-        reasoning_effort: None,
-        read_only: false,
-        tools: ToolLists::default(),
         default_prompt: source.text.trim().to_owned(),
-        personas: Vec::new(),
-        role: None,
-        cli: None,
-        allowed_subagents: None,
-        max_depth: None,
-        estimated_tokens: None,
-        context: None,
+        ..Template::plain()
     };
     Ok((template, Vec::new()))
 }

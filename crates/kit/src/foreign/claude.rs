@@ -61,20 +61,13 @@ pub(super) fn import(
     source: &Source,
     options: &Options,
 ) -> Result<(Template, Vec<Note>), Vec<Problem>> {
-    let parts = frontmatter::read(source).map_err(|problem| vec![problem])?;
-    let mut fields = Fields::new(source, parts.head, options);
-    let template = template(&mut fields, parts.body, parts.repaired);
-    let template = template.map_err(|problem| vec![problem])?;
-    Ok((template, fields.finish()?))
+    frontmatter::import(source, options, template)
 }
 
-fn template(fields: &mut Fields<'_>, body: String, repaired: bool) -> Result<Template, Problem> {
+fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> {
     let name = fields.required("name")?;
     let agent_type = fields.agent_type(&name)?;
     let description = fields.required("description")?;
-    if repaired {
-        fields.note(Effect::LeftOut, "description", "quoted, to be YAML");
-    }
     let grant = grant(fields)?;
     let model = fields.text("model")?.filter(|model| model != "inherit");
     let reasoning_effort = effort(fields)?;
@@ -91,7 +84,7 @@ fn template(fields: &mut Fields<'_>, body: String, repaired: bool) -> Result<Tem
             ("initialPrompt", "is for the main session only"),
         ],
     );
-    fields.leave_out(Effect::ForTheTask, &[("maxTurns", "say [budget] turns in the task")]);
+    let max_turns = fields.turns(&["maxTurns"])?;
     Ok(Template {
         agent_type,
         description,
@@ -101,12 +94,10 @@ fn template(fields: &mut Fields<'_>, body: String, repaired: bool) -> Result<Tem
         read_only,
         tools: grant.lists,
         default_prompt: body,
-        personas: Vec::new(),
-        role: None,
         allowed_subagents: grant.subagents,
         max_depth: grant.depth,
-        estimated_tokens: None,
-        context: None,
+        max_turns,
+        ..Template::plain()
     })
 }
 

@@ -77,12 +77,7 @@ fn template(fields: &mut Fields<'_>, source: &Source) -> Result<Template, Proble
         read_only,
         tools: ToolLists { allow_list, deny_list },
         default_prompt,
-        personas: Vec::new(),
-        role: None,
-        allowed_subagents: None,
-        max_depth: None,
-        estimated_tokens: None,
-        context: None,
+        ..Template::plain()
     })
 }
 

@@ -86,6 +86,23 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// How many turns an agent may take, by whichever of these keys says it; the smallest holds.
+    pub(crate) fn turns(&mut self, keys: &[&str]) -> Result<Option<u64>, Problem> {
+        let mut most = None;
+        for key in keys {
+            let turns = match self.limit(key)? {
+                None => continue,
+                Some(Node::Number(text)) => text.parse().ok().filter(|turns: &u64| *turns > 0),
+                Some(_) => None,
+            };
+            let Some(turns) = turns else {
+                return Err(self.bad(key, "is no number of turns").help("write 1 or more"));
+            };
+            most = Some(most.map_or(turns, |most: u64| most.min(turns)));
+        }
+        Ok(most)
+    }
+
     /// Takes keys that have no place in a template, each with the reason.
     pub(crate) fn leave_out(&mut self, effect: Effect, keys: &[(&str, &str)]) {
         for (key, why) in keys {

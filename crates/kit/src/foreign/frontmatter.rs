@@ -1,23 +1,41 @@
 //! Markdown with a head of YAML between two lines of dashes.
 
+use bailiwick_model::template::Template;
 use bailiwick_model::{Problem, Source};
 use serde_saphyr::{Options, from_str_with_options};
 
+use super::fields::Fields;
 use super::node::Node;
+use super::{Effect, Note, Options as Wishes};
 
 /// A file taken apart.
 #[derive(Debug)]
-pub(crate) struct Parts {
+struct Parts {
     /// The keys of its head, in order.
-    pub(crate) head: Vec<(String, Node)>,
+    head: Vec<(String, Node)>,
     /// What follows, without blank lines around it.
-    pub(crate) body: String,
+    body: String,
     /// Whether the description had to be quoted to be read.
-    pub(crate) repaired: bool,
+    repaired: bool,
+}
+
+/// Reads a file of this shape: `template` takes the keys that its program knows, and the text below.
+pub(super) fn import(
+    source: &Source,
+    options: &Wishes,
+    template: impl FnOnce(&mut Fields<'_>, String) -> Result<Template, Problem>,
+) -> Result<(Template, Vec<Note>), Vec<Problem>> {
+    let parts = read(source).map_err(|problem| vec![problem])?;
+    let mut fields = Fields::new(source, parts.head, options);
+    if parts.repaired {
+        fields.note(Effect::LeftOut, "description", "quoted, to be YAML");
+    }
+    let template = template(&mut fields, parts.body).map_err(|problem| vec![problem])?;
+    Ok((template, fields.finish()?))
 }
 
 /// Takes a file apart. One without a head is no agent.
-pub(crate) fn read(source: &Source) -> Result<Parts, Problem> {
+fn read(source: &Source) -> Result<Parts, Problem> {
     let (head, body, start) = split(source)?;
     let (entries, repaired) = match parse(head) {
         Ok(entries) => (entries, false),

@@ -34,13 +34,7 @@ pub(super) fn import(
     source: &Source,
     options: &Options,
 ) -> Result<(Template, Vec<Note>), Vec<Problem>> {
-    let parts = frontmatter::read(source).map_err(|problem| vec![problem])?;
-    let mut fields = Fields::new(source, parts.head, options);
-    let template = template(&mut fields, parts.body).map_err(|problem| vec![problem])?;
-    if parts.repaired {
-        fields.note(Effect::LeftOut, "description", "quoted, to be YAML");
-    }
-    Ok((template, fields.finish()?))
+    frontmatter::import(source, options, template)
 }
 
 fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> {
@@ -53,6 +47,7 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
     let description = fields.required("description")?;
     let model = fields.text("model")?.filter(|model| model != "inherit");
     let allow_list = allowed(fields)?;
+    let max_turns = fields.turns(&["max_turns"])?;
     fields.leave_out(
         Effect::LeftOut,
         &[
@@ -62,31 +57,21 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
             ("temperature", "has no place in a template"),
         ],
     );
-    fields.leave_out(
-        Effect::ForTheTask,
-        &[
-            ("max_turns", "say [budget] turns in the task"),
-            ("timeout_mins", "say [budget] minutes in the task"),
-        ],
-    );
+    fields.leave_out(Effect::ForTheTask, &[("timeout_mins", "say [budget] minutes in the task")]);
     Ok(Template {
         agent_type,
         description,
         cli: model.as_ref().map(|_| "gemini".to_owned()),
         model,
-        reasoning_effort: None,
-        read_only: false,
         tools: ToolLists {
             allow_list,
             deny_list: Some(["Agent", "AgentMessage"].map(str::to_owned).to_vec()),
         },
         default_prompt: body,
-        personas: Vec::new(),
-        role: None,
         allowed_subagents: Some(Vec::new()),
         max_depth: Some(0),
-        estimated_tokens: None,
-        context: None,
+        max_turns,
+        ..Template::plain()
     })
 }
 

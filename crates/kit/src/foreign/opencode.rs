@@ -61,13 +61,7 @@ pub(super) fn import(
     source: &Source,
     options: &Options,
 ) -> Result<(Template, Vec<Note>), Vec<Problem>> {
-    let parts = frontmatter::read(source).map_err(|problem| vec![problem])?;
-    let mut fields = Fields::new(source, parts.head, options);
-    let template = template(&mut fields, source, parts.body).map_err(|problem| vec![problem])?;
-    if parts.repaired {
-        fields.note(Effect::LeftOut, "description", "quoted, to be YAML");
-    }
-    Ok((template, fields.finish()?))
+    frontmatter::import(source, options, |fields, body| template(fields, source, body))
 }
 
 fn template(fields: &mut Fields<'_>, source: &Source, body: String) -> Result<Template, Problem> {
@@ -101,23 +95,18 @@ fn template(fields: &mut Fields<'_>, source: &Source, body: String) -> Result<Te
             ("options", "has no place in a template"),
         ],
     );
-    let turns = "say [budget] turns in the task";
-    fields.leave_out(Effect::ForTheTask, &[("steps", turns), ("maxSteps", turns)]);
+    let max_turns = fields.turns(&["steps", "maxSteps"])?;
     Ok(Template {
         agent_type,
         description,
         cli: model.as_ref().map(|_| "opencode".to_owned()),
         model,
         reasoning_effort,
-        read_only: false,
         tools,
         default_prompt,
-        personas: Vec::new(),
-        role: None,
         allowed_subagents,
-        max_depth: None,
-        estimated_tokens: None,
-        context: None,
+        max_turns,
+        ..Template::plain()
     })
 }
 

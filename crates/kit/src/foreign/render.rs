@@ -39,6 +39,15 @@ pub fn render(template: &Template) -> String {
     if let Some(tokens) = template.estimated_tokens {
         head.plain("estimated_tokens", &tokens.to_string());
     }
+    if let Some(turns) = template.estimated_turns {
+        head.plain("estimated_turns", &turns.to_string());
+    }
+    if let Some(usd) = template.estimated_usd {
+        head.plain("estimated_usd", &format!("{usd:?}"));
+    }
+    if let Some(turns) = template.max_turns {
+        head.plain("max_turns", &turns.to_string());
+    }
     if let Some(context) = &template.context {
         head.0 += &format!(
             "context:\n  window_share: {:?}\n  files: {}\n  skills: {}\n  rules: {}\n",

@@ -12,13 +12,7 @@ pub(super) fn import(
     source: &Source,
     options: &Options,
 ) -> Result<(Template, Vec<Note>), Vec<Problem>> {
-    let parts = frontmatter::read(source).map_err(|problem| vec![problem])?;
-    let mut fields = Fields::new(source, parts.head, options);
-    let template = template(&mut fields, parts.body).map_err(|problem| vec![problem])?;
-    if parts.repaired {
-        fields.note(Effect::LeftOut, "description", "quoted, to be YAML");
-    }
-    Ok((template, fields.finish()?))
+    frontmatter::import(source, options, template)
 }
 
 fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> {
@@ -69,12 +63,7 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
         read_only,
         tools: ToolLists { allow_list: None, deny_list },
         default_prompt: body,
-        personas: Vec::new(),
-        role: None,
-        allowed_subagents: None,
-        max_depth: None,
-        estimated_tokens: None,
-        context: None,
+        ..Template::plain()
     })
 }
 

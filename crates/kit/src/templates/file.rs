@@ -81,10 +81,13 @@ impl Reading<'_> {
         let marked = subagents.iter().flatten();
         let allowed_subagents =
             marked.map(|entry| (entry.value.clone(), self.at(entry))).collect::<Vec<_>>();
-        let estimated_tokens = keys.estimated_tokens.filter(|tokens| {
-            let useful = tokens.value > 0;
+        let estimated_tokens = self.number("tokens", keys.estimated_tokens);
+        let estimated_turns = self.number("turns", keys.estimated_turns);
+        let max_turns = self.number("turns", keys.max_turns);
+        let estimated_usd = keys.estimated_usd.filter(|usd| {
+            let useful = usd.value > 0.0 && usd.value.is_finite();
             if !useful {
-                self.refuse("bad-number", tokens, "no agent takes 0 tokens", "leave it out");
+                self.refuse("bad-number", usd, "no agent costs that", "write a number above 0");
             }
             useful
         });
@@ -119,7 +122,10 @@ impl Reading<'_> {
                 allowed_subagents: subagents
                     .map(|list| list.into_iter().map(|entry| entry.value).collect()),
                 max_depth: keys.max_depth.map(|depth| depth.value),
-                estimated_tokens: estimated_tokens.map(|tokens| tokens.value),
+                estimated_tokens,
+                estimated_turns,
+                estimated_usd: estimated_usd.map(|usd| usd.value),
+                max_turns,
                 context,
             },
             role,
@@ -281,6 +287,16 @@ impl Reading<'_> {
             names.insert(name.to_owned());
         }
         Some(names.into_iter().collect())
+    }
+
+    /// A number of things that no agent does without.
+    fn number(&mut self, things: &str, written: Given<u64>) -> Option<u64> {
+        let written = written?;
+        if written.value == 0 {
+            let message = format!("no agent takes 0 {things}");
+            self.refuse("bad-number", &written, &message, "leave it out");
+        }
+        Some(written.value).filter(|number| *number > 0)
     }
 
     /// A key with nothing behind it could mean everything or nothing.

@@ -48,6 +48,12 @@ pub(super) struct Frontmatter {
     #[serde(default, deserialize_with = "given")]
     pub(super) estimated_tokens: Given<u64>,
     #[serde(default, deserialize_with = "given")]
+    pub(super) estimated_turns: Given<u64>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) estimated_usd: Given<f64>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) max_turns: Given<u64>,
+    #[serde(default, deserialize_with = "given")]
     pub(super) context: Given<Option<ContextLimits>>,
 }
 
@@ -136,13 +142,14 @@ fn split(source: &Source) -> Result<(&str, usize), Problem> {
 }
 
 /// Keys whose loss would loosen a limit.
-const LIMITS: [&str; 8] = [
+const LIMITS: [&str; 9] = [
     "agent_names",
     "allow_list",
     "allowed_subagents",
     "context",
     "deny_list",
     "max_depth",
+    "max_turns",
     "read_only",
     "role",
 ];

@@ -19,7 +19,8 @@ fn a_whole_file_becomes_a_template() {
     assert_eq!(template.cli.as_deref(), Some("gemini"));
     assert_eq!(allow(&imported).unwrap(), ["Read", "Grep", "Glob"]);
     assert_eq!(noted(&imported, Effect::LeftOut), ["mcp_servers", "temperature"]);
-    assert_eq!(noted(&imported, Effect::ForTheTask), ["max_turns", "timeout_mins"]);
+    assert_eq!(noted(&imported, Effect::ForTheTask), ["timeout_mins"]);
+    assert_eq!(imported.template.max_turns, Some(10));
 }
 
 #[test]

@@ -74,3 +74,27 @@ fn noted(imported: &Imported, effect: Effect) -> Vec<&str> {
 fn told(imported: &Imported, effect: Effect, words: &str) -> bool {
     imported.notes.iter().any(|note| note.effect == effect && note.text.contains(words))
 }
+
+#[test]
+fn a_limit_of_turns_is_carried_over_and_one_that_is_none_is_refused() {
+    for (format, key) in [
+        (Format::Claude, "maxTurns"),
+        (Format::Gemini, "max_turns"),
+        (Format::Opencode, "steps"),
+        (Format::Opencode, "maxSteps"),
+    ] {
+        let read_with = |value: &str| {
+            let text = markdown(&format!("{key}: {value}\n"));
+            let named = format == Format::Opencode;
+            read(format, &if named { text.replace("name: reviewer\n", "") } else { text })
+        };
+        assert_eq!(read_with("12").unwrap().template.max_turns, Some(12), "{format} {key}");
+        for bad in ["0", "-1", "1.5", "many", "", "[3]"] {
+            let problems = read_with(bad).expect_err(bad);
+            assert_eq!(problems[0].code, "bad-value", "{format} {key}: {bad}");
+        }
+        assert_eq!(imported(format, "").template.max_turns, None, "{format}");
+    }
+    let both = imported(Format::Opencode, "steps: 9\nmaxSteps: 4\n");
+    assert_eq!(both.template.max_turns, Some(4), "the smallest holds");
+}

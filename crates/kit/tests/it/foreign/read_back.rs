@@ -40,13 +40,14 @@ fn persona() -> impl Strategy<Value = Persona> {
 fn template() -> impl Strategy<Value = Template> {
     let names = prop::option::of(prop::collection::btree_set("[a-z]{2,6}", 0..3));
     let numbers = (prop::option::of(0..9u32), prop::option::of(1..99_999u64), any::<bool>());
+    let turns = (prop::option::of(1..99u64), prop::option::of(1..999u32));
     let lists = (tools(), tools());
     let personas = prop::collection::vec(persona(), 0..3);
-    (line(), prompt(), lists, personas, names, numbers).prop_map(
+    (line(), prompt(), lists, personas, names, (numbers, turns)).prop_map(
         |(description, default_prompt, (allow_list, deny_list), mut personas, names, numbers)| {
             personas.sort_by(|one, other| one.name.cmp(&other.name));
             personas.dedup_by(|one, other| one.name == other.name);
-            let (max_depth, estimated_tokens, read_only) = numbers;
+            let ((max_depth, estimated_tokens, read_only), (turns, cents)) = numbers;
             Template {
                 agent_type: AgentType::parse("mine").expect("a type"),
                 description,
@@ -63,6 +64,9 @@ fn template() -> impl Strategy<Value = Template> {
                 }),
                 max_depth,
                 estimated_tokens,
+                estimated_turns: turns,
+                estimated_usd: cents.map(|cents| f64::from(cents) / 100.0),
+                max_turns: turns.map(|turns| turns + 7),
                 context: read_only.then(ContextLimits::default),
             }
         },
@@ -89,8 +93,8 @@ fn what_is_imported_is_read_back_as_it_was() {
         (Format::Claude, "tools: Read, Agent(a, b), mcp__gov\nmodel: opus\npermissionMode: plan\n"),
         (Format::Claude, "disallowedTools: Bash(rm *), Odd\n"),
         (Format::Codex, "sandbox_mode = \"read-only\"\nmodel = \"gpt-5.5\"\n"),
-        (Format::Gemini, "tools: [read_file, mcp_gov_*]\n"),
-        (Format::Opencode, "permission:\n  bash: deny\n"),
+        (Format::Gemini, "tools: [read_file, mcp_gov_*]\nmax_turns: 7\n"),
+        (Format::Opencode, "permission:\n  bash: deny\nsteps: 3\n"),
         (Format::Skill, "disallowed-tools: Write\n"),
         (Format::AgentsMd, "Be brief.\n"),
     ] {
