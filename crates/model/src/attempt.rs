@@ -55,6 +55,20 @@ pub struct Used {
     pub denied: u64,
 }
 
+impl Used {
+    /// What two attempts have used together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_add(other.tokens),
+            micro_usd: self.micro_usd.saturating_add(other.micro_usd),
+            turns: self.turns.saturating_add(other.turns),
+            tool_calls: self.tool_calls.saturating_add(other.tool_calls),
+            denied: self.denied.saturating_add(other.denied),
+        }
+    }
+}
+
 /// What a run may use, with all that it starts; nothing means as much as it likes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -1,9 +1,10 @@
 //! `bailiwick mcp`: the tools of delegation, for agent programs.
 
 use std::io::IsTerminal as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bailiwick_control::ports::Delegation as _;
 use bailiwick_runner::supervisor;
@@ -35,7 +36,13 @@ pub struct Mcp {
     /// Serve over HTTP at this address of the loopback instead; port 0 takes any
     ///
     /// Who calls has to show the token in BAILIWICK_MCP_TOKEN; one is made, and told, if there is none.
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        num_args = 0..=1,
+        default_missing_value = "127.0.0.1:0",
+        value_parser = address
+    )]
     http: Option<SocketAddr>,
 }
 
@@ -48,7 +55,9 @@ impl Mcp {
                 context.require_repository()?;
                 let how = How { land: Some(LandWhen::Never), ..How::default() };
                 let session = Session { context: context.clone(), caller: None, how };
-                Arc::new(move |tool: &str, arguments: Value| session.call(tool, &arguments))
+                Arc::new(move |tool: &str, arguments: Value, gone: &AtomicBool| {
+                    session.call(tool, &arguments, gone)
+                })
             }
         };
         match self.http {
@@ -63,10 +72,19 @@ impl Mcp {
     }
 }
 
+/// An address with its port. Whoever gives only one of them is shown both.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port: u16 = text.trim_start_matches(':').parse().unwrap_or(7777);
+        let host: IpAddr = text.parse().unwrap_or(Ipv4Addr::LOCALHOST.into());
+        format!("it needs an address and a port, for example {}", SocketAddr::new(host, port))
+    })
+}
+
 /// Serves calls that a supervisor answers; needs nothing of a person's surroundings.
 pub fn forwarding(socket: PathBuf) -> Answer {
-    Arc::new(move |tool: &str, arguments: Value| {
-        supervisor::forward(&socket, tool, arguments)
+    Arc::new(move |tool: &str, arguments: Value, gone: &AtomicBool| {
+        supervisor::forward(&socket, tool, arguments, gone)
             .unwrap_or_else(|error| Err(format!("the supervisor cannot be asked: {error}")))
     })
 }

@@ -55,7 +55,11 @@ impl Ps {
             Ok((store.list(None).await?, store.attempts(None).await?))
         })?;
         let mut last: BTreeMap<AgentId, Attempt> = BTreeMap::new();
-        for attempt in attempts {
+        for mut attempt in attempts {
+            // A run has used what all its attempts have.
+            if let Some(before) = last.get(&attempt.run) {
+                attempt.used = attempt.used.plus(&before.used);
+            }
             last.insert(attempt.run.clone(), attempt);
         }
         let listed: Vec<Listed> = runs

@@ -90,6 +90,7 @@ impl Respawn {
                 delegate.run = id.clone();
                 delegate.given = Allowance::default();
                 delegate.closed = false;
+                delegate.pending = false;
                 delegate.created_at = wire::now_ms();
                 store.keep_delegate(&delegate).await?;
             }

@@ -1,5 +1,7 @@
 //! `bailiwick supervise`: the background half of `run -d`. Nobody calls it by hand.
 
+use std::io::Read as _;
+
 use bailiwick_model::AgentId;
 use clap::Args;
 
@@ -15,9 +17,9 @@ use crate::running::{Start, interrupt};
 pub struct Supervise {
     /// The agent
     agent: AgentId,
-    /// What it is told where it is taken up again
+    /// Take it up again; what it is told comes by standard input
     #[arg(long)]
-    resume: Option<Option<String>>,
+    resume: bool,
     #[command(flatten)]
     how: How,
 }
@@ -27,9 +29,16 @@ impl Supervise {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         let start = match self.resume {
-            None => Start::Fresh,
-            Some(words) => Start::Resume(words),
+            false => Start::Fresh,
+            true => Start::Resume(Some(words()?)),
         };
         hold(context, &self.agent, &start, &self.how, None, Format::Human)
     }
+}
+
+fn words() -> Result<String, Failure> {
+    let mut words = String::new();
+    let read = std::io::stdin().read_to_string(&mut words);
+    read.map_err(|error| Failure::general(format!("what it is told cannot be read: {error}")))?;
+    Ok(words)
 }

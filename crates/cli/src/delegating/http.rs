@@ -8,15 +8,16 @@ use std::time::Duration;
 use bailiwick_model::Sha256Hex;
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper::header::AUTHORIZATION;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{AUTHORIZATION, CONNECTION, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use super::server::{Answer, Server};
 use crate::context::variable;
@@ -30,6 +31,13 @@ const TOKEN: &str = "BAILIWICK_MCP_TOKEN";
 const SHORTEST: usize = 16;
 /// The only path.
 const PATH: &str = "/mcp";
+/// How long the head of a request may take to arrive, and how long its body.
+const HEAD: Duration = Duration::from_secs(10);
+const BODY: Duration = Duration::from_secs(30);
+/// The longest body: a call, as inside of a run.
+const LONGEST: usize = 4 << 20;
+/// How many are connected at once. Who comes then waits until another leaves.
+const AT_ONCE: usize = 64;
 
 type Service = StreamableHttpService<Server, LocalSessionManager>;
 
@@ -56,7 +64,9 @@ pub fn serve(answer: &Answer, address: SocketAddr) -> Result<(), Failure> {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let here = listener.local_addr().map_err(failed)?;
         output::line(format_args!("http://{here}{PATH}"));
+        let places = Arc::new(Semaphore::new(AT_ONCE));
         loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return Ok(()) };
             let Ok((stream, _)) = listener.accept().await else {
                 // Too many at once, for example: those that are there are answered all the same.
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -65,9 +75,11 @@ pub fn serve(answer: &Answer, address: SocketAddr) -> Result<(), Failure> {
             let (service, shown) = (service.clone(), shown.clone());
             tokio::spawn(async move {
                 let answering = service_fn(|request| answered(&service, &shown, request));
-                let connection = hyper::server::conn::http1::Builder::new();
+                let mut connection = hyper::server::conn::http1::Builder::new();
+                connection.timer(TokioTimer::new()).header_read_timeout(HEAD);
                 // Whoever is gone needs no answer.
                 let _ = connection.serve_connection(TokioIo::new(stream), answering).await;
+                drop(place);
             });
         }
     })
@@ -79,17 +91,36 @@ async fn answered(
     request: Request<Incoming>,
 ) -> Result<Response<BoxBody<Bytes, Infallible>>, Infallible> {
     let given = request.headers().get(AUTHORIZATION).map(|value| Sha256Hex::of(value.as_bytes()));
+    // Digests are compared, so that the time it takes tells nothing of the token.
     let refusal = match given {
-        // Digests are compared, so that the time it takes tells nothing of the token.
         Some(given) if given == *shown && request.uri().path() == PATH => {
-            return Ok(service.handle(request).await);
+            match whole(request).await {
+                Ok(request) => return Ok(service.handle(request).await),
+                Err(refusal) => refusal,
+            }
         }
         Some(given) if given == *shown => StatusCode::NOT_FOUND,
         Some(_) | None => StatusCode::UNAUTHORIZED,
     };
     let mut response = Response::new(Full::new(Bytes::from_static(b"no\n")).boxed());
     *response.status_mut() = refusal;
+    // What is left of a body that nobody reads must not be taken for another request.
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     Ok(response)
+}
+
+/// A request with all of its body, if that is neither too long nor too slow.
+async fn whole(request: Request<Incoming>) -> Result<Request<Full<Bytes>>, StatusCode> {
+    let (head, body) = request.into_parts();
+    if usize::try_from(body.size_hint().lower()).map_or(true, |length| length > LONGEST) {
+        return Err(StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    match tokio::time::timeout(BODY, Limited::new(body, LONGEST).collect()).await {
+        Ok(Ok(body)) => Ok(Request::from_parts(head, Full::new(body.to_bytes()))),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(StatusCode::PAYLOAD_TOO_LARGE),
+        Ok(Err(_)) => Err(StatusCode::BAD_REQUEST),
+        Err(_) => Err(StatusCode::REQUEST_TIMEOUT),
+    }
 }
 
 /// The token that callers have to show.

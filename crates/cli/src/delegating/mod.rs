@@ -5,6 +5,7 @@
 //! http       the same over HTTP
 //! session    who calls: an agent of a run, or a person
 //! starting   spawn_agent: a full run, bound by all that binds its caller
+//! pending    who is just being started
 //! purse      what is reserved for whom
 //! standing   list_active_agents, wait: how those below stand
 //! talking    send_input, close_agent, set_thread_note
@@ -13,6 +14,7 @@
 //! Every verb looks who calls: an agent reaches only what is below it.
 
 pub mod http;
+mod pending;
 pub mod purse;
 pub mod server;
 pub mod session;

@@ -1,80 +1,87 @@
 //! What is reserved for whom. What an agent gives to those below it goes off its own budget at once,
 //! and comes back, but for what they used, when they have ended.
+//!
+//! The rules are `control::delegation::budget`; here the tree is read from what is written down, and
+//! what follows from it is told to the supervisors of those who are at work.
+
+use std::collections::BTreeMap;
 
 use bailiwick_control::delegation::budget::Tree;
 use bailiwick_control::delegation::estimate::Known;
 use bailiwick_control::supervision::Spent;
 use bailiwick_control::supervision::budget::{Budget, Limit};
-use bailiwick_model::attempt::{Allowance, Used};
+use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::{AgentId, Delegate};
 use bailiwick_runner::supervisor::{self, Progress, Reply, Request, RunDirectory};
 
 use super::session::{Session, said};
+use crate::failure::Failure;
 use crate::wire;
+
+/// How many earlier runs of a template are looked at, the newest.
+const EARLIER: usize = 100;
 
 /// What the caller has, and what those below it were given of it.
 pub(super) struct Purse {
-    parent: AgentId,
-    /// What it may still spend by itself, and what it has spent.
-    live: Progress,
-    /// What it has given so far.
-    given: Allowance,
+    /// Who has it, with all that it has for itself and those below it.
+    parent: Delegate,
+    /// What it has spent by itself.
+    own: Spent,
     tree: Tree,
 }
 
 impl Session {
-    /// What an agent at work has to give.
-    pub(super) fn purse(&self, parent: &Delegate, all: &[Delegate]) -> Result<Purse, String> {
-        let directory = RunDirectory::new(&self.context.state, parent.run.as_str());
-        let live = match supervisor::ask(&directory, &Request::Status) {
-            Ok(Some(Reply::Standing(standing))) => standing.progress,
-            Ok(Some(Reply::Done | Reply::Refused(_)) | None) | Err(_) => {
-                return Err(format!("`{}` is not at work, and starts nobody", parent.run));
-            }
-        };
-        let whole = each(|limit| {
-            let live = Budget(live.budget).of_limit(limit)?;
-            let given = Budget(parent.given).of_limit(limit).unwrap_or_default();
-            Some(live.saturating_add(given))
-        });
-        let mut tree = Tree::new(parent.run.clone(), whole).spend(&parent.run, &spent(&live.used));
-        for child in all.iter().filter(|one| one.parent.as_ref() == Some(&parent.run)) {
-            tree = tree.granted(&parent.run, &child.run, child.reserved);
-            if !self.is_busy(child) {
-                tree = tree.settle(&child.run, &self.used_below(child, all)?);
-            }
+    /// Every delegated run and what is spent and reserved. `idle` counts as ended, whoever holds it.
+    /// What `tree` knows already is newer.
+    fn tree(
+        &self,
+        mut tree: Tree,
+        all: &[Delegate],
+        idle: Option<&AgentId>,
+    ) -> Result<Tree, String> {
+        let attempts =
+            wire::with_store(&self.context, async |store| Ok(store.attempts(None).await?));
+        let mut used: BTreeMap<AgentId, (Used, Attempt)> = BTreeMap::new();
+        for attempt in attempts.map_err(said)? {
+            let sum =
+                used.get(&attempt.run).map_or(attempt.used, |(sum, _)| sum.plus(&attempt.used));
+            used.insert(attempt.run.clone(), (sum, attempt));
         }
-        Ok(Purse { parent: parent.run.clone(), live, given: parent.given, tree })
+        for one in all {
+            let known = used.get(&one.run);
+            let whole = whole(one, known.map(|(_, last)| last.budget));
+            let own = spent(&known.map(|(sum, _)| *sum).unwrap_or_default());
+            let ended = idle == Some(&one.run) || !self.is_busy(one);
+            tree = tree.with(one.parent.as_ref(), &one.run, whole, (own, ended));
+        }
+        Ok(tree)
     }
 
-    /// What an agent used, with what those below it used or may still use.
-    fn used_below(&self, one: &Delegate, all: &[Delegate]) -> Result<Spent, String> {
-        let attempts = wire::with_store(&self.context, async |store| {
-            Ok(store.attempts(Some(&one.run)).await?)
-        });
-        let mut used = Used::default();
-        for attempt in attempts.map_err(said)? {
-            add(&mut used, &attempt.used);
+    /// How an agent at work stands.
+    fn live(&self, run: &AgentId) -> Result<Progress, String> {
+        let directory = RunDirectory::new(&self.context.state, run.as_str());
+        match supervisor::ask(&directory, &Request::Status) {
+            Ok(Some(Reply::Standing(standing))) => Ok(standing.progress),
+            Ok(Some(Reply::Done | Reply::Refused(_)) | None) | Err(_) => {
+                Err(format!("`{run}` is not at work, and starts nobody"))
+            }
         }
-        for child in all.iter().filter(|child| child.parent.as_ref() == Some(&one.run)) {
-            let below = self.used_below(child, all)?.used;
-            let held = child.reserved;
-            let most = |used: u64, held: Option<u64>| used.max(held.unwrap_or_default());
-            add(
-                &mut used,
-                &match self.is_busy(child) {
-                    false => below,
-                    true => Used {
-                        tokens: most(below.tokens, held.tokens),
-                        micro_usd: most(below.micro_usd, held.micro_usd),
-                        turns: most(below.turns, held.turns),
-                        tool_calls: most(below.tool_calls, held.tool_calls),
-                        denied: below.denied,
-                    },
-                },
-            );
-        }
-        Ok(spent(&used))
+    }
+
+    /// What an agent at work has to give.
+    pub(super) fn purse(&self, parent: &Delegate, all: &[Delegate]) -> Result<Purse, String> {
+        let live = self.live(&parent.run)?;
+        let mut parent = parent.clone();
+        parent.reserved = whole(&parent, Some(live.budget));
+        let own = spent(&live.used);
+        let first = Tree::default().with(
+            parent.parent.as_ref(),
+            &parent.run,
+            parent.reserved,
+            (own, false),
+        );
+        let tree = self.tree(first, all, None)?;
+        Ok(Purse { parent, own, tree })
     }
 
     /// Whether somebody supervises a run.
@@ -90,13 +97,31 @@ impl Session {
 
     /// What earlier runs of a template took.
     pub(super) fn earlier(&self, agent_type: &str, all: &[Delegate]) -> Result<Vec<Spent>, String> {
-        let same = all.iter().filter(|one| one.agent_type == agent_type);
-        let ended = same.filter(|one| one.depth > 0 && !self.is_busy(one));
-        ended.map(|one| self.used_below(one, all)).collect()
+        let same = all.iter().rev().filter(|one| one.agent_type == agent_type);
+        let ended = same.filter(|one| one.depth > 0 && !self.is_busy(one)).take(EARLIER);
+        let ended: Vec<&Delegate> = ended.collect();
+        if ended.is_empty() {
+            return Ok(Vec::new());
+        }
+        let tree = self.tree(Tree::default(), all, None)?;
+        let took = |one: &Delegate| {
+            let taken = |limit| tree.taken(&one.run, limit);
+            spent(&Used {
+                tokens: taken(Limit::Tokens),
+                micro_usd: taken(Limit::Money),
+                turns: taken(Limit::Turns),
+                tool_calls: taken(Limit::ToolCalls),
+                denied: 0,
+            })
+        };
+        // One that never began says nothing.
+        let counted = ended.into_iter().map(took).filter(|took| *took != Spent::default());
+        Ok(counted.collect())
     }
 
     /// Takes what was reserved off the budget of an agent at work.
-    pub(super) fn charge(&self, mut parent: Delegate, purse: &Purse) -> Result<(), String> {
+    pub(super) fn charge(&self, purse: &Purse) -> Result<(), String> {
+        let mut parent = purse.parent.clone();
         parent.given = purse.given();
         self.keep(&parent)?;
         let directory = RunDirectory::new(&self.context.state, parent.run.as_str());
@@ -108,55 +133,83 @@ impl Session {
             Err(error) => Err(format!("the supervisor of `{}`: {error}", parent.run)),
         }
     }
-}
 
-impl Session {
     /// Gives back what those below the caller did not use. Called in its turn.
     pub(super) fn settle(&self) -> Result<(), String> {
-        let all = self.delegates()?;
-        let own = self.caller.as_ref().and_then(|id| all.iter().find(|one| one.run == *id));
-        // A person has no budget, and one that is not at work nothing to spend.
-        let Some(own) = own.filter(|own| self.at_work(&own.run)) else { return Ok(()) };
-        let purse = self.purse(own, &all)?;
-        self.charge(own.clone(), &purse)
+        let Some(caller) = &self.caller else { return Ok(()) };
+        self.settle_for(caller, &self.delegates()?)
     }
 
-    /// An error if the one above has not left what an agent may still spend of what it was given.
+    /// The same for any agent. A person has no budget, and one that is not at work nothing to spend.
+    fn settle_for(&self, run: &AgentId, all: &[Delegate]) -> Result<(), String> {
+        let own = all.iter().find(|one| one.run == *run);
+        let Some(own) = own.filter(|own| self.at_work(&own.run)) else { return Ok(()) };
+        let purse = self.purse(own, all)?;
+        self.charge(&purse)
+    }
+
+    /// An error if one above has not left what an agent may still spend of what it was given.
     pub(super) fn require_rest(&self, one: &Delegate) -> Result<(), String> {
+        if self.caller.is_some() && one.parent != self.caller {
+            let parent = one.parent.as_ref().map(AgentId::as_str).unwrap_or_default();
+            let run = &one.run;
+            return Err(format!("only `{parent}`, which started it, can take `{run}` up again"));
+        }
         let all = self.delegates()?;
-        let parent = one.parent.as_ref().and_then(|id| all.iter().find(|one| one.run == *id));
-        // A person may give what the one above has not.
-        let (Some(caller), Some(parent)) = (&self.caller, parent) else { return Ok(()) };
-        if parent.run != *caller {
-            return Err(format!(
-                "only `{}`, which started it, can take `{}` up again",
-                parent.run, one.run
-            ));
+        let last = self.attempts(&one.run)?.pop();
+        let tree = self.tree(Tree::default(), &all, None)?;
+        let taken = tree.take_up(&one.run, &whole(one, last.map(|last| last.budget))).1;
+        taken.map(drop).map_err(|refusal| refusal.to_string())
+    }
+
+    /// What a run may spend by itself, now that it begins or goes on: of what it has for itself and all
+    /// below it, and of what those above have left. A person's wish is for all of it, from its beginning.
+    ///
+    /// `own` is what it could spend by itself until now.
+    pub fn allotted(
+        &self,
+        run: &AgentId,
+        own: Allowance,
+        wished: Option<Allowance>,
+    ) -> Result<Allowance, Failure> {
+        let wished = wished.unwrap_or_default();
+        let _turn = self.turn().map_err(Failure::general)?;
+        let all = self.delegates().map_err(Failure::general)?;
+        let Some(one) = all.iter().find(|one| one.run == *run) else {
+            return Ok(or(wished, own));
+        };
+        // Whoever starts one has asked for it before.
+        let idle = Some(run).filter(|_| !one.pending);
+        let tree = self.tree(Tree::default(), &all, idle).map_err(Failure::general)?;
+        let (tree, taken) = tree.take_up(run, &or(wished, whole(one, Some(own))));
+        let reserved = taken.map_err(|refusal| {
+            Failure::usage(format!("`{run}` cannot go on: {refusal}"))
+                .help("what one below the first has to spend comes from the one above it")
+        })?;
+        let used = self.attempts(run).map_err(Failure::general)?;
+        let used = used.iter().fold(Used::default(), |sum, attempt| sum.plus(&attempt.used));
+        let purse = Purse { parent: Delegate { reserved, ..one.clone() }, own: spent(&used), tree };
+        let kept = Delegate { given: purse.given(), ..purse.parent.clone() };
+        self.keep(&kept).map_err(Failure::general)?;
+        // Those above who are at work have so much less.
+        let all = self.delegates().map_err(Failure::general)?;
+        let mut above = one.parent.as_ref();
+        for _ in 0..all.len() {
+            let Some(parent) = above else { break };
+            // One that has just ended has nothing to spend.
+            let _ = self.settle_for(parent, &all);
+            let next = all.iter().find(|one| one.run == *parent);
+            above = next.and_then(|next| next.parent.as_ref());
         }
-        let purse = self.purse(parent, &all)?;
-        let used = self.used_below(one, &all)?;
-        for limit in Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time) {
-            let reserved = Budget(one.reserved).of_limit(limit);
-            let left = purse.tree.remaining(&parent.run, limit);
-            let (Some(reserved), Some(left)) = (reserved, left) else { continue };
-            let rest = reserved.saturating_sub(used.of_limit(limit));
-            if rest > left {
-                return Err(format!(
-                    "`{}` could still spend {rest} {}, and only {left} are left",
-                    one.run,
-                    limit.as_str()
-                ));
-            }
-        }
-        Ok(())
+        Ok(purse.left())
     }
 }
 
 impl Purse {
     /// Reserves what a run is thought to take; gives what it may spend.
     pub(super) fn reserve(&mut self, run: &AgentId, known: &Known) -> Result<Allowance, String> {
-        let tree = std::mem::replace(&mut self.tree, Tree::new(run.clone(), Allowance::default()));
-        let (tree, reserved) = tree.reserve(&self.parent, run, known);
+        let tree = std::mem::take(&mut self.tree);
+        let (tree, reserved) = tree.reserve(&self.parent.run, run, known);
         self.tree = tree;
         reserved.map_err(|refusal| refusal.to_string())
     }
@@ -164,9 +217,9 @@ impl Purse {
     /// What those below have of it now: what is reserved for them, or what they used.
     fn given(&self) -> Allowance {
         each(|limit| {
-            Budget(self.live.budget).of_limit(limit)?;
-            let own = spent(&self.live.used).of_limit(limit);
-            Some(self.tree.taken(&self.parent, limit).saturating_sub(own))
+            Budget(self.parent.reserved).of_limit(limit)?;
+            let own = self.own.of_limit(limit);
+            Some(self.tree.taken(&self.parent.run, limit).saturating_sub(own))
         })
     }
 
@@ -174,12 +227,27 @@ impl Purse {
     fn left(&self) -> Allowance {
         let given = self.given();
         each(|limit| {
-            let live = Budget(self.live.budget).of_limit(limit)?;
-            let before = Budget(self.given).of_limit(limit).unwrap_or_default();
-            let now = Budget(given).of_limit(limit).unwrap_or_default();
-            Some(live.saturating_add(before).saturating_sub(now))
+            let whole = Budget(self.parent.reserved).of_limit(limit)?;
+            Some(whole.saturating_sub(Budget(given).of_limit(limit).unwrap_or_default()))
         })
     }
+}
+
+/// What a run has for itself and all below it; before that was written down of the first of a tree, it
+/// is what it could spend by itself, and what it gave.
+fn whole(one: &Delegate, own: Option<Allowance>) -> Allowance {
+    if one.depth > 0 || one.reserved != Allowance::default() {
+        return one.reserved;
+    }
+    each(|limit| {
+        let own = Budget(own.unwrap_or_default()).of_limit(limit)?;
+        Some(own.saturating_add(Budget(one.given).of_limit(limit).unwrap_or_default()))
+    })
+}
+
+/// One allowance, and another where it says nothing.
+fn or(one: Allowance, other: Allowance) -> Allowance {
+    each(|limit| Budget(one).of_limit(limit).or_else(|| Budget(other).of_limit(limit)))
 }
 
 /// An allowance, one limit after the other. Time is nobody's to give: all clocks run at once.
@@ -191,14 +259,6 @@ fn each(amount: impl Fn(Limit) -> Option<u64>) -> Allowance {
         milliseconds: amount(Limit::Time),
         tool_calls: amount(Limit::ToolCalls),
     }
-}
-
-fn add(sum: &mut Used, more: &Used) {
-    sum.tokens = sum.tokens.saturating_add(more.tokens);
-    sum.micro_usd = sum.micro_usd.saturating_add(more.micro_usd);
-    sum.turns = sum.turns.saturating_add(more.turns);
-    sum.tool_calls = sum.tool_calls.saturating_add(more.tool_calls);
-    sum.denied = sum.denied.saturating_add(more.denied);
 }
 
 fn spent(used: &Used) -> Spent {

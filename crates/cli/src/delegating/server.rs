@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bailiwick_kit::templates::list::ListAgents;
 use rmcp::ServerHandler;
@@ -11,6 +12,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer};
 use schemars::{JsonSchema, schema_for};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::standing::{ListActiveAgents, Wait};
@@ -21,8 +23,31 @@ use super::talking::{CloseAgent, SendInput, SetThreadNote};
 const INSTRUCTIONS: &str = "Starts other agents, each in a worktree and sandbox of its own, with no more rights than you \
      have. See list_agents for what there is, spawn_agent to start one, wait for what it returns.";
 
-/// Answers a tool by its name.
-pub type Answer = Arc<dyn Fn(&str, Value) -> Result<Value, String> + Send + Sync>;
+/// Not a tool: asks which types of agents the caller may start.
+pub const SPAWNABLE: &str = "spawnable_agents";
+/// How many of them are told with the tool; the others are found by `list_agents`.
+const TOLD: usize = 12;
+/// How much is told of each.
+const WORDS: usize = 120;
+
+/// Answers a tool by its name, until nobody needs the answer any more.
+pub type Answer = Arc<dyn Fn(&str, Value, &AtomicBool) -> Result<Value, String> + Send + Sync>;
+
+/// One type of agents that the caller may start.
+#[derive(Debug, Clone, Deserialize)]
+struct Spawnable {
+    agent_type: String,
+    description: String,
+}
+
+/// Says that nobody needs an answer any more, when whoever asked for it is dropped.
+struct Leaving(Arc<AtomicBool>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// The server of one caller.
 #[derive(Clone)]
@@ -38,8 +63,8 @@ impl Server {
 }
 
 /// Every tool, with what it takes.
-pub fn tools() -> Vec<Tool> {
-    vec![
+fn tools(spawnable: &[Spawnable]) -> Vec<Tool> {
+    let mut tools = vec![
         tool::<ListAgents>("list_agents", "Which types of agents there are, and when to use them"),
         tool::<SpawnAgent>(
             "spawn_agent",
@@ -57,7 +82,33 @@ pub fn tools() -> Vec<Tool> {
             "End an agent that you started, with all below it; its work stays on its branch",
         ),
         tool::<SetThreadNote>("set_thread_note", "Put a note on an agent that you started"),
-    ]
+    ];
+    for tool in tools.iter_mut().filter(|tool| tool.name == "spawn_agent") {
+        let schema = Arc::make_mut(&mut tool.input_schema);
+        let described = schema
+            .get_mut("properties")
+            .and_then(|all| all.get_mut("agent_type"))
+            .and_then(|one| one.get_mut("description"));
+        if let Some(Value::String(text)) = described {
+            text.push_str(&hint(spawnable));
+        }
+    }
+    tools
+}
+
+/// Which types there are, for whoever reads the schema.
+fn hint(spawnable: &[Spawnable]) -> String {
+    let one = |one: &Spawnable| {
+        let line = one.description.split_whitespace().collect::<Vec<_>>().join(" ");
+        let cut: String = line.chars().take(WORDS).collect();
+        format!("\n- {}: {cut}", one.agent_type)
+    };
+    let told: String = spawnable.iter().take(TOLD).map(one).collect();
+    match (spawnable.len(), spawnable.len().saturating_sub(TOLD)) {
+        (0, _) => String::new(),
+        (_, 0) => format!(". Those that you may start:{told}"),
+        (_, more) => format!(". Those that you may start:{told}\n- {more} more: see list_agents"),
+    }
 }
 
 fn tool<T: JsonSchema>(name: &'static str, description: &'static str) -> Tool {
@@ -79,17 +130,33 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, rmcp::ErrorData> {
-        Ok(ListToolsResult { tools: tools(), ..ListToolsResult::default() })
+        let answer = Arc::clone(&self.answer);
+        let asking = move || answer(SPAWNABLE, Value::Null, &AtomicBool::new(false));
+        let spawnable = tokio::task::spawn_blocking(asking).await;
+        // It is only a hint: without it, list_agents tells.
+        let spawnable = spawnable.ok().and_then(Result::ok).unwrap_or_default();
+        let spawnable: Vec<Spawnable> = serde_json::from_value(spawnable).unwrap_or_default();
+        Ok(ListToolsResult { tools: tools(&spawnable), ..ListToolsResult::default() })
     }
 
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, rmcp::ErrorData> {
         let answer = Arc::clone(&self.answer);
         let arguments = request.arguments.map_or(Value::Null, Value::Object);
-        let asked = tokio::task::spawn_blocking(move || answer(&request.name, arguments)).await;
+        if request.name == SPAWNABLE {
+            let unknown = format!("unsupported call: {SPAWNABLE}");
+            return Ok(CallToolResult::error(vec![ContentBlock::text(unknown)]).into());
+        }
+        let leaving = Leaving(Arc::new(AtomicBool::new(false)));
+        let gone = Arc::clone(&leaving.0);
+        let asked = tokio::task::spawn_blocking(move || answer(&request.name, arguments, &gone));
+        let asked = tokio::select! {
+            asked = asked => asked,
+            () = context.ct.cancelled() => Ok(Err("nobody waits any more".to_owned())),
+        };
         let result = match asked {
             Ok(Ok(value)) => CallToolResult::success(vec![ContentBlock::text(value.to_string())]),
             Ok(Err(why)) => CallToolResult::error(vec![ContentBlock::text(why)]),

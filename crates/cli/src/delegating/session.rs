@@ -2,18 +2,21 @@
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use bailiwick_control::ports::{Delegation, RunStore as _};
 use bailiwick_kit::templates::list::{ListAgents, list};
 use bailiwick_model::event::{Answer, What};
 use bailiwick_model::{AgentId, Delegate};
 use bailiwick_policy::dialects::Dialect;
+use bailiwick_policy::tool::matches;
 use bailiwick_policy::tool_lists::OWN_SERVER;
-use bailiwick_policy::{Facts, Outcome, decide};
+use bailiwick_policy::{Decision, Facts, Outcome, decide};
 use bailiwick_runner::supervisor::RunDirectory;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::server::SPAWNABLE;
 use crate::commands::run::How;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -40,13 +43,16 @@ pub(super) struct Turn {
 }
 
 impl Delegation for Session {
-    fn call(&self, tool: &str, arguments: &Value) -> Result<Value, String> {
+    fn call(&self, tool: &str, arguments: &Value, gone: &AtomicBool) -> Result<Value, String> {
+        if tool == SPAWNABLE {
+            return self.spawnable();
+        }
         self.require_allowed(tool, arguments)?;
         match tool {
             "list_agents" => self.list_agents(&read(arguments)?),
             "spawn_agent" => self.spawn_agent(&read(arguments)?),
             "list_active_agents" => self.list_active_agents(&read(arguments)?),
-            "wait" => self.wait(&read(arguments)?),
+            "wait" => self.wait(&read(arguments)?, gone),
             "send_input" => self.send_input(&read(arguments)?),
             "close_agent" => self.close_agent(&read(arguments)?),
             "set_thread_note" => self.set_thread_note(&read(arguments)?),
@@ -73,10 +79,44 @@ pub(super) fn said(failure: Failure) -> String {
 }
 
 impl Session {
+    /// Which types the caller may start, and when to use them: for whoever describes the tool to its
+    /// model. Who may start nobody is told of nobody.
+    fn spawnable(&self) -> Result<Value, String> {
+        let none = || json!([]);
+        let may_start = match &self.caller {
+            None => vec!["*".to_owned()],
+            Some(caller) => {
+                if self.decided(caller, "spawn_agent", &json!({}))?.outcome == Outcome::Deny {
+                    return Ok(none());
+                }
+                self.asking().map_err(said)?.may_start
+            }
+        };
+        let all = self.templates().map_err(said)?.survey().templates;
+        let may = |name: &str| may_start.iter().any(|glob| matches(glob, name));
+        // One that is broken cannot be started.
+        let sound = all.into_iter().filter_map(|(name, found)| Some((name, found.ok()?)));
+        let told = sound.filter(|(name, _)| may(name.as_str())).map(|(name, found)| {
+            json!({"agent_type": name, "description": found.template().description})
+        });
+        Ok(told.collect())
+    }
+
     /// An error if the policy of the caller denies the tool. Its program asks the gate before, but
     /// whoever has a shell inside of the sandbox reaches the socket as well.
     fn require_allowed(&self, tool: &str, arguments: &Value) -> Result<(), String> {
         let Some(caller) = &self.caller else { return Ok(()) };
+        let decision = self.decided(caller, tool, arguments)?;
+        match decision.outcome {
+            // Where a person has to approve it, the gate has asked them before the program called.
+            Outcome::Allow => Ok(()),
+            Outcome::Ask if self.was_approved(caller, tool)? => Ok(()),
+            Outcome::Ask | Outcome::Deny => Err(decision.told()),
+        }
+    }
+
+    /// What the policy of the caller says of a tool.
+    fn decided(&self, caller: &AgentId, tool: &str, arguments: &Value) -> Result<Decision, String> {
         let directory = RunDirectory::new(&self.context.state, caller.as_str());
         let policy = policy_file::recorded(&directory).map_err(said)?.policy;
         let payload = json!({
@@ -86,13 +126,7 @@ impl Session {
         let call = Dialect::Claude
             .read(payload.to_string().as_bytes(), &[OWN_SERVER.to_owned()])
             .map_err(|error| format!("the call cannot be read: {error:?}"))?;
-        let decision = decide(&policy, &call, &Facts::default());
-        match decision.outcome {
-            // Where a person has to approve it, the gate has asked them before the program called.
-            Outcome::Allow => Ok(()),
-            Outcome::Ask if self.was_approved(caller, tool)? => Ok(()),
-            Outcome::Ask | Outcome::Deny => Err(decision.told()),
-        }
+        Ok(decide(&policy, &call, &Facts::default()))
     }
 
     /// Whether a person has let the caller use a tool just now.

@@ -1,6 +1,7 @@
 //! `list_active_agents` and `wait`: how the agents below the caller stand, and what came of them.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bailiwick_control::ports::RunStore as _;
@@ -118,6 +119,7 @@ struct Active {
 
 impl Session {
     pub(super) fn list_active_agents(&self, asked: &ListActiveAgents) -> Result<Value, String> {
+        self.tidy()?;
         let all = self.delegates()?;
         let child = |one: &Delegate| one.parent == self.caller;
         let chosen: Vec<&Delegate> = match asked.scope.as_deref().unwrap_or("children") {
@@ -165,7 +167,8 @@ impl Session {
         Ok(json!({"agents": agents}))
     }
 
-    pub(super) fn wait(&self, asked: &Wait) -> Result<Value, String> {
+    /// Ends at once when whoever waits is gone.
+    pub(super) fn wait(&self, asked: &Wait, gone: &AtomicBool) -> Result<Value, String> {
         if asked.ids.is_empty() {
             return Err("ids must be non-empty".to_owned());
         }
@@ -174,6 +177,7 @@ impl Session {
             Some(1..) => asked.timeout_ms.map_or(USUAL, i64::unsigned_abs).clamp(SHORTEST, LONGEST),
             Some(_) => return Err("timeout_ms must be greater than zero".to_owned()),
         };
+        self.tidy()?;
         let waited: Vec<Delegate> =
             asked.ids.iter().map(|id| self.below(id)).collect::<Result<_, _>>()?;
         let late = Instant::now() + Duration::from_millis(patience);
@@ -184,6 +188,9 @@ impl Session {
                 if status.is_final() {
                     ended.insert(one.run.clone(), (one, status));
                 }
+            }
+            if gone.load(Ordering::Relaxed) {
+                return Err("nobody waits any more".to_owned());
             }
             let timed_out = ended.is_empty() && Instant::now() > late;
             if ended.is_empty() && !timed_out {
@@ -207,14 +214,15 @@ impl Session {
     fn result(&self, one: &Delegate) -> Result<Value, String> {
         let run = wire::with_store(&self.context, async |store| Ok(store.find(&one.run).await?));
         let Some(run) = run.map_err(said)? else { return Ok(Value::Null) };
-        let last = self.attempts(&one.run)?.pop();
+        let last = self.attempts(&one.run)?.into_iter().reduce(together);
         Ok(json!({
             "received": one.message,
             "returned": last.as_ref().map(|last| last.detail.clone()),
             "ending": last.as_ref().and_then(|last| last.ending).map(Ending::as_str),
             "branch": run.branch,
             "state": run.status.as_str(),
-            "tokens": last.map(|last| last.used.tokens),
+            "tokens": last.as_ref().map(|last| last.used.tokens),
+            "attempts": last.map(|last| last.number),
         }))
     }
 
@@ -228,9 +236,9 @@ impl Session {
         self.delegates()
     }
 
-    /// How an agent stands, with its last attempt.
+    /// How an agent stands, with its last attempt, which has used what all of them have.
     pub fn seen(&self, one: &Delegate) -> Result<(Status, Option<Attempt>), String> {
-        Ok((self.status(one)?, self.attempts(&one.run)?.pop()))
+        Ok((self.status(one)?, self.attempts(&one.run)?.into_iter().reduce(together)))
     }
 
     /// How an agent stands.
@@ -273,4 +281,9 @@ impl Session {
             }
         })
     }
+}
+
+/// An attempt that has used what the one before it has, too.
+fn together(before: Attempt, last: Attempt) -> Attempt {
+    Attempt { used: last.used.plus(&before.used), ..last }
 }

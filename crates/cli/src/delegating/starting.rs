@@ -3,15 +3,17 @@
 use bailiwick_control::delegation::depth::{Depth, Limits};
 use bailiwick_control::delegation::estimate::Known;
 use bailiwick_control::ports::RunStore as _;
+use bailiwick_control::supervision::{Budget, Prices};
 use bailiwick_kit::templates::assignment::{Assignment, assign};
 use bailiwick_kit::templates::select::{
     Inherited, KnownModel, Overrides, Setting, asked_type, effective,
 };
 use bailiwick_model::attempt::Allowance;
+use bailiwick_model::event::Usage;
 use bailiwick_model::globs::{Area, Overlap};
 use bailiwick_model::module::GateModule;
 use bailiwick_model::template::{AgentType, Template};
-use bailiwick_model::{AgentId, Delegate, RoleName, RunStatus, Settings, Source, Task};
+use bailiwick_model::{AgentId, Delegate, RoleName, RunStatus, Settings, Source, Task, task};
 use bailiwick_policy::tool::matches;
 use bailiwick_policy::{Policy, ToolStack};
 use bailiwick_runner::supervisor::RunDirectory;
@@ -20,6 +22,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toml::Table;
 
+use super::pending::Pending;
 use super::session::{Session, said};
 use super::talking::{Item, input};
 use crate::commands::spawn::{Lineage, spawn};
@@ -60,8 +63,37 @@ pub struct SpawnAgent {
     pub files: Option<Vec<String>>,
     /// What you think it will take, in tokens
     pub estimated_tokens: Option<u64>,
+    /// The same in answers of its model
+    pub estimated_turns: Option<u64>,
+    /// The same in United States dollars
+    pub estimated_usd: Option<f64>,
     /// How many levels of agents may be below it
     pub max_depth: Option<u32>,
+}
+
+impl SpawnAgent {
+    fn estimate(&self) -> Allowance {
+        amounts(self.estimated_tokens, self.estimated_turns, self.estimated_usd)
+    }
+}
+
+/// What a template says that one of it takes.
+fn estimated(template: &Template) -> Allowance {
+    amounts(template.estimated_tokens, template.estimated_turns, template.estimated_usd)
+}
+
+fn amounts(tokens: Option<u64>, turns: Option<u64>, usd: Option<f64>) -> Allowance {
+    Budget::of(&task::Budget { tokens, turns, usd, ..task::Budget::default() }).0
+}
+
+/// What a million tokens of a model cost at most, in millionths of a dollar.
+fn price(settings: &Settings, model: &str) -> Option<u64> {
+    const MILLION: u64 = 1_000_000;
+    let prices = Prices::new(settings.prices.clone());
+    let cost = |input, output| {
+        prices.cost(&Usage { model: model.to_owned(), input, output, ..Usage::default() })
+    };
+    cost(MILLION, 0).max(cost(0, MILLION))
 }
 
 /// An agent that is to be.
@@ -73,7 +105,7 @@ struct Birth {
 }
 
 /// All about whoever asks.
-struct Caller {
+pub(super) struct Caller {
     /// How it stands among agents; nothing for a person.
     delegate: Option<Delegate>,
     /// Its task.
@@ -86,20 +118,24 @@ struct Caller {
     cli: Option<String>,
     model: Option<String>,
     effort: Option<String>,
-    may_start: Vec<String>,
+    pub(super) may_start: Vec<String>,
 }
 
 impl Session {
     pub(super) fn spawn_agent(&self, asked: &SpawnAgent) -> Result<Value, String> {
         require_own_place(asked.working_directory.as_deref())?;
+        if asked.estimated_usd.is_some_and(|usd| !(usd.is_finite() && usd > 0.0)) {
+            return Err("estimated_usd must be greater than zero".to_owned());
+        }
         let agent_type = asked_type(asked.agent_type.as_deref(), asked.agent_name.as_deref());
         let agent_type = agent_type.map_err(|error| error.to_string())?;
         let message = input(asked.message.as_deref(), asked.items.as_deref())?;
+        self.tidy()?;
         let turn = self.turn()?;
-        let birth = self.reserved(asked, agent_type.as_ref(), message)?;
+        let (birth, pending) = self.reserved(asked, agent_type.as_ref(), message)?;
         drop(turn);
         // Out of its turn: it may have to wait for a claim.
-        let started = self.start(&birth);
+        let started = self.start(&birth, &pending);
         let turn = self.turn()?;
         let run = birth.delegate.run;
         if let Err(why) = started {
@@ -127,7 +163,7 @@ impl Session {
         asked: &SpawnAgent,
         agent_type: Option<&AgentType>,
         message: String,
-    ) -> Result<Birth, String> {
+    ) -> Result<(Birth, Pending), String> {
         let caller = self.asking().map_err(said)?;
         let all = self.delegates()?;
         self.require_room(&caller, &all)?;
@@ -140,9 +176,14 @@ impl Session {
         let run = AgentId::make(&role, wire::now_ms(), wire::random().map_err(said)?);
         let name = template.map_or("", |template| template.agent_type.as_str());
         let estimate = Known {
-            caller: Allowance { tokens: asked.estimated_tokens, ..Allowance::default() },
+            caller: asked.estimate(),
             earlier: self.earlier(name, &all)?,
-            template_tokens: template.and_then(|template| template.estimated_tokens),
+            template: template.map(estimated).unwrap_or_default(),
+            most: Allowance {
+                turns: template.and_then(|template| template.max_turns),
+                ..Allowance::default()
+            },
+            price: given.model.as_deref().and_then(|model| price(&caller.settings, model)),
         };
         let mut purse = match &caller.delegate {
             Some(parent) => Some(self.purse(parent, &all)?),
@@ -150,7 +191,7 @@ impl Session {
         };
         let reserved = match &mut purse {
             Some(purse) => purse.reserve(&run, &estimate)?,
-            None => estimate.caller,
+            None => estimate.asked(),
         };
         let delegate = Delegate {
             run,
@@ -172,9 +213,10 @@ impl Session {
         };
         let task = caller.task_text(&role, &given, template, asked, &delegate)?;
         // First taken off, then kept: what fails between the two is put right when anything settles.
-        if let (Some(parent), Some(purse)) = (caller.delegate, purse) {
-            self.charge(parent, &purse)?;
+        if let Some(purse) = purse {
+            self.charge(&purse)?;
         }
+        let pending = self.pending(&delegate.run, None)?;
         self.keep(&delegate)?;
         let lineage = Lineage {
             fork_parent: None,
@@ -183,15 +225,16 @@ impl Session {
             read_only: given.read_only,
             ..Lineage::default()
         };
-        Ok(Birth { delegate, task, base: caller.base, lineage })
+        Ok((Birth { delegate, task, base: caller.base, lineage }, pending))
     }
 
-    fn start(&self, birth: &Birth) -> Result<(), String> {
+    fn start(&self, birth: &Birth, pending: &Pending) -> Result<(), String> {
         let run = &birth.delegate.run;
         let source = Source::new(format!("the task of {run}"), birth.task.as_str());
         let lineage = birth.lineage.clone();
         spawn(&self.context, &source, Some(run), &birth.base, lineage).map_err(said)?;
-        let begun = detached::begin(&self.context, run, &self.how, None).map(drop).map_err(said);
+        let input = pending.input().map_err(|error| format!("`{run}` cannot begin: {error}"))?;
+        let begun = detached::begin(&self.context, run, &self.how, input).map(drop).map_err(said);
         if let Err(why) = &begun {
             // It is in the ledger, and will not run.
             let failed = wire::with_store(&self.context, async |store| {
@@ -203,7 +246,7 @@ impl Session {
     }
 
     /// Everything about whoever asks.
-    fn asking(&self) -> Result<Caller, Failure> {
+    pub(super) fn asking(&self) -> Result<Caller, Failure> {
         let Some(id) = &self.caller else {
             let repository = self.context.require_repository()?;
             let Some(base) = repository.commit("HEAD")? else {
@@ -230,8 +273,7 @@ impl Session {
             Ok((store.get(id).await?, store.delegate(id).await?))
         })?;
         let task = &subject.bound.task;
-        let text =
-            |line: &Option<bailiwick_model::task::Line>| line.as_ref().map(ToString::to_string);
+        let text = |line: &Option<task::Line>| line.as_ref().map(ToString::to_string);
         let may_start: Vec<String> =
             task.agent.allowed_subagents.iter().map(ToString::to_string).collect();
         let delegate = known.unwrap_or_else(|| root(id, task, &may_start));

@@ -132,6 +132,7 @@ impl Session {
 
     /// Takes an agent up again that has ended; what was reserved for it may have gone to others.
     fn take_up(&self, run: &AgentId, text: &str) -> Result<(), String> {
+        self.tidy()?;
         let turn = self.turn()?;
         let one = self.below(run.as_str())?;
         if one.closed {
@@ -142,10 +143,12 @@ impl Session {
         }
         self.require_space()?;
         self.require_rest(&one)?;
+        let pending = self.pending(&one.run, Some(text))?;
         self.change(&one.run, |one| one.pending = true)?;
         self.settle()?;
         drop(turn);
-        let begun = detached::begin(&self.context, &one.run, &self.how, Some(text));
+        let input = pending.input().map_err(|error| format!("`{run}` cannot be told: {error}"))?;
+        let begun = detached::begin(&self.context, &one.run, &self.how, input);
         let _turn = self.turn()?;
         self.change(&one.run, |one| one.pending = false)?;
         self.settle()?;

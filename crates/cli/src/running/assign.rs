@@ -16,7 +16,9 @@ use bailiwick_source_control::Repository;
 use serde_json::{Value, json};
 
 use super::{Running, Start, Wishes, enclose, loads, login};
+use crate::commands::run::How;
 use crate::context::Context;
+use crate::delegating::Session as Delegating;
 use crate::failure::Failure;
 use crate::verifying::Subject;
 use crate::wire;
@@ -55,7 +57,7 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
     let task = &subject.bound.task;
     let adapter = adapter(subject)?;
     let found = enclose::program(adapter.as_ref(), &subject.context.state)?;
-    let budget = budget(running, wishes);
+    let budget = budget(running, wishes)?;
     require_prices(&subject.settings, task, adapter.as_ref(), &budget)?;
     let granted = login::granted(&task.agent.secrets)?;
     let mut secrets: Vec<String> = granted.iter().map(|(_, value)| value.clone()).collect();
@@ -177,17 +179,13 @@ pub fn random_name() -> Result<String, Failure> {
     Ok([part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-"))
 }
 
-fn budget(running: &Running, wishes: &Wishes) -> Allowance {
+/// What the run may spend by itself; one of a tree shares what it has with those below it.
+fn budget(running: &Running, wishes: &Wishes) -> Result<Allowance, Failure> {
     let stated = Budget::of(&running.subject.bound.task.budget).0;
     let before = running.allowed().unwrap_or(stated);
-    let Some(wished) = wishes.budget else { return before };
-    Allowance {
-        tokens: wished.tokens.or(before.tokens),
-        micro_usd: wished.micro_usd.or(before.micro_usd),
-        turns: wished.turns.or(before.turns),
-        milliseconds: wished.milliseconds.or(before.milliseconds),
-        tool_calls: wished.tool_calls.or(before.tool_calls),
-    }
+    let context = running.subject.context.clone();
+    let session = Delegating { context, caller: None, how: How::default() };
+    session.allotted(&running.id, before, wishes.budget)
 }
 
 /// Money can only be counted where prices are known.

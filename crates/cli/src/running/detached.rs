@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Starts it, comes back when it holds the run, and tells the person.
 pub fn start(context: &Context, id: &AgentId, how: &How, format: Format) -> Result<(), Failure> {
-    let log = begin(context, id, how, None)?;
+    let log = begin(context, id, how, Input::Nothing)?;
     if format == Format::Json {
         return output::json(&json!({"agent_id": id.as_str(), "log": log}));
     }
@@ -31,15 +31,19 @@ pub fn start(context: &Context, id: &AgentId, how: &How, format: Format) -> Resu
     Ok(())
 }
 
-/// Starts it, or takes it up again with these words; comes back when it holds the run. Gives where
-/// its own words go.
-pub fn begin(
-    context: &Context,
-    id: &AgentId,
-    how: &How,
-    words: Option<&str>,
-) -> Result<PathBuf, Failure> {
-    begin_with(context, id, how, words, &[])
+/// What the other process has for its standard input. It holds what is locked as long as it runs.
+pub enum Input {
+    /// Nothing.
+    Nothing,
+    /// A file that it does not read.
+    Held(File),
+    /// What an agent is told that is taken up again; of any length, which arguments are not.
+    Words(File),
+}
+
+/// Starts it, or takes it up again; comes back when it holds the run. Gives where its own words go.
+pub fn begin(context: &Context, id: &AgentId, how: &How, input: Input) -> Result<PathBuf, Failure> {
+    begin_with(context, id, how, input, &[])
 }
 
 /// The same, with more in the environment of whoever holds it.
@@ -47,7 +51,7 @@ pub fn begin_with(
     context: &Context,
     id: &AgentId,
     how: &How,
-    words: Option<&str>,
+    input: Input,
     environment: &[(String, String)],
 ) -> Result<PathBuf, Failure> {
     let directory = RunDirectory::new(&context.state, id.as_str());
@@ -57,9 +61,14 @@ pub fn begin_with(
     let file = File::options().create(true).append(true).mode(0o600).open(&log).map_err(failed)?;
     let mut command = Command::new(own_program()?);
     command.arg("supervise").arg(id.as_str()).args(how.arguments());
-    if let Some(words) = words {
-        command.arg(format!("--resume={words}"));
-    }
+    let input = match input {
+        Input::Nothing => Stdio::null(),
+        Input::Held(file) => file.into(),
+        Input::Words(file) => {
+            command.arg("--resume");
+            file.into()
+        }
+    };
     if let Some(root) = &context.kit_root {
         command.arg("--kit-root").arg(context.directory.join(root));
     }
@@ -69,7 +78,7 @@ pub fn begin_with(
         .env("BAILIWICK_STATE", &context.state)
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .current_dir(&context.directory)
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(file.try_clone().map_err(failed)?)
         .stderr(file)
         // Ctrl-C in this terminal is not meant for it.
@@ -77,7 +86,7 @@ pub fn begin_with(
     let mut child = command.spawn().map_err(failed)?;
     let late = Instant::now() + PATIENCE;
     loop {
-        if directory.is_held().map_err(failed)? {
+        if directory.is_held_by(child.id()).map_err(failed)? {
             break;
         }
         if let Some(status) = child.try_wait().map_err(failed)? {
@@ -90,6 +99,7 @@ pub fn begin_with(
         if Instant::now() > late {
             // Nobody counts on it any more.
             let _ = child.kill();
+            let _ = child.wait();
             return Err(
                 Failure::general("it did not begin in time").help(format!("see {}", log.display()))
             );

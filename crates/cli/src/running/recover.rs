@@ -47,7 +47,9 @@ pub fn find(context: &Context) -> Result<(), Failure> {
             Session { context: context.clone(), caller: Some(id), how }.end_below();
         }
     }
-    Ok(())
+    // And those that were being started by somebody who was killed.
+    let session = Session { context: context.clone(), caller: None, how: How::default() };
+    session.tidy().map_err(Failure::general)
 }
 
 /// The same for one run that the caller holds.

@@ -10,13 +10,13 @@ use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Allowance;
 use serde::{Deserialize, Serialize};
 
-use super::estimate::{Estimate, Known, Origin};
+use super::estimate::{Estimate, Known, Origin, part, set};
 use crate::supervision::Spent;
 use crate::supervision::budget::{Budget, Limit};
 
 /// What is reserved and spent in a tree of runs. Whoever holds one writes it down before an agent is
 /// started, and reads it back after a kill.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tree {
     runs: BTreeMap<AgentId, Entry>,
@@ -138,14 +138,66 @@ impl Tree {
         }
     }
 
-    /// This tree with a run that was started before, with what it was given then.
+    /// This tree with a run as it stands: with what it and all below it were given, what it has spent
+    /// by itself, and whether it has ended. Nobody is paused by that.
     #[must_use]
-    pub fn granted(mut self, parent: &AgentId, run: &AgentId, allowance: Allowance) -> Self {
-        let parent = Some(parent.clone());
-        let spent = Spent::default();
-        let entry = Entry { parent, allowance, spent, settled: false, paused: None };
+    pub fn with(
+        mut self,
+        parent: Option<&AgentId>,
+        run: &AgentId,
+        allowance: Allowance,
+        (spent, settled): (Spent, bool),
+    ) -> Self {
+        let entry = Entry { parent: parent.cloned(), allowance, spent, settled, paused: None };
         self.runs.entry(run.clone()).or_insert(entry);
         self
+    }
+
+    /// Lets a run go on that has ended, with this for it and all below it, from its beginning; gives
+    /// that. What it takes more than it took so far has to be left to each run above it. Where one
+    /// of those is limited and this says nothing, it gets half of what is left.
+    pub fn take_up(
+        mut self,
+        run: &AgentId,
+        whole: &Allowance,
+    ) -> (Self, Result<Allowance, Refusal>) {
+        let Some(entry) = self.runs.get(run) else {
+            return (self, Err(Refusal::Unknown(run.clone())));
+        };
+        let before = entry.clone();
+        let above = self.above(run);
+        let counted = || Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
+        let mut allowance = *whole;
+        for limit in counted().filter(|limit| Budget(*whole).of_limit(*limit).is_none()) {
+            let left = above.iter().filter_map(|above| self.remaining(above, limit)).min();
+            let taken = self.taken(run, limit);
+            set(&mut allowance, limit, left.map(|left| taken.saturating_add(left / 2)));
+        }
+        let mut changed = self.clone();
+        let entry = Entry { allowance, settled: false, paused: None, ..before };
+        changed.runs.insert(run.clone(), entry);
+        for parent in above {
+            for limit in counted() {
+                let Some(remaining) = self.remaining(&parent, limit) else { continue };
+                let [was, is] = [&self, &changed].map(|tree| tree.taken(&parent, limit));
+                if is > was && is - was > remaining {
+                    return (self, Err(Refusal::ParentHasLess { parent, limit, remaining }));
+                }
+            }
+        }
+        self = changed.paused(run);
+        (self, Ok(allowance))
+    }
+
+    /// Those above a run, nearest first.
+    fn above(&self, run: &AgentId) -> Vec<AgentId> {
+        let mut line = Vec::new();
+        let mut next = self.runs.get(run).and_then(|entry| entry.parent.as_ref());
+        while let Some(parent) = next.filter(|parent| !line.contains(*parent)) {
+            line.push(parent.clone());
+            next = self.runs.get(parent).and_then(|entry| entry.parent.as_ref());
+        }
+        line
     }
 
     fn plan(&self, parent: &AgentId, run: &AgentId, known: &Known) -> Result<Planned, Refusal> {
@@ -168,17 +220,13 @@ impl Tree {
         let mut allowance = Allowance::default();
         for limit in Limit::ALL {
             let remaining = self.remaining(parent, limit);
-            let shared = |remaining| share.map(|share: Share| share.of(remaining));
-            let estimate = match known.of(limit) {
-                // What the caller says of one thing says more of another than what was before.
-                Some(other) if other.origin != Origin::Caller && known.is_said() => {
-                    remaining.and_then(shared).or(Some(other))
-                }
-                Some(estimate) => Some(estimate),
-                None => remaining.and_then(shared),
-            };
-            let estimate =
-                estimate.or_else(|| known.is_said().then(|| quarter(remaining)).flatten());
+            let estimate = known
+                .of(limit)
+                .or_else(|| known.by_price(limit))
+                .or_else(|| Some(share?.of(remaining?)))
+                .or_else(|| quarter(remaining).filter(|_| known.is_anything()));
+            let most = Budget(known.most).of_limit(limit).unwrap_or(u64::MAX);
+            let estimate = estimate.map(|one| Estimate { amount: one.amount.min(most), ..one });
             match (limit, estimate, remaining) {
                 // All clocks run at once: nobody waits for what another does not use.
                 (Limit::Time, estimate, remaining) => {
@@ -202,9 +250,14 @@ impl Tree {
                     set(&mut allowance, limit, Some(amount))
                 }
                 (_, Some(_), None) => {}
+                // It may take no more than that, so it can have all of that.
+                (_, None, Some(remaining)) if most <= remaining / 2 => {
+                    set(&mut allowance, limit, Some(most));
+                }
                 (_, None, Some(_)) => return Err(Refusal::NoEstimate(run.clone())),
                 (_, None, None) => {}
             }
+            known.bound(&mut allowance, limit);
         }
         Ok(Planned::New(allowance))
     }
@@ -362,20 +415,8 @@ struct Share {
 impl Share {
     /// The same part of another whole, and never nothing.
     fn of(self, remaining: u64) -> Estimate {
-        let part = u128::from(remaining) * u128::from(self.amount) / u128::from(self.whole);
-        let amount = u64::try_from(part).unwrap_or(u64::MAX).max(1);
-        Estimate { amount, origin: Origin::Share }
+        part(remaining, self.amount, self.whole)
     }
-}
-
-fn set(allowance: &mut Allowance, limit: Limit, amount: Option<u64>) {
-    *match limit {
-        Limit::Tokens => &mut allowance.tokens,
-        Limit::Money => &mut allowance.micro_usd,
-        Limit::Turns => &mut allowance.turns,
-        Limit::Time => &mut allowance.milliseconds,
-        Limit::ToolCalls => &mut allowance.tool_calls,
-    } = amount;
 }
 
 fn larger(one: &Spent, other: &Spent) -> Spent {

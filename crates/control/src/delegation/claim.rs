@@ -10,9 +10,11 @@ use bailiwick_model::settings::OnOverlap;
 use bailiwick_model::{AgentId, Fence};
 use bailiwick_policy::Policy;
 use bailiwick_policy::tool::matches;
+use serde::{Deserialize, Serialize};
 
 /// A claim that somebody would like to have.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Wish {
     /// Who.
     pub run: AgentId,
@@ -83,12 +85,7 @@ impl Obstacle {
     /// The same in words.
     pub fn reason(&self) -> String {
         let Self { claim, at } = self;
-        let at = match at {
-            Overlap::At(path) => format!("both have `{path}`"),
-            Overlap::Unclear(why) => why.clone(),
-            Overlap::Never => "both are the same".to_owned(),
-        };
-        format!("`{}` has claim {} there: {at}", claim.run, claim.fence)
+        format!("`{}` has claim {} there: {}", claim.run, claim.fence, where_both_meet(at))
     }
 }
 
@@ -103,6 +100,41 @@ pub fn overtaken(wish: &Wish, others: &[Claim], now: u64) -> Vec<Fence> {
     let over = others.iter().filter(|claim| claim.release.is_none() && !claim.is_live(now));
     let met = meeting(&wish.run, &wish.line, &wish.repository, &wish.area(), over);
     met.into_iter().map(|obstacle| obstacle.claim.fence).collect()
+}
+
+/// The first of those who came before and wait for paths of this wish, and where both meet. Nobody
+/// overtakes them, but a run whose own line has what they wait for: as long as it works, they wait
+/// anyhow, and would wait for ever if it waited for them.
+pub fn ahead<'a>(
+    wish: &Wish,
+    before: &'a [Wish],
+    claims: &[Claim],
+    now: u64,
+) -> Option<(&'a Wish, Overlap)> {
+    let kin: Vec<Claim> =
+        claims.iter().filter(|claim| wish.line.contains(&claim.run)).cloned().collect();
+    before.iter().find_map(|other| {
+        let strange = other.repository == wish.repository
+            && other.run != wish.run
+            && !wish.line.contains(&other.run)
+            && !other.line.contains(&wish.run);
+        if !strange || !obstacles(other, &kin, now).is_empty() {
+            return None;
+        }
+        match wish.area().overlap(&other.area()) {
+            Overlap::Never => None,
+            at @ (Overlap::At(_) | Overlap::Unclear(_)) => Some((other, at)),
+        }
+    })
+}
+
+/// Where two meet, in words.
+pub fn where_both_meet(at: &Overlap) -> String {
+    match at {
+        Overlap::At(path) => format!("both have `{path}`"),
+        Overlap::Unclear(why) => why.clone(),
+        Overlap::Never => "both are the same".to_owned(),
+    }
 }
 
 fn meeting<'a>(
@@ -324,6 +356,30 @@ mod tests {
                 "{outcome}"
             );
         }
+    }
+
+    #[test]
+    fn who_came_first_is_first_but_for_the_children_of_whom_he_waits_for() {
+        let first = wish("first", "src/**");
+        let before = std::slice::from_ref(&first);
+        let holder = wish("holder", "src/a/**").granted(Fence(1), 0);
+        let claims = std::slice::from_ref(&holder);
+        let (met, at) = ahead(&wish("second", "src/b/x"), before, claims, 0).unwrap();
+        assert_eq!((met, where_both_meet(&at).as_str()), (&first, "both have `src/b/x`"));
+        // Elsewhere, in another repository, or of the same line, nobody waits for it.
+        assert_eq!(ahead(&wish("second", "docs/**"), before, claims, 0), None);
+        let elsewhere = Wish { repository: "/other".to_owned(), ..wish("second", "src/b/x") };
+        assert_eq!(ahead(&elsewhere, before, claims, 0), None);
+        let below = Wish { line: vec![id("first")], ..wish("second", "src/b/x") };
+        assert_eq!(ahead(&below, before, claims, 0), None);
+        // The holder's child works on: the first waits for its parent anyhow.
+        let child = Wish { line: vec![id("holder")], ..wish("child", "src/a/x") };
+        assert_eq!(ahead(&child, before, claims, 0), None);
+        // But among siblings the first comes first.
+        let older = Wish { line: vec![id("holder")], ..wish("older", "src/a/**") };
+        assert!(ahead(&child, &[older], claims, 0).is_some());
+        // When the holder's time is over, the first need not wait for it.
+        assert!(ahead(&child, before, claims, 100).is_some());
     }
 
     #[test]

@@ -12,8 +12,12 @@ pub struct Known {
     pub caller: Allowance,
     /// What earlier runs of the same template took.
     pub earlier: Vec<Spent>,
-    /// What the template says, in tokens.
-    pub template_tokens: Option<u64>,
+    /// What the template says.
+    pub template: Allowance,
+    /// What it may take at most, whatever is left: its template says so.
+    pub most: Allowance,
+    /// What a million tokens cost, in millionths of a dollar, if anybody has said.
+    pub price: Option<u64>,
 }
 
 /// Where an estimate comes from.
@@ -55,15 +59,55 @@ impl Known {
         self.caller != Allowance::default()
     }
 
-    /// What is known about one thing: the caller comes before earlier runs, those before the template.
+    /// What is asked for where nothing is limited.
+    pub fn asked(&self) -> Allowance {
+        let mut asked = self.caller;
+        Limit::ALL.into_iter().for_each(|limit| self.bound(&mut asked, limit));
+        asked
+    }
+
+    /// Holds what is given of something to the most that the run may take.
+    pub(super) fn bound(&self, given: &mut Allowance, limit: Limit) {
+        let [amount, most] = [*given, self.most].map(|one| Budget(one).of_limit(limit));
+        set(given, limit, [amount, most].into_iter().flatten().min());
+    }
+
+    /// What is known about one thing, in its own unit: the caller comes before earlier runs, those
+    /// before the template. What those say is for a usual run: if the caller thinks of a larger or
+    /// smaller one, in whatever unit, it is so much more or less.
     pub fn of(&self, limit: Limit) -> Option<Estimate> {
-        let found = |amount, origin| Estimate { amount, origin };
-        let template = self.template_tokens.filter(|_| limit == Limit::Tokens);
-        Budget(self.caller)
-            .of_limit(limit)
-            .map(|amount| found(amount, Origin::Caller))
-            .or_else(|| self.median(limit).map(|amount| found(amount, Origin::Earlier)))
-            .or_else(|| template.map(|amount| found(amount, Origin::Template)))
+        if let Some(amount) = Budget(self.caller).of_limit(limit) {
+            return Some(Estimate { amount, origin: Origin::Caller });
+        }
+        let (amount, origin) = match (self.median(limit), Budget(self.template).of_limit(limit)) {
+            (Some(amount), _) => (amount, Origin::Earlier),
+            (None, Some(amount)) => (amount, Origin::Template),
+            (None, None) => return None,
+        };
+        let usual = |limit| match origin {
+            Origin::Earlier => self.median(limit),
+            Origin::Template | Origin::Caller | Origin::Share => {
+                Budget(self.template).of_limit(limit)
+            }
+        };
+        let mut said = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
+        let told = said.find_map(|limit| Budget(self.caller).of_limit(limit).zip(usual(limit)));
+        Some(match told {
+            Some((told, usual)) => part(amount, told, usual),
+            None => Estimate { amount, origin },
+        })
+    }
+
+    /// What its tokens would cost.
+    pub(super) fn by_price(&self, limit: Limit) -> Option<Estimate> {
+        let price = self.price.filter(|_| limit == Limit::Money)?;
+        Some(part(self.of(Limit::Tokens)?.amount, price, 1_000_000))
+    }
+
+    /// Whether anything is known that is counted.
+    pub(super) fn is_anything(&self) -> bool {
+        let counted = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
+        counted.into_iter().any(|limit| self.of(limit).is_some())
     }
 
     /// The one in the middle; of two the larger. What was never counted says nothing.
@@ -72,6 +116,24 @@ impl Known {
         all.sort_unstable();
         all.get(all.len() / 2).copied().filter(|amount| *amount > 0)
     }
+}
+
+/// An amount times a part, and never nothing.
+pub(super) fn part(amount: u64, part: u64, whole: u64) -> Estimate {
+    let amount = u128::from(amount) * u128::from(part) / u128::from(whole.max(1));
+    let amount = u64::try_from(amount).unwrap_or(u64::MAX).max(1);
+    Estimate { amount, origin: Origin::Share }
+}
+
+/// Puts an amount into an allowance.
+pub(super) fn set(allowance: &mut Allowance, limit: Limit, amount: Option<u64>) {
+    *match limit {
+        Limit::Tokens => &mut allowance.tokens,
+        Limit::Money => &mut allowance.micro_usd,
+        Limit::Turns => &mut allowance.turns,
+        Limit::Time => &mut allowance.milliseconds,
+        Limit::ToolCalls => &mut allowance.tool_calls,
+    } = amount;
 }
 
 #[cfg(test)]
@@ -88,7 +150,8 @@ mod tests {
 
     #[test]
     fn the_caller_comes_before_earlier_runs_and_those_before_the_template() {
-        let mut known = Known { template_tokens: Some(7), ..Known::default() };
+        let template = Allowance { tokens: Some(7), ..Allowance::default() };
+        let mut known = Known { template, ..Known::default() };
         let of = |known: &Known| known.of(Limit::Tokens).map(|found| (found.amount, found.origin));
         assert_eq!(of(&known), Some((7, Origin::Template)));
         assert_eq!(known.of(Limit::Turns), None);
@@ -142,5 +205,56 @@ mod tests {
         let root = Allowance { turns: Some(40), ..Allowance::default() };
         let given = given(root, &known);
         assert_eq!((given.tokens, given.turns), (Some(250), Some(10)));
+    }
+
+    fn counted(tokens: u64, micro_usd: u64, turns: u64) -> Spent {
+        Spent { used: Used { tokens, micro_usd, turns, ..Used::default() }, time: 0 }
+    }
+
+    #[test]
+    fn a_budget_in_turns_or_money_is_estimated_in_turns_or_money() {
+        let earlier = vec![counted(100, 7, 3), counted(900, 70, 4), counted(200, 20, 30)];
+        let known = Known { earlier, ..Known::default() };
+        let turns = Allowance { turns: Some(40), ..Allowance::default() };
+        assert_eq!(given(turns, &known).turns, Some(8), "the middle of 3, 4 and 30, doubled");
+        let money = Allowance { micro_usd: Some(1_000), ..Allowance::default() };
+        assert_eq!(given(money, &known).micro_usd, Some(40), "the middle of 7, 20 and 70, doubled");
+        // None has run: what the template says, in the same unit.
+        let says = Allowance { tokens: Some(500), turns: Some(5), ..Allowance::default() };
+        let known = Known { template: says, ..Known::default() };
+        assert_eq!(given(turns, &known).turns, Some(5));
+        // It says nothing of money: what its tokens cost, else a quarter of what is left.
+        let priced = Known { price: Some(3_000), ..known.clone() };
+        assert_eq!(given(Allowance { micro_usd: Some(9), ..money }, &priced).micro_usd, Some(1));
+        let priced = Known { price: Some(400_000), ..known.clone() };
+        assert_eq!(given(money, &priced).micro_usd, Some(200));
+        assert_eq!(given(money, &known).micro_usd, Some(250));
+        let refused = Tree::new(id("root"), money);
+        let refused = refused.reserve(&id("root"), &id("child"), &Known::default()).1;
+        assert!(refused.is_err(), "of nothing nothing follows");
+    }
+
+    #[test]
+    fn who_is_said_to_take_more_than_usual_takes_more_of_everything() {
+        let caller = Allowance { tokens: Some(300), ..Allowance::default() };
+        let known = Known { caller, earlier: vec![counted(100, 7, 3)], ..Known::default() };
+        let root = Allowance { turns: Some(40), ..Allowance::default() };
+        assert_eq!(given(root, &known).turns, Some(9), "three times the usual 3");
+    }
+
+    #[test]
+    fn a_template_bounds_the_turns_of_its_agents() {
+        let most = Allowance { turns: Some(6), ..Allowance::default() };
+        let known = Known { most, ..Known::default() };
+        assert_eq!(given(Allowance::default(), &known), most, "also where nothing is limited");
+        assert_eq!(known.asked(), most);
+        let said = Allowance { turns: Some(9), ..Allowance::default() };
+        assert_eq!(Known { caller: said, ..known.clone() }.asked(), most);
+        let root = Allowance { turns: Some(40), ..Allowance::default() };
+        let known = Known { caller: said, ..known };
+        assert_eq!(given(root, &known).turns, Some(6));
+        // Less than that stays less.
+        let few = Allowance { turns: Some(2), ..Allowance::default() };
+        assert_eq!(given(root, &Known { caller: few, ..known }).turns, Some(2));
     }
 }

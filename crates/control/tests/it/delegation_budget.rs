@@ -70,6 +70,27 @@ impl Plain {
         }
     }
 
+    /// Whether the run may go on, with this for it and all below it.
+    fn take_up(&mut self, run: usize, whole: u64) -> bool {
+        let Some(old) = self.runs.get(&run).cloned() else { return false };
+        let mut line = Vec::new();
+        let mut next = old.parent;
+        while let Some(parent) = next {
+            line.push((parent, self.taken(parent), self.left(parent)));
+            next = self.runs[&parent].parent;
+        }
+        let new = PlainRun { most: whole, ended: false, paused: false, ..old.clone() };
+        self.runs.insert(run, new);
+        let fits = line.iter().all(|(parent, was, left)| {
+            let more = i128::from(self.taken(*parent)) - i128::from(*was);
+            more <= 0 || more <= (*left).max(0)
+        });
+        if !fits {
+            self.runs.insert(run, old);
+        }
+        fits
+    }
+
     /// Whether the run got, or has, its reservation.
     fn reserve(&mut self, parent: usize, run: usize, estimate: u64) -> bool {
         if let Some(entry) = self.runs.get(&run) {
@@ -102,6 +123,7 @@ enum Step {
     Spend { run: usize, sum: u64 },
     Settle { run: usize, sum: u64 },
     Raise { run: usize, by: u64 },
+    TakeUp { run: usize, whole: u64 },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -112,6 +134,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (run(), 0..400_u64).prop_map(|(run, sum)| Step::Spend { run, sum }),
         1 => (run(), 0..400_u64).prop_map(|(run, sum)| Step::Settle { run, sum }),
         1 => (run(), 0..200_u64).prop_map(|(run, by)| Step::Raise { run, by }),
+        2 => (run(), 0..900_u64).prop_map(|(run, whole)| Step::TakeUp { run, whole }),
     ]
 }
 
@@ -156,6 +179,14 @@ fn play(root: u64, steps: &[Step]) {
                     let entry = plain.runs.get_mut(&run).unwrap();
                     (entry.most, entry.paused) = (entry.most + by, false);
                 }
+                tree = after;
+            }
+            Step::TakeUp { run, whole } => {
+                let expected = plain.take_up(run, whole);
+                let before = tree.clone();
+                let (after, got) = tree.take_up(&id(run), &tokens(whole));
+                assert_eq!(got.is_ok(), expected, "{step:?}: {got:?} {plain:?}");
+                assert!(expected || after == before, "a refusal changed something");
                 tree = after;
             }
         }
@@ -207,6 +238,7 @@ proptest! {
                     }
                     Step::Spend { run, sum } => tree.spend(&id(run), &spent(sum)),
                     Step::Settle { run, sum } => tree.settle(&id(run), &spent(sum)),
+                    Step::TakeUp { run, whole } => tree.take_up(&id(run), &tokens(whole)).0,
                     Step::Raise { .. } => tree,
                 };
                 prop_assert!(time == 0 || tree == before, "{step:?}");
@@ -277,6 +309,65 @@ fn a_crowd_spends_its_allowance_and_at_most_one_call_for_each_agent() {
         worst = worst.max(over);
     }
     figure(&format!("budget: the worst crowd went over by {worst:.2} of one call for each agent"));
+}
+
+/// Some end and are taken up again, by agents and by people, who raise some of them and the root: what all
+/// of them spend stays within what the root was given last.
+#[test]
+fn a_tree_whose_runs_are_raised_and_taken_up_again_keeps_its_bound() {
+    const CALL: u64 = 20;
+    let mut random = Random::rotating("taken up");
+    let amount = |random: &mut Random, most: usize| u64::try_from(random.below(most)).unwrap();
+    let (mut raised, mut refused) = (0_u32, 0_u32);
+    for _ in 0..Depth::from_env().cases(200) {
+        let mut root = 2_000 + amount(&mut random, 2_000);
+        let mut tree = Tree::new(id(0), tokens(root));
+        // What each has spent, and what it has for itself and all below it.
+        let mut own = BTreeMap::from([(0_usize, (0_u64, root))]);
+        for _ in 0..400 {
+            let runs: Vec<usize> = own.keys().copied().collect();
+            let run = runs[random.below(runs.len())];
+            match random.below(10) {
+                0..2 => {
+                    let estimate = 1 + amount(&mut random, 400);
+                    let next = runs.len();
+                    let (after, got) = tree.reserve(&id(run), &id(next), &asks(estimate));
+                    tree = after;
+                    if let Ok(given) = got {
+                        own.insert(next, (0, given.tokens.unwrap()));
+                    }
+                }
+                2 if run != 0 => tree = tree.settle(&id(run), &spent(own[&run].0)),
+                3 => {
+                    // A person may say more than it had, or less.
+                    let whole = match random.once_in(2) {
+                        true => own[&run].1,
+                        false => own[&run].1 + amount(&mut random, 300),
+                    };
+                    let (after, got) = tree.take_up(&id(run), &tokens(whole));
+                    tree = after;
+                    match got {
+                        Ok(_) => {
+                            raised += 1;
+                            own.get_mut(&run).unwrap().1 = whole;
+                            root = if run == 0 { whole } else { root };
+                        }
+                        Err(_) => refused += 1,
+                    }
+                }
+                _ if matches!(tree.standing(&id(run)), Some(Standing::Open(_))) => {
+                    let sum = &mut own.get_mut(&run).unwrap().0;
+                    *sum += 1 + amount(&mut random, 20);
+                    tree = tree.spend(&id(run), &spent(*sum));
+                }
+                _ => {}
+            }
+        }
+        let total: u64 = own.values().map(|(spent, _)| spent).sum();
+        let agents = u64::try_from(own.len()).unwrap();
+        assert!(total <= root + agents * CALL, "{total} of {root} by {agents} agents");
+    }
+    assert!(raised > 20 && refused > 20, "{raised} were taken up, {refused} refused");
 }
 
 #[test]

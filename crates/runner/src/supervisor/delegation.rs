@@ -4,6 +4,7 @@
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bailiwick_control::ports::Delegation;
@@ -25,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LONGEST: u64 = 4 << 20;
 /// How often an agent that waits for others gives a sign of life.
 const BEAT: Duration = Duration::from_secs(5);
+/// How often one that waits for an answer looks whether anybody wants it.
+const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Asked {
@@ -40,18 +43,30 @@ pub fn inside_socket(directory: &super::RunDirectory, level: Level) -> PathBuf {
     }
 }
 
-/// Hands a call over to the supervisor that listens at a socket, and waits for its answer.
-pub fn forward(socket: &Path, tool: &str, arguments: Value) -> io::Result<Result<Value, String>> {
+/// Hands a call over to the supervisor that listens at a socket, and waits for its answer until whoever
+/// wants it is gone.
+pub fn forward(
+    socket: &Path,
+    tool: &str,
+    arguments: Value,
+    gone: &AtomicBool,
+) -> io::Result<Result<Value, String>> {
     let mut stream = sockets::connect(socket)?;
+    stream.set_read_timeout(Some(LOOK))?;
     let mut line = serde_json::to_string(&Asked { tool: tool.to_owned(), arguments })?;
     line.push('\n');
     stream.write_all(line.as_bytes())?;
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
+    let (mut stream, mut answer) = (BufReader::new(stream), Vec::new());
+    while let Err(error) = stream.read_until(b'\n', &mut answer) {
+        let waits = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+        if !waits || gone.load(Ordering::Relaxed) {
+            return Err(error);
+        }
+    }
     if answer.is_empty() {
         return Err(io::Error::other("the supervisor gave no answer"));
     }
-    Ok(serde_json::from_str(&answer)?)
+    Ok(serde_json::from_slice(&answer)?)
 }
 
 /// Answers until the listener is gone.
@@ -82,15 +97,27 @@ async fn connection(stream: UnixStream, answers: Arc<dyn Delegation>, hub: &Hub)
         Err(error) => Err(format!("the call cannot be read: {error}")),
         Ok(_) if hub.ending().is_some() => Err("the run is over".to_owned()),
         Ok(Asked { tool, arguments }) => {
-            let mut answer = tokio::task::spawn_blocking(move || answers.call(&tool, &arguments));
+            let gone = Arc::new(AtomicBool::new(false));
+            let seen = Arc::clone(&gone);
+            let asked = move || answers.call(&tool, &arguments, &seen);
+            let mut answer = tokio::task::spawn_blocking(asked);
+            let mut more = [0_u8; 64];
             loop {
                 hub.touch();
-                match tokio::time::timeout(BEAT, &mut answer).await {
-                    Ok(answer) => {
+                tokio::select! {
+                    answer = &mut answer => {
                         break answer.unwrap_or_else(|_| Err("the supervisor failed".to_owned()));
                     }
-                    Err(_) if hub.ending().is_some() => break Err("the run is over".to_owned()),
-                    Err(_) => {}
+                    // Its end is closed: nobody hears the answer, and what waits is given up.
+                    read = read.read(&mut more) => if !matches!(read, Ok(1..)) {
+                        gone.store(true, Ordering::Relaxed);
+                        let _ = answer.await;
+                        return Ok(());
+                    },
+                    () = tokio::time::sleep(BEAT) => if hub.ending().is_some() {
+                        gone.store(true, Ordering::Relaxed);
+                        break Err("the run is over".to_owned());
+                    }
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Where a run has its things on the host: below `runs/` of the state.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -89,10 +89,21 @@ impl RunDirectory {
         let file =
             File::options().create(true).truncate(false).write(true).open(self.0.join("lock"))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(RunLock { _file: file })),
+            Ok(()) => {
+                // Whoever waits for this very process sees that it is the one.
+                file.set_len(0)?;
+                (&file).write_all(std::process::id().to_string().as_bytes())?;
+                Ok(Some(RunLock { _file: file }))
+            }
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+
+    /// Whether this process supervises it now.
+    pub fn is_held_by(&self, process: u32) -> io::Result<bool> {
+        let held = self.is_held()?;
+        Ok(held && fs::read_to_string(self.0.join("lock"))? == process.to_string())
     }
 
     /// Whether somebody supervises it now.

@@ -1,12 +1,18 @@
 //! Claims as commands use them: taken before an agent starts, asked for when its work lands.
 //!
+//! ```text
+//! queue   who waits, in the order in which they came
+//! ```
+//!
 //! The rules are `control::delegation::claim`; only repositories whose settings have `[claims]` use
 //! them. A claim ends with its run: the store sees to that when a run lands or is turned down.
+
+mod queue;
 
 use std::time::Duration;
 
 use bailiwick_control::delegation::claim::{
-    Acquired, Holding, Next, Obstacle, Wish, next, writable,
+    Acquired, Holding, Next, Obstacle, Wish, ahead, next, where_both_meet, writable,
 };
 use bailiwick_model::claim::Outcome;
 use bailiwick_model::settings::{Claims, OnOverlap};
@@ -19,11 +25,25 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::verifying::Subject;
 use crate::{output, policy_file, wire};
+use queue::Queue;
 
 /// What a refusal names as its rule.
 const RULE: &str = "claims";
 /// How often somebody who waits looks again.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// Who is in the way, and why.
+struct Obstructed {
+    by: String,
+    why: String,
+}
+
+impl Obstructed {
+    fn by(obstacles: &[Obstacle]) -> Self {
+        let by = obstacles.first().map_or("it", |one| one.claim.run.as_str()).to_owned();
+        Self { by, why: reasons(obstacles) }
+    }
+}
 
 /// An agent and what it may write.
 struct Claimant<'a> {
@@ -55,41 +75,80 @@ impl<'a> Claimant<'a> {
         Ok(Some(Self { context, id, claims, wish }))
     }
 
-    /// Takes the claim, or keeps it for longer; waits for it if the repository says so.
+    /// Takes the claim, or keeps it for longer; waits for it if the repository says so. Those who wait
+    /// get it in the order in which they came.
     fn take(&self) -> Result<Acquired, Failure> {
+        let queue = Queue::beside(self.context.database.path());
+        let mut ticket = None;
         let begun = wire::now_ms();
-        let mut told = false;
         loop {
             let now = wire::now_ms();
-            let acquired = wire::with_store(self.context, async |store| {
-                Ok(store.acquire(&self.wish, now).await?)
-            })?;
-            let obstacles = match acquired {
-                acquired @ (Acquired::Granted(_) | Acquired::Renewed(_)) => return Ok(acquired),
-                Acquired::Obstructed(obstacles) => obstacles,
+            let obstacle = match self.first_ahead(&queue, ticket.as_ref(), now)? {
+                Some(obstacle) => obstacle,
+                None => {
+                    let acquired = wire::with_store(self.context, async |store| {
+                        Ok(store.acquire(&self.wish, now).await?)
+                    })?;
+                    match acquired {
+                        acquired @ (Acquired::Granted(_) | Acquired::Renewed(_)) => {
+                            return Ok(acquired);
+                        }
+                        Acquired::Obstructed(obstacles) => Obstructed::by(&obstacles),
+                    }
+                }
             };
             let waited = now.saturating_sub(begun);
             match next(self.claims.on_overlap, waited, self.claims.patience()) {
-                Next::Refuse => return Err(self.refused(&obstacles)),
-                Next::Wait if told => {}
+                Next::Refuse => return Err(self.refused(&obstacle)),
+                Next::Wait if ticket.is_some() => {}
                 Next::Wait => {
-                    told = true;
-                    let id = self.id;
-                    output::note(format_args!("`{id}` waits: {}", reasons(&obstacles)));
+                    let taken = queue.enter(&self.wish).map_err(|error| {
+                        Failure::general(format!(
+                            "`{}` cannot wait for its claim: {error}",
+                            self.id
+                        ))
+                    })?;
+                    ticket = Some(taken);
+                    output::note(format_args!("`{}` waits: {}", self.id, obstacle.why));
                 }
             }
             std::thread::sleep(PAUSE);
         }
     }
 
-    fn refused(&self, obstacles: &[Obstacle]) -> Failure {
-        let other = obstacles.first().map_or("it", |one| one.claim.run.as_str());
-        Failure::usage(format!("{RULE}: `{}` may not write there now: {}", self.id, reasons(obstacles)))
-            .help(format!(
-                "land or reject `{other}` first, or give this task other files; `bailiwick claims \
-                 list` shows who has what, and `on-overlap = \"wait\"` under [claims] of the settings \
-                 makes agents wait"
-            ))
+    /// Whoever came before and waits for the same paths. One that has its claim waits for nobody.
+    fn first_ahead(
+        &self,
+        queue: &Queue,
+        ticket: Option<&queue::Ticket>,
+        now: u64,
+    ) -> Result<Option<Obstructed>, Failure> {
+        let before = queue.before(ticket).map_err(|error| {
+            Failure::general(format!("nobody can tell who else waits for claims: {error}"))
+        })?;
+        if before.is_empty() {
+            return Ok(None);
+        }
+        let Wish { run, repository, lease, .. } = &self.wish;
+        let (own, claims) = wire::with_store(self.context, async |store| {
+            let own = store.hold_claim(run, repository, now.saturating_add(*lease)).await?;
+            Ok((own, store.claims(Some(repository)).await?))
+        })?;
+        if matches!(own, Some((_, Holding::Holds))) {
+            return Ok(None);
+        }
+        Ok(ahead(&self.wish, &before, &claims, now).map(|(other, at)| Obstructed {
+            by: other.run.to_string(),
+            why: format!("`{}` waits for it already: {}", other.run, where_both_meet(&at)),
+        }))
+    }
+
+    fn refused(&self, Obstructed { by, why }: &Obstructed) -> Failure {
+        Failure::usage(format!("{RULE}: `{}` may not write there now: {why}", self.id)).help(format!(
+            "land or reject `{by}` first, or give this task other files; `bailiwick claims list` \
+             shows who has what, and `on-overlap = \"wait\"` under [claims] of the settings makes \
+             agents wait"
+        ))
     }
 
     /// Whether the work may land: nobody else was there since the agent's claim was taken. Nobody can

@@ -1,0 +1,93 @@
+//! Who waits for claims, in the order in which they came: a file each, locked as long as its owner waits.
+//! The kernel lets go of it when they are killed.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use bailiwick_control::delegation::claim::Wish;
+
+/// The queue of all who share a database.
+pub(super) struct Queue {
+    place: PathBuf,
+}
+
+/// A place in the queue.
+pub(super) struct Ticket {
+    number: u64,
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        // One that stays is found to be nobody's.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Queue {
+    /// The one of a database.
+    pub(super) fn beside(database: &Path) -> Self {
+        let mut place = database.as_os_str().to_owned();
+        place.push(".waiting");
+        Self { place: place.into() }
+    }
+
+    /// Takes the last place. All that are there were entered, and are held, before its number is known.
+    pub(super) fn enter(&self, wish: &Wish) -> io::Result<Ticket> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.place)?;
+        let turn = self.place.join("turn");
+        let turn = File::options().create(true).truncate(false).write(true).open(turn)?;
+        turn.lock()?;
+        let number = self.numbers()?.into_iter().max().map_or(1, |last| last.saturating_add(1));
+        let path = self.place.join(number.to_string());
+        let mut file = File::options().create_new(true).write(true).open(&path)?;
+        file.lock()?;
+        file.write_all(&serde_json::to_vec(wish)?)?;
+        Ok(Ticket { number, path, _file: file })
+    }
+
+    /// The wishes of those who are before somebody, oldest first; of all if he has no place yet.
+    pub(super) fn before(&self, ticket: Option<&Ticket>) -> io::Result<Vec<Wish>> {
+        let mut numbers = self.numbers()?;
+        numbers.retain(|number| ticket.is_none_or(|own| *number < own.number));
+        numbers.sort_unstable();
+        let mut wishes = Vec::new();
+        for number in numbers {
+            let path = self.place.join(number.to_string());
+            let file = match File::open(&path) {
+                Ok(file) => file,
+                // It waits no more.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            match file.try_lock_shared() {
+                // One that is just entered is not there yet for whoever has no place.
+                Ok(()) if ticket.is_none() => {}
+                Ok(()) => drop(fs::remove_file(&path)),
+                Err(TryLockError::WouldBlock) => {
+                    // It may be gone by now, or not be written yet.
+                    wishes
+                        .extend(serde_json::from_slice(&fs::read(&path).unwrap_or_default()).ok());
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        Ok(wishes)
+    }
+
+    fn numbers(&self) -> io::Result<Vec<u64>> {
+        let entries = match fs::read_dir(&self.place) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut numbers = Vec::new();
+        for entry in entries {
+            numbers.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u64>().ok()));
+        }
+        Ok(numbers)
+    }
+}
