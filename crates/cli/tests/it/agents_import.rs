@@ -49,7 +49,7 @@ fn all_that_is_found_is_written_and_what_is_refused_says_why() {
     assert_eq!(value["refused"][0]["problems"][0]["place"], ".gemini/agents/odd.md:4:1");
     assert_eq!(
         scratch.read(".bailiwick/agents/reviewer.md"),
-        "---\ndescription: \"Use it: often\"\nallow_list:\n  - Read\n---\nReview.\n"
+        "---\ndescription: \"Use it: often\"\nallow_list:\n  - Read\nmax_turns: 5\n---\nReview.\n"
     );
     assert!(scratch.read(".bailiwick/agents/auditor.md").contains("\nread_only: true\n"));
     assert!(scratch.read(".bailiwick/agents/looker.md").contains("\nallow_list: []\n"));

@@ -190,6 +190,57 @@ fn who_waits_starts_when_the_paths_are_free() {
     assert!(is_known(&place, "two"));
 }
 
+/// How many wait.
+fn waiting(place: &Place) -> usize {
+    let queue = place.scratch.state().join("bailiwick.db.waiting");
+    let Ok(entries) = std::fs::read_dir(queue) else { return 0 };
+    let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    entries.flatten().map(name).filter(|name| name.parse::<u64>().is_ok()).count()
+}
+
+fn until(what: &str, so: impl Fn() -> bool) {
+    let late = Instant::now() + Duration::from_secs(120);
+    while !so() {
+        assert!(Instant::now() < late, "it did not come to this: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn who_waits_for_paths_is_not_overtaken() {
+    let place = place("[claims]\non-overlap = \"wait\"\n");
+    spawn(&place, "task", "holder").expect_code(0);
+    // Each meets all the others, whether it wants the whole or a part.
+    let names: Vec<String> = (0..6).map(|number| format!("w{number}")).collect();
+    let mut all: Vec<Child> = Vec::new();
+    for (number, name) in names.iter().enumerate() {
+        all.push(started(&place, if number % 2 == 0 { "part" } else { "task" }, name));
+        until("it waits", || waiting(&place) == number + 1);
+    }
+    // Nobody is in the way of other paths.
+    spawn(&place, "docs", "elsewhere").expect_code(0);
+    // One that is killed is not waited for.
+    all[2].kill().unwrap();
+    all[2].wait().unwrap();
+    let mut holder = "holder".to_owned();
+    for (number, name) in names.iter().enumerate().filter(|(number, _)| *number != 2) {
+        place.bailiwick(&["reject", &holder]).expect_code(0);
+        until("the next has its turn", || is_known(&place, name));
+        for later in names.iter().skip(number + 1) {
+            assert!(!is_known(&place, later), "{later} has overtaken others");
+        }
+        assert!(all[number].wait().unwrap().success());
+        holder.clone_from(name);
+    }
+    assert_eq!(waiting(&place), 0, "nobody is left");
+    // Whoever has a claim goes on with it, whoever waits for it.
+    let mut waits = started(&place, "task", "last");
+    until("it waits", || waiting(&place) == 1);
+    place.work(&holder, "src/b.txt", "b\n");
+    place.bailiwick(&["land", &holder]).expect_code(0);
+    assert!(waits.wait().unwrap().success());
+}
+
 #[test]
 fn of_many_that_are_spawned_at_once_one_is() {
     const MANY: usize = 8;

@@ -7,8 +7,11 @@
 mod agent;
 mod attempt;
 mod broken_hooks;
+mod children;
+mod client;
 mod delegation;
 mod endings;
+mod families;
 mod hunted_hooks;
 mod logins;
 mod no_hooks;
@@ -16,6 +19,7 @@ mod outside;
 mod page;
 mod root_session;
 mod stage;
+mod starts;
 mod work;
 
 use std::any::Any;

@@ -19,11 +19,12 @@ pub(crate) struct Agent<'a> {
     task: String,
     base: &'a str,
     wrapped: Option<PathBuf>,
+    options: &'a [&'a str],
 }
 
 impl<'a> Agent<'a> {
     pub(crate) fn new(stage: &'a Stage, id: &'a str) -> Self {
-        Self { stage, id, task: String::new(), base: "main", wrapped: None }
+        Self { stage, id, task: String::new(), base: "main", wrapped: None, options: &[] }
     }
 
     /// With more in its task.
@@ -34,6 +35,11 @@ impl<'a> Agent<'a> {
     /// From another commit.
     pub(crate) fn base(self, base: &'a str) -> Self {
         Self { base, ..self }
+    }
+
+    /// With more options.
+    pub(crate) fn options(self, options: &'a [&'a str]) -> Self {
+        Self { options, ..self }
     }
 
     /// By another program of the CLI's name, in this directory.
@@ -71,7 +77,13 @@ impl<'a> Agent<'a> {
     /// Starts it with its task.
     pub(crate) fn start(&self, script: Script) -> Working {
         let file = self.file();
-        self.begin(&["run", &file, "--agent-id", self.id, "--base", self.base], script)
+        let arguments = ["run", &file, "--agent-id", self.id, "--base", self.base];
+        self.begin(&[&arguments, self.options].concat(), script)
+    }
+
+    /// Starts it where it was spawned already.
+    pub(crate) fn go(&self, script: Script) -> Working {
+        self.begin(&["run", self.id], script)
     }
 
     /// Runs it with its task, to its end.

@@ -2,7 +2,9 @@
 //! than the one that started it, whatever its template says.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
+use bailiwick_testkit::Depth;
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, Turn};
 use serde_json::{Value, json};
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use super::stage::Stage;
 
 /// It limits nothing by itself.
-const FREE: &str =
+pub(super) const FREE: &str =
     "[role]\nname = \"free\"\ndescription = \"Anything.\"\n[tools]\nallowed = [\"*\"]\n";
 const HELPER: &str = "---\ndescription: Helps with one thing.\nrole: free\ndeny_list:\n  - \
                       spawn_agent\n---\nYou help.\n";
@@ -24,7 +26,7 @@ print <$s>;
 "#;
 const MARKER: &str = "HELPER-WORK";
 
-fn name(cli: Cli, tool: &str) -> String {
+pub(super) fn name(cli: Cli, tool: &str) -> String {
     match cli {
         Cli::Claude => format!("mcp__bailiwick__{tool}"),
         Cli::Codex => format!("mcp__bailiwick.{tool}"),
@@ -54,7 +56,11 @@ fn delegates(cli: Cli) {
     .when(
         MARKER,
         vec![
-            Turn::Calls(vec![Call::shell("echo in > src/helped.txt")]),
+            // At full depth longer than any program waits for a tool by itself.
+            Turn::Calls(vec![Call::shell(match Depth::from_env() {
+                Depth::Ci => "echo in > src/helped.txt",
+                Depth::Full => "sleep 75; echo in > src/helped.txt",
+            })]),
             Turn::Calls(vec![Call::shell("echo out > outside.txt")]),
             call("spawn_agent", spawn()),
             Turn::Calls(vec![Call::shell("./src/knock > src/knocked.txt 2>&1; true")]),
@@ -63,6 +69,13 @@ fn delegates(cli: Cli) {
     );
     let agent = stage.agent("parent").task("allowed-subagents = [\"helper\"]");
     let ended = agent.run(script);
+    // Its model is told which types it may start.
+    let asked: Vec<String> =
+        ended.model.requests().iter().map(|one| one.body.to_string()).collect();
+    let told = |text: &str| asked.iter().any(|body| body.contains(text));
+    assert!(told("- helper: Helps with one thing."), "{asked:#?}");
+    assert!(!told("- worker: "), "{asked:#?}");
+    waits_long_enough(cli, &agent.directory().join("home"));
     let results = ended.model.results();
     let told = |call: &str| {
         let found = results.iter().find(|result| result.call == call);
@@ -90,6 +103,33 @@ fn delegates(cli: Cli) {
     assert!(held.out.contains("\"answer\":\"deny\""), "{}", held.out);
     let tree = stage.bailiwick(&["agents", "tree", "--all"]);
     assert!(tree.out.contains(&child) && tree.out.contains("helper"), "{}{}", tree.out, tree.err);
+}
+
+/// What the program was told: how long its tools may take, which is longer than one may wait.
+fn waits_long_enough(cli: Cli, home: &Path) {
+    const LONGEST: u64 = 1_800;
+    let json = |file: &str| -> Value {
+        serde_json::from_str(&std::fs::read_to_string(home.join(file)).unwrap()).unwrap()
+    };
+    let seconds = match cli {
+        // It has no limit of its own to speak of.
+        Cli::Claude => return,
+        Cli::Codex => {
+            let text = std::fs::read_to_string(home.join(".codex/config.toml")).unwrap();
+            let settings: toml::Table = text.parse().unwrap();
+            let seconds = &settings["mcp_servers"]["bailiwick"]["tool_timeout_sec"];
+            u64::try_from(seconds.as_integer().unwrap()).unwrap()
+        }
+        Cli::Gemini => {
+            let settings = json(".gemini/settings.json");
+            settings["mcpServers"]["bailiwick"]["timeout"].as_u64().unwrap() / 1_000
+        }
+        Cli::OpenCode => {
+            let settings = json(".config/opencode/opencode.json");
+            settings["mcp"]["bailiwick"]["timeout"].as_u64().unwrap() / 1_000
+        }
+    };
+    assert!(seconds > LONGEST, "{seconds}");
 }
 
 /// What is reserved goes off the budget of the one above, and comes back but for what was used.
@@ -139,7 +179,7 @@ fn a_budget_is_reserved_and_given_back() {
 }
 
 /// The one run that another one started.
-fn child(stage: &Stage, parent: &str) -> String {
+pub(super) fn child(stage: &Stage, parent: &str) -> String {
     let listed = stage.bailiwick(&["ledger", "list", "-o", "json"]);
     let runs: Value = serde_json::from_str(&listed.out).unwrap_or_else(|_| panic!("{listed:?}"));
     let runs = runs.as_array().cloned().unwrap_or_default();

@@ -1,78 +1,21 @@
 //! `bailiwick mcp` as a person's own agent program uses it: the tools by their contract, to the letter.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
 use serde_json::{Value, json};
 
+use super::client::Client;
+use super::outside;
 use super::stage::Stage;
 
 const AUDITOR: &str = "---\ndescription: Checks.\nread_only: true\ncontext:\n  files: 3\nagent_names:\n  - name: \
                        strict\n    description: Strictly.\nallow_list:\n  - Read\n---\nYou \
                        check.\n\n<!-- agent_name: strict -->\nYou check strictly.\n";
-
-struct Client {
-    child: Child,
-    to: Option<ChildStdin>,
-    from: BufReader<ChildStdout>,
-    number: u64,
-}
-
-impl Client {
-    fn start(stage: &Stage, model: &ScriptedModel) -> Self {
-        let mut command = stage.command(Some(model), None);
-        command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let to = child.stdin.take();
-        let from = BufReader::new(child.stdout.take().unwrap());
-        let mut client = Self { child, to, from, number: 0 };
-        let about = json!({"name": "test", "version": "1"});
-        let hello =
-            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about});
-        assert_eq!(client.ask("initialize", hello)["serverInfo"]["name"], "bailiwick");
-        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        client
-    }
-
-    fn send(&mut self, message: &Value) {
-        writeln!(self.to.as_mut().unwrap(), "{message}").unwrap();
-    }
-
-    fn ask(&mut self, method: &str, parameters: Value) -> Value {
-        self.number += 1;
-        let id = self.number;
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": parameters}));
-        loop {
-            let mut line = String::new();
-            assert!(self.from.read_line(&mut line).unwrap() > 0, "the server is gone");
-            let answer: Value = serde_json::from_str(&line).unwrap();
-            if answer["id"] == id {
-                return answer["result"].clone();
-            }
-        }
-    }
-
-    /// What a tool answers; the words of a refusal as an error.
-    fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, String> {
-        let result = self.ask("tools/call", json!({"name": tool, "arguments": arguments}));
-        let text = result["content"][0]["text"].as_str().unwrap().to_owned();
-        match result["isError"] == true {
-            true => Err(text),
-            false => Ok(serde_json::from_str(&text).unwrap()),
-        }
-    }
-
-    fn refused(&mut self, tool: &str, arguments: Value) -> String {
-        self.call(tool, arguments).unwrap_err()
-    }
-
-    fn end(mut self) {
-        drop(self.to.take());
-        assert!(self.child.wait().unwrap().success());
-    }
-}
 
 fn stage() -> Stage {
     let stage = Stage::new(Cli::Claude);
@@ -112,6 +55,11 @@ fn every_refusal_has_the_words_of_the_contract() {
         "set_thread_note",
     ];
     assert_eq!(names, all);
+    // Whoever reads the schema sees which types there are, but none that cannot be started.
+    let types = &tools["tools"][1]["inputSchema"]["properties"]["agent_type"]["description"];
+    let types = types.as_str().unwrap();
+    assert!(types.contains("\n- auditor: Checks.") && types.contains("\n- worker: "), "{types}");
+    assert!(!types.contains("broken"), "{types}");
     for (tool, arguments, words) in [
         (
             "list_agents",
@@ -160,6 +108,8 @@ fn every_refusal_has_the_words_of_the_contract() {
         ),
         // A template that does not parse cannot be spawned.
         ("spawn_agent", json!({"message": "x", "agent_type": "broken"}), "read_onIy"),
+        ("spawn_agent", json!({"message": "x", "estimated_usd": 0}), "must be greater than zero"),
+        ("spawnable_agents", json!({}), "unsupported call: spawnable_agents"),
         ("wait", json!({"ids": []}), "ids must be non-empty"),
         ("wait", json!({"ids": ["x"], "timeout_ms": 0}), "timeout_ms must be greater than zero"),
         ("wait", json!({"ids": ["x"]}), "is not one of the agents below you"),
@@ -224,11 +174,31 @@ fn an_agent_is_started_waited_for_spoken_to_and_closed() {
     let policy = stage.scratch.state().join("runs").join(&id).join("policy.json");
     let before = std::fs::read_to_string(&policy).unwrap();
     assert!(before.contains("\"read_only\":true") && before.contains("auditor"), "{before}");
-    client.call("send_input", json!({"id": id, "message": "once more"})).unwrap();
-    client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+    // What it is told can be long, and hold anything.
+    let words = format!("once more {}\0{}LAST-WORD", "words and ".repeat(25_000), "\u{1f980}");
+    client.call("send_input", json!({"id": id, "message": words})).unwrap();
+    let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+    assert_eq!(waited["timed_out"], false, "{waited:#}");
+    // What it used is what all its attempts used.
+    let cost = stage.bailiwick(&["cost", &id, "-o", "json"]).expect_code(0);
+    let attempts: Vec<Value> = serde_json::from_str(&cost.out).unwrap();
+    let used = |attempt: &Value| attempt["used"]["tokens"].as_u64().unwrap();
+    let tokens: u64 = attempts.iter().map(used).sum();
+    assert!(attempts.len() == 2 && attempts.iter().all(|one| used(one) > 0), "{attempts:#?}");
+    assert_eq!(waited["results"][&id]["tokens"], tokens, "{waited:#}");
+    for arguments in
+        [["agents", "tree", "--all", "-o", "json"].as_slice(), &["ps", "--all", "-o", "json"]]
+    {
+        let told = stage.bailiwick(arguments).expect_code(0);
+        let told: Vec<Value> = serde_json::from_str(&told.out).unwrap();
+        let one = told.iter().find(|one| one["agent"] == id || one["agent_id"] == id).unwrap();
+        let told = if one["used"].is_null() { &one["tokens"] } else { &one["used"]["tokens"] };
+        assert_eq!(*told, tokens, "{arguments:?}: {one:#}");
+    }
     assert_eq!(std::fs::read_to_string(&policy).unwrap(), before);
     let prompts: Vec<String> = model.requests().iter().map(|one| one.body.to_string()).collect();
-    assert!(prompts.iter().any(|body| body.contains("once more")), "{prompts:#?}");
+    let heard = prompts.iter().any(|body| body.contains("once more") && body.contains("LAST-WORD"));
+    assert!(heard, "{:?}", prompts.iter().map(String::len).collect::<Vec<_>>());
     let closed = client.call("close_agent", json!({"id": id})).unwrap();
     assert_eq!(closed["status"], json!({"completed": "I checked it"}), "{closed:#}");
     assert_eq!(client.call("list_active_agents", json!({})).unwrap(), json!({"agents": []}));
@@ -241,7 +211,7 @@ fn an_agent_is_started_waited_for_spoken_to_and_closed() {
 
 /// One request by hand; the whole answer.
 fn post(address: &str, token: Option<&str>, body: &Value) -> String {
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
     let body = body.to_string();
     let token = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
     let head = format!(
@@ -251,7 +221,7 @@ fn post(address: &str, token: Option<&str>, body: &Value) -> String {
     );
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(body.as_bytes()).unwrap();
-    stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut answer = String::new();
     let mut reader = BufReader::new(stream);
     // The stream of a session stays open: the first event is the answer.
@@ -263,28 +233,103 @@ fn post(address: &str, token: Option<&str>, body: &Value) -> String {
     answer
 }
 
+/// A server over HTTP, ended with the test.
+struct Served {
+    child: Child,
+    token: String,
+    address: String,
+}
+
+impl Served {
+    fn start(stage: &Stage) -> Self {
+        let mut command = stage.command(None, None);
+        command.args(["mcp", "--http"]).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let token = said.next().unwrap().unwrap().strip_prefix("token ").unwrap().to_owned();
+        let url = said.next().unwrap().unwrap();
+        let address = url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
+        Self { child, token, address: address.to_owned() }
+    }
+
+    fn post(&self, token: Option<&str>) -> String {
+        let about = json!({"name": "test", "version": "1"});
+        let hello =
+            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about});
+        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello});
+        post(&self.address, token, &hello)
+    }
+
+    /// A connection on which this was sent.
+    fn sent(&self, bytes: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream
+    }
+
+    /// How many connections it has open.
+    fn sockets(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        let places = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        places.filter(|place| place.to_string_lossy().starts_with("socket:")).count()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 #[test]
 fn over_http_only_who_shows_the_token_is_answered() {
     let stage = stage();
-    let mut command = stage.command(None, None);
-    command.args(["mcp", "--http"]).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
-    let token = said.next().unwrap().unwrap().strip_prefix("token ").unwrap().to_owned();
-    let url = said.next().unwrap().unwrap();
-    let address = url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
-    let about = json!({"name": "test", "version": "1"});
-    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about});
-    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello});
+    let served = Served::start(&stage);
     for wrong in [None, Some(""), Some("another-token-altogether")] {
-        let answer = post(address, wrong, &hello);
+        let answer = served.post(wrong);
         assert!(answer.starts_with("HTTP/1.1 401"), "{wrong:?}: {answer}");
     }
-    let answer = post(address, Some(&token), &hello);
+    let answer = served.post(Some(&served.token));
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("bailiwick"), "{answer}");
-    child.kill().unwrap();
-    child.wait().unwrap();
     let open = stage.bailiwick(&["mcp", "--http", "0.0.0.0:0"]);
     assert_eq!(open.code, 2, "{}", open.err);
     assert!(open.err.contains("can be reached from other machines"), "{}", open.err);
+    for (wrong, example) in [("7777", "127.0.0.1:7777"), ("127.0.0.1", "127.0.0.1:7777")] {
+        let refused = stage.bailiwick(&["mcp", "--http", wrong]);
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert!(refused.err.contains(example), "{wrong}: {}", refused.err);
+    }
+}
+
+#[test]
+fn over_http_nobody_takes_all_places_or_sends_without_end() {
+    let stage = stage();
+    let served = Served::start(&stage);
+    let token = format!("authorization: Bearer {}\r\n", served.token);
+    let head = format!("POST /mcp HTTP/1.1\r\nhost: {}\r\n{token}", served.address);
+    // A body that is too long, by what it says and by what it is.
+    let answer = |mut stream: TcpStream| {
+        let mut line = String::new();
+        // Whoever was refused while it still sent may find the connection gone.
+        let _ = BufReader::new(&mut stream).read_line(&mut line);
+        line
+    };
+    let said = served.sent(format!("{head}content-length: 5000000\r\n\r\n").as_bytes());
+    assert!(answer(said).starts_with("HTTP/1.1 413"));
+    let mut sent = served.sent(format!("{head}transfer-encoding: chunked\r\n\r\n").as_bytes());
+    let chunk = format!("{:x}\r\n{}\r\n", 1 << 16, "x".repeat(1 << 16));
+    while sent.write_all(chunk.as_bytes()).is_ok() {}
+    drop(sent);
+    // More than there are places, which say nothing: they are closed, and who comes then is answered.
+    let silent: Vec<TcpStream> = (0..100).map(|_| served.sent(b"POST /mcp HT")).collect();
+    outside::wait("there are as many as there may be", || served.sockets() >= 64);
+    assert!(served.sockets() < 80, "{} are open", served.sockets());
+    let answer = served.post(Some(&served.token));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    for mut stream in silent {
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+    }
 }

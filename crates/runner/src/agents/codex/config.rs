@@ -136,6 +136,8 @@ fn servers(assignment: &Assignment) -> Result<Table, PlanError> {
         }
         // The gate decides, and nobody is there to be asked.
         table.insert("default_tools_approval_mode".to_owned(), "approve".into());
+        // As long as one may wait for agents, and longer.
+        table.insert("tool_timeout_sec".to_owned(), 1_900.into());
         Ok((name.clone(), table.into()))
     };
     assignment.mcp_servers.iter().map(one).collect()

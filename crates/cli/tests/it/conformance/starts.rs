@@ -1,0 +1,173 @@
+//! Agents that are being started when something goes wrong, and whoever waits for them.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use bailiwick_testkit::clis::Cli;
+use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::outside;
+use super::stage::Stage;
+use crate::BAILIWICK;
+
+const HELPER: &str = "---\ndescription: Helps.\nrole: worker\ncli: claude-code\n---\nYou help.\n";
+const SETTINGS: &str = "[run]\napproval-seconds = 1\n";
+/// A program of the repository that asks the supervisor itself: it starts an agent, waits for it many
+/// times over without listening to the answer, and then wants to know how it stands.
+const CROWD: &str = r#"#!/usr/bin/perl
+use IO::Socket::UNIX;
+sub ask {
+    my $s = IO::Socket::UNIX->new(Peer => "/run/bailiwick/gate/delegate.sock") or die "no socket: $!";
+    print $s $_[0] . "\n";
+    $s->flush();
+    return $s;
+}
+my $s = ask('{"tool":"spawn_agent","arguments":{"message":"LEAF-WORK","agent_type":"helper"}}');
+my $answer = <$s>;
+my ($id) = $answer =~ /"agent_id":"([^"]+)"/ or die $answer;
+for (1..40) {
+    my $w = ask("{\"tool\":\"wait\",\"arguments\":{\"ids\":[\"$id\"]}}");
+    select(undef, undef, undef, 0.05);
+    close $w;
+}
+my $l = ask('{"tool":"list_active_agents","arguments":{}}');
+print "LISTED ", <$l>;
+my $c = ask("{\"tool\":\"close_agent\",\"arguments\":{\"id\":\"$id\"}}");
+print "CLOSED ", <$c>;
+"#;
+
+fn stage(more: &str) -> Stage {
+    let stage = Stage::new(Cli::Claude);
+    stage.scratch.write(".bailiwick/agents/helper.md", HELPER);
+    stage.scratch.write(".bailiwick/settings.toml", &format!("{SETTINGS}{more}"));
+    stage.scratch.write("src/crowd", CROWD);
+    let crowd = stage.scratch.root().join("src/crowd");
+    std::fs::set_permissions(crowd, std::fs::Permissions::from_mode(0o755)).unwrap();
+    stage.scratch.commit("Templates");
+    stage
+}
+
+fn asked(message: &str) -> Value {
+    json!({"message": message, "agent_type": "helper", "files": ["src/**"]})
+}
+
+fn works() -> ScriptedModel {
+    let sleeps = Turn::Calls(vec![Call::shell("echo leaf > src/leaf.txt; sleep 1000")]);
+    let script =
+        Script::new(vec![Turn::say("done")]).when("LEAF-WORK", vec![sleeps, Turn::say("no")]);
+    ScriptedModel::start(script)
+}
+
+fn id(spawned: &Value) -> String {
+    spawned["agent_id"].as_str().unwrap_or_else(|| panic!("{spawned:#}")).to_owned()
+}
+
+fn statuses(stage: &Stage) -> Vec<String> {
+    let told = stage.bailiwick(&["agents", "tree", "--all", "-o", "json"]).expect_code(0);
+    let nodes: Vec<Value> = serde_json::from_str(&told.out).unwrap();
+    nodes.iter().map(|node| node["status"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_a_killed_starter_left_is_found_and_settled() {
+    let stage = stage("[delegation]\nmost-at-once = 1\n[claims]\non-overlap = \"wait\"\n");
+    let task = "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[body]\ntext = \
+                \"x\"\n";
+    let file = stage.scratch.place().join("holder.toml");
+    std::fs::write(&file, task).unwrap();
+    let file = file.display().to_string();
+    stage.bailiwick(&["spawn", &file, "--agent-id", "holder"]).expect_code(0);
+    let model = works();
+    let mut client = Client::start(&stage, &model);
+    // It waits for the paths, and is neither started nor not.
+    client.begin("tools/call", json!({"name": "spawn_agent", "arguments": asked("help")}));
+    outside::wait("it waits for its claim", || {
+        let queue = std::fs::read_dir(stage.scratch.state().join("bailiwick.db.waiting"));
+        queue.is_ok_and(|queue| queue.flatten().any(|one| one.file_name() == "1"))
+    });
+    assert_eq!(statuses(&stage), ["pending_init"], "somebody is starting it");
+    client.child.kill().unwrap();
+    client.child.wait().unwrap();
+    assert_eq!(statuses(&stage), ["shutdown"]);
+    // It takes nobody's place, neither among those at work nor among those who wait.
+    stage.bailiwick(&["reject", "holder"]).expect_code(0);
+    let mut client = Client::start(&stage, &model);
+    let next = id(&client.call("spawn_agent", asked("help")).unwrap());
+    let waited = client.call("wait", json!({"ids": [next], "timeout_ms": 170_000})).unwrap();
+    assert_eq!(waited["status"][&next], json!({"completed": "done"}), "{waited:#}");
+    client.end();
+    assert_eq!(statuses(&stage), ["shutdown", "completed"]);
+}
+
+#[test]
+fn a_start_that_takes_too_long_is_killed() {
+    let stage = stage("");
+    let model = works();
+    // Whoever replaces a program while it runs has it start another: one that never begins.
+    let place = stage.scratch.place().join("programs");
+    std::fs::create_dir(&place).unwrap();
+    let program = place.join("bailiwick");
+    if std::fs::hard_link(BAILIWICK, &program).is_err() {
+        std::fs::copy(BAILIWICK, &program).unwrap();
+    }
+    let like = stage.command(Some(&model), None);
+    let mut command = Command::new(&program);
+    command.env_clear().current_dir(like.get_current_dir().unwrap());
+    for (name, value) in like.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    let mut client = Client::of(command);
+    std::fs::remove_file(&program).unwrap();
+    let never = PathBuf::from(format!("{} (deleted)", program.display()));
+    let mark = place.join("began");
+    let text = format!("#!/bin/sh\necho $$ > '{}'\nexec sleep 1000\n", mark.display());
+    std::fs::write(&never, text).unwrap();
+    std::fs::set_permissions(&never, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let refused = client.refused("spawn_agent", asked("help"));
+    assert!(refused.contains("it did not begin in time"), "{refused}");
+    let process = std::fs::read_to_string(&mark).unwrap();
+    assert!(!PathBuf::from("/proc").join(process.trim()).exists(), "{process} is alive");
+    assert_eq!(client.call("list_active_agents", json!({})).unwrap(), json!({"agents": []}));
+    client.end();
+    assert_eq!(statuses(&stage), ["shutdown"]);
+}
+
+#[test]
+fn one_that_is_taken_up_again_needs_room() {
+    let stage = stage("[delegation]\nmost-at-once = 1\n");
+    let model = works();
+    let mut client = Client::start(&stage, &model);
+    let first = id(&client.call("spawn_agent", asked("help")).unwrap());
+    client.call("wait", json!({"ids": [first], "timeout_ms": 170_000})).unwrap();
+    let second = id(&client.call("spawn_agent", asked("LEAF-WORK")).unwrap());
+    outside::wait("it is at work", || stage.agent(&second).text("src/leaf.txt").is_some());
+    let more = json!({"id": first, "message": "once more"});
+    let refused = client.refused("send_input", more.clone());
+    assert!(refused.contains("agent thread limit reached (max 1)"), "{refused}");
+    client.call("close_agent", json!({"id": second})).unwrap();
+    client.call("send_input", more).unwrap();
+    let waited = client.call("wait", json!({"ids": [first], "timeout_ms": 170_000})).unwrap();
+    assert_eq!(waited["results"][&first]["attempts"], 2, "{waited:#}");
+    client.end();
+}
+
+#[test]
+fn who_waits_and_is_gone_takes_nobodys_place() {
+    let stage = stage("");
+    let task = "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[agent]\ncli = \
+                \"script\"\nallowed-subagents = [\"helper\"]\n[[agent.script]]\ndo = \"shell\"\ncommand \
+                = \"./src/crowd > src/crowd.txt 2>&1; true\"\n[body]\ntext = \"x\"\n";
+    let file = stage.scratch.place().join("crowd.toml");
+    std::fs::write(&file, task).unwrap();
+    let model = works();
+    let mut command = stage.command(Some(&model), None);
+    let ran = command.arg("run").arg(&file).args(["--agent-id", "crowd"]).output().unwrap();
+    let said = stage.agent("crowd").text("src/crowd.txt").unwrap_or_default();
+    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    for words in ["LISTED ", "\"status\":\"", "CLOSED "] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
