@@ -246,7 +246,7 @@ fn whole(one: &Delegate, own: Option<Allowance>) -> Allowance {
 }
 
 /// One allowance, and another where it says nothing.
-fn or(one: Allowance, other: Allowance) -> Allowance {
+pub fn or(one: Allowance, other: Allowance) -> Allowance {
     each(|limit| Budget(one).of_limit(limit).or_else(|| Budget(other).of_limit(limit)))
 }
 

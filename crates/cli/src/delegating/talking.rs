@@ -1,5 +1,6 @@
 //! `send_input`, `close_agent`, `set_thread_note`: speaking to an agent below the caller.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bailiwick_control::ports::RunStore as _;
@@ -148,11 +149,29 @@ impl Session {
         self.settle()?;
         drop(turn);
         let input = pending.input().map_err(|error| format!("`{run}` cannot be told: {error}"))?;
-        let begun = detached::begin(&self.context, &one.run, &self.how, input);
+        let before = self.attempts(run)?.len();
+        let begun = detached::begin(&self.context, &one.run, &self.how, input)
+            .map_err(said)
+            .and_then(|log| self.heard(run, before, &log));
         let _turn = self.turn()?;
         self.change(&one.run, |one| one.pending = false)?;
         self.settle()?;
-        begun.map(drop).map_err(said)
+        begun
+    }
+
+    /// An error if an agent that was taken up again ended before it could hear anything.
+    fn heard(&self, run: &AgentId, before: usize, log: &Path) -> Result<(), String> {
+        let late = Instant::now() + HEARS;
+        // Who waits for a claim hears it later.
+        while self.attempts(run)?.len() <= before && Instant::now() < late {
+            if !self.at_work(run) && self.attempts(run)?.len() <= before {
+                let log = std::fs::read_to_string(log).unwrap_or_default();
+                let why = log.lines().rev().find(|line| !line.trim().is_empty());
+                return Err(format!("`{run}` did not go on: {}", why.unwrap_or_default().trim()));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
     }
 
     pub(super) fn close_agent(&self, asked: &CloseAgent) -> Result<Value, String> {

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::{Running, Start, Wishes, enclose, loads, login};
 use crate::commands::run::How;
 use crate::context::Context;
-use crate::delegating::Session as Delegating;
+use crate::delegating::{Session as Delegating, purse};
 use crate::failure::Failure;
 use crate::verifying::Subject;
 use crate::wire;
@@ -183,6 +183,10 @@ pub fn random_name() -> Result<String, Failure> {
 fn budget(running: &Running, wishes: &Wishes) -> Result<Allowance, Failure> {
     let stated = Budget::of(&running.subject.bound.task.budget).0;
     let before = running.allowed().unwrap_or(stated);
+    let known = running.kept.with(async |store| store.delegate(&running.id).await)?;
+    if known.is_none() {
+        return Ok(purse::or(wishes.budget.unwrap_or_default(), before));
+    }
     let context = running.subject.context.clone();
     let session = Delegating { context, caller: None, how: How::default() };
     session.allotted(&running.id, before, wishes.budget)

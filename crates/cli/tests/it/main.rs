@@ -35,6 +35,7 @@ mod run_load;
 mod schemas;
 mod seed_binaries;
 mod spawn;
+mod template_contract;
 mod tree;
 mod verify;
 

@@ -102,8 +102,12 @@ impl RunDirectory {
 
     /// Whether this process supervises it now.
     pub fn is_held_by(&self, process: u32) -> io::Result<bool> {
-        let held = self.is_held()?;
-        Ok(held && fs::read_to_string(self.0.join("lock"))? == process.to_string())
+        // To look whether it is held is to hold it for a moment, which must not be in its way.
+        match fs::read_to_string(self.0.join("lock")) {
+            Ok(holder) => Ok(holder == process.to_string() && self.is_held()?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether somebody supervises it now.

@@ -112,6 +112,20 @@ fn a_family_that_is_raised_keeps_to_what_was_said() {
 }
 
 #[test]
+fn a_budget_in_turns_is_given_in_turns() {
+    let stage = stage("estimated_turns: 5\n");
+    let script = Script::new(vec![spawn("helper", "HELPER-WORK"), wait(), Turn::say("finished")])
+        .when("HELPER-WORK", vec![Turn::say("said")]);
+    let parent = stage.agent("parent").task(&format!("{MAY}[budget]\nturns = 40\n"));
+    parent.run(script).expect("completed", 0);
+    let seen = tree(&stage);
+    let (above, below) = (node(&seen, "parent"), node(&seen, &child(&stage, "parent")));
+    assert_eq!(below["budget"]["turns"], 5, "{seen:#?}");
+    // It took one, which is gone for the one above.
+    assert_eq!((&above["given"]["turns"], &above["budget"]["turns"]), (&json!(1), &json!(39)));
+}
+
+#[test]
 fn when_the_first_is_killed_the_next_command_ends_all_below_it() {
     let stage = stage("");
     let script = Script::new(vec![spawn("helper", "MIDDLE-WORK"), wait(), Turn::say("no")])

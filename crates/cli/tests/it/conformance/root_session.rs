@@ -175,7 +175,14 @@ fn an_agent_is_started_waited_for_spoken_to_and_closed() {
     let before = std::fs::read_to_string(&policy).unwrap();
     assert!(before.contains("\"read_only\":true") && before.contains("auditor"), "{before}");
     // What it is told can be long, and hold anything.
-    let words = format!("once more {}\0{}LAST-WORD", "words and ".repeat(25_000), "\u{1f980}");
+    let words = |count: usize| {
+        format!("once more {}\0{}LAST-WORD", "words and ".repeat(count), "\u{1f980}")
+    };
+    // But not longer than its template lets it load: that is told, and nothing has begun.
+    let long = json!({"id": id, "message": words(30_000)});
+    let refused = client.refused("send_input", long);
+    assert!(refused.contains("its task does not fit"), "{refused}");
+    let words = words(20_500);
     client.call("send_input", json!({"id": id, "message": words})).unwrap();
     let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
     assert_eq!(waited["timed_out"], false, "{waited:#}");
@@ -184,7 +191,9 @@ fn an_agent_is_started_waited_for_spoken_to_and_closed() {
     let attempts: Vec<Value> = serde_json::from_str(&cost.out).unwrap();
     let used = |attempt: &Value| attempt["used"]["tokens"].as_u64().unwrap();
     let tokens: u64 = attempts.iter().map(used).sum();
-    assert!(attempts.len() == 2 && attempts.iter().all(|one| used(one) > 0), "{attempts:#?}");
+    let log = std::fs::read_to_string(place.join("supervisor.log")).unwrap_or_default();
+    let both = attempts.len() == 2 && attempts.iter().all(|one| used(one) > 0);
+    assert!(both, "{attempts:#?}\n{log}");
     assert_eq!(waited["results"][&id]["tokens"], tokens, "{waited:#}");
     for arguments in
         [["agents", "tree", "--all", "-o", "json"].as_slice(), &["ps", "--all", "-o", "json"]]

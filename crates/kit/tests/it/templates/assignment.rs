@@ -235,3 +235,19 @@ fn with_personas_or_none(default: &str, names: &[&str]) -> bailiwick_model::Temp
         with_personas(default, names)
     }
 }
+
+/// Whatever a call asks for, and whether that can be had or not.
+#[test]
+fn read_only_holds_before_any_override_is_checked() {
+    let found = template(&with_keys("read_only: true"));
+    let known = [model("gpt-5-codex", &["medium", "high"])];
+    let asked = |model, effort| {
+        let call = Overrides { model, reasoning_effort: effort };
+        assign(&found, None, call, Inherited::default(), &known)
+    };
+    assert!(asked(Some("unknown"), None).is_err(), "nothing comes of it");
+    assert!(asked(Some("gpt-5-codex"), Some("huge")).is_err(), "nothing comes of it");
+    for model in [None, Some("gpt-5-codex")] {
+        assert_eq!(asked(model, None).unwrap().sandbox, Sandbox::ReadOnly, "{model:?}");
+    }
+}

@@ -1,0 +1,524 @@
+//! The contract of agent templates, sentence by sentence, and the tests that hold us to it.
+
+use std::collections::BTreeSet;
+
+use bailiwick_kit::templates::file;
+use bailiwick_model::Source;
+use bailiwick_model::template::AgentType;
+
+use crate::workspace;
+
+/// A sentence of the contract, and the tests for it: a file below `crates/`, and a name in it.
+type Sentence = (&'static str, &'static [(&'static str, &'static str)]);
+
+const FILE: &str = "kit/tests/it/templates/file.rs";
+const BLOCKS: &str = "kit/tests/it/templates/blocks.rs";
+const DISCOVERY: &str = "kit/tests/it/templates/discovery.rs";
+const ASSIGNMENT: &str = "kit/tests/it/templates/assignment.rs";
+const LIST: &str = "kit/tests/it/templates/list.rs";
+const SHIPPED: &str = "kit/tests/it/templates/shipped.rs";
+const LINTS: &str = "kit/tests/it/lints/templates.rs";
+const TOOLS: &str = "policy/src/tool_lists.rs";
+const AGENTS: &str = "cli/tests/it/agents.rs";
+const DELEGATION: &str = "cli/tests/it/conformance/delegation.rs";
+const ROOT: &str = "cli/tests/it/conformance/root_session.rs";
+const CHILDREN: &str = "cli/tests/it/conformance/children.rs";
+const FAMILIES: &str = "cli/tests/it/conformance/families.rs";
+const HERE: &str = "cli/tests/it/template_contract.rs";
+
+const USER_CONTRACT: &[Sentence] = &[
+    (
+        "a template is loaded from the first source that has it",
+        &[
+            (DISCOVERY, "a_template_is_loaded_from_the_first_source_in_order_of_priority"),
+            (AGENTS, "the_first_source_in_order_of_priority_is_taken"),
+        ],
+    ),
+    (
+        "project: from the current directory up to the nearest .git, the nearest first",
+        &[
+            (
+                DISCOVERY,
+                "project_scope_goes_from_the_current_directory_up_to_the_root_nearest_first",
+            ),
+            (AGENTS, "outside_of_a_repository_there_is_no_project_scope"),
+        ],
+    ),
+    ("user: ~/.codex/.agents", &[(AGENTS, "the_first_source_in_order_of_priority_is_taken")]),
+    (
+        "embedded templates are the last",
+        &[
+            (AGENTS, "the_first_source_in_order_of_priority_is_taken"),
+            (AGENTS, "a_directory_that_cannot_be_written_is_told_and_the_embedded_ones_serve"),
+        ],
+    ),
+    (
+        "if the user's directory has no file of an embedded name, all are copied there",
+        &[
+            (SHIPPED, "if_the_directory_has_no_file_of_an_embedded_name_all_are_copied"),
+            (SHIPPED, "if_it_has_one_nothing_is_copied"),
+            (
+                AGENTS,
+                "if_the_users_directory_has_no_template_of_ours_all_are_copied_there_and_nowhere_else",
+            ),
+        ],
+    ),
+    (
+        "agent_type is snake_case or kebab-case after trimming, else `invalid agent_type`",
+        &[
+            (DISCOVERY, "an_invalid_agent_type_is_told_the_form"),
+            (DISCOVERY, "the_stem_is_trimmed_and_in_lower_case_and_the_ending_has_any_case"),
+        ],
+    ),
+    (
+        "frontmatter: description, model, reasoning_effort, read_only, agent_names, both lists",
+        &[(FILE, "use_this_minimal_template_skeleton")],
+    ),
+    (
+        "named blocks: <!-- agent_name: <name> -->",
+        &[(BLOCKS, "persona_blocks_must_use_exact_markers")],
+    ),
+    (
+        "with agent_name its block is taken",
+        &[(ASSIGNMENT, "if_agent_name_is_given_its_named_block_is_taken")],
+    ),
+    (
+        "else the default block, and if that is empty the only named one",
+        &[
+            (ASSIGNMENT, "otherwise_the_default_block_is_taken"),
+            (ASSIGNMENT, "if_the_default_block_is_empty_the_only_named_block_is_taken"),
+        ],
+    ),
+    (
+        "else selecting a persona is an error",
+        &[
+            (ASSIGNMENT, "otherwise_a_persona_must_be_selected"),
+            (ASSIGNMENT, "selection_is_as_the_contract_says_for_random_templates"),
+        ],
+    ),
+    (
+        "overrides of spawn_agent go first",
+        &[
+            (ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited"),
+            (
+                CHILDREN,
+                "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
+            ),
+        ],
+    ),
+    (
+        "then the defaults of the persona",
+        &[
+            (ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited"),
+            (
+                CHILDREN,
+                "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
+            ),
+        ],
+    ),
+    (
+        "then those of the template",
+        &[
+            (ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited"),
+            (
+                CHILDREN,
+                "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
+            ),
+        ],
+    ),
+    (
+        "then what is inherited",
+        &[(ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited")],
+    ),
+    (
+        "read_only: true forces the read-only sandbox",
+        &[
+            (ASSIGNMENT, "read_only_true_forces_read_only"),
+            (FAMILIES, "a_child_of_a_reader_reads_whatever_its_template_says"),
+        ],
+    ),
+    (
+        "without read_only the sandbox is inherited",
+        &[
+            (ASSIGNMENT, "without_read_only_the_sandbox_is_inherited"),
+            (FAMILIES, "a_child_of_a_reader_reads_whatever_its_template_says"),
+            (FAMILIES, "a_child_has_the_sandbox_that_was_agreed_to_for_the_one_above"),
+        ],
+    ),
+    (
+        "tools are limited only by allow_list and deny_list",
+        &[(TOOLS, "policy_is_applied_only_if_the_template_has_allow_list_or_deny_list")],
+    ),
+    (
+        "entries are exact names or globs of * and ?, and no regular expressions",
+        &[
+            (TOOLS, "entries_are_exact_names_or_globs_and_never_regular_expressions"),
+            (FILE, "regex_syntax_is_not_interpreted_but_refused"),
+        ],
+    ),
+    (
+        "capitals count, and deny_list goes before allow_list",
+        &[(TOOLS, "matching_is_case_sensitive"), (TOOLS, "on_conflict_deny_list_has_priority")],
+    ),
+    (
+        "orchestrator has no allow_list: all tools, with spawn_agent",
+        &[
+            (SHIPPED, "orchestrator_has_no_allow_list"),
+            (AGENTS, "spawn_agent_is_for_orchestrators_alone"),
+        ],
+    ),
+    (
+        "worker and explorer have lists without spawn_agent, with update_plan and the listings",
+        &[
+            (
+                SHIPPED,
+                "worker_and_explorer_have_allow_lists_without_spawn_agent_but_with_plan_and_listings",
+            ),
+            (AGENTS, "spawn_agent_is_for_orchestrators_alone"),
+        ],
+    ),
+    (
+        "list_agents answers with agents alone unless it is expanded",
+        &[(LIST, "by_default_the_answer_has_only_agents_without_count_model_effort_or_prompt")],
+    ),
+    (
+        "each has agent_type, description, allow_list and deny_list",
+        &[
+            (LIST, "agent_type_description_allow_list_and_deny_list_are_always_there"),
+            (LIST, "a_list_that_is_not_set_is_null_and_an_empty_one_is_empty"),
+        ],
+    ),
+    (
+        "agent_names is there only if there are personas",
+        &[(LIST, "agent_names_is_shown_only_if_the_role_has_personas")],
+    ),
+    (
+        "each persona has name and description",
+        &[
+            (BLOCKS, "each_entry_must_contain_name_and_description"),
+            (ROOT, "every_refusal_has_the_words_of_the_contract"),
+        ],
+    ),
+    ("the option agent_type filters", &[(LIST, "agent_type_filters_by_one_role")]),
+    (
+        "the option expanded is false by default",
+        &[
+            (LIST, "list_agents_schema_supports_filter_and_expanded_options"),
+            (LIST, "arguments_beside_agent_type_and_expanded_are_refused"),
+        ],
+    ),
+    (
+        "an agent_type that cannot be one: `invalid agent_type`",
+        &[(LIST, "an_invalid_agent_type_returns_invalid_agent_type")],
+    ),
+    (
+        "one that no source has: `missing agent template: <agent_type>`",
+        &[(LIST, "a_valid_agent_type_without_a_template_returns_missing_agent_template")],
+    ),
+    (
+        "expanded: model, reasoning_effort and default_prompt of the template",
+        &[(
+            LIST,
+            "expanded_adds_model_effort_and_default_prompt_to_the_role_and_model_effort_and_prompt_to_personas",
+        )],
+    ),
+    (
+        "expanded: model, reasoning_effort and prompt of each persona",
+        &[(
+            LIST,
+            "expanded_adds_model_effort_and_default_prompt_to_the_role_and_model_effort_and_prompt_to_personas",
+        )],
+    ),
+    ("description is mandatory", &[(FILE, "description_at_role_level_is_mandatory")]),
+    (
+        "the default prompt, from the frontmatter to the first marker, is mandatory",
+        &[
+            (BLOCKS, "default_prompt_block_is_what_stands_before_the_first_marker"),
+            (FILE, "default_prompt_block_must_be_non_empty"),
+        ],
+    ),
+    (
+        "where the contract is broken list_agents returns an error",
+        &[
+            (LIST, "when_the_contract_is_broken_list_agents_returns_an_error"),
+            (LIST, "the_first_bad_template_by_name_fails_the_listing"),
+        ],
+    ),
+];
+
+const PASSPORT: &[Sentence] = &[
+    (
+        "there is a tool list_agents; spawn_agent takes persona, model, effort and note",
+        &[
+            (ROOT, "every_refusal_has_the_words_of_the_contract"),
+            (ROOT, "an_agent_is_started_waited_for_spoken_to_and_closed"),
+        ],
+    ),
+    (
+        "the lists of a template limit the tools of those that it starts",
+        &[
+            (DELEGATION, "claude_starts_a_gated_agent"),
+            (DELEGATION, "codex_starts_a_gated_agent"),
+            (DELEGATION, "gemini_starts_a_gated_agent"),
+            (DELEGATION, "opencode_starts_a_gated_agent"),
+        ],
+    ),
+    (
+        "without allow_list a child has all tools",
+        &[(TOOLS, "if_allow_list_is_omitted_the_full_toolset_is_kept_but_for_what_is_denied")],
+    ),
+    ("a badly named file is no template", &[(DISCOVERY, "badly_named_files_are_reported")]),
+];
+
+const RUNBOOK: &[Sentence] = &[
+    (
+        "1. the stem of the file is the agent_type",
+        &[(DISCOVERY, "the_stem_is_trimmed_and_in_lower_case_and_the_ending_has_any_case")],
+    ),
+    ("1. snake_case or kebab-case", &[(DISCOVERY, "an_invalid_agent_type_is_told_the_form")]),
+    (
+        "1. spawn_agent in allow_list says whether it orchestrates",
+        &[(AGENTS, "spawn_agent_is_for_orchestrators_alone")],
+    ),
+    (
+        "1. a minimal policy is an allow_list, and a deny_list besides",
+        &[
+            (TOOLS, "an_empty_allow_list_allows_nothing"),
+            (TOOLS, "on_conflict_deny_list_has_priority"),
+        ],
+    ),
+    (
+        "2. it lies in the project, with the user, or is embedded",
+        &[(AGENTS, "the_first_source_in_order_of_priority_is_taken")],
+    ),
+    ("2. description is mandatory", &[(FILE, "description_at_role_level_is_mandatory")]),
+    ("2. agent_names is optional", &[(FILE, "agent_names_is_optional")]),
+    (
+        "2. each entry of agent_names has name and description",
+        &[(BLOCKS, "each_entry_must_contain_name_and_description")],
+    ),
+    (
+        "2. model and effort may stand at the template and at a persona",
+        &[(
+            CHILDREN,
+            "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
+        )],
+    ),
+    (
+        "2. read_only: no writes and no network",
+        &[(FAMILIES, "a_child_of_a_reader_reads_whatever_its_template_says")],
+    ),
+    (
+        "2. both lists are optional",
+        &[(TOOLS, "policy_is_applied_only_if_the_template_has_allow_list_or_deny_list")],
+    ),
+    (
+        "2. values are names and masks; regular expressions are not interpreted",
+        &[(FILE, "regex_syntax_is_not_interpreted_but_refused")],
+    ),
+    (
+        "2. without allow_list the child keeps all tools",
+        &[(TOOLS, "if_allow_list_is_omitted_the_full_toolset_is_kept_but_for_what_is_denied")],
+    ),
+    (
+        "3. the default prompt is required, before the first marker",
+        &[(BLOCKS, "default_prompt_block_is_what_stands_before_the_first_marker")],
+    ),
+    ("3. exact markers", &[(BLOCKS, "persona_blocks_must_use_exact_markers")]),
+    (
+        "3. every name has its block",
+        &[(BLOCKS, "for_every_agent_names_name_a_matching_persona_block_must_exist")],
+    ),
+    (
+        "3. no block without its name",
+        &[
+            (BLOCKS, "do_not_add_persona_blocks_not_declared_in_yaml"),
+            (BLOCKS, "blocks_without_agent_names_are_refused"),
+        ],
+    ),
+    (
+        "4. the skeleton is right as it stands",
+        &[
+            (FILE, "use_this_minimal_template_skeleton"),
+            (SHIPPED, "a_skeleton_is_right_as_it_stands"),
+        ],
+    ),
+    ("5. description is not empty", &[(FILE, "description_must_be_non_empty")]),
+    ("5. the default prompt is not empty", &[(FILE, "default_prompt_block_must_be_non_empty")]),
+    (
+        "5. a persona has its entry and its section",
+        &[
+            (BLOCKS, "for_every_agent_names_name_a_matching_persona_block_must_exist"),
+            (BLOCKS, "a_persona_without_a_prompt_is_refused"),
+        ],
+    ),
+    (
+        "5. without personas there is no agent_names",
+        &[(LIST, "agent_names_is_shown_only_if_the_role_has_personas")],
+    ),
+    (
+        "6. spawn_agent selects by agent_type and agent_name",
+        &[(
+            CHILDREN,
+            "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
+        )],
+    ),
+    (
+        "6. call, persona, template, inherited",
+        &[(ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited")],
+    ),
+    (
+        "6. the tool policy is applied to the child",
+        &[(
+            CHILDREN,
+            "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
+        )],
+    ),
+    (
+        "6. read_only is set before overrides are validated",
+        &[(ASSIGNMENT, "read_only_holds_before_any_override_is_checked")],
+    ),
+    (
+        "7. there is a check to run",
+        &[
+            (LINTS, "templates_with_nothing_wrong_have_no_problem"),
+            (LINTS, "each_fault_of_a_template_is_told_once"),
+        ],
+    ),
+    (
+        "8. list_agents shows a new role with its lists",
+        &[
+            (AGENTS, "list_is_the_answer_of_list_agents"),
+            (ROOT, "every_refusal_has_the_words_of_the_contract"),
+        ],
+    ),
+    (
+        "8. with a filter and expanded",
+        &[
+            (LIST, "agent_type_filters_by_one_role"),
+            (
+                LIST,
+                "expanded_adds_model_effort_and_default_prompt_to_the_role_and_model_effort_and_prompt_to_personas",
+            ),
+        ],
+    ),
+    (
+        "8. with an invalid agent_type",
+        &[
+            (ROOT, "every_refusal_has_the_words_of_the_contract"),
+            (AGENTS, "names_that_lead_nowhere_are_told_as_the_contract_says"),
+        ],
+    ),
+    (
+        "8. spawn it without persona and with each",
+        &[(
+            CHILDREN,
+            "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
+        )],
+    ),
+    (
+        "8. model, effort and tools of the child are as resolved",
+        &[(
+            CHILDREN,
+            "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
+        )],
+    ),
+    ("9. the documents say what there is", &[(HERE, "the_guide_names_every_key_of_a_template")]),
+];
+
+const FAILURE_MODES: &[Sentence] = &[
+    (
+        "`agent_name requires a non-default agent_type`",
+        &[
+            (ASSIGNMENT, "agent_name_requires_a_non_default_agent_type"),
+            (ROOT, "every_refusal_has_the_words_of_the_contract"),
+        ],
+    ),
+    (
+        "list_agents fails on a missing description or default prompt",
+        &[(LIST, "when_the_contract_is_broken_list_agents_returns_an_error")],
+    ),
+    (
+        "`invalid agent_type \"...\"`",
+        &[
+            (DISCOVERY, "an_invalid_agent_type_is_told_the_form"),
+            (LIST, "an_invalid_agent_type_returns_invalid_agent_type"),
+        ],
+    ),
+    (
+        "`missing agent template: <agent_type>`",
+        &[
+            (DISCOVERY, "missing_agent_template"),
+            (LIST, "a_valid_agent_type_without_a_template_returns_missing_agent_template"),
+        ],
+    ),
+    (
+        "a persona without its block, or a block without its persona",
+        &[
+            (BLOCKS, "for_every_agent_names_name_a_matching_persona_block_must_exist"),
+            (BLOCKS, "do_not_add_persona_blocks_not_declared_in_yaml"),
+        ],
+    ),
+    (
+        "a model that is not known",
+        &[
+            (ASSIGNMENT, "an_unknown_model_is_rejected"),
+            (ROOT, "every_refusal_has_the_words_of_the_contract"),
+        ],
+    ),
+    (
+        "an effort that the model does not support",
+        &[
+            (ASSIGNMENT, "an_effort_that_the_model_does_not_support_is_rejected"),
+            (ROOT, "every_refusal_has_the_words_of_the_contract"),
+        ],
+    ),
+];
+
+/// Whether a file has a test of this name: what is above the function, as far as it is about it.
+fn has_test(text: &str, name: &str) -> bool {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let begins = |line: &&str| {
+        line.strip_prefix("fn ")
+            .is_some_and(|rest| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with('(')))
+    };
+    let Some(at) = lines.iter().position(|line| begins(line)) else { return false };
+    let above = lines[..at].iter().rev();
+    above
+        .take_while(|line| line.starts_with("#[") || line.starts_with("//"))
+        .any(|line| *line == "#[test]")
+}
+
+#[test]
+fn every_sentence_of_the_contract_has_its_tests() {
+    let parts = [PASSPORT, USER_CONTRACT, RUNBOOK, FAILURE_MODES];
+    let crates = workspace().join("crates");
+    let mut said = BTreeSet::new();
+    for (sentence, tests) in parts.into_iter().flatten() {
+        assert!(said.insert(*sentence), "said twice: {sentence}");
+        assert!(!tests.is_empty(), "nothing holds us to: {sentence}");
+        for (file, name) in *tests {
+            let text = std::fs::read_to_string(crates.join(file));
+            let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
+            assert!(has_test(&text, name), "{file} has no test {name}, for: {sentence}");
+        }
+    }
+    assert_eq!(parts.map(<[Sentence]>::len), [4, 35, 33, 7], "a sentence is gone");
+    // It tells a test from what is none.
+    assert!(!has_test("fn x() {}", "x") && !has_test("#[test]\nfn xy() {}", "x"));
+    assert!(has_test("#[test]\n/// So.\nfn x() {}", "x"));
+}
+
+#[test]
+fn the_guide_names_every_key_of_a_template() {
+    let source = Source::new("x.md", "---\ndescription: x\nnothing: 1\n---\nDo.\n");
+    let problems = file::parse(&AgentType::parse("x").unwrap(), &source).unwrap_err();
+    let help = problems[0].help.clone().unwrap();
+    let (_, keys) = help.split_once("nown here: ").unwrap();
+    let keys: Vec<&str> = keys.split(", ").collect();
+    assert!(keys.contains(&"`read_only`") && keys.contains(&"`max_turns`"), "{keys:?}");
+    let guide = std::fs::read_to_string(workspace().join("docs/guides/templates.md")).unwrap();
+    for key in keys {
+        assert!(guide.contains(key), "docs/guides/templates.md says nothing of {key}");
+    }
+}
