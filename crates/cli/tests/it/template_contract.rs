@@ -482,7 +482,7 @@ fn has_test(text: &str, name: &str) -> bool {
         line.strip_prefix("fn ")
             .is_some_and(|rest| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with('(')))
     };
-    let Some(at) = lines.iter().position(|line| begins(line)) else { return false };
+    let Some(at) = lines.iter().position(begins) else { return false };
     let above = lines[..at].iter().rev();
     above
         .take_while(|line| line.starts_with("#[") || line.starts_with("//"))

@@ -69,12 +69,12 @@ fn delegates(cli: Cli) {
     );
     let agent = stage.agent("parent").task("allowed-subagents = [\"helper\"]");
     let ended = agent.run(script);
-    // Its model is told which types it may start.
-    let asked: Vec<String> =
-        ended.model.requests().iter().map(|one| one.body.to_string()).collect();
-    let told = |text: &str| asked.iter().any(|body| body.contains(text));
-    assert!(told("- helper: Helps with one thing."), "{asked:#?}");
-    assert!(!told("- worker: "), "{asked:#?}");
+    // Its model is told which types it may start; Codex shows it tools only when it searches for some.
+    if cli != Cli::Codex {
+        let asked = ended.model.requests();
+        let told = |text: &str| asked.iter().any(|one| one.body.to_string().contains(text));
+        assert!(told("- helper: Helps with one thing.") && !told("- worker: "));
+    }
     waits_long_enough(cli, &agent.directory().join("home"));
     let results = ended.model.results();
     let told = |call: &str| {
