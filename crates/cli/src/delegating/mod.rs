@@ -4,6 +4,7 @@
 //! server     the MCP server: what the tools are called and what they take
 //! http       the same over HTTP
 //! session    who calls: an agent of a run, or a person
+//! caller     whoever asks for an agent, and what binds that
 //! starting   spawn_agent: a full run, bound by all that binds its caller
 //! pending    who is just being started
 //! purse      what is reserved for whom
@@ -13,6 +14,7 @@
 //!
 //! Every verb looks who calls: an agent reaches only what is below it.
 
+mod caller;
 pub mod http;
 mod pending;
 pub mod purse;

@@ -89,6 +89,11 @@ fn what_a_killed_starter_left_is_found_and_settled() {
         queue.is_ok_and(|queue| queue.flatten().any(|one| one.file_name() == "1"))
     });
     assert_eq!(statuses(&stage), ["pending_init"], "somebody is starting it");
+    // Nobody else has to wait for that: whoever asks is answered, and told that there is no room.
+    let mut other = Client::start(&stage, &model);
+    let refused = other.refused("spawn_agent", asked("help"));
+    assert!(refused.contains("agent thread limit reached (max 1)"), "{refused}");
+    other.end();
     client.child.kill().unwrap();
     client.child.wait().unwrap();
     assert_eq!(statuses(&stage), ["shutdown"]);
