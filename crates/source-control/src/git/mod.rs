@@ -7,6 +7,7 @@ mod listing;
 mod patience;
 mod push;
 mod repository;
+mod verbs;
 mod work;
 mod workspaces;
 
@@ -16,6 +17,7 @@ pub(crate) use fetch::fetch;
 pub use listing::{Committed, Listing};
 pub(crate) use push::{Destination, NotPushed, push, where_is};
 pub use repository::{Difference, Repository};
+pub use verbs::{CameBack, Ignored, PutAway, Rebase, VerbError, Workspace, WorkspaceVerbs};
 pub use work::{
     BaseBranch, GitWork, HeadLog, ImportLimits, Imported, Recovered, RollbackPlan, SpawnRecord,
     record_spawn, recover,

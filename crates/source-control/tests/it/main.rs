@@ -21,6 +21,7 @@ mod random_work;
 mod repository;
 mod setup;
 mod trees;
+mod verbs;
 mod work_ahead;
 mod work_base;
 mod work_faults;

@@ -113,11 +113,7 @@ impl WorkspaceVerbs {
 
     /// Makes a workspace: a worktree on a branch of its own, from `base`. Doing so twice is doing it
     /// once.
-    pub fn provision(
-        &self,
-        workspace: &Workspace<'_>,
-        base: &str,
-    ) -> Result<GitStatus, VerbError> {
+    pub fn provision(&self, workspace: &Workspace<'_>, base: &str) -> Result<GitStatus, VerbError> {
         away::provision(&self.hold(workspace)?, base)?;
         self.status(workspace)
     }
@@ -135,7 +131,7 @@ impl WorkspaceVerbs {
 
     /// Whether a rebase is under way in it.
     pub fn is_rebasing(&self, workspace: &Workspace<'_>) -> Result<bool, VerbError> {
-        rebase::is_under_way(&self.repository, workspace)
+        rebase::is_under_way(workspace)
     }
 
     /// Takes the files away and keeps the branch; what is not committed is rescued first.

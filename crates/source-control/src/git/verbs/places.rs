@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bailiwick_model::Sha256Hex;
 
@@ -79,7 +80,7 @@ impl<'a> Held<'a> {
         let digest = Sha256Hex::of(place.path.as_os_str().as_encoded_bytes());
         let name = locks.join(digest.prefix(32));
         let lock = open(&name.with_extension("lock"))?;
-        if lock.try_lock().is_err() {
+        if !locked(&lock) {
             let reason = format!("something is being done with {} now", place.path.display());
             return Err(refused(reason, "try again when it is done"));
         }
@@ -137,6 +138,17 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.under_way);
     }
+}
+
+/// Whether the lock is ours. It is waited for a little: a process that another thread is just starting
+/// has it too, until it has become another program.
+fn locked(lock: &File) -> bool {
+    (0..100).any(|tried| {
+        if tried > 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        lock.try_lock().is_ok()
+    })
 }
 
 /// The directory that git has for a worktree, which must lead back to it.
