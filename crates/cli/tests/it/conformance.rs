@@ -6,6 +6,7 @@
 
 mod agent;
 mod attempt;
+mod background;
 mod broken_hooks;
 mod children;
 mod client;
@@ -14,6 +15,7 @@ mod endings;
 mod families;
 mod hunted_hooks;
 mod logins;
+mod lost_answers;
 mod no_hooks;
 mod outside;
 mod page;

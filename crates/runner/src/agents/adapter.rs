@@ -7,6 +7,7 @@ use bailiwick_control::supervision::Habits;
 use bailiwick_model::Event;
 use bailiwick_model::event::{What, Witness};
 use bailiwick_model::task::{Login, ScriptStep, SubAgent};
+use bailiwick_policy::Decision;
 use bailiwick_policy::dialects::Dialect;
 use serde::Serialize;
 use serde_json::Value;
@@ -61,6 +62,12 @@ pub trait Adapter: Send + Sync {
     /// Reads what it prints while it works in `worktree`.
     fn reader(&self, worktree: &Path) -> Box<dyn Reader>;
 
+    /// How it asks its gate where it does so on its own standard streams; nothing where it starts the
+    /// gate as a program.
+    fn talk(&self) -> Option<Box<dyn Talk>> {
+        None
+    }
+
     /// The tool call that its model would make to run a shell command: its native name and input.
     fn shell_call(&self, command: &str) -> (String, Value);
 }
@@ -72,6 +79,28 @@ pub trait Reader: Send {
 
     /// What the end of the program says, by its exit code and the last of its standard error.
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict;
+}
+
+/// A program that asks on its standard output and is answered on its standard input.
+pub trait Talk: Send {
+    /// What a line of its output wants of us.
+    fn hear(&mut self, line: &str) -> Option<Wish>;
+}
+
+/// What a program wants that talks with us.
+pub enum Wish {
+    /// A decision about a call: the payload, as a hook would get it, and the decision in its words.
+    Decide(String, Box<dyn FnOnce(&Decision) -> String + Send>),
+    /// Nothing, but it has begun to work, or again.
+    Begin,
+    /// To be told this, and it says that its gate is there.
+    Announce(String),
+    /// To be told this.
+    Hear(String),
+    /// Nothing more: it has done what it was told, and ends when nobody can tell it more.
+    End,
+    /// Nothing more, but for what it has left running in the background.
+    Linger,
 }
 
 /// What was read.
@@ -220,7 +249,19 @@ pub struct Launch {
     /// Files to write below its home first, by their path from there.
     pub files: BTreeMap<String, String>,
     /// What it reads on standard input.
-    pub input: Option<String>,
+    pub input: Input,
+}
+
+/// What a program reads on standard input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Input {
+    /// Nothing.
+    Nothing,
+    /// A text, to its end.
+    Text(String),
+    /// These lines, and then whatever it is answered: it talks with us.
+    Talk(Vec<String>),
 }
 
 /// What a login needs besides what `plan` gives.

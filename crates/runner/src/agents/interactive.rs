@@ -13,7 +13,8 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Gate, Launch, LoginNeeds, PlanError, Read, Reader, Verdict,
+    Adapter, Assignment, Capabilities, Gate, Input, Launch, LoginNeeds, PlanError, Read, Reader,
+    Verdict,
 };
 use super::help::list;
 use super::objections::{given, objection};
@@ -128,7 +129,7 @@ impl Adapter for Interactive {
             "opencode" => open_code(self.inner.plan(assignment)?, person)?,
             _ => described(self.inner.as_ref(), assignment, person)?,
         };
-        launch.input = None;
+        launch.input = Input::Nothing;
         Ok(launch)
     }
 
@@ -192,6 +193,7 @@ fn claude(
 ) -> Result<Launch, PlanError> {
     let headless = [
         ("--print", 0),
+        ("--input-format", 1),
         ("--output-format", 1),
         ("--verbose", 0),
         ("--permission-mode", 1),
@@ -324,7 +326,7 @@ mod tests {
             arguments: list(&["--print", "--output-format", "json", "--settings", "s"]),
             environment: Vec::new(),
             files: BTreeMap::new(),
-            input: None,
+            input: Input::Nothing,
         };
         let person = Person { arguments: list(&["hello"]), ..Person::default() };
         let launch = followed(launch, &[("--print", 0), ("--output-format", 1)], &person);

@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 
 use bailiwick_policy::Decision;
 use bailiwick_policy::decision::Objection;
-use bailiwick_policy::protocol::{Question, Reply};
+use bailiwick_policy::protocol::Question;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::directory::RunDirectory;
+use super::gate::Keeper;
 use super::launch::{self, Enclosure};
-use super::sockets;
+use super::talk::Answers;
+use super::{gate, sockets};
 use crate::agents::adapter::{Adapter, Assignment, Session};
 use crate::proxy::{self, Admission, Answered, Asked, Observer, ToolCall};
 use crate::sandbox::{Level, Next, Report};
@@ -194,7 +195,7 @@ fn show(
         let _inside = runtime.enter();
         let listener =
             tokio::net::UnixListener::from_std(listener).map_err(|error| said(&error))?;
-        runtime.spawn(deny_all(listener, Arc::clone(&seen)));
+        runtime.spawn(gate::serve(listener, Arc::clone(&seen) as Arc<dyn Keeper>));
     }
     let mark = match enclosure.level {
         Level::Off => scratch.temp().join(MARK),
@@ -240,7 +241,9 @@ fn play(
     assignment.model_url = format!("http://127.0.0.1:{port}");
     // Nothing that it does may leave a trace in the worktree.
     let still = Enclosure { writes: false, commits: false, ..enclosure.clone() };
-    let started = launch::start(scratch, adapter, &still, assignment, host, |_, _| {});
+    let keeper = Arc::clone(&model.seen) as Arc<dyn Keeper>;
+    let answers = Answers { keeper, runtime: runtime.handle().clone() };
+    let started = launch::start(scratch, adapter, &still, assignment, host, answers, |_, _| {});
     let mut launched = started.map_err(|error| error.to_string())?;
     let listener = launched.door().map_err(|error| error.to_string())?;
     let setup = proxy::Setup {
@@ -290,27 +293,16 @@ fn judged(seen: &Seen, mark: &Path, ended: &str) -> Result<(), String> {
     }
 }
 
-async fn deny_all(listener: tokio::net::UnixListener, seen: Arc<Seen>) {
-    while let Ok((mut stream, _)) = listener.accept().await {
-        let seen = Arc::clone(&seen);
-        tokio::spawn(async move {
-            let mut bytes = Vec::new();
-            if stream.read_to_end(&mut bytes).await.is_err() {
-                return;
-            }
-            let decision = match Question::read(&bytes) {
-                Ok(question) if question.announces => {
-                    seen.announced.store(true, Ordering::SeqCst);
-                    Decision::allow()
-                }
-                Ok(question) => {
-                    seen.asked.fetch_or(question.payload.contains(MARK), Ordering::SeqCst);
-                    Decision::deny(Objection::new("bailiwick::canary", NO, "nothing"))
-                }
-                Err(why) => Decision::unreadable(why),
-            };
-            let _ = stream.write_all(Reply::new(decision).line().as_bytes()).await;
-            let _ = stream.shutdown().await;
-        });
+impl Keeper for Seen {
+    fn announced(&self) {
+        self.announced.store(true, Ordering::SeqCst);
     }
+
+    fn decide(&self, question: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
+        self.asked.fetch_or(question.payload.contains(MARK), Ordering::SeqCst);
+        let no = Decision::deny(Objection::new("bailiwick::canary", NO, "nothing"));
+        Box::pin(std::future::ready(no))
+    }
+
+    fn lingers(&self, _lingers: bool) {}
 }

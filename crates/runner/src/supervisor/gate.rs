@@ -1,5 +1,8 @@
-//! Answering the gate: one question and one answer a connection. No answer is a denial.
+//! Answering the gate: at a socket one question and one answer a connection, or where the program talks
+//! with us. No answer is a denial.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,12 +20,23 @@ use tokio::net::{UnixListener, UnixStream};
 use super::hub::Hub;
 
 /// Questions that are answered at once; a flood waits.
-const AT_ONCE: usize = 8;
+pub(super) const AT_ONCE: usize = 8;
 /// How long a question may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Who answers the gate.
+pub(super) trait Keeper: Send + Sync {
+    /// The gate has said that it is there.
+    fn announced(&self);
+
+    /// Decides about a call.
+    fn decide(&self, question: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>>;
+
+    /// Whether the program has nothing left but what runs in the background.
+    fn lingers(&self, lingers: bool);
+}
+
 /// What answers are made with.
-#[derive(Clone)]
 pub(super) struct Answering {
     pub(super) hub: Arc<Hub>,
     pub(super) judge: Arc<dyn Judge>,
@@ -31,15 +45,15 @@ pub(super) struct Answering {
 }
 
 /// Answers until the listener is gone.
-pub(super) async fn serve(listener: UnixListener, answering: Answering) {
+pub(super) async fn serve(listener: UnixListener, keeper: Arc<dyn Keeper>) {
     let places = Arc::new(tokio::sync::Semaphore::new(AT_ONCE));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let answering = answering.clone();
+                let keeper = Arc::clone(&keeper);
                 tokio::spawn(async move {
-                    answering.connection(stream).await;
+                    connection(keeper.as_ref(), stream).await;
                     drop(place);
                 });
             }
@@ -49,23 +63,37 @@ pub(super) async fn serve(listener: UnixListener, answering: Answering) {
     }
 }
 
-impl Answering {
-    async fn connection(&self, mut stream: UnixStream) {
-        let decision = match tokio::time::timeout(PATIENCE, receive(&mut stream)).await {
-            Ok(Ok(question)) if question.announces => {
-                self.hub.announce();
-                Decision::allow()
-            }
-            Ok(Ok(question)) => self.answer(question).await,
-            Ok(Err(why)) => Decision::unreadable(why),
-            Err(_) => Decision::unreadable("the question did not arrive in time"),
-        };
-        let line = Reply::new(decision).line();
-        // A gate that is gone denies by itself.
-        let _ = stream.write_all(line.as_bytes()).await;
-        let _ = stream.shutdown().await;
+async fn connection(keeper: &dyn Keeper, mut stream: UnixStream) {
+    let decision = match tokio::time::timeout(PATIENCE, receive(&mut stream)).await {
+        Ok(Ok(question)) if question.announces => {
+            keeper.announced();
+            Decision::allow()
+        }
+        Ok(Ok(question)) => keeper.decide(question).await,
+        Ok(Err(why)) => Decision::unreadable(why),
+        Err(_) => Decision::unreadable("the question did not arrive in time"),
+    };
+    let line = Reply::new(decision).line();
+    // A gate that is gone denies by itself.
+    let _ = stream.write_all(line.as_bytes()).await;
+    let _ = stream.shutdown().await;
+}
+
+impl Keeper for Answering {
+    fn announced(&self) {
+        self.hub.announce();
     }
 
+    fn decide(&self, question: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
+        Box::pin(self.answer(question))
+    }
+
+    fn lingers(&self, lingers: bool) {
+        self.hub.lingers(lingers);
+    }
+}
+
+impl Answering {
     async fn answer(&self, question: Question) -> Decision {
         self.hub.touch();
         let judge = Arc::clone(&self.judge);

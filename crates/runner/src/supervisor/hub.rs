@@ -52,6 +52,8 @@ struct State {
     asked: u64,
     messages: Vec<String>,
     exhausted: Option<String>,
+    /// Since when nothing is left but what runs in the background.
+    lingers: Option<Instant>,
     orders: Option<SyncSender<Order>>,
 }
 
@@ -117,6 +119,7 @@ impl Hub {
                 asked: 0,
                 messages: Vec::new(),
                 exhausted: None,
+                lingers: None,
                 orders: Some(orders),
             }),
             begun: Instant::now(),
@@ -185,6 +188,17 @@ impl Hub {
     pub(super) fn idle(&self) -> Duration {
         let state = self.state();
         if state.pending.is_empty() { state.last.elapsed() } else { Duration::ZERO }
+    }
+
+    /// Whether the program has nothing left but what runs in the background.
+    pub(super) fn lingers(&self, lingers: bool) {
+        let mut state = self.state();
+        state.lingers = lingers.then(|| state.lingers.unwrap_or_else(Instant::now));
+    }
+
+    /// How long it has had nothing else.
+    pub(super) fn lingered(&self) -> Duration {
+        self.state().lingers.map(|since| since.elapsed()).unwrap_or_default()
     }
 
     /// The first reason to end wins.

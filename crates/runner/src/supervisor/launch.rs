@@ -3,7 +3,9 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::net::UnixStream;
 use std::path::{Component, Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -12,8 +14,9 @@ use bailiwick_control::supervision::Redaction;
 
 use super::directory::RunDirectory;
 use super::interactive::Relay;
+use super::talk::{self, Answers, Talking};
 use super::{SuperviseError, Supervision, home};
-use crate::agents::adapter::{Adapter, Assignment, Gate, Launch, Read, Reader, Verdict};
+use crate::agents::adapter::{Adapter, Assignment, Gate, Input, Launch, Read, Reader, Verdict};
 use crate::sandbox::{
     AgentPlaces, Bind, Bounds, Launcher, Level, Running, Sandbox, Streams, agent,
 };
@@ -78,11 +81,12 @@ pub(super) enum Heard {
 /// Plans the launch, writes its files, and starts it. `heard` gets every line with what it says.
 pub(super) fn launch(
     supervision: &Supervision,
+    answers: Answers,
     heard: impl Fn(Vec<Read>, &str) + Send + 'static,
 ) -> Result<Launched, SuperviseError> {
     let (assignment, host_door) = outset(supervision)?;
     let Supervision { directory, adapter, enclosure, .. } = supervision;
-    start(directory, adapter.as_ref(), enclosure, &assignment, host_door, heard)
+    start(directory, adapter.as_ref(), enclosure, &assignment, host_door, answers, heard)
 }
 
 /// The assignment with its gate and its model, and our side of the way to the model if it is of the
@@ -115,7 +119,7 @@ pub(super) fn outset(
 pub(super) struct Ready {
     pub(super) sandbox: Sandbox,
     pub(super) argv: Vec<String>,
-    input: Option<String>,
+    input: Input,
 }
 
 /// Plans a launch, and writes its files.
@@ -148,6 +152,7 @@ pub(super) fn start(
     enclosure: &Enclosure,
     assignment: &Assignment,
     host_door: Option<TcpListener>,
+    answers: Answers,
     heard: impl Fn(Vec<Read>, &str) + Send + 'static,
 ) -> Result<Launched, SuperviseError> {
     let failed = |what: &str| {
@@ -155,17 +160,37 @@ pub(super) fn start(
         move |error: io::Error| SuperviseError::new(what, error)
     };
     let Ready { sandbox, argv, input: told } = ready(directory, adapter, enclosure, assignment)?;
-    let (output, printed) = io::pipe().map_err(failed("its output"))?;
     let (complaints, complained) = io::pipe().map_err(failed("its output"))?;
+    let (output, printed) = match &told {
+        Input::Nothing | Input::Text(_) => piped(),
+        // What it asks must come from itself.
+        Input::Talk(_) => UnixStream::pair().map(|(ours, theirs)| (ours.into(), theirs.into())),
+    }
+    .map_err(failed("its output"))?;
     let mut streams = Streams::new(printed, complained);
-    if let Some(text) = &told {
-        streams = streams.reading(input(directory, text).map_err(failed("its input"))?);
+    let (mut talking, mut longest) = (None, LONGEST_LINE);
+    match told {
+        Input::Nothing => {}
+        Input::Text(text) => {
+            streams = streams.reading(input(directory, &text).map_err(failed("its input"))?);
+        }
+        Input::Talk(lines) => {
+            let (own, theirs) = talks(adapter, answers, lines).map_err(failed("its input"))?;
+            streams = streams.reading(theirs);
+            (talking, longest) = (Some(own), talk::LONGEST_LINE);
+        }
     }
     let running = enclosure.launcher.start_with(&sandbox, &argv, streams);
     let running = running.map_err(|error| SuperviseError::new("the sandbox", error))?;
     let mut reader = adapter.reader(&assignment.worktree);
     let lines = std::thread::spawn(move || {
-        each_line(output, |line| heard(reader.line(line), line));
+        each_line(File::from(output), longest, |line| {
+            // An answer is waited for.
+            if let Some(talking) = &mut talking {
+                talking.hear(line);
+            }
+            heard(reader.line(line), line);
+        });
         reader
     });
     let log = directory.errors();
@@ -305,11 +330,26 @@ fn input(directory: &RunDirectory, text: &str) -> io::Result<File> {
     File::open(&path)
 }
 
-fn each_line(output: PipeReader, mut line: impl FnMut(&str)) {
+fn piped() -> io::Result<(OwnedFd, OwnedFd)> {
+    io::pipe().map(|(output, printed)| (output.into(), printed.into()))
+}
+
+fn talks(
+    adapter: &dyn Adapter,
+    answers: Answers,
+    lines: Vec<String>,
+) -> io::Result<(Talking, UnixStream)> {
+    let (Some(talk), Some(dialect)) = (adapter.talk(), adapter.dialect()) else {
+        return Err(io::Error::other("nobody knows how it asks"));
+    };
+    Talking::begin(talk, dialect, answers, lines)
+}
+
+fn each_line(output: File, longest: u64, mut line: impl FnMut(&str)) {
     let mut output = BufReader::with_capacity(64 * 1024, output);
     loop {
         let mut bytes = Vec::new();
-        match output.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes) {
+        match output.by_ref().take(longest).read_until(b'\n', &mut bytes) {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }

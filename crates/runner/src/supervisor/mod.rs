@@ -28,6 +28,7 @@ mod modes;
 mod observer;
 mod program;
 mod sockets;
+mod talk;
 mod writer;
 
 use std::sync::Arc;

@@ -7,11 +7,12 @@ use bailiwick_control::supervision::Standing;
 use bailiwick_control::supervision::budget::Limit;
 use bailiwick_model::event::{Ending, What, Witness};
 
-use super::gate::Answering;
+use super::gate::{Answering, Keeper};
 use super::hub::{Beginning, Hub};
 use super::interactive::{self, Screen};
 use super::launch::{Launched, launch};
 use super::observer::Listening;
+use super::talk::Answers;
 use super::writer::{self, Writer};
 use super::{
     Handle, Outcome, Sinks, SuperviseError, Supervision, control, delegation, gate, sockets,
@@ -26,6 +27,9 @@ pub use super::launch::Enclosure;
 const LONGEST_DETAIL: usize = 4000;
 /// How often it is looked whether there is a reason to end.
 const BEAT: Duration = Duration::from_millis(100);
+/// How long what a program has left in the background may go on when all else is done; as long as one
+/// that is told nothing more waits for it by itself.
+const LINGERING: Duration = Duration::from_secs(5);
 
 pub(super) fn run(
     supervision: Supervision,
@@ -113,21 +117,25 @@ fn held(
         let _inside = runtime.enter();
         tokio::net::UnixListener::from_std(listener)
     };
-    let answering = Answering {
+    let keeper: Arc<dyn Keeper> = Arc::new(Answering {
         hub: Arc::clone(hub),
         judge: Arc::clone(&supervision.judge),
         approval: supervision.approval,
         fail_fast: supervision.fail_fast,
-    };
-    let listener = listen(directory.gate_socket()).map_err(failed("the gate's socket"))?;
-    runtime.spawn(gate::serve(listener, answering));
+    });
+    // Where the program talks with us, nobody else has anything to ask.
+    if supervision.adapter.talk().is_none() {
+        let listener = listen(directory.gate_socket()).map_err(failed("the gate's socket"))?;
+        runtime.spawn(gate::serve(listener, Arc::clone(&keeper)));
+    }
+    let answers = Answers { keeper, runtime: runtime.handle().clone() };
     let listener = listen(directory.control_socket()).map_err(failed("the control socket"))?;
     runtime.spawn(control::serve(listener, Arc::clone(hub)));
     if let Some(answers) = &supervision.delegation {
         let listener = listen(directory.delegation_socket()).map_err(failed("the socket"))?;
         runtime.spawn(delegation::serve(listener, Arc::clone(answers), Arc::clone(hub)));
     }
-    let went = worked(supervision, screen, hub, runtime.handle());
+    let went = worked(supervision, screen, hub, answers);
     let _ = std::fs::remove_file(directory.delegation_socket());
     // Whoever comes later finds nobody, and not somebody who does not answer.
     let _ = std::fs::remove_file(directory.control_socket());
@@ -155,11 +163,12 @@ fn worked(
     supervision: &Supervision,
     screen: Option<&Screen>,
     hub: &Arc<Hub>,
-    runtime: &tokio::runtime::Handle,
+    answers: Answers,
 ) -> Result<Went, SuperviseError> {
     let line = Arc::clone(hub);
+    let runtime = &answers.runtime.clone();
     let mut launched = match screen {
-        None => launch(supervision, move |read, raw| line.read(read, raw))?,
+        None => launch(supervision, answers, move |read, raw| line.read(read, raw))?,
         Some(screen) => interactive::launch(supervision, screen)?,
     };
     let proxy = door(supervision, hub, &mut launched, runtime)?;
@@ -225,6 +234,9 @@ fn watch(supervision: &Supervision, hub: &Arc<Hub>, launched: &mut Launched) -> 
         }
         if hub.ending().is_some() {
             return Ended { code: None, wrong: None };
+        }
+        if hub.lingered() > LINGERING {
+            return Ended { code: Some(0), wrong: None };
         }
     }
 }

@@ -1,14 +1,17 @@
 //! The hook breaks in the middle of a run, when it had been heard already.
 //!
 //! No agent can do that: its gate is a file that it can only read. So we do it, from outside of the
-//! sandbox: what the agent's CLI calls is suddenly something else.
+//! sandbox: what the agent's CLI calls is suddenly something else. Where a CLI calls nothing, but asks
+//! on its own streams, the answers break.
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, Turn};
 
 use super::agent::Agent;
 use super::attempt::Ended;
+use super::lost_answers::{self, Broken};
 use super::stage::{FILES, PUSH, Stage};
 use super::{Held, Scenario, outside};
 
@@ -16,22 +19,24 @@ pub(super) const REMOVED: Scenario = Scenario {
     name: "hook binary removed",
     how: "First the agent itself tries to remove, replace and move the gate, in vain. Then the gate \
           is taken away from outside of the sandbox. The next call would be denied: it does not \
-          happen, although there is nobody to deny it, and the run is ended.",
+          happen, although there is nobody to deny it, and the run is ended. Claude Code calls no \
+          program, but asks on its own standard streams: there, the way back is closed.",
     happens: removed,
 };
 
 pub(super) const CRASHING: Scenario = Scenario {
     name: "hook crashing",
     how: "From outside of the sandbox, the gate is replaced by a program that ends itself by a \
-          signal. The next call would be denied: it does not happen, and the run is ended.",
-    happens: |stage| broken(stage, "crashing", "kill -SEGV $$"),
+          signal. The next call would be denied: it does not happen, and the run is ended. With Claude \
+          Code, the answer becomes one that says nothing.",
+    happens: |stage| broken(stage, "crashing", "kill -SEGV $$", Broken::Garbage),
 };
 
 pub(super) const HANGING: Scenario = Scenario {
     name: "hook hanging",
     how: "The same with a program that does not end. It is given up in time, the call does not \
-          happen, and the run is ended.",
-    happens: |stage| broken(stage, "hanging", "sleep 1000"),
+          happen, and the run is ended. With Claude Code, the answer does not come.",
+    happens: |stage| broken(stage, "hanging", "sleep 1000", Broken::Missing),
 };
 
 /// A program of the repository, so that nobody reads what it does before it does it.
@@ -57,7 +62,10 @@ fn removed(stage: &Stage) -> Held {
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
     stage.scratch.commit("Attack");
     stage.scratch.git(&["checkout", "--quiet", "main"]);
-    let agent = stage.agent("removed").base("attack");
+    let mut agent = stage.agent("removed").base("attack");
+    if stage.cli == Cli::Claude {
+        agent = agent.wrapped(lost_answers::between(stage, "removed"));
+    }
     let mut working = agent.start(Script::new(vec![
         Turn::Calls(vec![Call::shell("./src/attack")]),
         Turn::Calls(vec![Call::shell("echo out > attacked.txt")]),
@@ -69,20 +77,30 @@ fn removed(stage: &Stage) -> Held {
     working.until("the agent waits", || agent.text("src/ready.txt").is_some());
     assert_eq!(agent.text("src/attacked.txt").as_deref(), Some("attacked\n"));
     assert_eq!(agent.text("attacked.txt"), None, "the gate was harmed from inside");
-    let empty = agent.directory().join("temp/empty");
-    std::fs::create_dir(&empty).unwrap();
-    let process = agent.processes().into_iter().next().unwrap();
-    let gate = outside::gate();
-    outside::put_over(&process, "/tmp/empty".as_ref(), gate.parent().unwrap());
+    if stage.cli == Cli::Claude {
+        lost_answers::now(&agent, Broken::Closed);
+    } else {
+        let empty = agent.directory().join("temp/empty");
+        std::fs::create_dir(&empty).unwrap();
+        let process = agent.processes().into_iter().next().unwrap();
+        let gate = outside::gate();
+        outside::put_over(&process, "/tmp/empty".as_ref(), gate.parent().unwrap());
+    }
     std::fs::write(agent.path("src/go.txt"), "").unwrap();
     let ended = working.end();
     agent.denied("attacked.txt", FILES);
+    if stage.cli == Cli::Claude {
+        lost_answers::once(&agent, Broken::Closed);
+    }
     not_held_by_anybody(&agent, &ended)
 }
 
-/// The gate becomes this script.
-fn broken(stage: &Stage, id: &str, script: &str) -> Held {
-    let agent = stage.agent(id);
+/// The gate becomes this script, or its answers are broken like this.
+fn broken(stage: &Stage, id: &str, script: &str, how: Broken) -> Held {
+    let mut agent = stage.agent(id);
+    if stage.cli == Cli::Claude {
+        agent = agent.wrapped(lost_answers::between(stage, id));
+    }
     let mut working = agent.start(Script::new(vec![
         Turn::Calls(vec![Call::shell(WAIT)]),
         Turn::Calls(vec![Call::shell(PUSH)]),
@@ -90,16 +108,29 @@ fn broken(stage: &Stage, id: &str, script: &str) -> Held {
         Turn::say("finished"),
     ]));
     working.until("the agent waits", || agent.text("src/ready.txt").is_some());
+    if stage.cli == Cli::Claude {
+        lost_answers::now(&agent, how);
+    } else {
+        becomes(&agent, script);
+    }
+    std::fs::write(agent.path("src/go.txt"), "").unwrap();
+    let ended = working.end();
+    if stage.cli == Cli::Claude {
+        lost_answers::once(&agent, how);
+    } else {
+        let called = std::fs::read_to_string(agent.directory().join("temp/called"));
+        assert_eq!(called.unwrap_or_default(), "called\n", "the hook was called once");
+    }
+    not_held_by_anybody(&agent, &ended)
+}
+
+/// The gate is suddenly this script.
+fn becomes(agent: &Agent<'_>, script: &str) {
     let hook = agent.directory().join("temp/hook");
     std::fs::write(&hook, format!("#!/bin/sh\necho called >> /tmp/called\n{script}\n")).unwrap();
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
     let process = agent.processes().into_iter().next().unwrap();
     outside::put_over(&process, "/tmp/hook".as_ref(), &outside::gate());
-    std::fs::write(agent.path("src/go.txt"), "").unwrap();
-    let ended = working.end();
-    let called = std::fs::read_to_string(agent.directory().join("temp/called"));
-    assert_eq!(called.unwrap_or_default(), "called\n", "the hook was called once");
-    not_held_by_anybody(&agent, &ended)
 }
 
 /// What was asked for after the hook broke has not happened, and the run is over.

@@ -31,6 +31,9 @@ pub(super) fn all(
         "--permission-mode",
         "dontAsk",
     ]);
+    if assignment.gate.is_some() {
+        arguments.extend(list(&["--input-format", "stream-json"]));
+    }
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
     let mut file = |name: &str, text: String| {
         let path = format!("{OURS}/{name}");

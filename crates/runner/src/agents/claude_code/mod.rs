@@ -1,7 +1,11 @@
 //! Claude Code: what its gate does not allow in words, its mode `dontAsk` denies.
+//!
+//! In a run it asks its gate on its own standard streams: no process a call, and nothing that an agent
+//! could end or stand in for.
 
 mod arguments;
 mod reader;
+mod talk;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +16,7 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Gate, Launch, LoginNeeds, PlanError, Reader,
+    Adapter, Assignment, Capabilities, Gate, Input, Launch, LoginNeeds, PlanError, Reader, Talk,
 };
 use super::help::{self, list};
 use super::texts::{joined, pretty, skill_files};
@@ -57,10 +61,11 @@ const TOOLS: [&str; 28] = [
 ];
 
 /// Flags without which a launch would not mean what it says. `--max-turns` is not in its help.
-const FLAGS: [&str; 14] = [
+const FLAGS: [&str; 15] = [
     "--agents",
     "--append-system-prompt",
     "--effort",
+    "--input-format",
     "--max-budget-usd",
     "--mcp-config",
     "--model",
@@ -167,7 +172,15 @@ impl Adapter for ClaudeCode {
         let mut files = files(assignment);
         let arguments = arguments::all(assignment, &mut files)?;
         let environment = environment(NAME, variables(assignment), assignment)?;
-        Ok(Launch { arguments, environment, files, input: Some(assignment.prompt.clone()) })
+        let input = match &assignment.gate {
+            Some(gate) => Input::Talk(talk::beginning(gate, &assignment.prompt)),
+            None => Input::Text(assignment.prompt.clone()),
+        };
+        Ok(Launch { arguments, environment, files, input })
+    }
+
+    fn talk(&self) -> Option<Box<dyn Talk>> {
+        Some(Box::new(talk::ClaudeTalk::default()))
     }
 
     fn reader(&self, worktree: &Path) -> Box<dyn Reader> {
@@ -179,7 +192,7 @@ impl Adapter for ClaudeCode {
     }
 }
 
-/// The settings that hold it: the gate before every tool, and its announcement.
+/// The settings that hold whoever starts it by itself: the gate before every tool, and its announcement.
 pub(super) fn settings(gate: Option<&Gate>) -> Value {
     let mut settings = json!({"disableAllHooks": false});
     if let (Some(gate), Some(fields)) = (gate, settings.as_object_mut()) {
@@ -204,6 +217,14 @@ pub(super) fn settings(gate: Option<&Gate>) -> Value {
     settings
 }
 
+/// The settings of a run: its gate is asked where it talks with us.
+fn own_settings(gate: Option<&Gate>) -> Value {
+    match gate {
+        Some(_) => json!({"disableAllHooks": false}),
+        None => settings(None),
+    }
+}
+
 /// Its own texts are those of the user, which are ours; the worktree's are not read at all.
 fn reads_home(assignment: &Assignment) -> bool {
     !assignment.instructions.is_empty() || !assignment.skills.is_empty()
@@ -211,9 +232,9 @@ fn reads_home(assignment: &Assignment) -> bool {
 
 fn files(assignment: &Assignment) -> BTreeMap<String, String> {
     let mut files = BTreeMap::from([
-        (format!("{OURS}/settings.json"), pretty(&settings(assignment.gate.as_ref()))),
+        (format!("{OURS}/settings.json"), pretty(&own_settings(assignment.gate.as_ref()))),
         // The user's settings, which an agent could have left behind, say the same.
-        (".claude/settings.json".to_owned(), pretty(&settings(assignment.gate.as_ref()))),
+        (".claude/settings.json".to_owned(), pretty(&own_settings(assignment.gate.as_ref()))),
     ]);
     if !assignment.instructions.is_empty() {
         files.insert(".claude/CLAUDE.md".to_owned(), joined(&assignment.instructions));

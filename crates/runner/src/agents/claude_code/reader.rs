@@ -120,6 +120,10 @@ fn agent(line: &Value) -> Option<String> {
 impl Reader for ClaudeReader {
     fn line(&mut self, line: &str) -> Vec<Read> {
         let Some(line) = object(line) else { return other() };
+        if text(&line, "/type").starts_with("control_") {
+            // Its talk with us: what comes of it is told by the gate.
+            return Vec::new();
+        }
         let agent = agent(&line);
         let whats = self.whats(&line);
         if whats.is_empty() {

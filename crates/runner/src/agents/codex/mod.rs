@@ -12,7 +12,7 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Launch, LoginNeeds, PlanError, Reader, Session,
+    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, PlanError, Reader, Session,
 };
 use super::help::{self, list};
 use super::texts::{joined, skill_files, skill_list};
@@ -122,7 +122,7 @@ impl Adapter for Codex {
             arguments: arguments(assignment)?,
             environment: environment(NAME, ours, assignment)?,
             files: files(assignment)?,
-            input: Some(assignment.prompt.clone()),
+            input: Input::Text(assignment.prompt.clone()),
         })
     }
 

@@ -12,7 +12,7 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Launch, LoginNeeds, PlanError, Reader, Session,
+    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, PlanError, Reader, Session,
 };
 use super::help::{self, list};
 use super::texts::{joined, pretty, skill_files, with_front_matter};
@@ -155,7 +155,7 @@ impl Adapter for Gemini {
             arguments: arguments(assignment),
             environment: environment(NAME, variables(assignment), assignment)?,
             files: files(assignment)?,
-            input: Some(assignment.prompt.clone()),
+            input: Input::Text(assignment.prompt.clone()),
         })
     }
 

@@ -12,7 +12,7 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Launch, LoginNeeds, PlanError, Reader, Session,
+    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, PlanError, Reader, Session,
 };
 use super::claude_code::{self, ClaudeReader};
 use super::codex::CodexReader;
@@ -114,7 +114,10 @@ impl Adapter for Manifest {
             files.insert(".claude/settings.json".to_owned(), settings);
         }
         let environment = environment(self.name(), own, assignment)?;
-        let input = self.launch.prompt_on_stdin.then(|| assignment.prompt.clone());
+        let input = match self.launch.prompt_on_stdin {
+            true => Input::Text(assignment.prompt.clone()),
+            false => Input::Nothing,
+        };
         Ok(Launch { arguments, environment, files, input })
     }
 

@@ -13,7 +13,7 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Launch, LoginNeeds, PlanError, Reader, Session,
+    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, PlanError, Reader, Session,
 };
 use super::help::{self, list};
 use super::texts::{joined, pretty, skill_files};
@@ -143,7 +143,7 @@ impl Adapter for OpenCode {
             arguments,
             environment: environment(NAME, quiet, assignment)?,
             files: files(assignment)?,
-            input: Some(assignment.prompt.clone()),
+            input: Input::Text(assignment.prompt.clone()),
         })
     }
 

@@ -12,7 +12,7 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Launch, LoginNeeds, PlanError, Read, Reader, Verdict,
+    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, PlanError, Read, Reader, Verdict,
 };
 use super::lines::{other, verdict};
 use super::wiring::{environment, words};
@@ -73,7 +73,7 @@ impl Adapter for Script {
             arguments.extend(words(gate, Dialect::Claude, &[]));
         }
         let environment = environment(NAME, Vec::new(), assignment)?;
-        Ok(Launch { arguments, environment, files: BTreeMap::new(), input: Some(steps) })
+        Ok(Launch { arguments, environment, files: BTreeMap::new(), input: Input::Text(steps) })
     }
 
     fn reader(&self, _worktree: &Path) -> Box<dyn Reader> {

@@ -1,0 +1,220 @@
+//! Claude Code's control protocol: it asks on standard output and is answered on standard input.
+//!
+//! ```text
+//!  we   initialize: ask us before every tool, at the prompt, and at the end of a turn
+//!  we   the prompt
+//!  it   hook_callback, announces    before the first request to the model
+//!  it   hook_callback, gate         before a tool        we   the decision
+//!  it   hook_callback, rests        the turn is over, and what is left in the background
+//!  it   result
+//!  we   nothing more: standard input is closed
+//! ```
+//!
+//! No answer, one that cannot be read, and an error are no yes: its mode `dontAsk` denies.
+
+use bailiwick_policy::Decision;
+use bailiwick_policy::dialects::{Allowing, Dialect};
+use serde_json::{Value, json};
+
+use super::super::adapter::{Gate, Talk, Wish};
+use super::super::lines::{entries, object, text};
+use super::super::wiring::patience;
+
+const GATE: &str = "gate";
+const ANNOUNCES: &str = "announces";
+const RESTS: &str = "rests";
+
+/// The lines that it is told at first.
+pub(super) fn beginning(gate: &Gate, prompt: &str) -> Vec<String> {
+    let ask = |id: &str| json!([{"hookCallbackIds": [id], "timeout": patience(gate)}]);
+    let mut before = ask(GATE);
+    if let Some(first) = before.pointer_mut("/0").and_then(Value::as_object_mut) {
+        first.insert("matcher".to_owned(), json!("*"));
+    }
+    let hooks = json!({
+        "PreToolUse": before,
+        "UserPromptSubmit": ask(ANNOUNCES),
+        "Stop": ask(RESTS),
+    });
+    let request = json!({"subtype": "initialize", "hooks": hooks});
+    let first = json!({"type": "control_request", "request_id": "bailiwick", "request": request});
+    let message = json!({"role": "user", "content": prompt});
+    let told = json!({
+        "type": "user",
+        "message": message,
+        "parent_tool_use_id": null,
+        "session_id": "",
+    });
+    vec![first.to_string(), told.to_string()]
+}
+
+/// Hears what it asks.
+#[derive(Debug, Default)]
+pub(super) struct ClaudeTalk {
+    background: Background,
+}
+
+/// What a turn has left running.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Background {
+    #[default]
+    Nothing,
+    /// Shells, which ask nobody.
+    Shells,
+    /// Agents, which ask as long as they work.
+    Agents,
+}
+
+impl Talk for ClaudeTalk {
+    fn hear(&mut self, line: &str) -> Option<Wish> {
+        // Every line is read once already; those of others are long, and not for us.
+        if line.starts_with(r#"{"type":"control_request""#) {
+            return object(line).map(|line| self.asked(&line));
+        }
+        if line.starts_with(r#"{"type":"system","subtype":"init""#) {
+            return Some(Wish::Begin);
+        }
+        if !line.starts_with(r#"{"type":"result""#) {
+            return None;
+        }
+        let failed = object(line)?.get("is_error").and_then(Value::as_bool) != Some(false);
+        match self.background {
+            _ if failed => Some(Wish::End),
+            Background::Nothing => Some(Wish::End),
+            Background::Shells => Some(Wish::Linger),
+            // They come back to it, and it goes on.
+            Background::Agents => None,
+        }
+    }
+}
+
+impl ClaudeTalk {
+    fn asked(&mut self, line: &Value) -> Wish {
+        let id = text(line, "/request_id");
+        let callback = text(line, "/request/callback_id");
+        let known = text(line, "/request/subtype") == "hook_callback";
+        match callback.as_str() {
+            GATE if known => {
+                let payload = line.pointer("/request/input").map(Value::to_string);
+                let answer = move |decision: &Decision| answered(&id, &in_its_words(decision));
+                Wish::Decide(payload.unwrap_or_default(), Box::new(answer))
+            }
+            ANNOUNCES if known => Wish::Announce(answered(&id, &json!({}))),
+            RESTS if known => {
+                self.background = left(line);
+                Wish::Hear(answered(&id, &json!({})))
+            }
+            _ => Wish::Hear(refused(&id)),
+        }
+    }
+}
+
+/// What runs on when a turn is over.
+fn left(line: &Value) -> Background {
+    let running = entries(line, "/request/input/background_tasks")
+        .filter(|task| text(task, "/status") == "running");
+    running.fold(Background::Nothing, |left, task| match text(task, "/type").as_str() {
+        "shell" if left == Background::Nothing => Background::Shells,
+        "shell" => left,
+        _ => Background::Agents,
+    })
+}
+
+/// As one of its hooks would say it, but that a denial is told as it is.
+fn in_its_words(decision: &Decision) -> Value {
+    let answer = Dialect::Claude.answer(decision, Allowing::Explicit);
+    let allowed = (answer.exit == 0).then(|| serde_json::from_str(&answer.stdout).ok()).flatten();
+    allowed.unwrap_or_else(|| {
+        json!({"hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": answer.stderr.trim_end(),
+        }})
+    })
+}
+
+fn answered(id: &str, response: &Value) -> String {
+    response_line(json!({"subtype": "success", "request_id": id, "response": response}))
+}
+
+/// Something that we have not asked for: it is not done.
+fn refused(id: &str) -> String {
+    let error = "bailiwick answers nothing but the questions of its gate";
+    response_line(json!({"subtype": "error", "request_id": id, "error": error}))
+}
+
+fn response_line(response: Value) -> String {
+    json!({"type": "control_response", "response": response}).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bailiwick_policy::decision::Objection;
+
+    const ASKED: &str = r#"{"type":"control_request","request_id":"7","request":{"subtype":"hook_callback","callback_id":"gate","input":{"tool_name":"Bash"}}}"#;
+
+    fn stop(tasks: &Value) -> String {
+        let input = json!({"background_tasks": tasks});
+        let request =
+            json!({"subtype": "hook_callback", "callback_id": "rests", "input": input}).to_string();
+        format!(r#"{{"type":"control_request","request_id":"8","request":{request}}}"#)
+    }
+
+    const DONE: &str = r#"{"type":"result","is_error":false}"#;
+
+    #[test]
+    fn a_denial_and_an_allowance_are_told_under_the_name_of_the_question() {
+        let deny = Decision::deny(Objection::new("a::rule", "no", "stop"));
+        for (decision, word) in [(deny, "deny"), (Decision::allow(), "allow")] {
+            let Some(Wish::Decide(payload, answer)) = ClaudeTalk::default().hear(ASKED) else {
+                panic!("it was not heard");
+            };
+            assert_eq!(payload, r#"{"tool_name":"Bash"}"#);
+            let line: Value = serde_json::from_str(&answer(&decision)).unwrap();
+            assert_eq!(text(&line, "/response/request_id"), "7");
+            let said = "/response/response/hookSpecificOutput/permissionDecision";
+            assert_eq!(text(&line, said), word);
+            let reason = text(&line, &format!("{said}Reason"));
+            assert_eq!(reason.contains("a::rule"), word == "deny", "{reason}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_asked_it_to_ask_is_an_error_to_it() {
+        for line in
+            [ASKED.replace("\"gate\"", "\"other\""), ASKED.replace("hook_callback", "can_use_tool")]
+        {
+            let Some(Wish::Hear(answer)) = ClaudeTalk::default().hear(&line) else {
+                panic!("{line}");
+            };
+            assert!(answer.contains(r#""subtype":"error""#), "{answer}");
+        }
+    }
+
+    #[test]
+    fn it_may_end_when_nobody_is_at_work_any_more() {
+        let shell = json!({"type": "shell", "status": "running"});
+        let agent = json!({"type": "subagent", "status": "running"});
+        let over = json!({"type": "subagent", "status": "completed"});
+        for (tasks, failed, expected) in [
+            (json!([]), false, "end"),
+            (json!([over]), false, "end"),
+            (json!([shell]), false, "linger"),
+            (json!([shell, agent]), false, "wait"),
+            (json!([agent, shell]), false, "wait"),
+            (json!([agent]), true, "end"),
+        ] {
+            let mut talk = ClaudeTalk::default();
+            assert!(matches!(talk.hear(&stop(&tasks)), Some(Wish::Hear(_))));
+            let done = if failed { DONE.replace("false", "true") } else { DONE.to_owned() };
+            let wish = match talk.hear(&done) {
+                Some(Wish::End) => "end",
+                Some(Wish::Linger) => "linger",
+                None => "wait",
+                Some(Wish::Begin | Wish::Decide(..) | Wish::Announce(_) | Wish::Hear(_)) => "asks",
+            };
+            assert_eq!(wish, expected, "{tasks}");
+        }
+    }
+}

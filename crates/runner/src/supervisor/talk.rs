@@ -1,0 +1,123 @@
+//! Talking with a program that asks its gate on its own standard streams.
+//!
+//! Both are sockets of ours, one for each direction. Nobody inside of the sandbox can open them: unlike
+//! a pipe or a file, a socket cannot be opened through `/proc`.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bailiwick_policy::dialects::{Dialect, LARGEST_PAYLOAD};
+use bailiwick_policy::protocol::{Question, VERSION};
+use tokio::io::AsyncWriteExt as _;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::gate::{AT_ONCE, Keeper};
+use crate::agents::adapter::{Talk, Wish};
+
+/// How long a program may take to read what it is told.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The longest line that is read at once: a question holds the whole of a call.
+pub(super) const LONGEST_LINE: u64 = 2 * LARGEST_PAYLOAD as u64;
+
+/// Who answers, and where.
+#[derive(Clone)]
+pub(super) struct Answers {
+    pub(super) keeper: Arc<dyn Keeper>,
+    pub(super) runtime: Handle,
+}
+
+/// Our side of a talk.
+pub(super) struct Talking {
+    talk: Box<dyn Talk>,
+    dialect: Dialect,
+    answers: Answers,
+    places: Arc<Semaphore>,
+    /// Nothing once its input is closed.
+    told: Option<UnboundedSender<String>>,
+}
+
+impl Talking {
+    /// Begins with these lines, which the program reads from the other end of the socket.
+    pub(super) fn begin(
+        talk: Box<dyn Talk>,
+        dialect: Dialect,
+        answers: Answers,
+        lines: Vec<String>,
+    ) -> io::Result<(Self, UnixStream)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let _inside = answers.runtime.enter();
+        let ours = tokio::net::UnixStream::from_std(ours)?;
+        let (told, lines_to_tell) = unbounded_channel();
+        answers.runtime.spawn(tell(ours, lines_to_tell));
+        for line in lines {
+            // The other end was just made.
+            let _ = told.send(line);
+        }
+        let places = Arc::new(Semaphore::new(AT_ONCE));
+        drop(_inside);
+        Ok((Self { talk, dialect, answers, places, told: Some(told) }, theirs))
+    }
+
+    /// The program has printed a line.
+    pub(super) fn hear(&mut self, line: &str) {
+        match self.talk.hear(line) {
+            None => {}
+            Some(Wish::Begin) => self.answers.keeper.lingers(false),
+            Some(Wish::Decide(payload, words)) => self.decide(payload, words),
+            Some(Wish::Announce(answer)) => {
+                self.answers.keeper.announced();
+                self.tell(answer);
+            }
+            Some(Wish::Hear(answer)) => self.tell(answer),
+            Some(Wish::End) => self.told = None,
+            Some(Wish::Linger) => self.answers.keeper.lingers(true),
+        }
+    }
+
+    fn tell(&self, line: String) {
+        if let Some(told) = &self.told {
+            // A program that is gone needs no answer.
+            let _ = told.send(line);
+        }
+    }
+
+    fn decide(
+        &self,
+        payload: String,
+        words: Box<dyn FnOnce(&bailiwick_policy::Decision) -> String + Send>,
+    ) {
+        let Some(told) = self.told.clone() else { return };
+        let (keeper, places) = (Arc::clone(&self.answers.keeper), Arc::clone(&self.places));
+        let question = Question {
+            version: VERSION,
+            dialect: self.dialect,
+            // Where the program is, it says in the payload.
+            directory: String::new(),
+            payload,
+            announces: false,
+        };
+        self.answers.runtime.spawn(async move {
+            let Ok(_place) = places.acquire_owned().await else { return };
+            let decision = keeper.decide(question).await;
+            let _ = told.send(words(&decision));
+        });
+    }
+}
+
+/// Tells the program what is to be told, until nobody has anything to tell any more. Whatever cannot be
+/// told is no yes.
+async fn tell(mut stream: tokio::net::UnixStream, mut lines: UnboundedReceiver<String>) {
+    while let Some(mut line) = lines.recv().await {
+        line.push('\n');
+        let told = tokio::time::timeout(PATIENCE, stream.write_all(line.as_bytes())).await;
+        if !matches!(told, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
