@@ -1,15 +1,17 @@
 //! A repository that tries to disarm every CLI, a gate of a few lines of shell, and launches.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 
 use bailiwick_model::event::What;
 use bailiwick_model::task::Login;
+use bailiwick_policy::Decision;
+use bailiwick_policy::decision::Objection;
 use bailiwick_runner::agents::adapter::{
-    Adapter, Assignment, Gate, Instruction, Launch, Read, Session, Verdict,
+    Adapter, Assignment, Gate, Input, Instruction, Launch, Read, Session, Talk, Verdict, Wish,
 };
 use bailiwick_runner::agents::{ClaudeCode, Codex, Gemini, OpenCode};
 use bailiwick_testkit::Scratch;
@@ -184,7 +186,7 @@ impl Stage {
         let adapter = adapter(cli);
         let launch = adapter.plan(assignment).unwrap();
         write_files(&assignment.home, &launch);
-        let (code, out, err) = start(&cli.program(), assignment, &launch);
+        let (code, out, err) = start(&cli.program(), adapter.as_ref(), assignment, &launch);
         let mut reader = adapter.reader(&assignment.worktree);
         let reads = out.lines().flat_map(|line| reader.line(line)).collect();
         let verdict = reader.end(code, &err);
@@ -226,6 +228,7 @@ fn write_files(home: &Path, launch: &Launch) {
 
 fn start(
     program: &Path,
+    adapter: &dyn Adapter,
     assignment: &Assignment,
     launch: &Launch,
 ) -> (Option<i32>, String, String) {
@@ -246,15 +249,95 @@ fn start(
         .process_group(0);
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    input.write_all(launch.input.as_deref().unwrap_or_default().as_bytes()).unwrap();
-    drop(input);
+    let talking = match &launch.input {
+        Input::Nothing => {
+            drop(input);
+            None
+        }
+        Input::Text(text) => {
+            input.write_all(text.as_bytes()).unwrap();
+            drop(input);
+            None
+        }
+        Input::Talk(lines) => {
+            lines.iter().for_each(|line| writeln!(input, "{line}").unwrap());
+            let gate = assignment.gate.clone().unwrap();
+            Some(Talking { talk: adapter.talk().unwrap(), gate, input: Some(input) })
+        }
+    };
     let mut pipe = child.stderr.take().unwrap();
     let errors = std::thread::spawn(move || {
         let mut bytes = Vec::new();
         pipe.read_to_end(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes).into_owned()
     });
-    let ended = child.wait_with_output().unwrap();
-    let out = String::from_utf8_lossy(&ended.stdout).into_owned();
-    (ended.status.code(), out, errors.join().unwrap())
+    let out = printed(child.stdout.take().unwrap(), talking);
+    let ended = child.wait().unwrap();
+    (ended.code(), out, errors.join().unwrap())
+}
+
+/// All that a program prints. One that talks is answered by its gate meanwhile.
+fn printed(output: impl std::io::Read, mut talking: Option<Talking>) -> String {
+    let mut all = String::new();
+    for line in BufReader::new(output).lines() {
+        let line = line.unwrap();
+        if let Some(talking) = &mut talking {
+            talking.hear(&line);
+        }
+        all.push_str(&line);
+        all.push('\n');
+    }
+    all
+}
+
+/// A talk in which the gate of a few lines is asked as a program would ask it.
+struct Talking {
+    talk: Box<dyn Talk>,
+    gate: Gate,
+    input: Option<ChildStdin>,
+}
+
+impl Talking {
+    fn hear(&mut self, line: &str) {
+        match self.talk.hear(line) {
+            None | Some(Wish::Begin) => {}
+            Some(Wish::Decide(payload, words)) => {
+                let (code, said) = self.asked(&["--explicit-allow"], &payload);
+                match code {
+                    Some(0) => self.tell(&words(&Decision::allow())),
+                    Some(2) => {
+                        let no = Decision::deny(Objection::new("test::gate", said, "nothing"));
+                        self.tell(&words(&no));
+                    }
+                    // What is no answer is not told.
+                    _ => self.input = None,
+                }
+            }
+            Some(Wish::Announce(answer)) => {
+                self.asked(&["--announce"], "{}");
+                self.tell(&answer);
+            }
+            Some(Wish::Hear(answer)) => self.tell(&answer),
+            Some(Wish::End | Wish::Linger) => self.input = None,
+        }
+    }
+
+    fn tell(&mut self, line: &str) {
+        if let Some(input) = &mut self.input {
+            // It may be gone.
+            let _ = writeln!(input, "{line}");
+        }
+    }
+
+    fn asked(&self, more: &[&str], payload: &str) -> (Option<i32>, String) {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", &self.gate.seconds.to_string()]).args(&self.gate.command);
+        command.args(["--dialect", "claude"]).args(more);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // One that is broken does not read.
+        let _ = child.stdin.take().unwrap().write_all(payload.as_bytes());
+        let ended = child.wait_with_output().unwrap();
+        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+    }
 }
