@@ -66,6 +66,7 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         secrets.push(secret);
         upstream
     });
+    let (instructions, skills) = told(&subject.repository, &subject.commit)?;
     let assignment = Assignment {
         version: found.version.clone(),
         prompt: prompt(running, start)?,
@@ -84,8 +85,8 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         tools: Some(subject.bound.role.tools.clone()),
         sub_agents: task.agent.sub_agents.clone(),
         mcp_servers: servers(&subject.repository, &subject.commit, &task.agent.mcp_servers)?,
-        instructions: instructions(&subject.repository, &subject.commit)?,
-        skills: skills(&subject.repository, &subject.commit)?,
+        instructions,
+        skills,
         turns: budget.turns,
         usd: task.budget.usd,
         script: task.agent.script.clone(),
@@ -216,6 +217,19 @@ pub(super) fn require_prices(
          output = …",
         wire::REPOSITORY_KIT
     )))
+}
+
+/// What the repository tells agents: its instructions and its skills, looked up at the same time.
+fn told(
+    repository: &Repository,
+    commit: &str,
+) -> Result<(Vec<Instruction>, BTreeMap<String, String>), Failure> {
+    std::thread::scope(|scope| {
+        let skills = scope.spawn(|| skills(repository, commit));
+        let instructions = instructions(repository, commit)?;
+        let lost = |_| Failure::general("the skills of the base commit were not read");
+        Ok((instructions, skills.join().map_err(lost)??))
+    })
 }
 
 pub(super) fn instructions(

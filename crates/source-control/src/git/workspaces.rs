@@ -28,6 +28,7 @@ pub struct WorktreeWorkspaces {
     state: PathBuf,
     base: Option<String>,
     held: Mutex<Weak<File>>,
+    seen: Mutex<Option<Seen>>,
 }
 
 /// Held while an agent is spawned, by us and by what we start for it: when we are killed, the lock
@@ -39,7 +40,13 @@ pub struct SpawnLock {
 impl WorktreeWorkspaces {
     /// Workspaces of `repository`, with what only we write below `state`.
     pub fn new(repository: Repository, state: impl Into<PathBuf>) -> Self {
-        Self { repository, state: state.into(), base: None, held: Mutex::default() }
+        Self {
+            repository,
+            state: state.into(),
+            base: None,
+            held: Mutex::default(),
+            seen: Mutex::default(),
+        }
     }
 
     /// The same for agents that start from what the person calls `revision`: if that is a branch,
@@ -141,6 +148,12 @@ impl WorktreeWorkspaces {
         run.map_err(|error| WorkspaceError { what: what.to_owned(), why: error.to_string() })
     }
 
+    /// What was seen of this agent since its id is locked, once.
+    fn seen_under_lock(&self, id: &AgentId) -> Option<Seen> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).take();
+        seen.filter(|seen| seen.id == *id && self.lock_held().is_some())
+    }
+
     fn has_branch(&self, branch: &str) -> Result<bool, WorkspaceError> {
         let full = format!("refs/heads/{branch}");
         let found = self.repository.git().succeeds(["show-ref", "--verify", "--quiet", &full]);
@@ -151,19 +164,30 @@ impl WorktreeWorkspaces {
     }
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Listed {
     Unknown,
     CutShort,
     Complete,
 }
 
+/// What was seen of an agent's worktree while its id was locked: nobody else changes that meanwhile.
+struct Seen {
+    id: AgentId,
+    listed: Listed,
+    branch: bool,
+}
+
 impl Workspaces for WorktreeWorkspaces {
     fn observe(&self, id: &AgentId) -> Result<SeenWorkspace, WorkspaceError> {
         let path = self.worktree_path(id);
         let listed = self.listed(id)?;
+        let branch = self.has_branch(&id.branch())?;
+        let seen = self.lock_held().map(|_| Seen { id: id.clone(), listed, branch });
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
         Ok(SeenWorkspace {
             task_directory: fs::symlink_metadata(self.task_directory(id)).is_ok(),
-            branch: self.has_branch(&id.branch())?,
+            branch,
             worktree: matches!(listed, Listed::Complete),
             obstacle: matches!(listed, Listed::Unknown) && in_the_way(&path),
             ready: self.run_directory(id).join("ready").exists(),
@@ -202,7 +226,12 @@ impl Workspaces for WorktreeWorkspaces {
         let Some(shown) = path.to_str() else {
             return Err(WorkspaceError { what, why: "its path is not UTF-8".to_owned() });
         };
-        match self.listed(id)? {
+        let seen = self.seen_under_lock(id);
+        let listed = match &seen {
+            Some(seen) => seen.listed,
+            None => self.listed(id)?,
+        };
+        match listed {
             Listed::Complete => return Ok(()),
             Listed::CutShort => {
                 // Git does not remove what it cannot take for a worktree, so the files go first.
@@ -220,7 +249,11 @@ impl Workspaces for WorktreeWorkspaces {
         }
         let branch = id.branch();
         // A branch that is there was left by the attempt that was cut short: the plan saw to that.
-        let create = if self.has_branch(&branch)? { "-B" } else { "-b" };
+        let there = match seen {
+            Some(seen) => seen.branch,
+            None => self.has_branch(&branch)?,
+        };
+        let create = if there { "-B" } else { "-b" };
         self.git(["worktree", "add", "--quiet", create, &branch, shown, base], &what)?;
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The branch that work is to land on: found, never assumed.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -140,10 +141,13 @@ pub(super) fn meant_by(git: &Git, revision: &str) -> Result<Option<BaseBranch>, 
 }
 
 /// The branch that is checked out where git is called; nothing if none is, or if it has no commit.
-pub(super) fn where_called(git: &Git) -> Result<Option<BaseBranch>, GitError> {
+pub(super) fn where_called(
+    git: &Git,
+    references: &BTreeMap<String, String>,
+) -> Result<Option<BaseBranch>, GitError> {
     let Some(branch) = symbolic(git, "HEAD")? else { return Ok(None) };
     let found = "checked out where the agent was spawned".to_owned();
-    Ok(exists(git, &branch)?.then_some(BaseBranch { branch, found }))
+    Ok(references.contains_key(&branch).then_some(BaseBranch { branch, found }))
 }
 
 /// Branches that cannot be the base: the agent's, and the one that its worktree is on.

@@ -94,20 +94,35 @@ fn observe(
     let git = places.agent_git();
     let shared = places.git();
     let own = base::own_branches(places, &agent.branch())?;
+    let (references, settings) = std::thread::scope(|scope| {
+        let settings = scope.spawn(|| settings(&git));
+        let references = references(&shared)?;
+        let lost = |_| GitError::Failed {
+            command: "config".to_owned(),
+            why: "it was not waited for".to_owned(),
+        };
+        Ok::<_, GitError>((references, settings.join().map_err(lost)??))
+    })?;
     let meant = match revision.filter(|revision| *revision != "HEAD") {
         Some(revision) => base::meant_by(&shared, revision)?,
         // An agent may be spawned from a worktree of somebody's.
-        None => base::where_called(&Git::at(repository))?,
+        None => base::where_called(&Git::at(repository), &references)?,
     };
     let meant = meant.filter(|meant| !own.contains(&meant.branch));
     let base = meant.map_or_else(|| base::guess(&shared, &own), |meant| Ok(Some(meant)))?;
+    let head = base::checked_out(&places.private, &git)?;
+    let commit = match head.as_ref().and_then(|head| references.get(head)) {
+        // A branch names a commit.
+        Some(commit) => commit.clone(),
+        None => git.line(["rev-parse", "--verify", "HEAD^{commit}"])?,
+    };
     Ok(SpawnRecord {
         base,
-        commit: git.line(["rev-parse", "--verify", "HEAD^{commit}"])?,
-        head: base::checked_out(&places.private, &git)?,
-        references: references(&shared)?,
-        configuration: configuration(places)?,
-        hooks: hooks(places)?,
+        commit,
+        head,
+        references,
+        configuration: digests(places, &settings),
+        hooks: hooks_told(places, &settings),
         log: plain_file::read(&log_of(&places.private), LOG)
             .ok()
             .map(|bytes| HeadLog { length: bytes.len(), digest: Sha256Hex::of(bytes).to_string() }),
@@ -138,9 +153,13 @@ pub(super) fn references(git: &Git) -> Result<BTreeMap<String, String>, GitError
 
 /// Digests of what git would be told by the repository.
 pub(super) fn configuration(places: &Places) -> Result<BTreeMap<String, String>, GitError> {
+    Ok(digests(places, &settings(&places.agent_git())?))
+}
+
+fn digests(places: &Places, settings: &[(String, String)]) -> BTreeMap<String, String> {
     let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (name, value) in settings(&places.agent_git())? {
-        values.entry(name).or_default().push(value);
+    for (name, value) in settings {
+        values.entry(name.clone()).or_default().push(value.clone());
     }
     let digest = |values: Vec<String>| Sha256Hex::of(values.join("\0")).to_string();
     let mut digests: BTreeMap<String, String> =
@@ -150,7 +169,7 @@ pub(super) fn configuration(places: &Places) -> Result<BTreeMap<String, String>,
             digests.insert(file.to_owned(), Sha256Hex::of(text).to_string());
         }
     }
-    Ok(digests)
+    digests
 }
 
 /// The settings of the repository and of the worktree, without ours.
@@ -172,9 +191,13 @@ fn settings(git: &Git) -> Result<Vec<(String, String)>, GitError> {
 /// Every file that git could run as a hook: of the repository, and of a place inside of it that the
 /// configuration names.
 pub(super) fn hooks(places: &Places) -> Result<BTreeMap<String, String>, GitError> {
+    Ok(hooks_told(places, &settings(&places.agent_git())?))
+}
+
+fn hooks_told(places: &Places, settings: &[(String, String)]) -> BTreeMap<String, String> {
     let mut directories = vec![places.common.join("hooks")];
     let root = places.common.parent().filter(|_| places.common.ends_with(".git"));
-    for (name, value) in settings(&places.agent_git())? {
+    for (name, value) in settings {
         if name != "core.hookspath" {
             continue;
         }
@@ -190,7 +213,7 @@ pub(super) fn hooks(places: &Places) -> Result<BTreeMap<String, String>, GitErro
             hooks.insert(shortened(&path, root, &places.common), what);
         }
     }
-    Ok(hooks)
+    hooks
 }
 
 fn shortened(path: &Path, root: Option<&Path>, common: &Path) -> String {
