@@ -382,17 +382,16 @@ fn supervise(
     denied: &Denied,
 ) -> Result<Outcome, Failure> {
     let Setup { id, directory, _lock, settings, bound, compiled, adapter, .. } = setup;
+    let fail_fast = compiled.policy.escalation == EscalationPolicy::FailFast;
     let judge = PolicyJudge {
         worktree: setup.assignment.worktree.clone(),
         home: setup.assignment.home.clone(),
         servers: setup.assignment.mcp_servers.keys().cloned().collect(),
         log: Mutex::new(directory.decisions()),
         redaction: Redaction::new(setup.secrets.clone()),
-        fail_fast: compiled.policy.escalation == EscalationPolicy::FailFast,
         digest: compiled.digest,
         policy: compiled.policy,
     };
-    let fail_fast = judge.fail_fast;
     let supervision = Supervision {
         delegation: None,
         directory,

@@ -25,8 +25,6 @@ pub struct PolicyJudge {
     pub servers: Vec<String>,
     /// What must not be seen in the log.
     pub redaction: Redaction,
-    /// Whether the first denial ends the run.
-    pub fail_fast: bool,
     /// Where decisions are kept; written by one at a time.
     pub log: Mutex<PathBuf>,
 }

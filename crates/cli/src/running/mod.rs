@@ -241,7 +241,6 @@ impl Running {
             servers: prepared.assignment.mcp_servers.keys().cloned().collect(),
             log: Mutex::new(self.directory.decisions()),
             redaction: Redaction::new(prepared.secrets.clone()),
-            fail_fast,
             digest: compiled.digest,
             policy: compiled.policy,
         };

@@ -63,6 +63,8 @@ pub struct Watch {
     about: BTreeMap<String, String>,
     /// Calls of this attempt that were neither decided nor came back: name, tool and input.
     open: Vec<(String, (String, String))>,
+    /// Calls that the program itself says it has run, although nobody had decided about them.
+    ran: Vec<Lost>,
     made_up: u64,
 }
 
@@ -80,6 +82,7 @@ impl Watch {
             back: BTreeSet::new(),
             about: BTreeMap::new(),
             open: Vec::new(),
+            ran: Vec::new(),
             made_up: 0,
         }
     }
@@ -216,6 +219,23 @@ impl Watch {
         failed != Some(false) && first.contains(self.habits.denial) && output.contains(rule)
     }
 
+    /// The program says what came of a call. Where the attempt ends before the model hears of it, this is
+    /// all that is ever known: a call that nobody had decided has run, in this attempt or in one before.
+    pub fn told(&mut self, id: &str, output: &str, failed: bool) {
+        let Some((tool, _)) = self.asked.get(id) else { return };
+        let unhooked = self.habits.unhooked.contains(&tool.as_str());
+        let refused = failed && self.was_refused(output);
+        let decided = !self.habits.names_calls || self.decided.contains(id);
+        if !(unhooked || refused || decided) {
+            self.ran.push(Lost { id: id.to_owned(), tool: tool.clone(), denied: false });
+        }
+    }
+
+    /// A call that the program says it has run, although nobody had decided about it.
+    pub fn ran_undecided(&self) -> Option<Lost> {
+        self.ran.first().cloned()
+    }
+
     /// A call of this attempt that nobody decided and whose result never came: it may have run.
     pub fn unaccounted(&self) -> Option<Lost> {
         let open = |(_, (tool, _)): &&(String, (String, String))| {
@@ -320,6 +340,28 @@ mod tests {
         assert!(printed.is_err(), "it ran, and printed what looks like a refusal");
         watch.remember("old");
         assert_eq!(watch.came_back("old", Some("Bash"), "from before", None), Ok(false));
+    }
+
+    #[test]
+    fn a_call_that_the_program_says_it_has_run_undecided_is_not_forgotten() {
+        let mut watch = Watch::new(NAMED);
+        for (id, tool) in [("a", "Bash"), ("b", "Bash"), ("c", "update_plan"), ("d", "Bash")] {
+            watch.asked(id, tool, &json!({"command": id}));
+        }
+        watch.decided(Some("a"), "Bash", &json!({"command": "a"}));
+        watch.told("a", "it ran", false);
+        watch.told("c", "it ran", false);
+        watch.told("d", "No such tool available", true);
+        watch.told("item_0", "a name of the program's own", false);
+        assert_eq!(watch.ran_undecided(), None);
+        watch.told("b", "No such tool, it printed", false);
+        watch.settle();
+        let lost = watch.ran_undecided().unwrap();
+        assert_eq!(
+            (lost.id.as_str(), lost.denied),
+            ("b", false),
+            "an attempt that ends forgives nothing"
+        );
     }
 
     #[test]

@@ -164,6 +164,9 @@ impl Hub {
                     state.model.clone_from(model);
                 }
             }
+            if let What::ToolResult { id, ok, output } = &one.what {
+                self.state().watch.told(id, output, !ok);
+            }
             // The line is kept once, with the first that it says.
             let raw = (place == 0).then_some(line);
             self.send(Order::Event(one.event(now(), raw)));
@@ -299,6 +302,11 @@ impl Hub {
             self.tell(Witness::Supervisor, None, What::Error { message });
         }
         self.stand();
+    }
+
+    /// A call that has run although nobody decided it, by the word of the program alone.
+    pub(super) fn ran_undecided(&self) -> Option<Lost> {
+        self.state().watch.ran_undecided().filter(|_| self.gated && self.watched)
     }
 
     /// A call that may have run although nobody decided it; and how many questions were made up.
@@ -485,6 +493,7 @@ fn recall(known: &mut Watch, earlier: &[Event]) {
                 }
             }
             (What::ToolResult { id, .. }, Witness::Proxy) => known.remember(id),
+            (What::ToolResult { id, ok, output }, Witness::Program) => known.told(id, output, !ok),
             (_, _) => {}
         }
     }

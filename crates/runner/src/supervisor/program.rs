@@ -248,6 +248,10 @@ fn concluded(
     verdict: Verdict,
     announced: bool,
 ) -> (Ending, String) {
+    // Whoever ends an attempt before its model hears of a call does not undo what the call has done.
+    if let Some(lost) = hub.ran_undecided() {
+        return (Ending::EnforcementLost, lost.to_string());
+    }
     if let Some(ending) = hub.ending() {
         return ending;
     }
@@ -285,5 +289,46 @@ fn said(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool) -> 
             (Ending::EnforcementLost, "the gate never said that it is there".to_owned())
         }
         None => (Ending::Completed, verdict.words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agents::adapter::{Adapter as _, Read};
+    use bailiwick_control::supervision::{Budget, Prices};
+    use bailiwick_model::attempt::{Allowance, Used};
+    use bailiwick_model::settings::Settings;
+
+    /// A person stops an attempt before its model hears of a call.
+    #[test]
+    fn a_call_that_ran_undecided_is_not_forgiven_to_an_attempt_that_is_stopped() {
+        for (decided, expected) in [(true, Ending::Stopped), (false, Ending::EnforcementLost)] {
+            let (orders, _kept) = std::sync::mpsc::sync_channel(64);
+            let beginning = Beginning {
+                habits: crate::agents::ClaudeCode.habits(),
+                budget: Budget(Allowance::default()),
+                used: Used::default(),
+                time: 0,
+                prices: Prices::new(Settings::default().prices),
+                earlier: Vec::new(),
+                session: None,
+                gated: true,
+                marks_failures: true,
+                watched: true,
+            };
+            let hub = Hub::new(beginning, orders);
+            let input = serde_json::json!({"command": "date"});
+            hub.asked(None, "a", "Bash", &input);
+            if decided {
+                hub.decided(Some("a"), "Bash", &input, None);
+            }
+            let what =
+                What::ToolResult { id: "a".to_owned(), ok: true, output: "Sunday".to_owned() };
+            hub.read(vec![Read::of(what)], "");
+            hub.end(Ending::Stopped, "by a person");
+            let verdict = Verdict { completed: false, words: String::new() };
+            assert_eq!(concluded(&hub, None, verdict, true).0, expected);
+        }
     }
 }
