@@ -15,8 +15,8 @@ pub(super) const HUNTED: Scenario = Scenario {
           gate, so that a denial is not heard. Some CLIs run the call then, in the sandbox. One call \
           at most: what comes back from it is not the CLI's own word of a denial, whatever the call \
           prints, and the run is ended. Claude Code starts nothing to ask. There the program tries to \
-          write into the CLI's standard streams and to read from them, answers and questions of its \
-          own, in vain: every call is decided as it would be, and the run goes on.",
+          write answers of its own into the CLI's standard streams, and to read from them, in vain: \
+          every call is decided as it would be, and the run goes on.",
     happens: hunted,
 };
 
