@@ -4,6 +4,9 @@
 //! Each is held by a process of its own. It lives on when the control plane is killed, and is found
 //! again by its name when that comes back.
 
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+
 use bailiwick_control::admission::compile::LaunchLimits;
 use bailiwick_control::ports::fleet::{
     Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState,
@@ -19,7 +22,7 @@ use crate::commands::run::{How, LandWhen};
 use crate::commands::spawn::{Lineage, spawn};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::running::detached;
+use crate::running::detached::{self, Input};
 use crate::verifying::{Places, Shown, Subject};
 use crate::wire;
 
@@ -155,8 +158,20 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
         spawn(&context, &source, Some(&id), &launch.base, lineage(launch)?)?;
     }
     let how = How { land: Some(LandWhen::Never), ..How::default() };
-    let resume = launch.resume.as_deref();
-    detached::begin_with(&context, &id, &how, resume, &launch.environment).map(drop)
+    let input = match &launch.resume {
+        None => Input::Nothing,
+        Some(words) => Input::Words(written(words)?),
+    };
+    detached::begin_with(&context, &id, &how, input, &launch.environment).map(drop)
+}
+
+/// Words as a file that nobody else can open.
+fn written(words: &str) -> Result<File, Failure> {
+    let failed =
+        |error: std::io::Error| Failure::general(format!("its words cannot be handed on: {error}"));
+    let mut file = tempfile::tempfile().map_err(failed)?;
+    file.write_all(words.as_bytes()).and_then(|()| file.rewind()).map_err(failed)?;
+    Ok(file)
 }
 
 /// What binds the agent besides its task: the limits of stack, profile and repository.
