@@ -3,6 +3,7 @@
 
 mod broken_gates;
 mod corpus;
+mod forge;
 mod gated;
 mod payloads;
 mod runs;

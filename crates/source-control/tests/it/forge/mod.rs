@@ -1,5 +1,6 @@
 //! Forges, each against a stand-in that speaks its language.
 
+mod approved;
 mod checks;
 mod failing;
 mod pushes;

@@ -21,9 +21,13 @@ const NAMES: [&str; 9] = [
     "dir/in/side",
 ];
 
+fn pick<T: Copy>(of: &[T], random: &mut Random) -> T {
+    *of.get(random.below(of.len())).unwrap()
+}
+
 /// Anything that somebody could do to files, by any way but a commit.
 fn disturb(setup: &Setup, random: &mut Random) {
-    let name = NAMES[random.below(NAMES.len())];
+    let name = pick(&NAMES, random);
     let path = setup.path.join(name);
     let is_directory = path.is_dir();
     match random.below(8) {
@@ -32,15 +36,15 @@ fn disturb(setup: &Setup, random: &mut Random) {
             let parent = path.parent().unwrap();
             if fs::create_dir_all(parent).is_ok() {
                 let _ = fs::remove_file(&path);
-                fs::write(&path, format!("{}{}", random.below(9), text[random.below(5)])).unwrap();
+                fs::write(&path, format!("{}{}", random.below(9), pick(&text, random))).unwrap();
             }
         }
         2 => drop(fs::remove_file(&path)),
         3 if path.parent().unwrap().is_dir() && fs::symlink_metadata(&path).is_err() => {
-            symlink(["src/a.rs", "nowhere", "/etc"][random.below(3)], &path).unwrap();
+            symlink(pick(&["src/a.rs", "nowhere", "/etc"], random), &path).unwrap();
         }
         4 if path.is_file() && !path.is_symlink() => {
-            let mode = [0o644, 0o755][random.below(2)];
+            let mode = pick(&[0o644, 0o755], random);
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         }
         // A file becomes a directory, or the other way round.

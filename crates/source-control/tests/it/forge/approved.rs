@@ -1,0 +1,76 @@
+//! From a wish to the forge: policy, a person's yes, one write; and a target that moved meanwhile.
+
+use bailiwick_control::ports::fleet::{Forge as _, WriteBack};
+use bailiwick_control::write_back::{
+    Actor, ActorKind, Answer, Decision, Next, Plan, Policies, Proposal, authorise, decide, next,
+    plan, send,
+};
+use bailiwick_model::fleet::{
+    AgentApprovalStatus, Moment, Requester, SubjectKind, TrustTier, WriteBackPolicy,
+    WriteBackTarget,
+};
+use bailiwick_testkit::forge::{Fault, Flavour};
+
+use super::{Setup, block_on};
+
+const REPOSITORY: &str = "acme/widgets";
+
+#[test]
+fn an_approved_push_arrives_once_and_not_on_a_branch_that_moved() {
+    let setup = Setup::new(Flavour::Gitea);
+    setup.scratch.write("src/c.rs", "fn c() {}\n");
+    let commit = setup.scratch.commit("third");
+    let write = WriteBack::Push {
+        branch: "feature".to_owned(),
+        commit: commit.clone(),
+        from: Some(setup.feature.clone()),
+    };
+    let nothing = WriteBackPolicy::default();
+    let pushes = WriteBackPolicy {
+        allowed_targets: vec![WriteBackTarget::BranchPush],
+        ..WriteBackPolicy::default()
+    };
+    let proposal = Proposal {
+        repository: REPOSITORY,
+        dispatch_run: "adr-1",
+        attempt: "ada-1-1",
+        requested_by: Requester { kind: SubjectKind::AgentStack, name: "repairer".to_owned() },
+        write: &write,
+        target_state: None,
+        artifact_refs: Vec::new(),
+        content: &[],
+        summary: "mend it".to_owned(),
+        now: Moment::from_millis(1_000),
+    };
+    let with = |stack| {
+        let policies = Policies { stack, rule: None, approvals: &[], trust: TrustTier::Trusted };
+        plan(&policies, &proposal)
+    };
+    assert!(matches!(with(&nothing), Plan::Denied(_)));
+    let Plan::Ask(approval) = with(&pushes) else { panic!("a person is asked") };
+    let anna = Actor { name: "anna".to_owned(), kind: ActorKind::Person, may_approve: true };
+    let seen = block_on(setup.forge.branch("feature")).unwrap();
+    let answer = Answer {
+        by: &anna,
+        decision: Decision::Approve,
+        comment: None,
+        expected_digest: &approval.artifact_digest,
+        target_now: seen.as_deref(),
+        now: Moment::from_millis(2_000),
+    };
+    let status = decide(&approval, &AgentApprovalStatus::default(), &answer).unwrap();
+    let allowed =
+        authorise("uid-1", &approval, &status, REPOSITORY, &write, seen.as_deref()).unwrap();
+    // The answer is lost, and we are asked again: it is there once.
+    setup.stand_in.fail_next("/git-receive-pack", Fault::DropAfterApplying);
+    let first = next(block_on(send(&setup.forge, &allowed)));
+    assert!(matches!(first, Next::TryAgain { .. }), "{first:?}");
+    let Next::Done(written) = next(block_on(send(&setup.forge, &allowed))) else { panic!("done") };
+    assert!(written.was_there && written.id == commit);
+    assert_eq!(setup.stand_in.git(&["rev-parse", "feature"]).trim(), commit);
+    // Somebody moves the branch: the same yes does not push over that.
+    setup.stand_in.git(&["update-ref", "refs/heads/feature", &setup.main]);
+    let moved = next(block_on(send(&setup.forge, &allowed)));
+    assert!(matches!(moved, Next::RebaseFirst { .. }), "{moved:?}");
+    assert_eq!(setup.stand_in.git(&["rev-parse", "feature"]).trim(), setup.main);
+}
