@@ -1,0 +1,168 @@
+//! One request to a stand-in: what goes wrong with it, who may send it, whether it is in the contract.
+
+use std::io::BufReader;
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Mutex;
+
+use base64::Engine as _;
+use serde_json::Value;
+
+use crate::scripted_model::http::{Incoming, receive};
+
+use super::answer::Answer;
+use super::routes::Asked;
+use super::state::{Fault, Flavour, Seen, State};
+use super::{contract, git, lock, routes};
+
+pub(super) fn converse(
+    stream: &TcpStream,
+    shared: &Mutex<State>,
+    root: &Path,
+) -> std::io::Result<()> {
+    let Some(incoming) = receive(&mut BufReader::new(stream))? else { return Ok(()) };
+    let body = serde_json::from_slice(&incoming.body).unwrap_or(Value::Null);
+    let request = format!("{} {}", incoming.method, incoming.path);
+    let (place, fault) = {
+        let mut state = lock(shared);
+        let (method, path) = (incoming.method.clone(), incoming.path.clone());
+        let headers = incoming.headers.clone();
+        state.seen.push(Seen { method, path, headers, body: body.clone(), status: 0 });
+        (state.seen.len() - 1, state.fault(&request))
+    };
+    let mut silent = false;
+    let answer = match fault {
+        Some(Fault::DropBeforeApplying) => return Ok(()),
+        Some(Fault::Status(status, message)) => Answer::no(status, &message),
+        Some(Fault::Redirect(place)) => Answer::text(302, "").with("Location", place),
+        Some(Fault::DropAfterApplying) => {
+            silent = true;
+            respond(shared, root, &incoming, body)
+        }
+        Some(Fault::Slow(time)) => {
+            let answer = respond(shared, root, &incoming, body);
+            std::thread::sleep(time);
+            answer
+        }
+        Some(Fault::MoveBranch { branch, to }) => {
+            let bare = lock(shared).bare.clone();
+            let name = format!("refs/heads/{branch}");
+            git::git(&bare, &["update-ref", &name, &to]).expect("the branch moves");
+            respond(shared, root, &incoming, body)
+        }
+        None => respond(shared, root, &incoming, body),
+    };
+    if silent {
+        return Ok(());
+    }
+    let date = {
+        let mut state = lock(shared);
+        state.seen[place].status = answer.status;
+        jiff::fmt::rfc2822::to_string(&state.clock.to_zoned(jiff::tz::TimeZone::UTC))
+    };
+    let date = date.expect("a date").replace("+0000", "GMT");
+    answer.with("Date", date).send(stream, incoming.method == "HEAD")
+}
+
+fn respond(shared: &Mutex<State>, root: &Path, incoming: &Incoming, body: Value) -> Answer {
+    let (path, query) = incoming.path.split_once('?').unwrap_or((&incoming.path, ""));
+    if path.contains(".git/") {
+        let token = lock(shared).token.clone();
+        if !knows_token(incoming, &token) {
+            return Answer::no(401, "Unauthorized").with("WWW-Authenticate", "Basic realm=\"git\"");
+        }
+        // Without the lock: a push may take its time.
+        return git::serve(root, path, query, incoming);
+    }
+    let mut state = lock(shared);
+    if let Some(id) = path.strip_prefix("/kept-logs/") {
+        if incoming.headers.iter().any(|(name, _)| name == "authorization") {
+            state.breaches.push("the token went to where logs are kept".to_owned());
+        }
+        let job = state.jobs.iter().find(|job| job.id.to_string() == id);
+        return job.map_or_else(|| Answer::text(404, ""), |job| Answer::text(200, &job.log));
+    }
+    let (prefix, scheme) = match state.flavour {
+        Flavour::Gitea => ("/api/v1", "token"),
+        Flavour::Github => ("", "Bearer"),
+    };
+    let wanted = format!("{scheme} {}", state.token);
+    let who = incoming.headers.iter().find(|(name, _)| name == "authorization");
+    if who.map(|(_, value)| value) != Some(&wanted) {
+        return Answer::no(401, "token is required");
+    }
+    let begin = format!("{prefix}/repos/{}", state.full_name);
+    let rest = path.strip_prefix(&begin);
+    let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
+        return Answer::no(404, "The target couldn't be found.");
+    };
+    let decoded: Vec<String> =
+        rest.split('/').filter(|part| !part.is_empty()).map(decode).collect();
+    let query = query.split('&').filter_map(|pair| pair.split_once('='));
+    let asked = Asked {
+        method: &incoming.method,
+        path: decoded.iter().map(String::as_str).collect(),
+        query: query.map(|(name, value)| (decode(name), decode(value))).collect(),
+        body,
+    };
+    let known = contract::find(asked.method, &asked.path);
+    let answer = routes::answer(&mut state, &asked);
+    if state.flavour == Flavour::Gitea {
+        let breaches = breaches(known, &asked, &answer);
+        state.breaches.extend(breaches);
+    }
+    answer
+}
+
+/// What of this is not in Gitea's contract.
+fn breaches(known: Option<contract::Known>, asked: &Asked<'_>, answer: &Answer) -> Vec<String> {
+    let what = format!("{} /{}", asked.method, asked.path.join("/"));
+    let Some(known) = known else { return vec![format!("{what} is not in the contract")] };
+    let mut found = Vec::new();
+    for (name, _) in &asked.query {
+        if !known.query.contains(name) {
+            found.push(format!("{what} has no {name} in its query"));
+        }
+    }
+    match &known.body {
+        Some(shape) => found.extend(contract::faults(shape, &asked.body)),
+        None if asked.body.is_null() || asked.body == serde_json::json!({}) => {}
+        None => found.push(format!("{what} takes no body")),
+    }
+    if answer.status < 400 {
+        if answer.status != known.status {
+            found.push(format!("{what} is answered with {}", answer.status));
+        }
+        if let Some(shape) = &known.answer {
+            let value = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
+            found.extend(contract::faults(shape, &value));
+        }
+    }
+    found
+}
+
+/// Whether git has shown the token, as a password.
+fn knows_token(incoming: &Incoming, token: &str) -> bool {
+    let who = incoming.headers.iter().find(|(name, _)| name == "authorization");
+    let basic = who.and_then(|(_, value)| value.strip_prefix("Basic "));
+    let both = basic.and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok());
+    let both = both.and_then(|both| String::from_utf8(both).ok()).unwrap_or_default();
+    both.split_once(':').is_some_and(|(_, password)| password == token)
+}
+
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let hex = |byte: Option<u8>| char::from(byte.unwrap_or(b'0')).to_digit(16).unwrap_or(0);
+        match byte {
+            b'%' => {
+                let value = hex(rest.next()) * 16 + hex(rest.next());
+                bytes.push(u8::try_from(value).unwrap_or(b'?'));
+            }
+            b'+' => bytes.push(b' '),
+            other => bytes.push(other),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
