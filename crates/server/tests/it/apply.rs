@@ -36,6 +36,21 @@ async fn it_says_what_was_created_configured_and_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_that_another_server_gave_can_be_applied() {
+    let place = place().await;
+    apply(&place, &[config_map("a", "1")]).await.expect(200);
+    let mut foreign = config_map("a", "2");
+    foreign["metadata"]["uid"] = json!("of-another-server");
+    foreign["metadata"]["generation"] = json!(77);
+    let done = apply(&place, &[foreign]).await.expect(200).json();
+    assert_eq!(outcomes(&done), ["configured"]);
+    let now = place.get("/api/v1alpha1/namespaces/default/configmaps/a").await.json();
+    assert_eq!(now["metadata"]["generation"], 2);
+    assert_ne!(now["metadata"]["uid"], "of-another-server");
+    assert_eq!(now["spec"]["data"]["k"], "2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_bad_document_stops_them_all() {
     let place = place().await;
     apply(&place, &[config_map("old", "1")]).await.expect(200);

@@ -1,5 +1,7 @@
 //! Resources: created, read, replaced, merged, deleted; conflicts; what nobody may write.
 
+use std::sync::atomic::Ordering;
+
 use bailiwick_control::ports::fleet::FleetStore;
 use bailiwick_model::fleet::{Author, Kind};
 use serde_json::{Value, json};
@@ -57,6 +59,7 @@ async fn of_many_who_write_at_once_each_is_either_told_or_kept() {
     let place = place().await;
     place.send("POST", MAPS, &config_map("one", "0")).await.expect(201);
     // Merges of different keys: none may be lost, whoever was quicker.
+    place.store.pause.store(20, Ordering::Relaxed);
     let merges = (0..12).map(|number| {
         let ask = Ask::new("PATCH", ONE)
             .token(place.admin())

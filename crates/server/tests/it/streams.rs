@@ -71,6 +71,25 @@ async fn changes_that_are_forgotten_are_answered_with_resync() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_watches_while_changes_are_missed_is_told() {
+    let place = place().await;
+    place.put("a", "1").await;
+    let mut stream = place.watch(MAPS, None).await;
+    stream.next().await.unwrap();
+    place.put("a", "2").await;
+    assert_eq!(stream.next().await.unwrap().id, Some(2));
+    // The log is cut before the server has read it.
+    place.store.oldest.store(4, Ordering::Relaxed);
+    place.put("a", "3").await;
+    assert_eq!(stream.next().await.unwrap().name, "resync");
+    assert_eq!(stream.next().await, None);
+    let mut later = place.watch(MAPS, None).await;
+    later.next().await.unwrap();
+    place.put("a", "4").await;
+    assert_eq!(later.next().await.unwrap().id, Some(4), "it goes on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_outlives_a_store_that_fails_for_a_while() {
     let place = place().await;
     let mut stream = place.watch(MAPS, None).await;

@@ -18,6 +18,10 @@ pub(crate) struct Telling {
     version: watch::Sender<u64>,
     /// Changes before this one are forgotten.
     pub(crate) oldest: AtomicU64,
+    /// How many milliseconds lie between reading an object and having it.
+    pub(crate) pause: AtomicU64,
+    /// The next delivery is kept by somebody else who was quicker.
+    pub(crate) quicker: AtomicBool,
     /// Nothing is answered.
     pub(crate) down: AtomicBool,
 }
@@ -39,7 +43,12 @@ impl FleetStore for Telling {
         name: &str,
     ) -> Result<Option<AnyObject>, FleetError> {
         self.up()?;
-        self.store.get(kind, space, name).await
+        let found = self.store.get(kind, space, name).await;
+        let pause = self.pause.load(Ordering::Relaxed);
+        if pause > 0 {
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+        }
+        found
     }
 
     async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
@@ -71,7 +80,12 @@ impl FleetStore for Telling {
 
     async fn receive(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
         self.up()?;
+        let (namespace, name) = ("default".to_owned(), delivery.name.clone());
         let received = self.store.receive(delivery).await;
+        if self.quicker.swap(false, Ordering::Relaxed) {
+            let kind = Kind::WebhookDelivery;
+            return Err(FleetError::AlreadyExists { kind, namespace, name });
+        }
         self.version.send_modify(|version| *version += 1);
         received
     }

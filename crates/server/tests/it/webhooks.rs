@@ -145,6 +145,20 @@ async fn the_same_delivery_at_once_is_kept_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_beaten_by_its_own_repetition_is_told_that_it_is_kept() {
+    let place = with_repositories().await;
+    place.store.quicker.store(true, std::sync::atomic::Ordering::Relaxed);
+    let reply = place.ask(hook("hub", "github", "id-1", "{}")).await.expect(200);
+    assert_eq!(reply.json()["again"], true);
+    assert_eq!(deliveries(&place).await.len(), 1);
+    let figures = place.get("/metrics").await.text();
+    assert!(
+        figures.contains("bailiwick_webhook_deliveries_total{outcome=\"again\"} 1\n"),
+        "{figures}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_may_be_longer_than_a_request() {
     let place = with_repositories().await;
     let long = "x".repeat(5 * 1024 * 1024);
