@@ -1,12 +1,12 @@
 //! What every request goes through: name, rate, token, scope, body, handler, figures, log.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
@@ -49,6 +49,9 @@ pub(crate) struct App<S, F> {
     pub(crate) at_work: Arc<RwLock<()>>,
 }
 
+/// The names in a path.
+type Params = Result<RawPathParams, RawPathParamsRejection>;
+
 /// Where a request came from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
@@ -89,9 +92,9 @@ pub(crate) fn router<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>) -> Router {
         };
         let path = route.path.clone();
         let (app, route) = (app.clone(), Arc::new(route));
-        let handler = move |params: RawPathParams, request: Request| {
+        let handler = move |params: Params, request: Request| {
             let (app, route) = (app.clone(), route.clone());
-            async move { answer(app, route, &params, request).await }
+            async move { answer(app, route, params, request).await }
         };
         router = router.route(&path, on(filter, handler));
     }
@@ -124,12 +127,11 @@ fn finish(mut response: Response, correlation: &str) -> Response {
 async fn answer<S: FleetStore, F: Fleet>(
     app: Arc<App<S, F>>,
     route: Arc<Route>,
-    params: &RawPathParams,
+    params: Params,
     request: Request,
 ) -> Response {
     let begun = Instant::now();
     let correlation = correlation(request.headers());
-    let params = params.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     let mut actor = String::new();
     let answer = app.guarded(&route, params, request, &correlation, &mut actor).await;
     let response = answer.unwrap_or_else(|problem| problem.response(&correlation));
@@ -172,7 +174,7 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
     async fn guarded(
         self: &Arc<Self>,
         route: &Arc<Route>,
-        params: BTreeMap<String, String>,
+        params: Params,
         request: Request,
         correlation: &str,
         actor: &mut String,
@@ -201,6 +203,8 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
             Access::Signed => self.limits.webhook_body,
             Access::Open | Access::Scope(_) => self.limits.body,
         };
+        let params = params.map_err(|_| Problem::bad("the path is not made of UTF-8"))?;
+        let params = params.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         let (head, body) = request.into_parts();
         let query = query(&head.uri)?;
         let late = || {

@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
 use bailiwick_control::ports::fleet::{Fleet, FleetError, FleetStore};
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use thiserror::Error;
@@ -184,13 +186,11 @@ impl Served {
         let _ = self.stream.set_nodelay(true);
         let io = TokioIo::new(Paced::new(self.stream, self.limits.stall_time));
         let peer = Peer(self.peer);
-        let router = self.router.layer(axum::middleware::map_request(
-            move |mut request: Request| async move {
-                request.extensions_mut().insert(peer);
-                request
-            },
-        ));
-        let service = TowerToHyperService::new(router);
+        let router = TowerToHyperService::new(self.router);
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            router.call(request)
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.head_time)

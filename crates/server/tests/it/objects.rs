@@ -236,6 +236,27 @@ async fn lists_are_selected_and_come_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_is_found_by_each_of_its_names() {
+    let place = place().await;
+    for &kind in Kind::ALL {
+        for name in [kind.plural(), kind.as_str(), kind.short()] {
+            for path in ["/api/v1alpha1", "/api/v1alpha1/namespaces/default"] {
+                let list = place.get(&format!("{path}/{name}")).await.expect(200).json();
+                assert_eq!(list["kind"], kind.as_str(), "{path}/{name}");
+            }
+            let one = format!("/api/v1alpha1/namespaces/default/{name}/nobody");
+            let missing = place.get(&one).await.expect(404);
+            let wanted = format!("{kind}/default/nobody");
+            assert_eq!(missing.json()["error"]["resource"], wanted.as_str(), "{one}");
+        }
+    }
+    let odd = place.get("/api/v1alpha1/namespaces/default/configmaps/%ff").await.expect(400);
+    assert_eq!(odd.code(), "BAD_REQUEST");
+    let up = "/api/v1alpha1/namespaces/default/configmaps/..%2f..%2fetc";
+    place.get(up).await.expect(404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn short_routes_lead_to_the_same_objects() {
     let place = place().await;
     let identity = json!({
