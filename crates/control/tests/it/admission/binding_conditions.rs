@@ -21,23 +21,18 @@ fn typed<R: Resource>(world: &World, name: &str) -> Object<R> {
 
 fn of(world: &World, kind: Kind) -> Vec<Finding> {
     let inventory = world.inventory();
-    let findings = match kind {
-        Kind::AgentServiceAccount => service_account_conditions(&typed(world, "fixer"), &inventory),
-        Kind::AgentRoleBinding => {
-            role_binding_conditions(&typed(world, "fixer-reads"), &inventory, None, None)
-        }
-        Kind::AgentSecretGrant => {
-            secret_grant_conditions(&typed(world, "fixer-model"), &inventory, None, now())
-        }
-        Kind::AgentConfigGrant => {
-            config_grant_conditions(&typed(world, "fixer-region"), &inventory, None)
-        }
-        Kind::AgentCapabilityRequirement => {
-            let needs = collect(&World::good().frozen()).records;
-            let (_, stack) = needs.into_iter().find(|(name, _)| name == "stack.fixer").unwrap();
-            requirement_conditions(&stack, &inventory, "default", Some(&world.review()))
-        }
-        other => panic!("{other} has no conditions here"),
+    let findings = if kind == Kind::AgentServiceAccount {
+        service_account_conditions(&typed(world, "fixer"), &inventory)
+    } else if kind == Kind::AgentRoleBinding {
+        role_binding_conditions(&typed(world, "fixer-reads"), &inventory, None, None)
+    } else if kind == Kind::AgentSecretGrant {
+        secret_grant_conditions(&typed(world, "fixer-model"), &inventory, None, now())
+    } else if kind == Kind::AgentConfigGrant {
+        config_grant_conditions(&typed(world, "fixer-region"), &inventory, None)
+    } else {
+        let needs = collect(&World::good().frozen()).records;
+        let (_, stack) = needs.into_iter().find(|(name, _)| name == "stack.fixer").unwrap();
+        requirement_conditions(&stack, &inventory, "default", Some(&world.review()))
     };
     let kinds: Vec<ConditionType> = findings.iter().map(|finding| finding.kind).collect();
     assert_eq!(kinds, expected_conditions(kind));

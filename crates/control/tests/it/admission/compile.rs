@@ -20,9 +20,8 @@ fn compiled_as(world: &World, child: Option<&str>) -> Result<Compiled, Vec<Compi
     let frozen = world.frozen();
     let child: Option<Object<AgentSubagent>> =
         child.map(|name| world.objects[&(Kind::AgentSubagent, name.to_owned())].typed().unwrap());
-    let role = match known().role {
-        bailiwick_control::admission::conditions::KitRole::Found(role) => role,
-        other => panic!("{other:?}"),
+    let bailiwick_control::admission::conditions::KitRole::Found(role) = known().role else {
+        panic!("the role of the world is known");
     };
     let discovered: BTreeMap<String, Vec<DiscoveredTool>> = world.facts.discovered();
     compile(&CompileInput {

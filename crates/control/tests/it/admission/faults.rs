@@ -2,8 +2,8 @@
 
 use bailiwick_control::admission::{Decision, collect};
 use bailiwick_model::fleet::{
-    AgentMcpServer, AgentServiceAccount, AgentSkill, AgentStack, ApprovalPhase, ConditionType,
-    Kind, Object, RunPhase, Standing,
+    AgentMcpServer, AgentServiceAccount, AgentSkill, AgentStack, AgentToolProfile, ApprovalPhase,
+    ConditionType, Kind, Object, Resource, RunPhase, Standing,
 };
 use serde_json::json;
 
@@ -102,30 +102,21 @@ fn fault_06_roles_and_policy_are_really_looked_at() {
 
 #[test]
 fn fault_12_no_field_that_people_write_is_pruned() {
-    let whole = |kind, spec: serde_json::Value| {
-        let any = object(kind, "x", spec.clone());
-        let kept = match kind {
-            Kind::AgentSkill => serde_json::to_value(any.typed::<AgentSkill>().unwrap().spec),
-            Kind::AgentMcpServer => {
-                serde_json::to_value(any.typed::<AgentMcpServer>().unwrap().spec)
-            }
-            Kind::AgentServiceAccount => {
-                serde_json::to_value(any.typed::<AgentServiceAccount>().unwrap().spec)
-            }
-            _ => serde_json::to_value(any.typed::<AgentStack>().unwrap().spec),
-        };
-        for (key, value) in spec.as_object().unwrap() {
-            assert_eq!(&kept.as_ref().unwrap()[key], value, "{kind} {key}");
+    fn whole<R: Resource>(world: &World, name: &str) {
+        let any = &world.objects[&(R::KIND, name.to_owned())];
+        let kept = serde_json::to_value(any.typed::<R>().unwrap().spec).unwrap();
+        for (key, value) in any.spec.as_object().unwrap() {
+            assert_eq!(&kept[key], value, "{} {key}", R::KIND);
         }
-    };
-    let good = World::good();
-    for (kind, name) in [
-        (Kind::AgentSkill, "runbook"),
-        (Kind::AgentMcpServer, "docs"),
-        (Kind::AgentServiceAccount, "fixer"),
-    ] {
-        whole(kind, good.objects[&(kind, name.to_owned())].spec.clone());
     }
+    let good = World::good();
+    whole::<AgentSkill>(&good, "runbook");
+    whole::<AgentMcpServer>(&good, "docs");
+    whole::<AgentServiceAccount>(&good, "fixer");
+    whole::<AgentToolProfile>(&good, "tools");
+    let stack =
+        good.objects[&(Kind::AgentStack, "fixer".to_owned())].typed::<AgentStack>().unwrap();
+    assert_eq!(stack.spec.tool_policy.as_deref(), Some("tools"));
     // And they take effect: fragment, profile, program and pools reach what is launched.
     let admitted = good.admit().unwrap();
     assert!(admitted.bundle.render().contains("Follow the runbook."));

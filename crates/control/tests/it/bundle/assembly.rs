@@ -91,7 +91,7 @@ fn fault_09_a_token_across_the_limit_does_not_leak() {
     }
     // Without redaction first, the very same text would leak: the cut goes through the token.
     let text = format!("{} {token}", "x".repeat(LOG_LIMIT - 20));
-    assert!(text[..LOG_LIMIT].contains("ghp_"));
+    assert!(text.get(..LOG_LIMIT).unwrap().contains("ghp_"));
 }
 
 #[test]
