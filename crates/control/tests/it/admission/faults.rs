@@ -2,8 +2,8 @@
 
 use bailiwick_control::admission::{Decision, collect};
 use bailiwick_model::fleet::{
-    AgentMcpServer, AgentServiceAccount, AgentSkill, AgentStack, AgentToolProfile, ApprovalPhase,
-    ConditionType, Kind, Object, Resource, RunPhase, Standing,
+    AgentMcpServer, AgentServiceAccount, AgentSkill, AgentStack, ApprovalPhase, ConditionType,
+    Kind, Object, Resource, RunPhase, Standing,
 };
 use serde_json::json;
 
@@ -113,7 +113,6 @@ fn fault_12_no_field_that_people_write_is_pruned() {
     whole::<AgentSkill>(&good, "runbook");
     whole::<AgentMcpServer>(&good, "docs");
     whole::<AgentServiceAccount>(&good, "fixer");
-    whole::<AgentToolProfile>(&good, "tools");
     let stack =
         good.objects[&(Kind::AgentStack, "fixer".to_owned())].typed::<AgentStack>().unwrap();
     assert_eq!(stack.spec.tool_policy.as_deref(), Some("tools"));
