@@ -12,6 +12,8 @@ use crate::failure::Failure;
 
 const CLAUDE_TOKEN: &str = "CLAUDE_CODE_OAUTH_TOKEN";
 const CLAUDE_LOGIN: &str = ".claude/.credentials.json";
+/// As Google's own program calls it.
+const GOOGLE_TOKEN: &str = "CLOUDSDK_AUTH_ACCESS_TOKEN";
 
 /// Where a model is, and what opens it.
 struct Known {
@@ -60,12 +62,17 @@ pub fn paid(adapter: &dyn Adapter, login: Login) -> Result<Option<(Upstream, Str
     match login {
         Login::ApiKey => upstream(wire).map(Some),
         Login::Subscription if adapter.name() == "claude-code" => claude_subscription().map(Some),
+        Login::Vertex if adapter.name() == "claude-code" => claude_at_google().map(Some),
         Login::Subscription | Login::Bedrock | Login::Vertex => Err(Failure::usage(format!(
             "{} cannot be held with the login `{}`: nothing would count what it spends",
             adapter.name(),
             login.as_str()
         ))
-        .help("`api-key` works for all, `subscription` for claude-code; the agent sees neither")),
+        .help(
+            "`api-key` works for all, `subscription` and `vertex` for claude-code; the agent sees none \
+             of them. What is asked of Bedrock is signed by the program itself, so nobody can stand \
+             between",
+        )),
     }
 }
 
@@ -117,6 +124,51 @@ fn claude_subscription() -> Result<(Upstream, String), Failure> {
     let key = Key::new("authorization", &format!("Bearer {token}"))
         .map_err(|error| Failure::general(format!("the login cannot be used: {error}")))?;
     Ok((Upstream { base, key }, token))
+}
+
+/// Anthropic's models at Google, for the person's own project. Project and token stay here.
+fn claude_at_google() -> Result<(Upstream, String), Failure> {
+    let needed = |name: &str| {
+        variable(name)?.ok_or_else(|| {
+            Failure::general(format!("{name} is not set, and the login is `vertex`"))
+                .help("it needs ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION, as claude does")
+        })
+    };
+    let (project, region) = (needed("ANTHROPIC_VERTEX_PROJECT_ID")?, needed("CLOUD_ML_REGION")?);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    if ![&project, &region].iter().all(|part| part.chars().all(plain)) {
+        return Err(Failure::general("the project or the region of `vertex` is no plain name"));
+    }
+    let host = match region.as_str() {
+        "global" => "https://aiplatform.googleapis.com/v1".to_owned(),
+        region => format!("https://{region}-aiplatform.googleapis.com/v1"),
+    };
+    let base = variable("ANTHROPIC_VERTEX_BASE_URL")?.unwrap_or(host);
+    let base = format!("{}/projects/{project}/locations/{region}", base.trim_end_matches('/'));
+    let token = match variable(GOOGLE_TOKEN)? {
+        Some(token) => token,
+        None => google_token()?,
+    };
+    let key = Key::new("authorization", &format!("Bearer {token}"))
+        .map_err(|error| Failure::general(format!("the login cannot be used: {error}")))?;
+    Ok((Upstream { base, key }, token))
+}
+
+/// The token that Google's own program gives for the person's login.
+fn google_token() -> Result<String, Failure> {
+    let failed = |why: String| {
+        Failure::general(format!("there is no token for Google: {why}")).help(format!(
+            "log in with `gcloud auth application-default login`, or set {GOOGLE_TOKEN}"
+        ))
+    };
+    let mut gcloud = std::process::Command::new("gcloud");
+    gcloud.args(["auth", "application-default", "print-access-token"]);
+    let said = gcloud.output().map_err(|error| failed(format!("gcloud: {error}")))?;
+    let token = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+    match said.status.success() && !token.is_empty() {
+        true => Ok(token),
+        false => Err(failed(String::from_utf8_lossy(&said.stderr).trim().to_owned())),
+    }
 }
 
 /// Variables of the person's environment that the task grants.

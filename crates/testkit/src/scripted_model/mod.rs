@@ -241,6 +241,7 @@ impl Wire {
         let path = path.split('?').next().unwrap_or_default();
         [
             ("/v1/messages", Self::Anthropic),
+            (":streamRawPredict", Self::Anthropic),
             ("/responses", Self::Responses),
             ("/chat/completions", Self::Chat),
             (":streamGenerateContent", Self::Gemini),

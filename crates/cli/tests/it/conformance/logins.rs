@@ -1,4 +1,5 @@
-//! A person's own subscription of Claude Code: its token opens the model, and the agent never has it.
+//! A person's own logins of Claude Code, a subscription or Google's Vertex AI: a token opens the model, and
+//! the agent never has it.
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scratch::Ran;
@@ -72,4 +73,43 @@ fn a_subscription_opens_the_model_and_never_reaches_the_agent() {
     std::fs::write(home.join(".claude/.credentials.json"), login).unwrap();
     let (ran, model) = run(&stage, "by-file", None);
     held(&stage, "by-file", &ran, &model);
+}
+
+#[test]
+fn vertex_opens_the_persons_project_and_the_agent_knows_neither_it_nor_the_token() {
+    let stage = Stage::new(Cli::Claude);
+    let file = stage.scratch.place().join("vertex.toml");
+    let task = TASK.replace("subscription", "vertex").replace("sonnet", "claude-sonnet-4-5");
+    std::fs::write(&file, task).unwrap();
+    let model = ScriptedModel::start(Script::new(vec![
+        Turn::Calls(vec![Call::shell(LOOK)]),
+        Turn::Calls(vec![Call::shell("echo out > out.txt")]),
+        Turn::say("finished"),
+    ]));
+    let mut command = stage.command(None, None);
+    command.env_remove("ANTHROPIC_API_KEY");
+    command.env("ANTHROPIC_VERTEX_BASE_URL", format!("{}/v1", model.base_url()));
+    command.env("ANTHROPIC_VERTEX_PROJECT_ID", "a-project-of-nobody");
+    command.env("CLOUD_ML_REGION", "europe-west1").env("CLOUDSDK_AUTH_ACCESS_TOKEN", TOKEN);
+    let arguments = ["run", file.to_str().unwrap(), "--agent-id", "vertex", "--no-verify"];
+    let ran = Ran::from(command.args(arguments).args(["-o", "json"]).output().unwrap());
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let asked: Vec<_> =
+        model.requests().into_iter().filter(|request| request.method == "POST").collect();
+    assert_eq!(asked.len(), 3, "{asked:#?}");
+    let place = "/v1/projects/a-project-of-nobody/locations/europe-west1/publishers/anthropic/models/\
+                 claude-sonnet-4-5";
+    for request in &asked {
+        assert!(request.path.starts_with(place), "{}", request.path);
+        let bearer = format!("Bearer {TOKEN}");
+        let own = |(name, value): &(String, String)| name == "authorization" && *value == bearer;
+        assert!(request.headers.iter().any(own), "{request:?}");
+    }
+    let worktree = stage.scratch.state().join("worktrees/vertex");
+    assert!(!worktree.join("out.txt").exists(), "the gate holds");
+    let seen = std::fs::read_to_string(worktree.join("src/seen.txt")).unwrap();
+    assert!(seen.contains("CLAUDE_CODE_USE_VERTEX=1"), "{seen}");
+    assert!(!seen.contains(TOKEN) && !seen.contains("a-project-of-nobody"), "{seen}");
+    let said: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&said["tokens"], &said["denied"]), (&330.into(), &1.into()), "{said:#}");
 }

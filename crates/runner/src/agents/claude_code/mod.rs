@@ -159,7 +159,7 @@ impl Adapter for ClaudeCode {
             Login::Vertex => LoginNeeds {
                 variables: list(&["ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION"]),
                 files: list(&[".config/gcloud/application_default_credentials.json"]),
-                ..LoginNeeds::default()
+                proxied: true,
             },
         })
     }
@@ -258,7 +258,14 @@ fn variables(assignment: &Assignment) -> Vec<(&'static str, String)> {
             variables.extend([url(), ("CLAUDE_CODE_OAUTH_TOKEN", PLACEHOLDER.to_owned())]);
         }
         Login::Bedrock => variables.push(("CLAUDE_CODE_USE_BEDROCK", yes())),
-        Login::Vertex => variables.push(("CLAUDE_CODE_USE_VERTEX", yes())),
+        // The proxy knows the project and has the token.
+        Login::Vertex => variables.extend([
+            ("CLAUDE_CODE_USE_VERTEX", yes()),
+            ("CLAUDE_CODE_SKIP_VERTEX_AUTH", yes()),
+            ("ANTHROPIC_VERTEX_BASE_URL", assignment.model_url.clone()),
+            ("ANTHROPIC_VERTEX_PROJECT_ID", PLACEHOLDER.to_owned()),
+            ("CLOUD_ML_REGION", PLACEHOLDER.to_owned()),
+        ]),
     }
     variables
 }

@@ -1,4 +1,5 @@
-//! Anthropic's messages: `POST …/v1/messages`.
+//! Anthropic's messages: `POST …/v1/messages`, or at Google's
+//! `POST …/publishers/anthropic/models/NAME:streamRawPredict`.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +7,8 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    AnswerReader, Played, Question, Route, ends_with, flag, list, model, named_events, number,
-    said, target, text,
+    AnswerReader, Played, Question, Route, Target, ends_with, flag, list, model, named_events,
+    number, said, target, text,
 };
 use crate::proxy::seen::{Seen, Unreadable, input};
 use crate::proxy::{ToolCall, ToolResult};
@@ -17,8 +18,29 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
     match ends_with(path, &ends).filter(|_| method == Method::POST) {
         Some("/v1/messages") => target("/v1/messages"),
         Some(aside) => Route::Aside(aside.to_owned()),
+        None if method == Method::POST => at_google(path),
         None => Route::Unknown,
     }
+}
+
+/// What stands before the publisher, the project above all, is said by the base: whoever is inside
+/// cannot spend what belongs to another.
+fn at_google(path: &str) -> Route {
+    const BEFORE: &str = "/publishers/anthropic/models/";
+    let last = path.rsplit_once(BEFORE).and_then(|(_, last)| last.split_once(':'));
+    let Some((model, verb)) = last else { return Route::Unknown };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._@".contains(c);
+    if model.is_empty() || !model.chars().all(plain) {
+        return Route::Unknown;
+    }
+    let path = format!("{BEFORE}{model}:{verb}");
+    let streams = match verb {
+        "rawPredict" if model == "count-tokens" => return Route::Aside(path),
+        "streamRawPredict" => true,
+        "rawPredict" => false,
+        _ => return Route::Unknown,
+    };
+    Route::Model(Target { path, model: Some(model.to_owned()), streams: Some(streams) })
 }
 
 pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {

@@ -417,7 +417,21 @@ fn only_the_paths_of_a_wire_lead_anywhere() {
         model: Some("gemini-2.5-flash".into()),
         streams: Some(true),
     });
+    let vertex = "/publishers/anthropic/models/claude-x@1:streamRawPredict";
+    let at_google = Route::Model(Target {
+        path: vertex.into(),
+        model: Some("claude-x@1".into()),
+        streams: Some(true),
+    });
+    let theirs = format!("/v1/projects/somebody-elses/locations/l{vertex}");
+    let counted = "/publishers/anthropic/models/count-tokens:rawPredict";
     for (wire, method, path, route) in [
+        (Wire::Anthropic, &post, theirs.as_str(), at_google),
+        (Wire::Anthropic, &get, vertex, Route::Unknown),
+        (Wire::Anthropic, &post, counted, aside(counted)),
+        (Wire::Anthropic, &post, "/publishers/anthropic/models/m:predict", Route::Unknown),
+        (Wire::Anthropic, &post, "/publishers/anthropic/models/..%2fx:rawPredict", Route::Unknown),
+        (Wire::Anthropic, &post, "/publishers/google/models/m:rawPredict", Route::Unknown),
         (Wire::Anthropic, &post, "/v1/messages", target("/v1/messages")),
         (Wire::Anthropic, &post, "/prefix/v1/messages", target("/v1/messages")),
         (Wire::Anthropic, &post, "/v1/messages/count_tokens", aside("/v1/messages/count_tokens")),
