@@ -281,7 +281,7 @@ async fn listed(store: &Store, filter: Option<(&str, &str)>) -> (Vec<String>, Du
     (page.objects.into_iter().map(|object| object.metadata.name).collect(), took)
 }
 
-/// The bare query with each object read from its JSON, as whoever uses it must.
+/// The bare query gives texts; the store reads each object from its JSON besides.
 async fn listings(place: &Path) {
     let (store, mut connection) = filled(place).await;
     for (what, filter) in [
