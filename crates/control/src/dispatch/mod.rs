@@ -17,6 +17,7 @@ mod evaluating;
 mod following;
 mod launching;
 mod queueing;
+mod reconciling;
 mod writing;
 
 use std::sync::Arc;

@@ -29,7 +29,7 @@ pub mod text;
 pub mod wire;
 
 pub use concurrency::{ActiveRun, GroupDecision};
-pub use conditions::{RuleFacts, StackFacts, conditions};
+pub use conditions::{RepositoryFacts, RuleFacts, StackFacts, conditions};
 pub use dry_run::{DryRun, dry_run};
 pub use event::{Association, SourceEvent};
 pub use lifecycle::{LifecycleError, LifecycleVerb};

@@ -1,0 +1,249 @@
+//! What is so of what people have declared: the platform's objects, and conditions, computed from what is
+//! really there.
+
+use std::collections::BTreeSet;
+
+use bailiwick_model::fleet::{
+    AgentConfigGrant, AgentRoleBinding, AgentSecretGrant, AgentServiceAccount, AgentStack,
+    AgentTriggerRule, AnyObject, ConditionType, Finding, Kind, Object, Repository, Resource,
+    Standing, expected_conditions, settle,
+};
+use serde_json::{Map, Value};
+
+use super::{ControlPlane, PlaneError, Turn};
+use crate::admission::conditions::{
+    StackInput, config_grant_conditions, role_binding_conditions, secret_grant_conditions,
+    service_account_conditions, stack_conditions, validation_of,
+};
+use crate::admission::review::{ReviewInput, Scope};
+use crate::admission::{Inventory, collect, review, roles, snapshot, wildcards};
+use crate::ports::fleet::{Engine, FleetStore, World, Write};
+use crate::triggers::{self, RepositoryFacts, RuleFacts};
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// Looks at everything that is declared, and says how it stands.
+    pub async fn reconcile(&self) -> Turn {
+        let mut turn = Turn::default();
+        let inventory = self.inventory().await;
+        let native = self.native(&inventory).await;
+        turn.note("platform", native);
+        let inventory = self.inventory().await;
+        let people = self.people().await.ok();
+        macro_rules! each {
+            ($type:ty, $conditions:expr) => {
+                match inventory.all::<$type>() {
+                    Ok(objects) => {
+                        for object in objects {
+                            let found = $conditions(&object);
+                            let stated = self.state(&object, found, Map::new()).await;
+                            turn.note(object.name(), stated);
+                        }
+                    }
+                    Err(why) => turn.note("inventory", Err(PlaneError::Other(why))),
+                }
+            };
+        }
+        each!(AgentServiceAccount, |one| service_account_conditions(one, &inventory));
+        each!(AgentRoleBinding, |one| {
+            role_binding_conditions(one, &inventory, people.as_ref(), None)
+        });
+        each!(AgentSecretGrant, |one| {
+            secret_grant_conditions(one, &inventory, people.as_ref(), self.world.now())
+        });
+        each!(AgentConfigGrant, |one| config_grant_conditions(one, &inventory, people.as_ref()));
+        self.reconcile_stacks(&inventory, &mut turn).await;
+        let inventory = self.inventory().await;
+        self.reconcile_rules(&inventory, &mut turn).await;
+        turn
+    }
+
+    /// Whoever has a token is a person that we know.
+    async fn people(&self) -> Result<BTreeSet<String>, PlaneError> {
+        let tokens = self.store.tokens().await?;
+        Ok(tokens.into_iter().map(|token| token.actor).collect())
+    }
+
+    /// Makes the platform's objects that are wanting. Those that differ are left: that is drift, and told.
+    async fn native(&self, inventory: &Inventory) -> Result<bool, PlaneError> {
+        let mut writes = Vec::new();
+        let accounts = inventory.all::<AgentServiceAccount>().map_err(PlaneError::Other)?;
+        for account in accounts {
+            let native = roles::native_account(&account);
+            let place = &native.metadata;
+            if !inventory.has(Kind::ServiceAccount, &place.namespace, &place.name) {
+                let subject = format!("ServiceAccount/{}/{}", place.namespace, place.name);
+                writes.push(self.audit("AgentServiceAccountCreated", subject, Value::Null));
+                writes.push(Write::Create(AnyObject::of(&native)?));
+            }
+        }
+        let bindings = inventory.all::<AgentRoleBinding>().map_err(PlaneError::Other)?;
+        for binding in bindings {
+            let native = roles::native_binding(&binding);
+            let place = &native.metadata;
+            if !inventory.has(Kind::RoleBinding, &place.namespace, &place.name) {
+                let subject = format!("RoleBinding/{}/{}", place.namespace, place.name);
+                writes.push(self.audit("AgentRoleBindingApplied", subject, Value::Null));
+                writes.push(Write::Create(AnyObject::of(&native)?));
+            }
+        }
+        if writes.is_empty() {
+            return Ok(false);
+        }
+        self.store.commit(writes, self.world.now()).await?;
+        Ok(true)
+    }
+
+    async fn reconcile_stacks(&self, inventory: &Inventory, turn: &mut Turn) {
+        let stacks = match inventory.all::<AgentStack>() {
+            Ok(stacks) => stacks,
+            Err(why) => return turn.note("stacks", Err(PlaneError::Other(why))),
+        };
+        for stack in stacks {
+            let result = self.reconcile_stack(inventory, &stack).await;
+            turn.note(stack.name(), result);
+        }
+    }
+
+    async fn reconcile_stack(
+        &self,
+        inventory: &Inventory,
+        stack: &Object<AgentStack>,
+    ) -> Result<bool, PlaneError> {
+        let namespace = &stack.metadata.namespace;
+        let frozen = snapshot(inventory, namespace, stack.name(), &[])
+            .map_err(|error| PlaneError::Other(error.to_string()))?;
+        let repositories = allowed(inventory, &frozen.service_account)?;
+        let mut at = None;
+        for repository in &repositories {
+            let branch = repository.spec.default_branch.clone();
+            let whole = format!("refs/heads/{branch}");
+            let found = self.world.commit(&repository.spec, &whole, Some(&branch)).await;
+            if let Ok(Some(sha)) = found {
+                at = Some((repository, sha));
+                break;
+            }
+        }
+        let place = at.as_ref().map(|(repository, sha)| (&repository.spec, sha.as_str()));
+        let facts = self.world.stack_facts(&frozen, place).await;
+        let reviewed = review(&ReviewInput {
+            frozen: &frozen,
+            requirements: &collect(&frozen),
+            inventory,
+            scope: Scope::Anywhere,
+            pool: None,
+            approval_policy: &Default::default(),
+            now: self.world.now(),
+        });
+        let findings = stack_conditions(&StackInput {
+            frozen: &frozen,
+            inventory,
+            facts: &facts,
+            repositories: &repositories,
+            reviews: &[reviewed],
+        });
+        let mut more = Map::new();
+        let validation = validation_of(&findings);
+        more.insert("validation".to_owned(), serde_json::to_value(validation).unwrap_or_default());
+        self.state(stack, findings, more).await
+    }
+
+    async fn reconcile_rules(&self, inventory: &Inventory, turn: &mut Turn) {
+        let rules = match self.rules().await {
+            Ok(rules) => rules,
+            Err(error) => return turn.note("rules", Err(error)),
+        };
+        let repositories = match inventory.all::<Repository>() {
+            Ok(repositories) => repositories,
+            Err(why) => return turn.note("repositories", Err(PlaneError::Other(why))),
+        };
+        let told = |repository: &Object<Repository>| RepositoryFacts {
+            full_name: repository.spec.full_name.clone(),
+            forge: repository.spec.forge,
+            has_webhook_secret: has_secret(inventory, repository),
+            known_workflows: some(&repository.status.known_workflows),
+            known_labels: some(&repository.status.known_labels),
+        };
+        for rule in rules {
+            let facts = RuleFacts {
+                repositories: repositories.iter().map(told).collect(),
+                stack: stands(inventory, &rule),
+                sample: None,
+            };
+            let findings = triggers::conditions(rule.name(), &rule.spec, &facts);
+            let stated = self.state(&rule, findings, Map::new()).await;
+            turn.note(rule.name(), stated);
+        }
+    }
+
+    /// Keeps how an object stands, if that is news.
+    async fn state<R: Resource>(
+        &self,
+        object: &Object<R>,
+        findings: Vec<Finding>,
+        more: Map<String, Value>,
+    ) -> Result<bool, PlaneError> {
+        let mut kept = AnyObject::of(object)?;
+        let expected: Vec<ConditionType> = expected_conditions(kept.kind).to_vec();
+        let found: Vec<ConditionType> = findings.iter().map(|finding| finding.kind).collect();
+        if expected != found {
+            let why = format!("{} has other conditions than it must have", kept.kind);
+            return Err(PlaneError::Other(why));
+        }
+        let generation = kept.metadata.generation;
+        let before = kept.conditions();
+        let conditions = settle(&before, findings, generation, self.world.now());
+        let old = kept.status.clone();
+        let Some(status) = kept.status.as_object_mut() else {
+            return Err(PlaneError::Other(format!("{} has no status", kept.kind)));
+        };
+        status
+            .insert("conditions".to_owned(), serde_json::to_value(conditions).unwrap_or_default());
+        status.insert("observedGeneration".to_owned(), generation.into());
+        status.extend(more);
+        if kept.status == old {
+            return Ok(false);
+        }
+        self.store.commit(vec![Write::Status(kept)], self.world.now()).await?;
+        Ok(true)
+    }
+}
+
+fn some(all: &[String]) -> Option<Vec<String>> {
+    (!all.is_empty()).then(|| all.to_vec())
+}
+
+/// The repositories that an identity may work on.
+fn allowed(
+    inventory: &Inventory,
+    account: &Option<Object<AgentServiceAccount>>,
+) -> Result<Vec<Object<Repository>>, PlaneError> {
+    let all = inventory.all::<Repository>().map_err(PlaneError::Other)?;
+    let globs = account.as_ref().map(|one| one.spec.allowed_repositories.clone());
+    let globs = globs.unwrap_or_default();
+    let mine = |repository: &Object<Repository>| wildcards::any(&globs, &repository.spec.full_name);
+    Ok(all.into_iter().filter(mine).collect())
+}
+
+fn has_secret(inventory: &Inventory, repository: &Object<Repository>) -> bool {
+    let Some(key) = &repository.spec.webhook_secret_ref else { return false };
+    let namespace = &repository.metadata.namespace;
+    let secret = inventory.get::<bailiwick_model::fleet::Secret>(namespace, &key.name).here();
+    secret.is_some_and(|secret| secret.spec.keys.contains_key(&key.key))
+}
+
+fn stands(inventory: &Inventory, rule: &Object<AgentTriggerRule>) -> triggers::StackFacts {
+    let namespace = &rule.metadata.namespace;
+    let Some(stack) = inventory.get::<AgentStack>(namespace, &rule.spec.agent_stack).here() else {
+        return triggers::StackFacts::Missing;
+    };
+    let ready = stack.status.conditions.iter().find(|one| one.kind == ConditionType::Ready);
+    let current = ready.filter(|one| one.observed_generation == stack.metadata.generation);
+    match current {
+        None => triggers::StackFacts::Unknown("nobody has looked yet".to_owned()),
+        Some(one) => match one.status {
+            Standing::True => triggers::StackFacts::Ready,
+            Standing::False => triggers::StackFacts::NotReady(one.message.clone()),
+            Standing::Unknown => triggers::StackFacts::Unknown(one.message.clone()),
+        },
+    }
+}
