@@ -13,6 +13,7 @@ mod client;
 mod delegation;
 mod endings;
 mod families;
+mod fleet;
 mod hunted_hooks;
 mod logins;
 mod lost_answers;
