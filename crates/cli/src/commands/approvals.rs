@@ -1,11 +1,14 @@
 //! `bailiwick approvals`: what agents ask people, and the answers.
 
+use bailiwick_control::ports::fleet::{DecisionRequest, Fleet as _, FleetStore, Target, Verdict};
 use bailiwick_model::AgentId;
 use bailiwick_model::event::Answer;
+use bailiwick_model::fleet::{AgentApproval, DEFAULT_NAMESPACE, Kind};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use super::fleet::acting::ask as ask_plane;
 use super::stop::ask;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -31,21 +34,28 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Let a call run
-    #[command(after_help = "Example:\n  bailiwick approvals approve fix-42 1")]
+    /// Let a call run, or something be written back
+    #[command(
+        after_help = "Examples:\n  bailiwick approvals approve fix-42 1\n  bailiwick approvals \
+                      approve aap-…"
+    )]
     Approve {
-        /// The agent
+        /// The agent; or an approval of the control plane
+        #[arg(value_name = "AGENT|APPROVAL")]
         agent: AgentId,
-        /// The question
-        question: String,
+        /// The agent's question
+        question: Option<String>,
     },
     /// Do not let it run
-    #[command(after_help = "Example:\n  bailiwick approvals deny fix-42 1")]
+    #[command(
+        after_help = "Examples:\n  bailiwick approvals deny fix-42 1\n  bailiwick approvals deny aap-…"
+    )]
     Deny {
-        /// The agent
+        /// The agent; or an approval of the control plane
+        #[arg(value_name = "AGENT|APPROVAL")]
         agent: AgentId,
-        /// The question
-        question: String,
+        /// The agent's question
+        question: Option<String>,
     },
 }
 
@@ -61,8 +71,18 @@ impl Approvals {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         match self.verb {
             Verb::List { format } => list(context, format),
-            Verb::Approve { agent, question } => answer(context, &agent, question, Answer::Allow),
-            Verb::Deny { agent, question } => answer(context, &agent, question, Answer::Deny),
+            Verb::Approve { agent, question: Some(question) } => {
+                answer(context, &agent, question, Answer::Allow)
+            }
+            Verb::Deny { agent, question: Some(question) } => {
+                answer(context, &agent, question, Answer::Deny)
+            }
+            Verb::Approve { agent, question: None } => {
+                decide(context, agent.as_str(), Verdict::Approve)
+            }
+            Verb::Deny { agent, question: None } => {
+                decide(context, agent.as_str(), Verdict::Reject)
+            }
         }
     }
 }
@@ -89,6 +109,34 @@ fn list(context: &Context, format: FormatOption) -> Result<(), Failure> {
     for one in &all {
         output::line(format_args!("{} {}  {}", one.agent_id, one.question, one.about));
     }
+    Ok(())
+}
+
+/// Decides an approval of the control plane, as it is at this moment.
+fn decide(context: &Context, name: &str, decision: Verdict) -> Result<(), Failure> {
+    let approval = Target { namespace: DEFAULT_NAMESPACE.to_owned(), name: name.to_owned() };
+    let answer = ask_plane(context, async |plane, caller| {
+        let kind = Kind::AgentApproval;
+        let found = FleetStore::get(plane.store.as_ref(), kind, DEFAULT_NAMESPACE, name).await?;
+        let found = found.ok_or_else(|| {
+            Failure::usage(format!("there is no approval `{name}`"))
+                .help("see them: bailiwick get approvals; an agent's question: approve AGENT ID")
+        })?;
+        let asked = found
+            .typed::<AgentApproval>()
+            .map_err(|error| Failure::general(error.to_string()))?
+            .spec;
+        output::note(format_args!("{}: {}", asked.action.target, asked.action.summary));
+        let request = DecisionRequest {
+            decision,
+            comment: String::new(),
+            approved_action_subset: Vec::new(),
+            expected_artifact_digest: asked.artifact_digest,
+        };
+        Ok(plane.decide(&caller, &approval, request).await?)
+    })?;
+    let phase = serde_json::to_value(answer.phase).unwrap_or_default();
+    output::line(format_args!("approval/{name} {}", phase.as_str().unwrap_or_default()));
     Ok(())
 }
 

@@ -317,10 +317,7 @@ impl LocalWorld {
     }
 }
 
-fn probed(
-    context: &Context,
-    adapter: &dyn Adapter,
-) -> Option<Probed> {
+fn probed(context: &Context, adapter: &dyn Adapter) -> Option<Probed> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
     let home = context.state.join("probes");
     std::fs::create_dir_all(&home).ok()?;

@@ -138,6 +138,7 @@ impl FromStr for Kind {
                 || asked == kind.plural()
                 || asked == kind.short()
                 || asked.strip_suffix('s') == Some(kind.short())
+                || asked.strip_suffix("ies") == kind.short().strip_suffix('y').or(Some(""))
         };
         Self::ALL.iter().find(known).copied().ok_or_else(|| {
             let names =
@@ -172,6 +173,13 @@ mod tests {
                 let other = seen.insert(name.to_ascii_lowercase(), kind);
                 assert!(other.is_none_or(|other| other == kind), "{name} is taken twice");
             }
+        }
+        for (name, kind) in [
+            ("deliveries", Kind::WebhookDelivery),
+            ("stacks", Kind::AgentStack),
+            ("pools", Kind::RunnerPool),
+        ] {
+            assert_eq!(name.parse(), Ok(kind), "{name}");
         }
         let wrong = "agentstak".parse::<Kind>().unwrap_err();
         assert!(wrong.to_string().contains("did you mean"), "{wrong}");

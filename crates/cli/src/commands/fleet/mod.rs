@@ -1,5 +1,6 @@
 //! The fleet: resources of the control plane, declared, listed, watched and taken away.
 
+pub mod acting;
 pub mod apply;
 pub mod columns;
 pub mod delete;
@@ -7,9 +8,11 @@ pub mod describe;
 pub mod documents;
 pub mod get;
 pub mod named;
+pub mod runs;
 pub mod secrets;
 pub mod serve;
 pub mod tokens;
+pub mod trigger;
 pub mod wait;
 
 use bailiwick_control::ports::fleet::FleetError;

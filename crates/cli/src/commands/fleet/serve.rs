@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bailiwick_control::dispatch::Turn;
 use bailiwick_control::ports::fleet::FleetStore as _;
 use bailiwick_server::{Reach, Server, Settings};
 use bailiwick_store::Store;
@@ -16,6 +17,12 @@ use crate::output;
 
 /// How long a turn waits for something to change before it looks again, in milliseconds.
 const PAUSE: u64 = 1_000;
+/// How many changes are kept for those who watch.
+const CHANGES: u64 = 100_000;
+/// How often everything that is declared is looked at anew.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// How soon, where something has changed.
+const LOOK_SOON: Duration = Duration::from_secs(2);
 /// How long it waits after a turn that did not do all it wanted.
 const AFTER_TROUBLE: Duration = Duration::from_secs(2);
 
@@ -53,6 +60,12 @@ impl Serve {
     }
 
     async fn serve(self, context: &Context) -> Result<(), Failure> {
+        // A second one in the same process would be the same.
+        let _ = tracing_subscriber::fmt()
+            .json()
+            .with_writer(std::io::stderr)
+            .with_max_level(tracing::Level::INFO)
+            .try_init();
         let store = Arc::new(Store::open(context.database.clone()).await?);
         let plane = plane(context, Arc::clone(&store));
         let settings = Settings {
@@ -83,18 +96,34 @@ impl Serve {
 
 /// Turn after turn, until the server stops.
 async fn turn(plane: LocalPlane) {
+    let mut looked: Option<(u64, Instant)> = None;
     loop {
         let version = latest(&plane).await;
-        let turn = plane.turn().await;
-        for (about, why) in &turn.troubles {
-            tracing::warn!(about, why, "it is tried again");
+        let stale = looked.is_none_or(|(seen, when)| {
+            when.elapsed() > LOOK_AGAIN || (seen != version && when.elapsed() > LOOK_SOON)
+        });
+        if stale {
+            let turn = plane.reconcile().await;
+            tell(&turn);
+            if let Err(error) = plane.store.forget_changes(CHANGES).await {
+                tracing::warn!(%error, "old changes could not be forgotten");
+            }
+            looked = Some((latest(&plane).await, Instant::now()));
         }
+        let turn = plane.turn().await;
+        tell(&turn);
         if !turn.troubles.is_empty() {
             tokio::time::sleep(AFTER_TROUBLE).await;
         }
         if turn.done == 0 {
             plane.store.wait_for_change(version, PAUSE).await;
         }
+    }
+}
+
+fn tell(turn: &Turn) {
+    for (about, why) in &turn.troubles {
+        tracing::warn!(about, why, "it is tried again");
     }
 }
 

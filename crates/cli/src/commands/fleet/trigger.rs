@@ -1,0 +1,217 @@
+//! `bailiwick trigger`: rules, tried and told when to work.
+
+use std::path::PathBuf;
+
+use bailiwick_control::ports::fleet::{
+    ExecutionAnswer, Fleet as _, LifecycleRequest, LifecycleVerb, ReplayRequest, RuleSample,
+    RuleTrial,
+};
+use clap::{Args, Subcommand};
+
+use super::Namespace;
+use super::acting::{ask, target};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatOption, GREEN, RED, styled};
+
+/// Try rules, let them look at events again, and switch them on and off
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick trigger test ci --delivery wd-…\n  bailiwick trigger enable \
+                  ci\n  bailiwick trigger replay ci wd-…"
+)]
+pub struct Trigger {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Args)]
+struct Rule {
+    /// The rule
+    rule: String,
+    #[command(flatten)]
+    namespace: Namespace,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+#[derive(Debug, Args)]
+struct Sample {
+    /// A delivery that came in
+    #[arg(long, value_name = "NAME")]
+    delivery: Option<String>,
+    /// A file with a payload, in the place of a delivery
+    #[arg(long, value_name = "FILE", conflicts_with = "delivery", requires = "event")]
+    payload: Option<PathBuf>,
+    /// The event of that payload, as its forge names it
+    #[arg(long, value_name = "NAME")]
+    event: Option<String>,
+    /// The repository of that payload
+    #[arg(long, value_name = "NAME")]
+    repository: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Say what a rule would do with an event; nothing is changed
+    #[command(
+        after_help = "Examples:\n  bailiwick trigger test ci --delivery wd-…\n  bailiwick trigger test \
+                      ci --payload failed.json --event workflow_run --repository app"
+    )]
+    Test {
+        #[command(flatten)]
+        rule: Rule,
+        #[command(flatten)]
+        sample: Sample,
+    },
+    /// Let a rule look at a delivery again
+    #[command(after_help = "Example:\n  bailiwick trigger replay ci wd-…")]
+    Replay {
+        #[command(flatten)]
+        rule: Rule,
+        /// The delivery
+        delivery: String,
+    },
+    /// Make a work item of an event, without a run
+    #[command(after_help = "Example:\n  bailiwick trigger materialize ci --delivery wd-…")]
+    Materialize {
+        #[command(flatten)]
+        rule: Rule,
+        #[command(flatten)]
+        sample: Sample,
+    },
+    /// Put a draft or a disabled rule to work
+    #[command(after_help = "Example:\n  bailiwick trigger enable ci")]
+    Enable(Rule),
+    /// Stop a rule for now
+    #[command(after_help = "Example:\n  bailiwick trigger pause ci")]
+    Pause(Rule),
+    /// Let a paused rule go on
+    #[command(after_help = "Example:\n  bailiwick trigger resume ci")]
+    Resume(Rule),
+    /// Stop a rule
+    #[command(after_help = "Example:\n  bailiwick trigger disable ci")]
+    Disable(Rule),
+    /// Keep a rule for the record; it cannot come back
+    #[command(after_help = "Example:\n  bailiwick trigger archive ci")]
+    Archive(Rule),
+}
+
+impl Trigger {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let (rule, action) = match self.verb {
+            Verb::Test { rule, sample } => {
+                let (wanted, sample) = (target(&rule.namespace, &rule.rule), sample.read(context)?);
+                let trial = ask(context, async |plane, caller| {
+                    Ok(plane.try_rule(&caller, &wanted, sample).await?)
+                })?;
+                return tried(&trial, rule.format.format);
+            }
+            Verb::Replay { rule, delivery } => {
+                let wanted = target(&rule.namespace, &rule.rule);
+                let request = ReplayRequest { delivery, reason: String::new() };
+                let answer = ask(context, async |plane, caller| {
+                    Ok(plane.replay_delivery(&caller, &wanted, request).await?)
+                })?;
+                return executed(&answer, rule.format.format);
+            }
+            Verb::Materialize { rule, sample } => {
+                let (wanted, sample) = (target(&rule.namespace, &rule.rule), sample.read(context)?);
+                let answer = ask(context, async |plane, caller| {
+                    Ok(plane.materialize(&caller, &wanted, sample).await?)
+                })?;
+                return executed(&answer, rule.format.format);
+            }
+            Verb::Enable(rule) => (rule, LifecycleVerb::Enable),
+            Verb::Pause(rule) => (rule, LifecycleVerb::Pause),
+            Verb::Resume(rule) => (rule, LifecycleVerb::Resume),
+            Verb::Disable(rule) => (rule, LifecycleVerb::Disable),
+            Verb::Archive(rule) => (rule, LifecycleVerb::Archive),
+        };
+        let wanted = target(&rule.namespace, &rule.rule);
+        let request = LifecycleRequest { action, reason: String::new(), expected_generation: None };
+        let answer = ask(context, async |plane, caller| {
+            Ok(plane.set_lifecycle(&caller, &wanted, request).await?)
+        })?;
+        if rule.format.format == Format::Json {
+            return output::json(&answer);
+        }
+        let state = serde_json::to_value(answer.lifecycle_state).unwrap_or_default();
+        let word = state.as_str().unwrap_or_default().to_owned();
+        output::line(format_args!("trigger/{} {word}", answer.rule));
+        Ok(())
+    }
+}
+
+impl Sample {
+    fn read(self, context: &Context) -> Result<RuleSample, Failure> {
+        if self.delivery.is_none() && self.payload.is_none() {
+            return Err(Failure::usage("say which event: --delivery or --payload")
+                .help("see what came in: bailiwick get deliveries"));
+        }
+        let payload = match &self.payload {
+            None => serde_json::Value::Null,
+            Some(file) => {
+                let text =
+                    std::fs::read_to_string(context.directory.join(file)).map_err(|error| {
+                        Failure::general(format!("{} cannot be read: {error}", file.display()))
+                    })?;
+                serde_json::from_str(&text).map_err(|error| {
+                    Failure::usage(format!("{} is no JSON: {error}", file.display()))
+                })?
+            }
+        };
+        Ok(RuleSample {
+            delivery: self.delivery,
+            event: self.event,
+            forge: None,
+            repository: self.repository,
+            payload,
+        })
+    }
+}
+
+fn executed(answer: &ExecutionAnswer, format: Format) -> Result<(), Failure> {
+    if format == Format::Json {
+        return output::json(answer);
+    }
+    output::line(format_args!("execution/{} {}", answer.execution, answer.reason));
+    if let Some(run) = &answer.run {
+        output::next_step(format_args!("bailiwick describe run {run}"));
+    }
+    Ok(())
+}
+
+fn tried(trial: &RuleTrial, format: Format) -> Result<(), Failure> {
+    if format == Format::Json {
+        return output::json(trial);
+    }
+    for matcher in &trial.matchers {
+        let mark = if matcher.holds { styled(GREEN, "✓") } else { styled(RED, "✗") };
+        output::line(format_args!("  {mark} {:24} {}", matcher.field, matcher.why));
+    }
+    output::wrapped("decision  ", &trial.reason);
+    if let Some(key) = &trial.dedupe_key {
+        output::line(format_args!("key       {key}"));
+    }
+    for action in &trial.expected_actions {
+        output::wrapped("would     ", action);
+    }
+    if let Some(review) = &trial.permission_review {
+        let decision = serde_json::to_value(review.decision).unwrap_or_default();
+        output::line(format_args!("permitted {}", decision.as_str().unwrap_or_default()));
+        for why in &review.reasons {
+            output::wrapped("          ", &format!("{}: {}", why.code, why.message));
+        }
+        for document in &review.yaml_preview {
+            output::line("--- wanting:");
+            output::plain(document);
+        }
+    }
+    if let Some(prompt) = &trial.rendered_prompt {
+        output::line("--- prompt:");
+        output::plain(prompt);
+    }
+    Ok(())
+}
