@@ -156,7 +156,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                             .await?
                             .unwrap_or_else(|| write_back::ABSENT.to_owned()),
                     ),
-                    _ => None,
+                    WriteBack::Comment { .. }
+                    | WriteBack::Review(_)
+                    | WriteBack::OpenPullRequest { .. }
+                    | WriteBack::CheckStatus { .. }
+                    | WriteBack::Rerun { .. }
+                    | WriteBack::ReleaseNote { .. }
+                    | WriteBack::DeploymentApproval { .. } => None,
                 };
                 let allowed = write_back::authorise(
                     &approval.metadata.uid,

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::forge::{RunSeed, StandIn, Told};
+use bailiwick_testkit::random::Random;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
+use bailiwick_testkit::{Depth, figure};
 use serde_json::{Value, json};
 
 use super::stage::Stage;
@@ -262,4 +264,134 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
         executions.iter().filter_map(|one| one["spec"]["decision"].as_str()).collect();
     assert_eq!(decisions, ["created", "deduplicated"], "{executions:#?}");
     assert_eq!(list(&stage, &["runs"]).len(), 1);
+}
+
+/// A pull request from elsewhere: another pool, no secret, nothing pushed, whatever the rule says.
+#[test]
+fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
+    let stage = Stage::new(Cli::Claude);
+    let forge = StandIn::gitea("acme/app");
+    forge.take(&stage.scratch.root(), "main");
+    // The fork's commit is where the forge keeps pull requests.
+    stage.scratch.git(&["switch", "--quiet", "--create", "theirs"]);
+    stage.scratch.write("src/theirs.txt", "theirs\n");
+    stage.scratch.commit("Change something");
+    let sha = stage.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
+    let pull = forge.add_fork_pull("A change", "mallory/app", "theirs", &sha);
+    let refspec = format!("+refs/heads/theirs:refs/pull/{pull}/head");
+    forge.git(&["fetch", "--quiet", &stage.scratch.root().display().to_string(), &refspec]);
+    stage.scratch.git(&["switch", "--quiet", "main"]);
+    stage.scratch.git(&["branch", "--quiet", "-D", "theirs"]);
+    let model = ScriptedModel::start(Script::new(vec![
+        Turn::Calls(vec![Call::shell("echo mended > src/mended.txt; env > src/env.txt")]),
+        Turn::say("It is mended."),
+    ]));
+    given(&stage, &["secrets", "set", "webhook", "key"], SECRET);
+    given(&stage, &["secrets", "set", "forge", "token"], &forge.token());
+    given(&stage, &["secrets", "set", "tool", "key"], "the-tool-s-own-value");
+    let grant = |name: &str| {
+        json!({
+            "apiVersion": "bailiwick.dev/v1alpha1", "kind": "AgentSecretGrant",
+            "metadata": { "name": name },
+            "spec": {
+                "subject": { "kind": "agent-stack", "name": "fixer" },
+                "secretRef": { "name": "tool", "keys": ["key"] }, "purpose": "tool",
+                "allowedRepositories": ["acme/*"], "mountPolicy": "env",
+            },
+        })
+    };
+    let documents = format!("{}\n---\n{}", documents(&stage, &forge), grant("fixer-tool"));
+    given(&stage, &["apply", "-f", "-"], &documents);
+    let serving = Serving::start(stage.command(Some(&model), None));
+    let hook = format!("http://{}/webhooks/app", serving.address);
+    let seed = RunSeed {
+        sha: &sha,
+        branch: "theirs",
+        conclusion: Some("failure"),
+        fork: Some("mallory/app"),
+        pull: Some(pull),
+        ..RunSeed::default()
+    };
+    let (run, _) = forge.add_run(&seed);
+    let (status, said) = forge.webhook(&Told::RunEnded { run }).deliver(&hook, SECRET);
+    assert_eq!(status, 202, "{said}");
+    let ended = until("the end", &stage, || {
+        let run = list(&stage, &["runs"]).into_iter().next()?;
+        ["succeeded", "failed", "cancelled"].contains(&phase(&run)).then_some(run)
+    });
+    assert_eq!(phase(&ended), "succeeded", "{ended:#}");
+    assert_eq!(ended["spec"]["trustTier"], "untrusted", "{ended:#}");
+    assert_eq!(ended["spec"]["runnerPool"], "outside", "{ended:#}");
+    let agent = ended["status"]["agentMuxRunId"].as_str().unwrap();
+    let worktree = stage.scratch.state().join("worktrees").join(agent);
+    let environment = std::fs::read_to_string(worktree.join("src/env.txt")).unwrap();
+    assert!(environment.contains("PATH="), "{environment}");
+    for secret in ["the-tool-s-own-value", SECRET, forge.token().as_str()] {
+        assert!(!environment.contains(secret), "{environment}");
+    }
+    assert!(!forge.git(&["branch", "--list", "agent/*"]).contains("agent/"));
+    assert_eq!(list(&stage, &["approvals"]), [] as [Value; 0]);
+}
+
+/// Killed at random moments and started again: every delivery is there, every run is one, and the forge has
+/// each thing once.
+#[test]
+fn a_killed_control_plane_loses_nothing_and_does_nothing_twice() {
+    const DELIVERIES: usize = 3;
+    let stage = Stage::new(Cli::Claude);
+    let forge = StandIn::gitea("acme/app");
+    forge.take(&stage.scratch.root(), "main");
+    let sha = stage.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
+    let turns = vec![
+        Turn::Calls(vec![Call::shell("echo mended > src/mended.txt")]),
+        Turn::say("It is mended."),
+    ];
+    let model = ScriptedModel::start(Script::new(turns));
+    given(&stage, &["secrets", "set", "webhook", "key"], SECRET);
+    given(&stage, &["secrets", "set", "forge", "token"], &forge.token());
+    let documents = documents(&stage, &forge)
+        .replace("\"create-branch\":\"always-approve\"", "\"create-branch\":\"auto\"");
+    given(&stage, &["apply", "-f", "-"], &documents);
+    let mut random = Random::rotating("control-plane-kills");
+    let mut serving = Serving::start(stage.command(Some(&model), None));
+    let mut kills = 0;
+    for number in 0..DELIVERIES {
+        let workflow = format!("ci-{number}.yml");
+        let seed = RunSeed {
+            sha: &sha,
+            branch: "main",
+            workflow: &workflow,
+            conclusion: Some("failure"),
+            ..RunSeed::default()
+        };
+        let (run, _) = forge.add_run(&seed);
+        let webhook = forge.webhook(&Told::RunEnded { run });
+        let hook = format!("http://{}/webhooks/app", serving.address);
+        let (status, said) = webhook.deliver(&hook, SECRET);
+        assert_eq!(status, 202, "{said}");
+        let most = Depth::from_env().cases(210) / DELIVERIES as u64;
+        for _ in 0..most.max(2) {
+            std::thread::sleep(Duration::from_millis(random.below(900) as u64));
+            drop(serving);
+            kills += 1;
+            serving = Serving::start(stage.command(Some(&model), None));
+        }
+    }
+    let ended = until("the end of all", &stage, || {
+        let runs = list(&stage, &["runs"]);
+        let over = |run: &Value| ["succeeded", "failed", "cancelled"].contains(&phase(run));
+        (runs.len() == DELIVERIES && runs.iter().all(over)).then_some(runs)
+    });
+    for run in &ended {
+        assert_eq!(phase(run), "succeeded", "{run:#}");
+        assert_eq!(run["status"]["attempts"].as_array().unwrap().len(), 1, "{run:#}");
+    }
+    assert_eq!(list(&stage, &["deliveries"]).len(), DELIVERIES);
+    assert_eq!(list(&stage, &["executions"]).len(), DELIVERIES);
+    let branches = forge.git(&["branch", "--list", "agent/*"]);
+    assert_eq!(branches.matches("agent/").count(), DELIVERIES, "{branches}");
+    assert_eq!(forge.breaches(), [] as [String; 0]);
+    figure(&format!(
+        "control plane: {kills} kills, {DELIVERIES} deliveries, as many runs and pushes, none twice"
+    ));
 }
