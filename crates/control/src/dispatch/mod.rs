@@ -18,6 +18,7 @@ mod following;
 mod launching;
 mod queueing;
 mod reconciling;
+mod scheduling;
 mod writing;
 
 use std::sync::Arc;
@@ -101,6 +102,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub async fn turn(&self) -> Turn {
         let mut turn = Turn::default();
         self.evaluate_deliveries(&mut turn).await;
+        self.fire_schedules(&mut turn).await;
         self.settle_queue(&mut turn).await;
         self.follow_runs(&mut turn).await;
         turn

@@ -12,6 +12,7 @@ mod brief;
 mod brief_parameters;
 mod bundle;
 mod delegation_budget;
+mod dispatch;
 mod executor;
 mod failing_world;
 mod foreign_rights;

@@ -1,0 +1,500 @@
+//! The turns of the control plane over a store in memory, a scripted engine and a scripted world.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bailiwick_control::admission::conditions::{
+    AdapterFacts, AdapterProbe, KitRole, RoleFacts, StackFacts,
+};
+use bailiwick_control::admission::snapshot::Frozen;
+use bailiwick_control::bundle::SourcePart;
+use bailiwick_control::dispatch::ControlPlane;
+use bailiwick_control::ports::fleet::{
+    ActionError, Caller, CheckRun, DecisionRequest, DispatchRequest, Engine, EngineError,
+    EngineEvent, FinishedWork, Fleet as _, FleetStore as _, Forge, ForgeError, Launch, Launched,
+    LaunchedState, LifecycleRequest, LifecycleVerb, MemoryFleet, PullRequestState, RunVerb,
+    RunVerbRequest, Selection, Target, TokenScope, Verdict, World, WriteBack, Written,
+};
+use bailiwick_control::resources::apply;
+use bailiwick_model::fleet::{
+    API_VERSION, AgentApproval, AgentDispatchRun, AgentTriggerExecution, AnyObject, ContextSource,
+    Kind, Metadata, Moment, Object, Repository, Resource, RunCost, RunPhase, WriteBackState,
+};
+use serde_json::{Value, json};
+
+const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
+const START: u64 = 1_794_000_000_000;
+
+/// An engine that does what it is told, and counts.
+#[derive(Default)]
+struct Scripted {
+    launched: Mutex<Vec<Launch>>,
+    states: Mutex<BTreeMap<String, Launched>>,
+    cancelled: Mutex<Vec<String>>,
+    answered: Mutex<Vec<(String, String, bool)>>,
+}
+
+fn standing(state: LaunchedState) -> Launched {
+    Launched {
+        state,
+        session: Some("conversation".to_owned()),
+        cost: RunCost { tokens: 7, ..RunCost::default() },
+        cursor: 3,
+        detail: "as it says".to_owned(),
+        questions: Vec::new(),
+        work: None,
+    }
+}
+
+fn work() -> FinishedWork {
+    FinishedWork {
+        base: SHA.to_owned(),
+        commit: "f".repeat(40),
+        tree: "e".repeat(40),
+        files: vec!["src/a.rs".to_owned()],
+        patch: b"+a line\n".to_vec(),
+        merges: true,
+        verified: true,
+        verdict: "all 3 hold".to_owned(),
+        report: None,
+    }
+}
+
+impl Engine for Scripted {
+    async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
+        let agent = launch.agent.clone();
+        self.launched.lock().unwrap().push(launch);
+        let mut states = self.states.lock().unwrap();
+        states.entry(agent).or_insert_with(|| standing(LaunchedState::Running));
+        Ok(())
+    }
+
+    async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
+        Ok(self.states.lock().unwrap().get(agent).cloned())
+    }
+
+    async fn answer(&self, agent: &str, question: &str, yes: bool) -> Result<bool, EngineError> {
+        self.answered.lock().unwrap().push((agent.to_owned(), question.to_owned(), yes));
+        Ok(true)
+    }
+
+    async fn events(&self, _: &str, _: u64, _: usize) -> Result<Vec<EngineEvent>, EngineError> {
+        Ok(Vec::new())
+    }
+
+    async fn cancel(&self, agent: &str) -> Result<(), EngineError> {
+        self.cancelled.lock().unwrap().push(agent.to_owned());
+        self.states.lock().unwrap().insert(agent.to_owned(), standing(LaunchedState::Stopped));
+        Ok(())
+    }
+}
+
+/// A forge that keeps what is written, once for each key, and can be out of reach.
+#[derive(Clone, Default)]
+struct Noted {
+    written: Arc<Mutex<BTreeMap<String, WriteBack>>>,
+    faults: Arc<Mutex<VecDeque<ForgeError>>>,
+    asked: Arc<AtomicU64>,
+}
+
+impl Forge for Noted {
+    async fn write(&self, key: &str, what: &WriteBack) -> Result<Written, ForgeError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let was_there = self.written.lock().unwrap().contains_key(key);
+        self.written.lock().unwrap().insert(key.to_owned(), what.clone());
+        // It was done, and the answer got lost.
+        if let Some(fault) = self.faults.lock().unwrap().pop_front() {
+            return Err(fault);
+        }
+        Ok(Written { id: "1".to_owned(), url: None, was_there })
+    }
+
+    async fn pull_request(&self, number: u64) -> Result<PullRequestState, ForgeError> {
+        Err(ForgeError::Refused(format!("no pull request {number}")))
+    }
+
+    async fn branch(&self, _: &str) -> Result<Option<String>, ForgeError> {
+        Ok(None)
+    }
+
+    async fn issue(&self, _: u64) -> Result<(String, String), ForgeError> {
+        Err(ForgeError::Refused("no issue".to_owned()))
+    }
+
+    async fn job_log(&self, _: &str, _: usize) -> Result<String, ForgeError> {
+        Ok(String::new())
+    }
+
+    async fn checks_since(
+        &self,
+        _: Option<&str>,
+    ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
+        Ok((Vec::new(), None))
+    }
+}
+
+struct Stood {
+    forge: Noted,
+    clock: AtomicU64,
+}
+
+impl World for Stood {
+    type Forge = Noted;
+
+    fn now(&self) -> Moment {
+        Moment::from_millis(self.clock.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn forge(&self, _: &Repository, _: Option<&[u8]>) -> Result<Noted, ForgeError> {
+        Ok(self.forge.clone())
+    }
+
+    async fn commit(
+        &self,
+        _: &Repository,
+        _: &str,
+        sha: Option<&str>,
+    ) -> Result<Option<String>, String> {
+        Ok(Some(sha.filter(|sha| sha.len() == 40).unwrap_or(SHA).to_owned()))
+    }
+
+    async fn changed_paths(&self, _: &Repository, _: &str, _: &str) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    async fn stack_facts(&self, _: &Frozen, _: Option<(&Repository, &str)>) -> StackFacts {
+        StackFacts {
+            adapter: AdapterProbe::Seen(AdapterFacts {
+                is_current: true,
+                gates_tools: true,
+                mcp: true,
+                subagents: true,
+                max_parallel: None,
+                approval_modes: Vec::new(),
+            }),
+            role: KitRole::Found(RoleFacts {
+                tools: vec!["*".to_owned()],
+                accepted: vec!["files-whitelist".to_owned()],
+            }),
+            ..StackFacts::default()
+        }
+    }
+
+    async fn source(
+        &self,
+        _: &Object<Repository>,
+        _: &AgentDispatchRun,
+        _: ContextSource,
+    ) -> Result<Option<SourcePart>, String> {
+        Ok(None)
+    }
+
+    async fn capabilities(&self) -> BTreeMap<String, Value> {
+        BTreeMap::new()
+    }
+
+    async fn sleep(&self, _: u64) {}
+
+    async fn ignored(&self, _: &Repository, _: &str) -> Option<Vec<String>> {
+        Some(Vec::new())
+    }
+}
+
+type Plane = ControlPlane<MemoryFleet, Scripted, Stood>;
+
+fn document(kind: Kind, name: &str, spec: Value) -> AnyObject {
+    let (api_version, metadata) = (API_VERSION.to_owned(), Metadata::named(name));
+    AnyObject { api_version, kind, metadata, spec, status: Value::Null }
+}
+
+fn fleet(change: impl Fn(&mut AnyObject)) -> Vec<AnyObject> {
+    let account = |name: &str| {
+        json!({
+            "serviceAccountName": name, "owner": { "kind": "agent-stack", "name": name },
+            "allowedRepositories": ["acme/*"], "allowedRunnerPools": ["inside", "outside"],
+        })
+    };
+    let pool =
+        |tier: &str| json!({ "capacity": 1, "trustTier": tier, "serviceAccountRef": "runner" });
+    let mut all = vec![
+        document(Kind::AgentServiceAccount, "fixer", account("fixer")),
+        document(Kind::AgentServiceAccount, "runner", account("runner")),
+        document(Kind::RunnerPool, "inside", pool("trusted")),
+        document(Kind::RunnerPool, "outside", pool("untrusted")),
+        document(
+            Kind::AgentToolProfile,
+            "tools",
+            json!({
+                "nativeTools": { "shell": true, "filesystem": true },
+                "filesystemPolicy": "workspace-write", "networkPolicy": { "mode": "deny" },
+            }),
+        ),
+        document(
+            Kind::AgentStack,
+            "fixer",
+            json!({
+                "baseAgent": "claude-code", "role": "developer", "toolPolicy": "tools",
+                "runnerPool": "inside", "runtimeIdentity": { "serviceAccountRef": "fixer" },
+                "scope": { "filesWhitelist": ["src/**"], "filesDenylist": [] },
+                "writeBackPolicy": { "allowedTargets": ["create-branch"] },
+            }),
+        ),
+        document(
+            Kind::Repository,
+            "app",
+            json!({
+                "fullName": "acme/app", "forge": "gitea", "apiUrl": "http://127.0.0.1:1/api/v1",
+                "checkout": "/nowhere",
+            }),
+        ),
+    ];
+    all.iter_mut().for_each(change);
+    all
+}
+
+async fn stand(change: impl Fn(&mut AnyObject)) -> Plane {
+    let store = Arc::new(MemoryFleet::default());
+    let world = Stood { forge: Noted::default(), clock: AtomicU64::new(START) };
+    let plane =
+        ControlPlane { store, engine: Arc::new(Scripted::default()), world: Arc::new(world) };
+    declare(&plane, &fleet(change)).await;
+    let turn = plane.reconcile().await;
+    assert_eq!(turn.troubles, []);
+    plane
+}
+
+async fn declare(plane: &Plane, documents: &[AnyObject]) {
+    apply(plane.store.as_ref(), documents, "ada", plane.world.now(), false).await.unwrap();
+}
+
+fn caller(actor: &str) -> Caller {
+    Caller {
+        actor: actor.to_owned(),
+        scope: TokenScope::Approver,
+        token: "t".to_owned(),
+        correlation: "c".to_owned(),
+        at: Moment::from_millis(START + 1_000),
+    }
+}
+
+fn request(id: &str) -> DispatchRequest {
+    DispatchRequest {
+        repository: "app".to_owned(),
+        agent_stack: "fixer".to_owned(),
+        task_kind: "repair".to_owned(),
+        task: "Mend it.".to_owned(),
+        reference: None,
+        sha: None,
+        source_refs: Default::default(),
+        runner_pool: None,
+        context_labels: Vec::new(),
+        request_id: Some(id.to_owned()),
+    }
+}
+
+async fn all<R: Resource>(plane: &Plane) -> Vec<Object<R>> {
+    let page = plane.store.list(&Selection::of(R::KIND)).await.unwrap();
+    page.objects.iter().map(|object| object.typed::<R>().unwrap()).collect()
+}
+
+async fn only_run(plane: &Plane) -> Object<AgentDispatchRun> {
+    let mut runs = all::<AgentDispatchRun>(plane).await;
+    assert_eq!(runs.len(), 1);
+    runs.remove(0)
+}
+
+async fn turn(plane: &Plane) {
+    for _ in 0..6 {
+        let turn = plane.turn().await;
+        assert_eq!(turn.troubles, []);
+    }
+}
+
+fn set(plane: &Plane, agent: &str, launched: Launched) {
+    plane.engine.states.lock().unwrap().insert(agent.to_owned(), launched);
+}
+
+fn agent(plane: &Plane) -> String {
+    plane.engine.launched.lock().unwrap().last().unwrap().agent.clone()
+}
+
+#[tokio::test]
+async fn the_same_wish_twice_is_one_run_launched_once() {
+    let plane = stand(|_| {}).await;
+    let first = plane.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
+    let again = plane.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
+    assert_eq!(first.run, again.run);
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
+    let launch = plane.engine.launched.lock().unwrap()[0].clone();
+    assert!(launch.context.contains("Mend it."), "{}", launch.context);
+    assert!(launch.task.contains("developer"), "{}", launch.task);
+    let other = plane.dispatch(&caller("ada"), "default", request("r2")).await.unwrap();
+    assert_ne!(first.run, other.run);
+}
+
+#[tokio::test]
+async fn a_pool_takes_as_many_as_it_has_room_for() {
+    let plane = stand(|_| {}).await;
+    for id in ["a", "b", "c"] {
+        plane.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
+    }
+    turn(&plane).await;
+    let count = async |phase: RunPhase| {
+        let runs = all::<AgentDispatchRun>(&plane).await;
+        runs.iter().filter(|run| run.status.phase == phase).count()
+    };
+    assert_eq!((count(RunPhase::Running).await, count(RunPhase::Queued).await), (1, 2));
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    assert_eq!((count(RunPhase::Running).await, count(RunPhase::Queued).await), (1, 1));
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 2);
+}
+
+/// Fault 11 of the public attempt, and 18 and 19: everything is kept, decided once, and cancelled for real.
+#[tokio::test]
+async fn work_is_written_back_only_when_a_person_has_approved_exactly_that() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
+    set(&plane, &agent(&plane), done);
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
+    let asked = all::<AgentApproval>(&plane).await.remove(0);
+    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+    let yes = |digest: &str| DecisionRequest {
+        decision: Verdict::Approve,
+        comment: String::new(),
+        approved_action_subset: Vec::new(),
+        expected_artifact_digest: digest.to_owned(),
+    };
+    // Something else was looked at; somebody who may not; the agent itself.
+    let wrong = plane.decide(&caller("bob"), &target, yes("0")).await;
+    assert!(matches!(wrong, Err(ActionError::Conflict { .. })), "{wrong:?}");
+    let viewer = Caller { scope: TokenScope::Viewer, ..caller("bob") };
+    assert!(plane.decide(&viewer, &target, yes(&asked.spec.artifact_digest)).await.is_err());
+    let itself = caller(&asked.spec.requested_by.name);
+    assert!(plane.decide(&itself, &target, yes(&asked.spec.artifact_digest)).await.is_err());
+    turn(&plane).await;
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
+    // The forge's answer gets lost: it is asked again with the same key, and has it once.
+    let lost = ForgeError::Unavailable("the line was cut".to_owned());
+    plane.world.forge.faults.lock().unwrap().push_back(lost);
+    plane.decide(&caller("bob"), &target, yes(&asked.spec.artifact_digest)).await.unwrap();
+    let first = plane.turn().await;
+    assert_eq!(first.troubles.len(), 1, "{first:?}");
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
+    assert_eq!(run.status.write_backs[0].state, WriteBackState::Written);
+    assert_eq!(plane.world.forge.written.lock().unwrap().len(), 1);
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 2);
+    let twice = plane.decide(&caller("bob"), &target, yes(&asked.spec.artifact_digest)).await;
+    assert!(matches!(twice, Err(ActionError::Conflict { .. })), "{twice:?}");
+}
+
+#[tokio::test]
+async fn a_cancelled_run_ends_its_agent_and_can_be_retried_with_everything_it_had() {
+    let plane = stand(|_| {}).await;
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let target = Target { namespace: "default".to_owned(), name: answer.run.clone() };
+    let verb = async |verb: RunVerb| {
+        plane.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
+    };
+    // It is at work: only a cancel makes sense.
+    assert!(verb(RunVerb::Retry).await.is_err());
+    verb(RunVerb::Cancel).await.unwrap();
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Cancelled);
+    assert_eq!(plane.engine.cancelled.lock().unwrap().len(), 1);
+    assert!(verb(RunVerb::Cancel).await.is_err());
+    verb(RunVerb::Retry).await.unwrap();
+    turn(&plane).await;
+    let launched = plane.engine.launched.lock().unwrap().clone();
+    assert_eq!(launched.len(), 2);
+    assert_ne!(launched[0].agent, launched[1].agent);
+    let same = |one: &Launch| {
+        (one.task.clone(), one.context.clone(), one.limits.clone(), one.base.clone())
+    };
+    assert_eq!(same(&launched[0]), same(&launched[1]));
+    assert_eq!(only_run(&plane).await.status.attempts.len(), 2);
+}
+
+#[tokio::test]
+async fn a_question_of_the_agent_becomes_an_approval_and_the_answer_goes_back() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
+    let asking = Launched { questions, ..standing(LaunchedState::WaitingForApproval) };
+    set(&plane, &agent(&plane), asking);
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
+    assert!(plane.engine.answered.lock().unwrap().is_empty());
+    let asked = all::<AgentApproval>(&plane).await.remove(0);
+    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+    let no = DecisionRequest {
+        decision: Verdict::Reject,
+        comment: String::new(),
+        approved_action_subset: Vec::new(),
+        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+    };
+    plane.decide(&caller("bob"), &target, no).await.unwrap();
+    turn(&plane).await;
+    let answered = plane.engine.answered.lock().unwrap().clone();
+    assert!(answered.iter().all(|(_, question, yes)| question == "q1" && !yes), "{answered:?}");
+    assert!(!answered.is_empty());
+}
+
+#[tokio::test]
+async fn a_stack_that_may_not_be_used_here_starts_nothing_and_says_why() {
+    let plane = stand(|object| {
+        if object.kind == Kind::Repository {
+            object.spec["policy"] = json!({ "allowedStacks": ["another"] });
+        }
+    })
+    .await;
+    let refused = plane.dispatch(&caller("ada"), "default", request("r")).await;
+    let Err(ActionError::Denied { reasons, .. }) = refused else { panic!("{refused:?}") };
+    assert!(!reasons.is_empty());
+    assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
+    turn(&plane).await;
+    assert!(plane.engine.launched.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_schedule_fires_once_for_each_time_and_not_while_it_is_paused() {
+    let plane = stand(|_| {}).await;
+    let rule = document(
+        Kind::AgentTriggerRule,
+        "nightly",
+        json!({
+            "lifecycleState": "active", "sources": ["schedule"], "agentStack": "fixer",
+            "taskKind": "tend", "promptTemplate": "Tend it.",
+            "schedule": { "cron": "*/5 * * * *", "repository": "acme/app" },
+        }),
+    );
+    declare(&plane, &[rule]).await;
+    turn(&plane).await;
+    assert_eq!(all::<AgentTriggerExecution>(&plane).await.len(), 0, "nothing of the past");
+    let five = 5 * 60 * 1_000;
+    plane.world.clock.fetch_add(five, Ordering::Relaxed);
+    turn(&plane).await;
+    turn(&plane).await;
+    assert_eq!(all::<AgentTriggerExecution>(&plane).await.len(), 1);
+    let target = Target { namespace: "default".to_owned(), name: "nightly".to_owned() };
+    let request =
+        |action| LifecycleRequest { action, reason: String::new(), expected_generation: None };
+    plane.set_lifecycle(&caller("ada"), &target, request(LifecycleVerb::Pause)).await.unwrap();
+    plane.world.clock.fetch_add(five, Ordering::Relaxed);
+    turn(&plane).await;
+    assert_eq!(all::<AgentTriggerExecution>(&plane).await.len(), 1);
+    let again = plane.set_lifecycle(&caller("ada"), &target, request(LifecycleVerb::Pause)).await;
+    assert!(matches!(again, Err(ActionError::Conflict { .. })), "{again:?}");
+}
