@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use bailiwick_model::fleet::{Author, Kind};
 use bailiwick_model::{Capability, Role, Settings, Task};
 use clap::{Command, CommandFactory as _};
 use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::Value;
 
 use crate::Bailiwick;
 
@@ -42,4 +44,60 @@ fn section(page: &mut String, command: &mut Command, name: &str) {
         let name = format!("{name} {}", sub.get_name());
         section(page, sub, &name);
     }
+}
+
+/// The description of the API.
+pub fn openapi() -> String {
+    let text = serde_json::to_string_pretty(&bailiwick_server::openapi()).unwrap_or_default();
+    text + "\n"
+}
+
+/// The page of resources: every kind with its fields, from the types themselves.
+pub fn resources() -> String {
+    let mut page = String::from(
+        "<!-- Generated; write it anew with UPDATE=1. -->\n# Resources\n\nEvery kind of \
+         `bailiwick.dev/v1alpha1`. Unknown keys are errors. The schemas are in `docs/schema/fleet/`.\n",
+    );
+    let schemas = bailiwick_server::schemas();
+    for kind in Kind::ALL {
+        let who = match kind.author() {
+            Author::People => "Declared by people.",
+            Author::ControlPlane => "Recorded by the control plane.",
+        };
+        let _ = write!(page, "\n## {kind}\n\n`bailiwick get {}`. {who}\n", kind.short());
+        let Some(schema) = schemas.get(kind.as_str()) else { continue };
+        for part in ["spec", "status"] {
+            let fields = fields(schema, part);
+            if !fields.is_empty() {
+                let _ = write!(page, "\n| {part} | |\n|---|---|\n{fields}");
+            }
+        }
+    }
+    page
+}
+
+/// The fields of a part of a kind, as rows.
+fn fields(schema: &Value, part: &str) -> String {
+    let whole = resolved(schema, schema);
+    let at = whole.pointer(&format!("/properties/{part}"));
+    let Some(at) = at.map(|at| resolved(schema, at)) else { return String::new() };
+    let required = at.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let Some(properties) = at.get("properties").and_then(Value::as_object) else {
+        return String::new();
+    };
+    let mut rows = String::new();
+    for (name, field) in properties {
+        let words = field.get("description").or(resolved(schema, field).get("description"));
+        let words = words.and_then(Value::as_str).unwrap_or_default();
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+        let must = if required.iter().any(|one| one == name) { " (required)" } else { "" };
+        let _ = writeln!(rows, "| `{name}`{must} | {words} |");
+    }
+    rows
+}
+
+fn resolved<'a>(schema: &'a Value, at: &'a Value) -> &'a Value {
+    let reference = at.get("$ref").and_then(Value::as_str);
+    let found = reference.and_then(|path| schema.pointer(path.trim_start_matches('#')));
+    found.unwrap_or(at)
 }

@@ -34,6 +34,37 @@ fn the_page_of_commands_is_fresh() {
     compare("docs/reference/commands.md", &reference::commands());
 }
 
+#[test]
+fn the_description_of_the_api_is_fresh() {
+    compare("docs/reference/openapi.json", &reference::openapi());
+}
+
+#[test]
+fn the_page_and_the_schemas_of_resources_are_fresh() {
+    let page = reference::resources();
+    assert!(page.contains("| `role` (required) |"), "the page has no fields");
+    compare("docs/reference/resources.md", &page);
+    for (kind, schema) in bailiwick_server::schemas() {
+        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        compare(&format!("docs/schema/fleet/{kind}.json"), &text);
+    }
+}
+
+/// The documents of the guide are ones that could be declared.
+#[test]
+fn the_documents_of_the_guide_of_serve_hold() {
+    let text = std::fs::read_to_string(workspace().join("docs/guides/serve.md")).unwrap();
+    let mut count = 0;
+    for block in text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+        let read = bailiwick_cli::commands::fleet::documents::parse("serve.md", block).unwrap();
+        for object in read {
+            count += 1;
+            assert_eq!(object.check().unwrap(), [], "{}", object.metadata.name);
+        }
+    }
+    assert_eq!(count, 8, "everything that a first run needs");
+}
+
 /// Every example in the guides is a file that would be read.
 #[test]
 fn the_examples_of_the_guides_parse() {
