@@ -51,8 +51,10 @@ impl Talking {
     ) -> io::Result<(Self, UnixStream)> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let _inside = answers.runtime.enter();
-        let ours = tokio::net::UnixStream::from_std(ours)?;
+        let ours = {
+            let _inside = answers.runtime.enter();
+            tokio::net::UnixStream::from_std(ours)?
+        };
         let (told, lines_to_tell) = unbounded_channel();
         answers.runtime.spawn(tell(ours, lines_to_tell));
         for line in lines {
@@ -60,7 +62,6 @@ impl Talking {
             let _ = told.send(line);
         }
         let places = Arc::new(Semaphore::new(AT_ONCE));
-        drop(_inside);
         Ok((Self { talk, dialect, answers, places, told: Some(told) }, theirs))
     }
 
