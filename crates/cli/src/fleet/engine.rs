@@ -230,7 +230,9 @@ fn look(context: &Context, id: &AgentId) -> Result<Option<Launched>, Failure> {
         // Nobody holds it and nothing was begun: whoever started it was killed.
         launched.state = match run.status {
             RunStatus::Failed => LaunchedState::Failed,
-            _ => LaunchedState::Starting,
+            RunStatus::Running | RunStatus::Done | RunStatus::Merged | RunStatus::Rejected => {
+                LaunchedState::Starting
+            }
         };
         launched.detail = run.summary.unwrap_or_default();
         return Ok(Some(launched));

@@ -72,6 +72,11 @@ impl FleetStore for Telling {
         self.store.changes(after, limit).await
     }
 
+    async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
+        self.up()?;
+        self.store.forget_changes(keep).await
+    }
+
     async fn wait_for_change(&self, after: u64, millis: u64) {
         let mut seen = self.version.subscribe();
         let come = seen.wait_for(|version| *version > after);

@@ -116,7 +116,7 @@ impl Serving {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on http://").expect(&line).to_owned();
+        let address = line.trim().strip_prefix("listening on http://").unwrap().to_owned();
         Self { child, address }
     }
 
