@@ -17,6 +17,8 @@ const LONGEST: usize = 64 * 1024;
 const BATCH: usize = 256;
 /// How many may wait to be kept: a program that prints faster is held up.
 const WAITING: usize = 64;
+/// What happens within this time is kept at once: keeping is what costs.
+const TOGETHER: Duration = Duration::from_millis(5);
 /// How often it is told how the attempt stands.
 const OFTEN: Duration = Duration::from_millis(500);
 
@@ -71,12 +73,14 @@ fn write(orders: &Receiver<Order>, sinks: &mut Sinks, redaction: &Redaction) -> 
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => over = true,
         }
-        while batch.len() < BATCH
-            && let Ok(order) = orders.try_recv()
-        {
-            match order {
-                Order::Event(event) => batch.push(event),
-                Order::Progress(progress) => standing = Some(progress),
+        let late = Instant::now() + TOGETHER;
+        while !over && batch.len() < BATCH {
+            let wait = if batch.is_empty() { Duration::ZERO } else { left(late) };
+            match orders.recv_timeout(wait) {
+                Ok(Order::Event(event)) => batch.push(event),
+                Ok(Order::Progress(progress)) => standing = Some(progress),
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => over = true,
             }
         }
         let mut batch: Vec<Event> =
@@ -95,6 +99,10 @@ fn write(orders: &Receiver<Order>, sinks: &mut Sinks, redaction: &Redaction) -> 
             return Ok(());
         }
     }
+}
+
+fn left(late: Instant) -> Duration {
+    late.saturating_duration_since(Instant::now())
 }
 
 /// Without secrets, and then not too long. An event that cannot be cleaned is emptied.
