@@ -61,7 +61,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let event = events.iter().find(|event| event.source == draft.spec.source_event.source);
         let wish = Wish {
             rule: Some(rule),
-            labels: rule.spec.context_labels.clone(),
+            labels: Vec::new(),
             trigger: Some((format!("AgentTriggerRule/{}", rule.name()), draft.spec.task.clone())),
             task: None,
             workflow: event.and_then(|event| event.workflow.clone()),
@@ -85,7 +85,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         // The commit must be here before anything of it can be read.
         let here = self.world.commit(&repository.spec, &spec.reference, Some(&spec.sha)).await;
         here.map_err(PlaneError::Other)?;
-        let frozen = snapshot(inventory, namespace, &spec.agent_stack, &wish.labels);
+        let ruled = wish.rule.map(|rule| rule.spec.context_labels.clone()).unwrap_or_default();
+        let labels: Vec<LabelRef> = ruled.into_iter().chain(wish.labels.iter().cloned()).collect();
+        let frozen = snapshot(inventory, namespace, &spec.agent_stack, &labels);
         let facts = match &frozen {
             Ok(frozen) => {
                 let at = Some((&repository.spec, spec.sha.as_str()));
@@ -251,7 +253,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 pub(super) struct Wish<'a> {
     /// The rule, if one wishes it.
     pub(super) rule: Option<&'a Object<AgentTriggerRule>>,
-    /// More labels.
+    /// Labels besides the stack's and the rule's.
     pub(super) labels: Vec<LabelRef>,
     /// The rule's text, and whose it is.
     pub(super) trigger: Option<(String, String)>,

@@ -42,9 +42,23 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         };
         for object in page.objects {
             let name = object.metadata.name.clone();
-            let result = self.evaluate_delivery(&object).await;
+            let result = match self.evaluate_delivery(&object).await {
+                Err(error) if self.is_hopeless(&object, &error) => {
+                    self.evaluated(&object, Vec::new(), Some(error.to_string())).await
+                }
+                other => other,
+            };
             turn.note(&name, result);
         }
+    }
+
+    /// Whether a delivery has been tried for long enough: it would stand in the way of others for ever. It
+    /// keeps its fault, and can be replayed.
+    fn is_hopeless(&self, object: &AnyObject, error: &PlaneError) -> bool {
+        let store = matches!(error, PlaneError::Store(_));
+        let received = object.typed::<WebhookDelivery>().map(|one| one.spec.received_at);
+        let late = received.map(|at| self.world.now() >= at.plus_millis(2 * PATIENCE));
+        !store && late.unwrap_or(true)
     }
 
     async fn evaluate_delivery(&self, object: &AnyObject) -> Result<bool, PlaneError> {

@@ -4,7 +4,7 @@ use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     ActionType, AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AgentSession,
     AnyObject, ApplyStrategy, ApprovalAction, ApprovalPhase, ApprovalReason, ArtifactKind, Kind,
-    Metadata, Object, PatchDetail, Requester, RunPhase, SubjectKind,
+    Metadata, Moment, Object, PatchDetail, Requester, RunPhase, SubjectKind,
 };
 
 use super::launching::agent_of;
@@ -49,8 +49,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         let agent = agent_of(&attempt);
         let state = self.engine.state(&agent).await?;
-        let resumes = attempt.status.started_at.is_none();
-        let Some(launched) = state.filter(|_| !resumes) else {
+        // One that goes on with a conversation is known by what happened in it since: whoever started it
+        // may have been killed before that was noted.
+        let noted = attempt.status.started_at.is_some();
+        let known: u64 = run.status.event_cursor.parse().unwrap_or(0);
+        let fresh = agent == attempt.name();
+        let begun = |launched: &Launched| noted || fresh || launched.cursor > known;
+        let Some(launched) = state.filter(begun) else {
             if let Some(why) = run.status.cancel_requested.clone() {
                 return self.end(run, RunPhase::Cancelled, why).await;
             }
@@ -108,7 +113,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         mut writes: Vec<Write>,
     ) -> Result<bool, PlaneError> {
         let (run_before, attempt_before) = (run.status.clone(), attempt.status.clone());
-        told(&mut run, &mut attempt, launched);
+        told(&mut run, &mut attempt, launched, self.world.now());
         run.status.phase = match launched.questions.is_empty() {
             true => RunPhase::Running,
             false => RunPhase::WaitingForApproval,
@@ -208,7 +213,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         launched: &Launched,
     ) -> Result<bool, PlaneError> {
         let now = self.world.now();
-        told(&mut run, &mut attempt, launched);
+        told(&mut run, &mut attempt, launched, now);
         attempt.status.completed_at = Some(now);
         attempt.status.exit_reason = Some(exit_reason(launched));
         let mut writes: Vec<Write> = self.session(&run, launched).await?.into_iter().collect();
@@ -261,6 +266,7 @@ fn told(
     run: &mut Object<AgentDispatchRun>,
     attempt: &mut Object<AgentDispatchAttempt>,
     launched: &Launched,
+    now: Moment,
 ) {
     let agent = agent_of(attempt);
     run.status.agent_mux_run_id = Some(agent.clone());
@@ -269,6 +275,7 @@ fn told(
         run.status.agent_mux_session_id.clone_from(&launched.session);
         attempt.status.agent_mux_session_id.clone_from(&launched.session);
     }
+    attempt.status.started_at.get_or_insert(now);
     run.status.cost = launched.cost;
     attempt.status.cost = launched.cost;
     run.status.event_cursor = format!("{:020}", launched.cursor);

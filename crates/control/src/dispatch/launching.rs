@@ -1,11 +1,16 @@
 //! Starting an attempt: everything that it gets was admitted and kept before.
 
 use bailiwick_model::fleet::{
-    AgentDispatchAttempt, AgentDispatchRun, AttemptReason, Object, Repository,
+    AgentDispatchAttempt, AgentDispatchRun, AgentStack, AttemptReason, Kind, LabelRef, Object,
+    Repository, Resource, StackSnapshot,
 };
+use serde::Deserialize as _;
 
 use super::admitting::{LAUNCH, Prepared};
 use super::{ControlPlane, PlaneError};
+use crate::admission::review::{ReviewInput, Scope};
+use crate::admission::snapshot::thaw;
+use crate::admission::{Decision, Inventory, Situation, collect, review};
 use crate::ports::fleet::{Engine, FleetStore, Launch, World};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
@@ -16,6 +21,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         attempt: &Object<AgentDispatchAttempt>,
     ) -> Result<(), PlaneError> {
         let repository = self.repository(&run.spec.repository).await?;
+        self.require_permission(run, attempt, &repository).await?;
         let prepared = self.prepared(attempt).await?;
         let environment = self.environment(&repository, &prepared).await?;
         let resume = match attempt.spec.attempt_reason {
@@ -39,6 +45,69 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             resume,
         };
         Ok(self.engine.launch(launch).await?)
+    }
+
+    /// What was permitted when it was admitted must be so still: grants may have gone while it waited. The
+    /// stack is the one of then; what is granted to it, what is now.
+    async fn require_permission(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+        repository: &Object<Repository>,
+    ) -> Result<(), PlaneError> {
+        let spec = &run.spec;
+        let refused = |why: String| PlaneError::Other(format!("PermissionsChanged: {why}"));
+        let kept = &attempt.spec.agent_stack_snapshot;
+        let mut frozen =
+            thaw(kept, &more_labels(kept)).map_err(|error| refused(error.to_string()))?;
+        let inventory = self.inventory().await;
+        // What permits is looked at as it is now.
+        let permitting = &mut frozen;
+        permitting.service_account = match permitting.service_account.take() {
+            Some(then) => now(&inventory, &then),
+            None => None,
+        };
+        permitting.role_bindings =
+            permitting.role_bindings.iter().filter_map(|then| now(&inventory, then)).collect();
+        permitting.secret_grants =
+            permitting.secret_grants.iter().filter_map(|then| now(&inventory, then)).collect();
+        permitting.config_grants =
+            permitting.config_grants.iter().filter_map(|then| now(&inventory, then)).collect();
+        let situation = Situation {
+            repository: spec.repository.clone(),
+            reference: spec.reference.clone(),
+            trust_tier: spec.trust_tier.min(repository.spec.trust_tier),
+            actor: spec.source_event.actor.clone(),
+            memberships: Vec::new(),
+            source: spec.source_event.source,
+            workflow: spec.source_refs.pipeline.clone(),
+            job: spec.source_refs.job.clone(),
+            task_kind: spec.task_kind.clone(),
+        };
+        let namespace = &repository.metadata.namespace;
+        let pool = inventory.get(namespace, &attempt.spec.runner_pool).here();
+        let reviewed = review(&ReviewInput {
+            frozen: &frozen,
+            requirements: &collect(&frozen),
+            inventory: &inventory,
+            scope: Scope::Here(&situation),
+            pool: pool.as_ref(),
+            approval_policy: &spec.approval_policy,
+            now: self.world.now(),
+        });
+        let reasons = || {
+            let each = reviewed.reasons.iter().map(|why| why.message.as_str());
+            each.collect::<Vec<_>>().join("; ")
+        };
+        match reviewed.decision {
+            Decision::Allowed => Ok(()),
+            Decision::Denied => Err(refused(reasons())),
+            Decision::RequiresApproval if run.status.approvals.is_empty() => {
+                Err(refused(format!("a person has to be asked now: {}", reasons())))
+            }
+            // They were asked, and have said yes: else it would not be launched.
+            Decision::RequiresApproval => Ok(()),
+        }
     }
 
     async fn prepared(
@@ -74,6 +143,21 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         Ok(all)
     }
+}
+
+/// An object as it is now; nothing if it is gone.
+fn now<R: Resource>(inventory: &Inventory, then: &Object<R>) -> Option<Object<R>> {
+    inventory.get::<R>(&then.metadata.namespace, then.name()).here()
+}
+
+/// The labels that a rule or a person added to those of the stack.
+fn more_labels(snapshot: &StackSnapshot) -> Vec<LabelRef> {
+    let stack =
+        snapshot.objects.first().and_then(|first| AgentStack::deserialize(&first.spec).ok());
+    let own = stack.map(|stack| stack.context_label_refs).unwrap_or_default();
+    let labels = snapshot.objects.iter().filter(|one| one.object.kind == Kind::AgentContextLabel);
+    let more = labels.filter(|one| !own.iter().any(|label| label.name == one.object.name));
+    more.map(|one| LabelRef { name: one.object.name.clone(), digest: None }).collect()
 }
 
 /// The run of the ledger that an attempt is: its own, or that of the conversation it goes on with.

@@ -1,17 +1,21 @@
 //! Who is next: pools have room, groups have limits, and nobody waits for ever.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_model::fleet::{
-    AgentApproval, AgentDispatchRun, AnyObject, ApprovalPhase, Kind, Object, RunPhase, RunnerPool,
+    AgentApproval, AgentDispatchRun, AnyObject, ApprovalPhase, Kind, Object, Resource, RunPhase,
+    RunnerPool,
 };
 
 use super::{ControlPlane, PlaneError, Turn};
 use crate::ports::fleet::{Engine, FleetStore, Selection, World, Write};
+use crate::write_back::expire;
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Lets runs out of the queue as far as there is room, and takes in those that people have approved.
     pub(super) async fn settle_queue(&self, turn: &mut Turn) {
+        self.expire_approvals(turn).await;
+        let mut full = BTreeSet::new();
         for phase in [RunPhase::WaitingForApproval, RunPhase::Queued] {
             let selection = Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
             let runs = match self.all_typed::<AgentDispatchRun>(selection).await {
@@ -21,13 +25,39 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             for run in runs {
                 let name = run.name().to_owned();
                 let result = if phase == RunPhase::Queued {
-                    self.settle_queued(run).await
+                    self.settle_queued(run, &mut full).await
                 } else {
                     self.settle_waiting(run).await
                 };
                 turn.note(&name, result);
             }
         }
+    }
+
+    /// Questions that nobody has answered in time are answered: no.
+    async fn expire_approvals(&self, turn: &mut Turn) {
+        let selection = Selection::of(Kind::AgentApproval).field("phase", "pending");
+        let asked = match self.all_typed::<AgentApproval>(selection).await {
+            Ok(asked) => asked,
+            Err(error) => return turn.note("approvals", Err(error)),
+        };
+        for mut approval in asked {
+            let now = self.world.now();
+            let Some(status) = expire(&approval.spec, &approval.status, now) else { continue };
+            approval.status = status;
+            let name = approval.name().to_owned();
+            let result = self.keep_status(&approval).await;
+            turn.note(&name, result);
+        }
+    }
+
+    /// Keeps the status of an object.
+    pub(super) async fn keep_status<R: Resource>(
+        &self,
+        object: &Object<R>,
+    ) -> Result<bool, PlaneError> {
+        self.store.commit(vec![Write::Status(AnyObject::of(object)?)], self.world.now()).await?;
+        Ok(true)
     }
 
     /// A run that waits for people before it is started.
@@ -51,11 +81,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut run = run;
         run.status.phase = RunPhase::Queued;
         run.status.queue_entered_at = Some(self.world.now());
-        self.store.commit(vec![Write::Status(AnyObject::of(&run)?)], self.world.now()).await?;
-        Ok(true)
+        self.keep_status(&run).await
     }
 
-    async fn settle_queued(&self, run: Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
+    async fn settle_queued(
+        &self,
+        run: Object<AgentDispatchRun>,
+        full: &mut BTreeSet<String>,
+    ) -> Result<bool, PlaneError> {
         if let Some(why) = run.status.cancel_requested.clone() {
             return self.end(run, RunPhase::Cancelled, why).await;
         }
@@ -78,8 +111,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if late.is_some_and(|late| self.world.now() >= late) {
             return self.end(run, RunPhase::Failed, "QueueTimeout: no pool had room".into()).await;
         }
+        if full.contains(pool.name()) {
+            return Ok(false);
+        }
         let counted = self.counted(&pool).await?;
         if pool.spec.paused || counted.active >= pool.spec.capacity {
+            // Those behind it need not ask in this turn.
+            full.insert(pool.name().to_owned());
             return Ok(false);
         }
         let mut run = run;

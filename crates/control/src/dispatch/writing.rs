@@ -64,8 +64,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run: Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
     ) -> Result<bool, PlaneError> {
-        let repository = self.repository(&run.spec.repository).await?;
         let mut run = run;
+        if let Some(why) = run.status.cancel_requested.clone() {
+            // What was written is written; the rest is not any more.
+            for record in &mut run.status.write_backs {
+                if matches!(record.state, WriteBackState::Ready | WriteBackState::Waiting) {
+                    *record = denied(record.clone(), "the run was cancelled");
+                }
+            }
+            return self.end(run, RunPhase::Cancelled, why).await;
+        }
+        let repository = self.repository(&run.spec.repository).await?;
         let before = run.status.clone();
         let mut blocked = None;
         for at in 0..run.status.write_backs.len() {

@@ -498,3 +498,85 @@ async fn a_schedule_fires_once_for_each_time_and_not_while_it_is_paused() {
     let again = plane.set_lifecycle(&caller("ada"), &target, request(LifecycleVerb::Pause)).await;
     assert!(matches!(again, Err(ActionError::Conflict { .. })), "{again:?}");
 }
+
+#[tokio::test]
+async fn what_nobody_answers_in_time_is_a_no() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
+    set(&plane, &agent(&plane), done);
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
+    plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.write_backs[0].state, WriteBackState::Denied, "{:?}", run.status);
+    assert!(run.status.phase.is_final(), "{:?}", run.status);
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_while_it_waits_to_be_written_writes_nothing() {
+    let plane = stand(|_| {}).await;
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
+    set(&plane, &agent(&plane), done);
+    turn(&plane).await;
+    let target = Target { namespace: "default".to_owned(), name: answer.run };
+    let cancel = RunVerbRequest::default();
+    plane.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn who_may_not_any_more_is_not_launched_though_it_was_admitted() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let mut changed = fleet(|object| {
+        if object.kind == Kind::AgentServiceAccount {
+            object.spec["allowedRepositories"] = json!(["others/*"]);
+        }
+    });
+    changed.retain(|object| object.kind == Kind::AgentServiceAccount);
+    declare(&plane, &changed).await;
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert!(plane.engine.launched.lock().unwrap().is_empty());
+    assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
+    let why = run.status.terminal_reason.unwrap_or_default();
+    assert!(why.contains("PermissionsChanged"), "{why}");
+}
+
+/// The words of a continuation reach the agent once, also if whoever sent them was killed before noting it.
+#[tokio::test]
+async fn a_conversation_is_taken_up_once() {
+    let plane = stand(|_| {}).await;
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let first = agent(&plane);
+    set(&plane, &first, standing(LaunchedState::Failed));
+    turn(&plane).await;
+    let target = Target { namespace: "default".to_owned(), name: answer.run };
+    let more = RunVerbRequest { message: "Add a test.".to_owned(), ..RunVerbRequest::default() };
+    plane.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
+    // It was launched by somebody who died: the conversation has gone on, nobody wrote that down.
+    let went_on = Launched { cursor: 9, ..standing(LaunchedState::Running) };
+    set(&plane, &first, went_on);
+    turn(&plane).await;
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
+    // Where nobody has done it yet, it is done, once, with the words.
+    set(&plane, &first, Launched { cursor: 9, ..standing(LaunchedState::Failed) });
+    turn(&plane).await;
+    let more = RunVerbRequest { message: "And one more.".to_owned(), ..RunVerbRequest::default() };
+    plane.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
+    turn(&plane).await;
+    let launched = plane.engine.launched.lock().unwrap().clone();
+    assert_eq!(launched.len(), 2);
+    assert_eq!(launched[1].agent, first);
+    assert_eq!(launched[1].resume.as_deref(), Some("And one more."));
+}
