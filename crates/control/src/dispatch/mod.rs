@@ -16,6 +16,7 @@ mod admitting;
 mod evaluating;
 mod following;
 mod launching;
+mod polling;
 mod queueing;
 mod reconciling;
 mod scheduling;
@@ -103,6 +104,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut turn = Turn::default();
         self.evaluate_deliveries(&mut turn).await;
         self.fire_schedules(&mut turn).await;
+        self.poll_forges(&mut turn).await;
         self.settle_queue(&mut turn).await;
         self.follow_runs(&mut turn).await;
         turn

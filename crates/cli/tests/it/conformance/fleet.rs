@@ -395,3 +395,34 @@ fn a_killed_control_plane_loses_nothing_and_does_nothing_twice() {
         "control plane: {kills} kills, {DELIVERIES} deliveries, as many runs and pushes, none twice"
     ));
 }
+
+/// A webhook that never came: the forge is asked, once for each failure.
+#[test]
+fn what_no_webhook_brought_is_asked_for() {
+    let stage = Stage::new(Cli::Claude);
+    let forge = StandIn::gitea("acme/app");
+    forge.take(&stage.scratch.root(), "main");
+    let sha = stage.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
+    let model = ScriptedModel::start(Script::new(vec![Turn::say("There is nothing to do.")]));
+    given(&stage, &["secrets", "set", "webhook", "key"], SECRET);
+    given(&stage, &["secrets", "set", "forge", "token"], &forge.token());
+    let documents = documents(&stage, &forge)
+        .replace("\"defaultBranch\":\"main\"", "\"defaultBranch\":\"main\",\"pollEvery\":\"1s\"");
+    given(&stage, &["apply", "-f", "-"], &documents);
+    let _serving = Serving::start(stage.command(Some(&model), None));
+    until("a first look", &stage, || {
+        let repository = list(&stage, &["repositories"]).into_iter().next()?;
+        repository["status"]["pollCursor"].as_str().map(str::to_owned)
+    });
+    assert_eq!(list(&stage, &["executions"]), [] as [Value; 0]);
+    let seed =
+        RunSeed { sha: &sha, branch: "main", conclusion: Some("failure"), ..RunSeed::default() };
+    forge.add_run(&seed);
+    let ended = until("the end", &stage, || {
+        let run = list(&stage, &["runs"]).into_iter().next()?;
+        ["succeeded", "failed", "cancelled"].contains(&phase(&run)).then_some(run)
+    });
+    assert_eq!(phase(&ended), "succeeded", "{ended:#}");
+    assert_eq!(ended["spec"]["trustTier"], "trusted", "{ended:#}");
+    assert_eq!(list(&stage, &["runs"]).len(), 1);
+}
