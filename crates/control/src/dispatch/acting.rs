@@ -17,10 +17,10 @@ use crate::admission::{Decision as Reviewed, Refused, Situation, collect, review
 use crate::ports::fleet::{
     ActionError, ActionReason, AuditEntry, Caller, DecisionAnswer, DecisionRequest,
     DispatchRequest, Engine, ExecutionAnswer, Fleet, FleetStore, LifecycleAnswer, LifecycleRequest,
-    LifecycleVerb, MatcherResult, PermissionDecision, PermissionQuestion, PermissionReview,
-    ReplayRequest, RuleSample, RuleTrial, RunAnswer, RunEvent, RunEvents, RunVerb, RunVerbRequest,
-    Target, TokenScope, Unbelieved, Unverified, Verdict, WorkspaceAnswer, WorkspaceRequest, World,
-    Write, WriteBackAnswer,
+    MatcherResult, PermissionDecision, PermissionQuestion, PermissionReview, ReplayRequest,
+    RuleSample, RuleTrial, RunAnswer, RunEvent, RunEvents, RunVerb, RunVerbRequest, Target,
+    TokenScope, Unbelieved, Unverified, Verdict, WorkspaceAnswer, WorkspaceRequest, World, Write,
+    WriteBackAnswer,
 };
 use crate::triggers::{self, Delivery, Intent, SignatureHeaders, SourceEvent, dry_run, wire};
 use crate::write_back::{self, Actor, ActorKind, Answer, Decision};
@@ -441,13 +441,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
             let message = format!("{} is of generation {generation}", rule.name());
             return Err(conflict("StaleGeneration", message));
         }
-        let verb = match request.action {
-            LifecycleVerb::Enable => triggers::LifecycleVerb::Enable,
-            LifecycleVerb::Pause => triggers::LifecycleVerb::Pause,
-            LifecycleVerb::Resume => triggers::LifecycleVerb::Resume,
-            LifecycleVerb::Disable => triggers::LifecycleVerb::Disable,
-            LifecycleVerb::Archive => triggers::LifecycleVerb::Archive,
-        };
+        let verb = request.action;
         rule.spec.lifecycle_state = triggers::lifecycle::apply(rule.spec.lifecycle_state, verb)
             .map_err(|error| conflict("IllegalLifecycle", error.to_string()))?;
         let subject = format!("AgentTriggerRule/{}/{}", rule.metadata.namespace, rule.name());

@@ -1,11 +1,12 @@
 //! Whether a rule is at work, and how that changes.
 
 use bailiwick_model::fleet::{LifecycleState, Reason};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// What a person does to a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LifecycleVerb {
     /// A draft or a disabled rule goes to work.

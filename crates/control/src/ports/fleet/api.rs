@@ -18,6 +18,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::store::{FleetError, TokenScope};
+pub use crate::triggers::LifecycleVerb;
 
 /// Who asks: as the token says, never as the request does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -293,22 +294,6 @@ pub struct MatcherResult {
     pub holds: bool,
     /// Why.
     pub why: String,
-}
-
-/// What is done to a rule's lifecycle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum LifecycleVerb {
-    /// It goes to work.
-    Enable,
-    /// It rests.
-    Pause,
-    /// It goes on.
-    Resume,
-    /// It stops.
-    Disable,
-    /// It is put away for good.
-    Archive,
 }
 
 /// A wish to change a rule's lifecycle.
