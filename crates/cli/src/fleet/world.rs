@@ -14,12 +14,12 @@ use bailiwick_control::bundle::SourcePart;
 use bailiwick_control::ports::fleet::{FleetStore, Forge as _, ForgeError, World};
 use bailiwick_kit::bind;
 use bailiwick_model::fleet::{
-    AgentDispatchRun, AgentSkill, AgentStack, BaseAgent, ContextSource, Moment, Object, Repository,
+    AgentDispatchRun, AgentSkill, AgentStack, ContextSource, Moment, Object, Repository,
     SkillFormat,
 };
 use bailiwick_model::{Sha256Hex, Source};
 use bailiwick_runner::agents::adapter::Adapter;
-use bailiwick_runner::agents::{Probed, probe};
+use bailiwick_runner::agents::{Manifest, Probed, probe};
 use bailiwick_source_control::Repository as Checkout;
 use bailiwick_source_control::forge::{AnyForge, Token, fetch, open};
 use bailiwick_store::Store;
@@ -28,7 +28,6 @@ use serde_json::{Value, json};
 use super::engine::said;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::running::assign;
 use crate::wire;
 
 /// How much of a diff or a list is read.
@@ -128,7 +127,9 @@ impl World for LocalWorld {
             Some(sha) if found.as_deref() == Some(sha) => Ok(found),
             // The ref has moved on since; the forge may still give the commit itself.
             Some(sha) => {
-                fetch(repository, token, state, sha).await.map_err(|error| error.to_string())
+                let found = fetch(repository, token, state, sha).await;
+                let found = found.map_err(|error| error.to_string())?;
+                Ok(found.filter(|found| found == sha))
             }
         }
     }
@@ -141,7 +142,16 @@ impl World for LocalWorld {
     ) -> Result<Vec<String>, String> {
         let (base, head) = (base.to_owned(), head.to_owned());
         self.apart(repository, move |_, checkout| {
-            let names = ["diff", "--no-ext-diff", "--name-only", "-z", &base, &head, "--"];
+            let names = [
+                "diff",
+                "--no-ext-diff",
+                "--name-only",
+                "-z",
+                "--end-of-options",
+                &base,
+                &head,
+                "--",
+            ];
             let listed = checkout.git().run(names)?;
             let listed = String::from_utf8_lossy(&listed);
             Ok(listed.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
@@ -157,14 +167,14 @@ impl World for LocalWorld {
         let mut facts = StackFacts::default();
         let stack = frozen.stack.spec.clone();
         let Some((repository, sha)) = repository else {
-            facts.adapter = adapter_alone(&self.context, &stack);
+            facts.adapter = adapter(&self.context, &stack);
             return facts;
         };
         let commit = sha.to_owned();
         let skills: Vec<Object<AgentSkill>> = frozen.skills.clone();
         let looked = self
             .apart(repository, move |context, checkout| {
-                let adapter = adapter(context, checkout, &commit, &stack);
+                let adapter = adapter(context, &stack);
                 let role = role(context, checkout, &commit, &stack);
                 let found = skills.iter().map(|skill| {
                     (skill.name().to_owned(), skill_at(checkout, &commit, &skill.spec))
@@ -214,16 +224,37 @@ impl World for LocalWorld {
         let range = format!("{default}...{sha}");
         Ok(match source {
             ContextSource::ChangedFiles => {
-                let list =
-                    words(&["diff", "--no-ext-diff", "--stat", "--stat-width=100", &range, "--"]);
+                let list = words(&[
+                    "diff",
+                    "--no-ext-diff",
+                    "--stat",
+                    "--stat-width=100",
+                    "--end-of-options",
+                    &range,
+                    "--",
+                ]);
                 Some(part("changed files", at, git(list).await.unwrap_or_default()))
             }
             ContextSource::Diff => {
-                let diff = words(&["diff", "--no-ext-diff", "--no-textconv", &range, "--"]);
+                let diff = words(&[
+                    "diff",
+                    "--no-ext-diff",
+                    "--no-textconv",
+                    "--end-of-options",
+                    &range,
+                    "--",
+                ]);
                 Some(part("diff", at, git(diff).await.unwrap_or_default()))
             }
             ContextSource::RecentCommits => {
-                let log = words(&["log", "--max-count=20", "--format=%h %an %s", &sha, "--"]);
+                let log = words(&[
+                    "log",
+                    "--max-count=20",
+                    "--format=%h %an %s",
+                    "--end-of-options",
+                    &sha,
+                    "--",
+                ]);
                 Some(part("recent commits", at, git(log).await?))
             }
             ContextSource::RepositoryInstructions => {
@@ -346,40 +377,31 @@ fn seen(context: &Context, adapter: &dyn Adapter) -> AdapterProbe {
     }
 }
 
+/// The adapter that is launched: the one that the stack names, else that of its base agent.
 fn name_of(stack: &AgentStack) -> String {
-    match (stack.adapter.as_str(), stack.base_agent) {
-        ("", base) => base.as_str().to_owned(),
-        (adapter, BaseAgent::Babysitter | BaseAgent::AgentMuxRemote | BaseAgent::External) => {
-            adapter.to_owned()
-        }
-        (
-            _,
-            base @ (BaseAgent::ClaudeCode
-            | BaseAgent::Codex
-            | BaseAgent::Gemini
-            | BaseAgent::Opencode
-            | BaseAgent::Script),
-        ) => base.as_str().to_owned(),
+    match stack.adapter.as_str() {
+        "" => stack.base_agent.as_str().to_owned(),
+        adapter => adapter.to_owned(),
     }
 }
 
-fn adapter_alone(context: &Context, stack: &AgentStack) -> AdapterProbe {
+/// One of ours, or one that this machine's user describes. What a commit describes is never asked anything
+/// here: it would be run outside of a sandbox.
+fn adapter(context: &Context, stack: &AgentStack) -> AdapterProbe {
     let name = name_of(stack);
-    match bailiwick_runner::agents::adapter(&name) {
-        Some(adapter) => seen(context, adapter.as_ref()),
-        None => AdapterProbe::NotYet,
+    if let Some(adapter) = bailiwick_runner::agents::adapter(&name) {
+        return seen(context, adapter.as_ref());
     }
-}
-
-fn adapter(
-    context: &Context,
-    checkout: &Checkout,
-    commit: &str,
-    stack: &AgentStack,
-) -> AdapterProbe {
-    match assign::adapter_named(context, checkout, commit, &name_of(stack)) {
-        Ok(adapter) => seen(context, adapter.as_ref()),
-        Err(failure) => AdapterProbe::Unsupported(said(&failure)),
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    let file = context.user_kit.join("adapters").join(format!("{name}.toml"));
+    let text = if plain { std::fs::read_to_string(&file).ok() } else { None };
+    let Some(text) = text else {
+        let why = format!("there is no agent program `{name}`: describe it in {}", file.display());
+        return AdapterProbe::Unsupported(why);
+    };
+    match Manifest::parse(&Source::new(file.display().to_string(), text)) {
+        Ok(manifest) => seen(context, &manifest),
+        Err(problem) => AdapterProbe::Unsupported(problem.message),
     }
 }
 

@@ -114,6 +114,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let message = format!("{} has not ended; cancel it first", run.name());
             return Err(conflict("RunActive", message));
         }
+        if !self.is_let_start(&run).await? {
+            let message = format!("{} was not approved; ask for a new one", run.name());
+            return Err(conflict("NotApproved", message));
+        }
         let last = run.status.attempts.last().cloned().unwrap_or_default();
         let Some(last) = self.typed::<AgentDispatchAttempt>(&last).await? else {
             return Err(conflict("NoAttempt", format!("{} has no attempt", run.name())));
@@ -298,8 +302,10 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         let Some(sha) = found.map_err(ActionError::Unavailable)? else {
             return Err(ActionError::NotFound(format!("{reference} names no commit")));
         };
-        // A ref that is not one of the repository's own branches or tags may be anybody's.
-        let own = reference.starts_with("refs/heads/") || reference.starts_with("refs/tags/");
+        // A ref that is not one of the repository's own branches or tags may be anybody's, and so may a
+        // commit that is not where such a ref is now.
+        let own = (reference.starts_with("refs/heads/") || reference.starts_with("refs/tags/"))
+            && request.sha.is_none();
         let trust_tier = if own { repository.spec.trust_tier } else { TrustTier::Untrusted };
         let uid = request.request_id.clone().unwrap_or_else(|| caller.correlation.clone());
         let name = run_name(&format!("request of {}\n{uid}", caller.actor));

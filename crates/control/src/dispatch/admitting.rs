@@ -200,8 +200,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 for run in self.all_typed::<AgentDispatchRun>(selection).await? {
                     if phase == RunPhase::Queued {
                         count.queued += 1;
-                    } else if run.status.started_at.is_some() {
-                        // One that waits before it was started takes no room.
+                    } else if run.status.started_at.is_some() && run.status.write_backs.is_empty() {
+                        // One that waits before it was started takes no room, nor does one whose agent has
+                        // ended and whose work waits for people.
                         count.active += 1;
                     }
                 }

@@ -15,6 +15,8 @@ use crate::ports::fleet::{
 
 /// How long a question about a tool call is open at most; its supervisor gives up sooner.
 const TOOL_CALL_PATIENCE: u64 = 3_600_000;
+/// How long an attempt may be about to begin.
+const START_PATIENCE: u64 = 5 * 60 * 1000;
 /// The annotation of an approval that names the question of a supervisor.
 const QUESTION: &str = "bailiwick.dev/question";
 
@@ -48,6 +50,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             return self.follow_writes(run, &attempt).await;
         }
         let agent = agent_of(&attempt);
+        if run.status.cancel_requested.is_some() {
+            self.engine.cancel(&agent).await?;
+        }
         let state = self.engine.state(&agent).await?;
         // One that goes on with a conversation is known by what happened in it since: whoever started it
         // may have been killed before that was noted.
@@ -63,14 +68,21 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         };
         match launched.state {
             LaunchedState::Starting => {
+                if let Some(why) = run.status.cancel_requested.clone() {
+                    return self.end(run, RunPhase::Cancelled, why).await;
+                }
+                let since = run.status.started_at.unwrap_or_default();
+                if self.world.now() >= since.plus_millis(START_PATIENCE) {
+                    let why = format!("LaunchFailed: it does not begin: {}", launched.detail);
+                    return self.not_launched(run, attempt, why).await;
+                }
                 // Whoever held it may have been killed: a second start does nothing to one that lives.
-                self.launch(&run, &attempt).await?;
+                if let Err(error) = self.launch(&run, &attempt).await {
+                    return self.not_launched(run, attempt, format!("LaunchFailed: {error}")).await;
+                }
                 self.observed(run, attempt, &launched, Vec::new()).await
             }
             LaunchedState::Running | LaunchedState::WaitingForApproval => {
-                if run.status.cancel_requested.is_some() {
-                    self.engine.cancel(&agent).await?;
-                }
                 let asked = self.questions(&run, &attempt, &launched).await?;
                 self.observed(run, attempt, &launched, asked).await
             }
@@ -90,17 +102,35 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         mut attempt: Object<AgentDispatchAttempt>,
     ) -> Result<bool, PlaneError> {
         if let Err(error) = self.launch(&run, &attempt).await {
-            let why = format!("LaunchFailed: {error}");
-            attempt.status.completed_at = Some(self.world.now());
-            attempt.status.exit_reason = Some(why.clone());
-            self.store
-                .commit(vec![Write::Status(AnyObject::of(&attempt)?)], self.world.now())
-                .await?;
-            return self.end(run, RunPhase::Failed, why).await;
+            return self.not_launched(run, attempt, format!("LaunchFailed: {error}")).await;
         }
         attempt.status.started_at = Some(self.world.now());
         attempt.status.agent_mux_run_id = Some(agent_of(&attempt));
         self.store.commit(vec![Write::Status(AnyObject::of(&attempt)?)], self.world.now()).await?;
+        Ok(true)
+    }
+
+    /// An attempt that could not be started: it and its run end at once.
+    async fn not_launched(
+        &self,
+        mut run: Object<AgentDispatchRun>,
+        mut attempt: Object<AgentDispatchAttempt>,
+        why: String,
+    ) -> Result<bool, PlaneError> {
+        let now = self.world.now();
+        attempt.status.completed_at = Some(now);
+        attempt.status.exit_reason = Some(why.clone());
+        run.status.phase = RunPhase::Failed;
+        run.status.completed_at = Some(now);
+        run.status.terminal_reason = Some(why.clone());
+        let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
+        let detail = serde_json::json!({ "reason": why });
+        let writes = vec![
+            Write::Status(AnyObject::of(&attempt)?),
+            Write::Status(AnyObject::of(&run)?),
+            self.audit("AgentDispatchFailed", subject, detail),
+        ];
+        self.store.commit(writes, now).await?;
         Ok(true)
     }
 
@@ -165,7 +195,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut writes = Vec::new();
         let agent = agent_of(attempt);
         for (question, about) in &launched.questions {
-            let digest = Sha256Hex::of(format!("{agent}\n{question}\n{about}"));
+            // A later attempt counts its questions anew: a yes to one of this is none to one of that.
+            let identity = format!("{}\n{agent}\n{question}\n{about}", attempt.name());
+            let digest = Sha256Hex::of(identity);
             let name = format!("aap-{}", digest.prefix(24));
             match self.typed::<AgentApproval>(&name).await? {
                 None => {

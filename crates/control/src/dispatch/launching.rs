@@ -1,8 +1,8 @@
 //! Starting an attempt: everything that it gets was admitted and kept before.
 
 use bailiwick_model::fleet::{
-    AgentDispatchAttempt, AgentDispatchRun, AgentStack, AttemptReason, Kind, LabelRef, Object,
-    Repository, Resource, StackSnapshot,
+    ActionType, AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AgentStack, ApprovalPhase,
+    AttemptReason, Kind, LabelRef, Object, Repository, Resource, StackSnapshot,
 };
 use serde::Deserialize as _;
 
@@ -11,7 +11,7 @@ use super::{ControlPlane, PlaneError};
 use crate::admission::review::{ReviewInput, Scope};
 use crate::admission::snapshot::thaw;
 use crate::admission::{Decision, Inventory, Situation, collect, review};
-use crate::ports::fleet::{Engine, FleetStore, Launch, World};
+use crate::ports::fleet::{Engine, FleetStore, Launch, Selection, World};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Has the engine start an attempt; a second time it does nothing.
@@ -102,12 +102,37 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         match reviewed.decision {
             Decision::Allowed => Ok(()),
             Decision::Denied => Err(refused(reasons())),
-            Decision::RequiresApproval if run.status.approvals.is_empty() => {
-                Err(refused(format!("a person has to be asked now: {}", reasons())))
+            Decision::RequiresApproval => {
+                let asked = self.start_approvals(run).await?;
+                match asked.is_empty() || !self.is_let_start(run).await? {
+                    true => Err(refused(format!("a person has to be asked: {}", reasons()))),
+                    false => Ok(()),
+                }
             }
-            // They were asked, and have said yes: else it would not be launched.
-            Decision::RequiresApproval => Ok(()),
         }
+    }
+
+    /// The questions that a run had to wait for before it was started.
+    pub(super) async fn start_approvals(
+        &self,
+        run: &Object<AgentDispatchRun>,
+    ) -> Result<Vec<Object<AgentApproval>>, PlaneError> {
+        let selection = Selection::of(Kind::AgentApproval).field("run", run.name());
+        let mut asked = self.all_typed::<AgentApproval>(selection).await?;
+        asked.retain(|one| match one.spec.action.kind {
+            ActionType::SecretAccess | ActionType::NetworkExpanded | ActionType::Escalation => true,
+            ActionType::WriteBack(_) | ActionType::ToolCall => false,
+        });
+        Ok(asked)
+    }
+
+    /// Whether everybody who was asked before it was started has said yes.
+    pub(super) async fn is_let_start(
+        &self,
+        run: &Object<AgentDispatchRun>,
+    ) -> Result<bool, PlaneError> {
+        let asked = self.start_approvals(run).await?;
+        Ok(asked.iter().all(|one| one.status.phase == ApprovalPhase::Approved))
     }
 
     async fn prepared(

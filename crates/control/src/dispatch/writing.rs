@@ -87,12 +87,21 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             if blocked.is_some() {
                 break;
             }
-            let settled = self.settle_write(&repository, &run, attempt, record).await?;
+            let (settled, line) = self.settle_write(&repository, &run, attempt, record).await?;
             if matches!(settled.state, WriteBackState::Ready | WriteBackState::Waiting) {
                 blocked = Some(settled.state);
             }
+            let changed = run.status.write_backs.get(at) != Some(&settled);
             if let Some(kept) = run.status.write_backs.get_mut(at) {
                 *kept = settled;
+            }
+            if changed {
+                // What was written is kept at once, whatever becomes of the next.
+                let mut writes = vec![Write::Status(AnyObject::of(&run)?)];
+                writes.extend(line);
+                let applied = self.store.commit(writes, self.world.now()).await?;
+                let version = applied.objects.first().map(|one| one.metadata.resource_version);
+                run.metadata.resource_version = version.unwrap_or(0);
             }
         }
         match blocked {
@@ -125,7 +134,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
         mut record: WriteBackRecord,
-    ) -> Result<WriteBackRecord, PlaneError> {
+    ) -> Result<(WriteBackRecord, Option<Write>), PlaneError> {
         let write = self.kept_write(&record).await?;
         let forge = self.forge(repository).await?;
         let allowed = match &record.approval {
@@ -144,18 +153,24 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 };
                 match planned(run, &proposal) {
                     Plan::Write(allowed) => allowed,
-                    Plan::Ask(_) => return Ok(denied(record, "a person has to be asked now")),
-                    Plan::Denied(denial) => return Ok(denied(record, &denial.reason)),
+                    Plan::Ask(_) => {
+                        return Ok((denied(record, "a person has to be asked now"), None));
+                    }
+                    Plan::Denied(denial) => return Ok((denied(record, &denial.reason), None)),
                 }
             }
             Some(name) => {
                 let Some(approval) = self.typed::<AgentApproval>(name).await? else {
-                    return Ok(denied(record, "the question is gone"));
+                    return Ok((denied(record, "the question is gone"), None));
                 };
                 match approval.status.phase {
-                    ApprovalPhase::Pending => return Ok(record),
-                    ApprovalPhase::Rejected => return Ok(denied(record, "a person said no")),
-                    ApprovalPhase::Expired => return Ok(denied(record, "nobody answered in time")),
+                    ApprovalPhase::Pending => return Ok((record, None)),
+                    ApprovalPhase::Rejected => {
+                        return Ok((denied(record, "a person said no"), None));
+                    }
+                    ApprovalPhase::Expired => {
+                        return Ok((denied(record, "nobody answered in time"), None));
+                    }
                     ApprovalPhase::Approved => {}
                 }
                 let target_now = match &write {
@@ -184,9 +199,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 match allowed {
                     Ok(allowed) => allowed,
                     Err(error @ NotAuthorised::Moved { .. }) => {
-                        return Ok(failed(record, &error.to_string()));
+                        return Ok((failed(record, &error.to_string()), None));
                     }
-                    Err(error) => return Ok(denied(record, &error.to_string())),
+                    Err(error) => return Ok((denied(record, &error.to_string()), None)),
                 }
             }
         };
@@ -199,12 +214,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let detail = serde_json::json!({
                     "key": allowed.key(), "id": written.id, "wasThere": written.was_there,
                 });
-                let line = self.audit("AgentWriteBackApplied", subject, detail);
-                self.store.commit(vec![line], self.world.now()).await?;
-                Ok(record)
+                Ok((record, Some(self.audit("AgentWriteBackApplied", subject, detail))))
             }
             Next::TryAgain { why } => Err(PlaneError::Other(why)),
-            Next::RebaseFirst { why } | Next::Failed { why } => Ok(failed(record, &why)),
+            Next::RebaseFirst { why } | Next::Failed { why } => Ok((failed(record, &why), None)),
         }
     }
 

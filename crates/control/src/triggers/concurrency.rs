@@ -1,7 +1,7 @@
 //! How many runs of a group are at work, and what happens to the next one.
 
 use bailiwick_model::fleet::{
-    AgentTriggerRule, ConcurrencyMode, ConcurrencyPolicy, EventSource, Object, Reason,
+    AgentTriggerRule, ConcurrencyMode, ConcurrencyPolicy, EventSource, Object, Reason, TrustTier,
 };
 use serde::Serialize;
 
@@ -52,7 +52,12 @@ pub fn group(
     rule: &Object<AgentTriggerRule>,
     event: &SourceEvent,
 ) -> Result<String, TemplateError> {
-    let namespace = key_part(&rule.metadata.namespace);
+    // What a stranger sends neither cancels nor swallows what is trusted.
+    let tier = match event.trust_tier {
+        TrustTier::Trusted => "",
+        TrustTier::Untrusted => "untrusted:",
+    };
+    let namespace = format!("{tier}{}", key_part(&rule.metadata.namespace));
     if let Some(template) = &rule.spec.concurrency_policy.group {
         let task_kind = &rule.spec.task_kind;
         let about = TemplateContext { rule: rule.name(), task_kind, event };

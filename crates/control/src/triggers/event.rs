@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::ports::fleet::PullRequestState;
 
+/// How what we write to forges begins, where people do not see it.
+pub const OUR_MARK: &str = "<!-- bailiwick:";
+
 /// What happened. A field is empty where nobody said; a rule that demands it then does not match.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -253,10 +256,12 @@ impl SourceEvent {
 
     /// Marks what one of our own accounts did.
     pub fn mark_agent(&mut self, own_accounts: &[String]) {
-        self.by_agent = self
-            .actor
-            .as_ref()
-            .is_some_and(|actor| own_accounts.iter().any(|own| own.eq_ignore_ascii_case(actor)));
+        // What we wrote carries our mark, whatever our account is called.
+        let marked = self.body.as_deref().is_some_and(|body| body.contains(OUR_MARK));
+        self.by_agent = marked
+            || self.actor.as_ref().is_some_and(|actor| {
+                own_accounts.iter().any(|own| own.eq_ignore_ascii_case(actor))
+            });
     }
 
     /// The ref that work on it starts from, in full.

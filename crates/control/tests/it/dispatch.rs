@@ -580,3 +580,43 @@ async fn a_conversation_is_taken_up_once() {
     assert_eq!(launched[1].agent, first);
     assert_eq!(launched[1].resume.as_deref(), Some("And one more."));
 }
+
+/// What a person refused is not started by trying it again.
+#[tokio::test]
+async fn a_run_that_was_not_approved_cannot_be_retried() {
+    let plane = stand(|_| {}).await;
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let spec = json!({
+        "dispatchRun": answer.run, "requestedBy": { "kind": "agent-stack", "name": "x" },
+        "action": { "type": { "class": "secret-access" }, "target": "x" },
+        "artifactDigest": "d", "expiresAt": "2027-01-01T00:00:00Z",
+    });
+    let mut asked = document(Kind::AgentApproval, "aap-1", spec);
+    asked.status = json!({ "phase": "rejected" });
+    let write = bailiwick_control::ports::fleet::Write::Create(asked);
+    plane.store.commit(vec![write], plane.world.now()).await.unwrap();
+    let target = Target { namespace: "default".to_owned(), name: answer.run };
+    let act = async |verb| {
+        plane.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
+    };
+    act(RunVerb::Cancel).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
+    let again = act(RunVerb::Retry).await;
+    assert!(
+        matches!(&again, Err(ActionError::Conflict { code, .. }) if code == "NotApproved"),
+        "{again:?}"
+    );
+}
+
+/// A commit that somebody names by hand may be a fork's, whatever ref stands beside it.
+#[tokio::test]
+async fn a_commit_that_is_named_by_hand_is_not_trusted() {
+    let plane = stand(|_| {}).await;
+    let mut wish = request("r");
+    wish.sha = Some("a".repeat(40));
+    plane.dispatch(&caller("ada"), "default", wish).await.unwrap();
+    let run = only_run(&plane).await;
+    assert_eq!(run.spec.trust_tier, bailiwick_model::fleet::TrustTier::Untrusted);
+    assert_eq!(run.spec.runner_pool, "outside");
+}

@@ -4,6 +4,7 @@
 //! environment of one git.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::command::{Git, Input};
 use super::push::{Destination, NotPushed, git, unanswered};
@@ -28,7 +29,10 @@ pub(crate) fn fetch(
             return Err(NotPushed::Refused(format!("`{wanted}` is no whole ref and no commit")));
         }
     }
-    let here = format!("{KEPT}/by-{}", std::process::id());
+    // Others may fetch at the same time, also in this process.
+    static FETCHES: AtomicU64 = AtomicU64::new(0);
+    let number = FETCHES.fetch_add(1, Ordering::Relaxed);
+    let here = format!("{KEPT}/by-{}-{number}", std::process::id());
     let refspec = format!("+{wanted}:{here}");
     let arguments = [
         "fetch",
@@ -56,8 +60,13 @@ pub(crate) fn fetch(
         .run(["rev-parse", "--verify", "--end-of-options", &format!("{here}^{{commit}}")])
         .map_err(|error| refused(error.to_string()))?;
     let commit = String::from_utf8_lossy(&found).trim().to_owned();
+    if is_commit && commit != wanted {
+        return Err(NotPushed::Refused(format!("asked for {wanted}, it gave {commit}")));
+    }
     let own = Git::at(repository);
     own.run(["update-ref", &format!("{KEPT}/{commit}"), &commit])
         .map_err(|error| refused(error.to_string()))?;
+    // If it stays, it only takes room.
+    let _ = objects.run(["update-ref", "-d", &here]);
     Ok(Some(commit))
 }

@@ -1,5 +1,6 @@
 //! `bailiwick serve`: the control plane, over HTTP and by turns.
 
+use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,6 +67,7 @@ impl Serve {
             .with_writer(std::io::stderr)
             .with_max_level(tracing::Level::INFO)
             .try_init();
+        let _alone = alone(context)?;
         let store = Arc::new(Store::open(context.database.clone()).await?);
         let plane = plane(context, Arc::clone(&store));
         let settings = Settings {
@@ -91,6 +93,27 @@ impl Serve {
         turning.abort();
         output::note("stopped; runs that are at work go on");
         Ok(())
+    }
+}
+
+/// Makes sure that nobody else takes turns on this database.
+fn alone(context: &Context) -> Result<File, Failure> {
+    let mut name = context.database.path().as_os_str().to_owned();
+    name.push(".serve");
+    let failed = |error: std::io::Error| {
+        Failure::general(format!("{} cannot be used: {error}", name.to_string_lossy()))
+    };
+    if let Some(directory) = context.database.path().parent() {
+        std::fs::create_dir_all(directory).map_err(failed)?;
+    }
+    let file = File::options().create(true).write(true).truncate(false).open(&name);
+    let file = file.map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(Failure::usage("another `bailiwick serve` is at work on this database"))
+        }
+        Err(TryLockError::Error(error)) => Err(failed(error)),
     }
 }
 

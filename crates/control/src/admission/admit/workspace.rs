@@ -1,6 +1,8 @@
 //! Where a piece of work is done: in a workspace of its own, or in one that fits.
 
-use bailiwick_model::fleet::{Kind, Reason, TrustTier, WorkspaceMode, WorkspaceState};
+use bailiwick_model::fleet::{
+    AgentWorkspacePolicy, BaseAgent, Kind, Object, Reason, TrustTier, WorkspaceMode, WorkspaceState,
+};
 
 use super::{Admission, Refused, Step, refuse, workspaces};
 use crate::admission::snapshot::Frozen;
@@ -45,6 +47,27 @@ pub fn select_workspace(
     let fresh =
         |why: &str, isolated| Ok(WorkspaceDecision::Fresh { why: why.to_owned(), isolated });
     if admission.situation.trust_tier == TrustTier::Untrusted {
+        let runs = |policy: &Object<AgentWorkspacePolicy>| {
+            !policy.spec.setup.is_empty() || !policy.spec.copy.is_empty()
+        };
+        if let Some(policy) = frozen.workspace_policy.as_ref().filter(|policy| runs(policy)) {
+            let message = "setup and copy of a workspace happen outside of the sandbox, and not for \
+                           untrusted work; name another policy in a stack for it";
+            return Err(refuse(step, Reason::IsolatedWorkspaceRequired, policy.name(), message));
+        }
+        let own = match frozen.stack.spec.base_agent {
+            BaseAgent::ClaudeCode
+            | BaseAgent::Codex
+            | BaseAgent::Gemini
+            | BaseAgent::Opencode
+            | BaseAgent::Script => frozen.stack.spec.adapter.is_empty(),
+            BaseAgent::Babysitter | BaseAgent::AgentMuxRemote | BaseAgent::External => false,
+        };
+        if !own {
+            let message =
+                "an adapter that the commit could describe is not used for untrusted work";
+            return Err(refuse(step, Reason::UnsupportedBaseAgent, frozen.stack.name(), message));
+        }
         return fresh("untrusted work shares nothing", true);
     }
     let mode = frozen.workspace_policy.as_ref().map(|policy| policy.spec.mode);

@@ -90,8 +90,23 @@ pub fn read(delivery: &Delivery<'_>, payload: &[u8]) -> Result<Vec<SourceEvent>,
         let expected = delivery.repository.to_owned();
         return Err(WireError::OtherRepository { found, expected });
     }
+    for (what, commit) in [("sha", &told.event.sha), ("base", &told.event.base_sha)] {
+        if let Some(commit) = commit.as_deref().filter(|commit| !is_commit(commit)) {
+            let shown: String = commit.chars().take(60).collect();
+            let why = format!("its {what} `{}` is no whole name of a commit", shown.escape_debug());
+            let (forge, event) = ("the sender", delivery.event.to_owned());
+            return Err(WireError::Shape { forge, event, why });
+        }
+    }
     told.event.payload = Arc::new(value);
     Ok(told.spread())
+}
+
+/// Whether a text is the whole name of a commit: git would take anything else for a name that moves, or for
+/// an option.
+fn is_commit(text: &str) -> bool {
+    let hex = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    hex && matches!(text.len(), 40 | 64)
 }
 
 /// What a delivery says: one event, and which source it is besides `webhook`.
