@@ -209,6 +209,7 @@ fn look(context: &Context, id: &AgentId) -> Result<Option<Launched>, Failure> {
         state: LaunchedState::Starting,
         session: attempts.iter().rev().find_map(|attempt| attempt.session.clone()),
         cost: cost(&attempts),
+        attempts: u64::try_from(attempts.len()).unwrap_or(u64::MAX),
         cursor,
         detail: attempts.last().map(|attempt| attempt.detail.clone()).unwrap_or_default(),
         questions: Vec::new(),

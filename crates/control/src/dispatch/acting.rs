@@ -11,6 +11,7 @@ use bailiwick_model::fleet::{
 use serde_json::{Value, json};
 
 use super::admitting::{LAUNCH, Wish, attempt_name};
+use super::following::EARLIER;
 use super::{ControlPlane, PlaneError};
 use crate::admission::review::{ReviewInput, Scope, Why};
 use crate::admission::{Decision as Reviewed, Refused, Situation, collect, review, snapshot};
@@ -151,6 +152,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 return Err(conflict("NotResumable", message));
             }
             attempt.status.agent_mux_run_id.clone_from(&last.status.agent_mux_run_id);
+            let agent = super::launching::agent_of(&attempt);
+            let known = self.engine.state(&agent).await.map_err(PlaneError::from)?;
+            let earlier = known.map_or(0, |known| known.attempts);
+            attempt.metadata.annotations.insert(EARLIER.to_owned(), earlier.to_string());
         }
         attempt.status.queue_entered_at = Some(caller.at);
         attempt.status.runtime_identity.clone_from(&last.status.runtime_identity);

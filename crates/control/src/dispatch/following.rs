@@ -17,6 +17,8 @@ use crate::ports::fleet::{
 const TOOL_CALL_PATIENCE: u64 = 3_600_000;
 /// How long an attempt may be about to begin.
 const START_PATIENCE: u64 = 5 * 60 * 1000;
+/// The annotation of an attempt that goes on with a conversation: how many there were before it.
+pub(super) const EARLIER: &str = "bailiwick.dev/earlier-attempts";
 /// The annotation of an approval that names the question of a supervisor.
 const QUESTION: &str = "bailiwick.dev/question";
 
@@ -57,9 +59,20 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         // One that goes on with a conversation is known by what happened in it since: whoever started it
         // may have been killed before that was noted.
         let noted = attempt.status.started_at.is_some();
-        let known: u64 = run.status.event_cursor.parse().unwrap_or(0);
+        let earlier = attempt.metadata.annotations.get(EARLIER);
+        let earlier: u64 = earlier.and_then(|count| count.parse().ok()).unwrap_or(0);
         let fresh = agent == attempt.name();
-        let begun = |launched: &Launched| noted || fresh || launched.cursor > known;
+        let begun = |launched: &Launched| fresh || launched.attempts > earlier;
+        // What earlier attempts of the conversation came to is not what this one comes to.
+        let pending = noted && state.as_ref().is_some_and(|state| !begun(state));
+        if pending && run.status.cancel_requested.is_none() {
+            let since = attempt.status.started_at.unwrap_or_default();
+            if self.world.now() >= since.plus_millis(START_PATIENCE) {
+                let why = "LaunchFailed: the conversation was not taken up".to_owned();
+                return self.not_launched(run, attempt, why).await;
+            }
+            return Ok(false);
+        }
         let Some(launched) = state.filter(begun) else {
             if let Some(why) = run.status.cancel_requested.clone() {
                 return self.end(run, RunPhase::Cancelled, why).await;

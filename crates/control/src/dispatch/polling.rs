@@ -42,6 +42,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 return self.keep_status(&repository).await;
             }
         };
+        let mut trouble = None;
         for check in checks {
             let id = format!("poll/{}/{}", check.id, check.sha);
             let delivery = Delivery {
@@ -55,11 +56,23 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let bytes = check.payload.to_string();
             // What cannot be read is not there; the others are.
             let Ok(mut events) = wire::read(&delivery, bytes.as_bytes()) else { continue };
-            self.learn(&repository, &mut events).await?;
-            self.consider(&repository, &events, Intent::Deliver, None, None).await?;
+            let learnt = self.learn(&repository, &mut events).await;
+            let done = match learnt {
+                Ok(()) => self
+                    .consider(&repository, &events, Intent::Deliver, None, None)
+                    .await
+                    .map(|_| ()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = done {
+                trouble.get_or_insert(error.to_string());
+            }
         }
-        repository.status.fault = None;
-        repository.status.poll_cursor = next.or(cursor);
+        // Whatever could not be considered is asked for again, at its time; the rest has its keys.
+        if trouble.is_none() {
+            repository.status.poll_cursor = next.or(cursor);
+        }
+        repository.status.fault = trouble;
         self.keep_status(&repository).await
     }
 }

@@ -40,6 +40,7 @@ fn standing(state: LaunchedState) -> Launched {
         state,
         session: Some("conversation".to_owned()),
         cost: RunCost { tokens: 7, ..RunCost::default() },
+        attempts: 1,
         cursor: 3,
         detail: "as it says".to_owned(),
         questions: Vec::new(),
@@ -564,13 +565,13 @@ async fn a_conversation_is_taken_up_once() {
     let more = RunVerbRequest { message: "Add a test.".to_owned(), ..RunVerbRequest::default() };
     plane.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
     // It was launched by somebody who died: the conversation has gone on, nobody wrote that down.
-    let went_on = Launched { cursor: 9, ..standing(LaunchedState::Running) };
+    let went_on = Launched { attempts: 2, ..standing(LaunchedState::Running) };
     set(&plane, &first, went_on);
     turn(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
     // Where nobody has done it yet, it is done, once, with the words.
-    set(&plane, &first, Launched { cursor: 9, ..standing(LaunchedState::Failed) });
+    set(&plane, &first, Launched { attempts: 2, ..standing(LaunchedState::Failed) });
     turn(&plane).await;
     let more = RunVerbRequest { message: "And one more.".to_owned(), ..RunVerbRequest::default() };
     plane.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();

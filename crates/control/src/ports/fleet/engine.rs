@@ -38,6 +38,8 @@ pub struct Launched {
     pub session: Option<String>,
     /// What it has used.
     pub cost: RunCost,
+    /// How often an agent was started for it.
+    pub attempts: u64,
     /// Its last event.
     pub cursor: u64,
     /// What it said at its end, or why it failed.
