@@ -90,6 +90,10 @@ pub fn read(delivery: &Delivery<'_>, payload: &[u8]) -> Result<Vec<SourceEvent>,
         let expected = delivery.repository.to_owned();
         return Err(WireError::OtherRepository { found, expected });
     }
+    // What is empty was not said.
+    for commit in [&mut told.event.sha, &mut told.event.base_sha] {
+        commit.take_if(|commit| commit.is_empty());
+    }
     for (what, commit) in [("sha", &told.event.sha), ("base", &told.event.base_sha)] {
         if let Some(commit) = commit.as_deref().filter(|commit| !is_commit(commit)) {
             let shown: String = commit.chars().take(60).collect();
