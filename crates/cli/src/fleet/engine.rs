@@ -195,16 +195,17 @@ fn told(launch: &Launch) -> Result<String, Failure> {
 }
 
 fn look(context: &Context, id: &AgentId) -> Result<Option<Launched>, Failure> {
+    // First: what is written down by whoever holds it is all there once nobody does.
+    let directory = RunDirectory::new(&context.state, id.as_str());
+    let held = directory
+        .is_held()
+        .map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))?;
     let (run, attempts, note, cursor) = wire::with_store(context, async |store| {
         let (run, attempts) = (store.find(id).await?, store.attempts(Some(id)).await?);
         let note = store.last_note(id, (VERIFIED, "verification-failed")).await?;
         Ok((run, attempts, note, store.last_event(id).await?))
     })?;
     let Some(run) = run else { return Ok(None) };
-    let directory = RunDirectory::new(&context.state, id.as_str());
-    let held = directory
-        .is_held()
-        .map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))?;
     let mut launched = Launched {
         state: LaunchedState::Starting,
         session: attempts.iter().rev().find_map(|attempt| attempt.session.clone()),

@@ -13,7 +13,7 @@ use seccompiler::{
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Refused whatever the arguments are.
-const REFUSED: [i64; 49] = [
+const REFUSED: [i64; 50] = [
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -60,6 +60,7 @@ const REFUSED: [i64; 49] = [
     libc::SYS_lookup_dcookie,
     libc::SYS_nfsservctl,
     libc::SYS_fanotify_init,
+    libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_pidfd_getfd,
     libc::SYS_process_madvise,
@@ -93,6 +94,7 @@ fn filters() -> Result<Vec<BpfProgram>, BackendError> {
     let mut refused: Rules = REFUSED.into_iter().map(|call| (call, Vec::new())).collect();
     refused.insert(libc::SYS_clone, makes_a_namespace()?);
     refused.insert(libc::SYS_ioctl, types_for_somebody_else()?);
+    refused.insert(libc::SYS_ptrace, takes_hold_of_another()?);
     // The flags of clone3 are where a filter cannot look: without it, programs use clone.
     let unknown: Rules = [(libc::SYS_clone3, Vec::new())].into();
     let other = Ok::<_, BackendError>(vec![SeccompRule::new(
@@ -122,8 +124,13 @@ fn with_second_numbers(rules: Rules) -> Rules {
     }
     const SECOND: i64 = 0x4000_0000;
     /// Those that have a number of their own there.
-    const OWN: [(i64, i64); 3] =
-        [(libc::SYS_ioctl, 514), (libc::SYS_kexec_load, 528), (libc::SYS_process_vm_writev, 540)];
+    const OWN: [(i64, i64); 5] = [
+        (libc::SYS_ioctl, 514),
+        (libc::SYS_ptrace, 521),
+        (libc::SYS_kexec_load, 528),
+        (libc::SYS_process_vm_readv, 539),
+        (libc::SYS_process_vm_writev, 540),
+    ];
     let second: Rules = rules
         .iter()
         .map(|(call, rules)| {
@@ -132,6 +139,17 @@ fn with_second_numbers(rules: Rules) -> Rules {
         })
         .collect();
     rules.into_iter().chain(second).collect()
+}
+
+/// Whoever runs beside the agent program must not take hold of it: it speaks for the gate. To trace what one
+/// starts oneself needs neither.
+fn takes_hold_of_another() -> Result<Vec<SeccompRule>, BackendError> {
+    const SEIZE: i32 = 0x4206;
+    const ATTACH: i32 = 16;
+    [ATTACH, SEIZE]
+        .into_iter()
+        .map(|request| SeccompRule::new(vec![argument(0, SeccompCmpOp::Eq, request)?]))
+        .collect()
 }
 
 fn makes_a_namespace() -> Result<Vec<SeccompRule>, BackendError> {

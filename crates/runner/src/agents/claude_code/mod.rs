@@ -194,7 +194,7 @@ impl Adapter for ClaudeCode {
 
 /// The settings that hold whoever starts it by itself: the gate before every tool, and its announcement.
 pub(super) fn settings(gate: Option<&Gate>) -> Value {
-    let mut settings = json!({"disableAllHooks": false});
+    let mut settings = json!({"disableAllHooks": false, "disableSkillShellExecution": true});
     if let (Some(gate), Some(fields)) = (gate, settings.as_object_mut()) {
         // No shell and no guard around it: what does not say yes in words is denied anyway.
         let hook = |more: &[&str]| {
@@ -220,7 +220,8 @@ pub(super) fn settings(gate: Option<&Gate>) -> Value {
 /// The settings of a run: its gate is asked where it talks with us.
 fn own_settings(gate: Option<&Gate>) -> Value {
     match gate {
-        Some(_) => json!({"disableAllHooks": false}),
+        // Shell lines in skills would be run without asking anybody.
+        Some(_) => json!({"disableAllHooks": false, "disableSkillShellExecution": true}),
         None => settings(None),
     }
 }
