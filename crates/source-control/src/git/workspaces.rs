@@ -226,7 +226,8 @@ impl Workspaces for WorktreeWorkspaces {
         let Some(shown) = path.to_str() else {
             return Err(WorkspaceError { what, why: "its path is not UTF-8".to_owned() });
         };
-        let seen = self.seen_under_lock(id);
+        // That there was none stays so; one that was there may have been deleted since, by anybody.
+        let seen = self.seen_under_lock(id).filter(|seen| seen.listed == Listed::Unknown);
         let listed = match &seen {
             Some(seen) => seen.listed,
             None => self.listed(id)?,
