@@ -254,8 +254,8 @@ fn hosts_are_those_that_the_profile_names() {
             task.agent.hosts.iter().map(ToString::to_string).collect::<Vec<_>>()
         })
     };
-    let list = json!({ "mode": "allowlist", "allowHosts": ["crates.io", "Example.org:8443"] });
-    assert_eq!(hosts(list, None).unwrap(), ["crates.io:443", "example.org:8443"]);
+    let list = json!({ "mode": "allowlist", "allowHosts": ["crates.example", "Example.org:8443"] });
+    assert_eq!(hosts(list, None).unwrap(), ["crates.example:443", "example.org:8443"]);
     let only = json!({ "mode": "repository-host-only" });
     assert_eq!(
         hosts(only.clone(), Some("https://me:x@git.acme.dev/acme/web")).unwrap(),
