@@ -201,7 +201,9 @@ pub(super) fn put_back(git: &Git, files: &Path, rescued: &str) -> Result<(), Ver
     }
     for change in &changes {
         if let Some(content) = change.content(git, &change.after)? {
-            write(&files.join(OsStr::from_bytes(&change.name)), &content)?;
+            // Beside the worktree: what a kill leaves there is nobody's file.
+            let beside = files.parent().unwrap_or(files);
+            write(beside, &files.join(OsStr::from_bytes(&change.name)), &content)?;
         }
     }
     if let Some(staged) = staged {
@@ -274,8 +276,8 @@ fn seen(path: &Path) -> Result<Option<Content>, VerbError> {
     Ok(Some((kind, fs::read(path).map_err(file(path))?)))
 }
 
-/// Writes a file so that it is there whole or not at all.
-fn write(path: &Path, (kind, bytes): &Content) -> Result<(), VerbError> {
+/// Writes a file so that it is there whole or not at all, by way of another directory.
+fn write(beside: &Path, path: &Path, (kind, bytes): &Content) -> Result<(), VerbError> {
     let parent = path.parent().unwrap_or(path);
     fs::create_dir_all(parent).map_err(file(parent))?;
     if *kind == Kind::Link {
@@ -283,7 +285,7 @@ fn write(path: &Path, (kind, bytes): &Content) -> Result<(), VerbError> {
         return symlink(OsStr::from_bytes(bytes), path).map_err(file(path));
     }
     let mut fresh =
-        tempfile::Builder::new().prefix(".rescued-").tempfile_in(parent).map_err(file(parent))?;
+        tempfile::Builder::new().prefix(".rescued-").tempfile_in(beside).map_err(file(beside))?;
     let mode = if *kind == Kind::Executable { 0o755 } else { 0o644 };
     fresh.write_all(bytes).map_err(file(path))?;
     fs::set_permissions(fresh.path(), fs::Permissions::from_mode(mode)).map_err(file(path))?;
