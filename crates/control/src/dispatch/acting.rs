@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::admitting::{LAUNCH, Wish, attempt_name};
 use super::following::EARLIER;
 use super::{ControlPlane, PlaneError};
+use crate::admission::admit::narrowed;
 use crate::admission::review::{ReviewInput, Scope, Why};
 use crate::admission::{Decision as Reviewed, Refused, Situation, collect, review, snapshot};
 use crate::ports::fleet::{
@@ -223,8 +224,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             return Ok(RunAnswer { accepted: true, run: name.to_owned(), attempt, phase });
         }
         let inventory = self.inventory().await;
+        let narrower = wish.write_back_policy.clone();
         let admitted = self.admit_wish(&inventory, repository, name, &spec, wish).await?;
-        let admitted = admitted.map_err(|refused| refusal(&refused))?;
+        let mut admitted = admitted.map_err(|refused| refusal(&refused))?;
+        if let Some(narrower) = narrower {
+            let policy = &mut admitted.run.spec.write_back_policy;
+            *policy = narrowed(policy, &narrower);
+        }
         let mut writes = self.admitted_writes(&admitted, Vec::new())?;
         let subject = format!("AgentDispatchRun/{}/{name}", repository.metadata.namespace);
         let detail = json!({ "stack": spec.agent_stack, "repository": spec.repository });
@@ -282,7 +288,9 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
                     concurrency_group: None,
                     ..run.spec.clone()
                 };
-                let wish = Wish::of_person(&caller.actor, task);
+                let mut wish = Wish::of_person(&caller.actor, task);
+                wish.approval_policy = run.spec.approval_policy.clone();
+                wish.write_back_policy = Some(run.spec.write_back_policy.clone());
                 self.admit_person(caller, &repository, &name, spec, wish).await
             }
         }
@@ -680,6 +688,7 @@ impl Wish<'_> {
             workflow: None,
             job: None,
             approval_policy: Default::default(),
+            write_back_policy: None,
             runner_pool: None,
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPolicy, Kind, LabelRef, Object,
-    Repository, RunPhase, RunnerPool, SecretMount, SecretPurpose,
+    Repository, RunPhase, RunnerPool, SecretMount, SecretPurpose, WriteBackPolicy,
 };
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +67,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             workflow: event.and_then(|event| event.workflow.clone()),
             job: event.and_then(|event| event.job.clone()),
             approval_policy: ApprovalPolicy::default(),
+            write_back_policy: None,
             runner_pool: None,
         };
         self.admit_wish(inventory, repository, &draft.name, &draft.spec, wish).await
@@ -266,6 +267,8 @@ pub(super) struct Wish<'a> {
     pub(super) job: Option<String>,
     /// Whom a person wants to be asked.
     pub(super) approval_policy: ApprovalPolicy,
+    /// What may be written back at most, besides what stack and rule say.
+    pub(super) write_back_policy: Option<WriteBackPolicy>,
     /// The pool that a person wants.
     pub(super) runner_pool: Option<String>,
 }

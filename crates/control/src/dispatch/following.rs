@@ -272,7 +272,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         let (phase, why) = match (&run.status.cancel_requested, launched.state) {
             (Some(why), _) => (RunPhase::Cancelled, why.clone()),
-            (None, LaunchedState::Verified) => (RunPhase::Succeeded, exit_reason(launched)),
+            (None, LaunchedState::Verified) if launched.work.is_some() => {
+                (RunPhase::Succeeded, exit_reason(launched))
+            }
+            // It holds, and cannot be kept: nothing of it could be shown or written.
+            (None, LaunchedState::Verified) => {
+                (RunPhase::Failed, "PatchMissing: its work could not be kept".to_owned())
+            }
             (None, _) => (RunPhase::Failed, exit_reason(launched)),
         };
         if phase == RunPhase::Succeeded

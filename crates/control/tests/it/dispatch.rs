@@ -621,3 +621,32 @@ async fn a_commit_that_is_named_by_hand_is_not_trusted() {
     assert_eq!(run.spec.trust_tier, bailiwick_model::fleet::TrustTier::Untrusted);
     assert_eq!(run.spec.runner_pool, "outside");
 }
+
+/// A fork of a run that a rule narrowed may write no more than that run.
+#[tokio::test]
+async fn a_fork_may_write_back_no_more_than_what_it_was_forked_from() {
+    let plane = stand(|_| {}).await;
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let mut run = only_run(&plane).await;
+    assert!(!run.spec.write_back_policy.allowed_targets.is_empty());
+    run.spec.write_back_policy.allowed_targets.clear();
+    let narrower = bailiwick_control::ports::fleet::Write::Replace(AnyObject::of(&run).unwrap());
+    plane.store.commit(vec![narrower], plane.world.now()).await.unwrap();
+    let target = Target { namespace: "default".to_owned(), name: answer.run.clone() };
+    let fork = RunVerbRequest::default();
+    let fork = plane.act_on_run(&caller("ada"), &target, RunVerb::Fork, fork).await.unwrap();
+    assert_ne!(fork.run, answer.run);
+    let all = all::<AgentDispatchRun>(&plane).await;
+    let forked = all.iter().find(|one| one.name() == fork.run).unwrap();
+    assert_eq!(forked.spec.write_back_policy.allowed_targets, []);
+}
+
+#[tokio::test]
+async fn work_that_could_not_be_kept_is_no_success() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    set(&plane, &agent(&plane), standing(LaunchedState::Verified));
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
+}
