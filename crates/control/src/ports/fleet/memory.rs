@@ -130,6 +130,30 @@ impl MemoryFleet {
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
+
+    /// Looks and keeps in two steps, between which another may come.
+    async fn receive_once(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
+        let now = delivery.spec.received_at;
+        let key = (Kind::WebhookDelivery, Metadata::named("").namespace, delivery.name.clone());
+        let bytes = self.blob(&delivery.spec.payload_digest).await?;
+        let known = self.with(|state| state.objects.get(&key).map(|(_, object)| object.clone()));
+        if let Some(known) = known {
+            let mut known = known.typed::<WebhookDelivery>().map_err(unavailable)?;
+            if known.spec.payload_digest != delivery.spec.payload_digest
+                || bytes.is_some_and(|bytes| bytes != delivery.payload)
+            {
+                return Ok(Received::Contradicts);
+            }
+            known.status.redeliveries = known.status.redeliveries.saturating_add(1);
+            let again = AnyObject::of(&known).map_err(unavailable)?;
+            return self.commit(vec![Write::Status(again)], now).await.map(|_| Received::Again);
+        }
+        let digest = delivery.spec.payload_digest.clone();
+        let object = Object::new(Metadata::named(delivery.name), delivery.spec);
+        let object = AnyObject::of(&object).map_err(unavailable)?;
+        let writes = vec![Write::Blob { digest, bytes: delivery.payload }, Write::Create(object)];
+        self.commit(writes, now).await.map(|_| Received::New)
+    }
 }
 
 fn selected(selection: &Selection, object: &AnyObject) -> bool {
@@ -230,26 +254,13 @@ impl FleetStore for MemoryFleet {
     async fn wait_for_change(&self, _: u64, _: u64) {}
 
     async fn receive(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
-        let now = delivery.spec.received_at;
-        let key = (Kind::WebhookDelivery, Metadata::named("").namespace, delivery.name.clone());
-        let bytes = self.blob(&delivery.spec.payload_digest).await?;
-        let known = self.with(|state| state.objects.get(&key).map(|(_, object)| object.clone()));
-        if let Some(known) = known {
-            let mut known = known.typed::<WebhookDelivery>().map_err(unavailable)?;
-            if known.spec.payload_digest != delivery.spec.payload_digest
-                || bytes.is_some_and(|bytes| bytes != delivery.payload)
-            {
-                return Ok(Received::Contradicts);
+        loop {
+            match self.receive_once(delivery.clone()).await {
+                // Another was quicker between looking and keeping: look again.
+                Err(FleetError::AlreadyExists { .. } | FleetError::Conflict { .. }) => {}
+                received => return received,
             }
-            known.status.redeliveries = known.status.redeliveries.saturating_add(1);
-            let again = AnyObject::of(&known).map_err(unavailable)?;
-            return self.commit(vec![Write::Status(again)], now).await.map(|_| Received::Again);
         }
-        let digest = delivery.spec.payload_digest.clone();
-        let object = Object::new(Metadata::named(delivery.name), delivery.spec);
-        let object = AnyObject::of(&object).map_err(unavailable)?;
-        let writes = vec![Write::Blob { digest, bytes: delivery.payload }, Write::Create(object)];
-        self.commit(writes, now).await.map(|_| Received::New)
     }
 
     async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
