@@ -63,15 +63,15 @@ pub fn paid(adapter: &dyn Adapter, login: Login) -> Result<Option<(Upstream, Str
         Login::ApiKey => upstream(wire).map(Some),
         Login::Subscription if adapter.name() == "claude-code" => claude_subscription().map(Some),
         Login::Vertex if adapter.name() == "claude-code" => claude_at_google().map(Some),
+        Login::Bedrock if adapter.name() == "claude-code" => claude_at_amazon().map(Some),
         Login::Subscription | Login::Bedrock | Login::Vertex => Err(Failure::usage(format!(
             "{} cannot be held with the login `{}`: nothing would count what it spends",
             adapter.name(),
             login.as_str()
         ))
         .help(
-            "`api-key` works for all, `subscription` and `vertex` for claude-code; the agent sees none \
-             of them. What is asked of Bedrock is signed by the program itself, so nobody can stand \
-             between",
+            "`api-key` works for all; `subscription`, `bedrock` and `vertex` for claude-code. The agent \
+             sees none of them",
         )),
     }
 }
@@ -168,6 +168,54 @@ fn google_token() -> Result<String, Failure> {
     match said.status.success() && !token.is_empty() {
         true => Ok(token),
         false => Err(failed(String::from_utf8_lossy(&said.stderr).trim().to_owned())),
+    }
+}
+
+/// Anthropic's models at Amazon, for the person's own account. Keys stay here.
+fn claude_at_amazon() -> Result<(Upstream, String), Failure> {
+    let Some(region) = variable("AWS_REGION")?.or(variable("AWS_DEFAULT_REGION")?) else {
+        return Err(Failure::general("AWS_REGION is not set, and the login is `bedrock`")
+            .help("it is the region whose models you may use, such as eu-west-1"));
+    };
+    if region.is_empty() || !region.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+        return Err(Failure::general("the region of `bedrock` is no plain name"));
+    }
+    let base = variable("ANTHROPIC_BEDROCK_BASE_URL")?
+        .unwrap_or_else(|| format!("https://bedrock-runtime.{region}.amazonaws.com"));
+    let base = base.trim_end_matches('/').to_owned();
+    if let Some(token) = variable("AWS_BEARER_TOKEN_BEDROCK")? {
+        let key = Key::new("authorization", &format!("Bearer {token}"))
+            .map_err(|error| Failure::general(format!("the login cannot be used: {error}")))?;
+        return Ok((Upstream { base, key }, token));
+    }
+    let keys = match (variable("AWS_ACCESS_KEY_ID")?, variable("AWS_SECRET_ACCESS_KEY")?) {
+        (Some(id), Some(secret)) => (id, secret, variable("AWS_SESSION_TOKEN")?),
+        (Some(_), None) | (None, Some(_)) | (None, None) => amazon_keys()?,
+    };
+    let (id, secret, session) = keys;
+    let key = Key::signing(&id, &secret, session.as_deref(), &region);
+    Ok((Upstream { base, key }, secret))
+}
+
+/// The keys that Amazon's own program gives for the person's login.
+fn amazon_keys() -> Result<(String, String, Option<String>), Failure> {
+    let failed = |why: &str| {
+        Failure::general(format!("there are no keys for Amazon: {why}")).help(
+            "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or log in \
+             with `aws sso login`",
+        )
+    };
+    let mut aws = std::process::Command::new("aws");
+    aws.args(["configure", "export-credentials", "--format", "process"]);
+    let said = aws.output().map_err(|error| failed(&format!("aws: {error}")))?;
+    if !said.status.success() {
+        return Err(failed(String::from_utf8_lossy(&said.stderr).trim()));
+    }
+    let keys: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
+    let word = |name: &str| keys.get(name).and_then(|one| one.as_str()).map(str::to_owned);
+    match (word("AccessKeyId"), word("SecretAccessKey")) {
+        (Some(id), Some(secret)) => Ok((id, secret, word("SessionToken"))),
+        (Some(_), None) | (None, Some(_)) | (None, None) => Err(failed("`aws` gave none")),
     }
 }
 

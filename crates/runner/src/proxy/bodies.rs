@@ -9,6 +9,9 @@ use hyper::{Response, StatusCode};
 
 use super::upstream::in_full;
 
+/// What Amazon calls a stream of frames.
+pub(super) const FRAMES: &str = "application/vnd.amazon.eventstream";
+
 /// A shorter key is none, and would be found in any text.
 const SHORTEST_SECRET: usize = 8;
 
@@ -22,29 +25,43 @@ pub(super) enum Shape {
     Events,
     /// A list of what would be events.
     List,
+    /// Amazon's frames, with an event in each.
+    Frames,
     Whole,
 }
 
+/// How the events of a stream are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    Sse,
+    Frames,
+}
+
 impl Shape {
-    pub(super) fn of(parts: &Parts, by_path: Option<bool>, by_body: bool) -> Self {
+    pub(super) fn of(parts: &Parts, by_path: Option<Self>, by_body: bool) -> Self {
         let events =
             parts.uri.query().is_some_and(|query| query.split('&').any(|p| p == "alt=sse"));
         match by_path {
-            Some(true) if events => Self::Events,
-            Some(true) => Self::List,
-            Some(false) => Self::Whole,
+            Some(Self::List) if events => Self::Events,
+            Some(shape) => shape,
             None if by_body => Self::Events,
             None => Self::Whole,
         }
     }
 
-    /// Whether the answer is a stream of events: as it says itself, or as was asked for.
-    pub(super) fn streams(self, headers: &HeaderMap) -> bool {
+    /// Whether the answer is a stream of events, and of which kind: as it says itself, or as was asked
+    /// for.
+    pub(super) fn framing(self, headers: &HeaderMap) -> Option<Framing> {
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         match kind.map(|kind| kind.split(';').next().unwrap_or_default().trim()) {
-            Some(kind) if kind.eq_ignore_ascii_case("text/event-stream") => true,
-            Some(kind) if kind.eq_ignore_ascii_case("application/json") => false,
-            Some(_) | None => self == Self::Events,
+            Some(kind) if kind.eq_ignore_ascii_case("text/event-stream") => Some(Framing::Sse),
+            Some(kind) if kind.eq_ignore_ascii_case(FRAMES) => Some(Framing::Frames),
+            Some(kind) if kind.eq_ignore_ascii_case("application/json") => None,
+            Some(_) | None => match self {
+                Self::Events => Some(Framing::Sse),
+                Self::Frames => Some(Framing::Frames),
+                Self::List | Self::Whole => None,
+            },
         }
     }
 }
@@ -93,7 +110,11 @@ pub(super) fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Res
     response
 }
 
-pub(super) fn whole(status: StatusCode, text: String, kind: &'static str) -> Response<Body> {
+pub(super) fn whole(
+    status: StatusCode,
+    body: impl Into<Bytes>,
+    kind: &'static str,
+) -> Response<Body> {
     let headers = [(CONTENT_TYPE, HeaderValue::from_static(kind))].into_iter().collect();
-    respond(status, headers, full(Bytes::from(text)))
+    respond(status, headers, full(body.into()))
 }

@@ -12,8 +12,12 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::bodies::{Body, BodyError, Shape, collect, empty, full, respond, whole, without};
+use super::bodies::{
+    Body, BodyError, FRAMES, Shape, collect, empty, full, respond, whole, without,
+};
 use super::connect::{self, Hosts, Tunnel};
+use super::frames::framed;
+use super::seen::Unreadable;
 use super::upstream::{Model, Sent, Unanswered, clean_query, end_to_end, in_full};
 use super::watched::{Asking, Reading, Watched};
 use super::wires::{Played, Question, Route, Target};
@@ -132,7 +136,7 @@ impl Shared {
         let model = target.model.clone().or(model).ok_or_else(|| bad("it names no model"))?;
         let agent = self.wire.agent(&parts.headers);
         let asking = Asking { agent: agent.clone(), model: model.clone(), sent: text.len() as u64 };
-        let shape = Shape::of(parts, target.streams, streams);
+        let shape = Shape::of(parts, target.shape, streams);
         let asked = Asked { agent, model, offers_tools, results };
         let text = self.wire.amended(&text, &value).map_or(text, Bytes::from);
         // It may wait for a person, and has no need of this.
@@ -158,13 +162,17 @@ impl Shared {
     }
 
     fn play(&self, played: Played<'_>, model: &str, shape: Shape) -> Response<Body> {
-        let text = self.wire.play(played, model, shape == Shape::Events);
-        let (text, kind) = match shape {
-            Shape::Events => (text, "text/event-stream"),
-            Shape::List => (format!("[{text}]"), "application/json"),
-            Shape::Whole => (text, "application/json"),
-        };
-        whole(StatusCode::OK, text, kind)
+        let streams = matches!(shape, Shape::Events | Shape::Frames);
+        let text = self.wire.play(played, model, streams);
+        match shape {
+            Shape::Events => whole(StatusCode::OK, text, "text/event-stream"),
+            Shape::List => whole(StatusCode::OK, format!("[{text}]"), "application/json"),
+            Shape::Whole => whole(StatusCode::OK, text, "application/json"),
+            Shape::Frames => match framed(&text) {
+                Ok(frames) => whole(StatusCode::OK, frames, FRAMES),
+                Err(Unreadable(why)) => self.error(StatusCode::BAD_GATEWAY, why),
+            },
+        }
     }
 
     /// All of the request's body.
@@ -247,10 +255,10 @@ impl Shared {
         if encoded {
             return Err(self.unreadable(reading, "it is compressed"));
         }
-        if shape.streams(&headers) {
+        if let Some(framing) = shape.framing(&headers) {
             // With a length the program would know the end before we have told of it.
             headers.remove(CONTENT_LENGTH);
-            let watched = Watched::new(Box::pin(answer.bytes_stream()), reading);
+            let watched = Watched::new(Box::pin(answer.bytes_stream()), framing, reading);
             let body = watched.map_err(BodyError::from).boxed_unsync();
             return Ok(respond(status, headers, body));
         }

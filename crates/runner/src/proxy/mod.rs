@@ -13,9 +13,11 @@
 mod bodies;
 mod connect;
 mod exchange;
+mod frames;
 mod json_text;
 mod seen;
 mod server;
+mod signature;
 mod sse;
 mod upstream;
 mod watched;

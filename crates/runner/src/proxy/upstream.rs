@@ -1,7 +1,7 @@
 //! The model behind the proxy: where it is, and the key that only we have.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hyper::Method;
@@ -14,6 +14,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 
 use super::ProxyError;
+use super::signature::Signer;
 
 /// How long a connection to the model may take.
 const CONNECT_TIME: Duration = Duration::from_secs(30);
@@ -31,38 +32,73 @@ pub struct Upstream {
     pub key: Key,
 }
 
-/// A header that opens the model. Nothing shows its value.
+/// What opens the model: a header, or keys that sign each request. Nothing shows it.
+#[derive(Debug, Clone)]
+pub struct Key(Opens);
+
 #[derive(Clone)]
-pub struct Key {
-    header: HeaderName,
-    value: HeaderValue,
+enum Opens {
+    Header { name: HeaderName, value: HeaderValue },
+    Signature(Signer),
 }
 
 impl Key {
     /// A header, such as `x-api-key`, and all of its value, such as `Bearer …` behind
     /// `authorization`.
     pub fn new(header: &str, value: &str) -> Result<Self, ProxyError> {
-        let header = HeaderName::try_from(header).map_err(|_| ProxyError::Key)?;
+        let name = HeaderName::try_from(header).map_err(|_| ProxyError::Key)?;
         let mut value = HeaderValue::try_from(value).map_err(|_| ProxyError::Key)?;
         value.set_sensitive(true);
-        Ok(Self { header, value })
+        Ok(Self(Opens::Header { name, value }))
     }
 
-    /// The secret itself: the last word of the value.
+    /// A person's keys at Amazon, with which each request to a region is signed.
+    pub fn signing(id: &str, secret: &str, session: Option<&str>, region: &str) -> Self {
+        Self(Opens::Signature(Signer::new(id, secret, session, region)))
+    }
+
+    /// The secret itself: of a header, the last word of the value.
     pub(super) fn secret(&self) -> &[u8] {
-        let value = self.value.as_bytes();
-        value.rsplit(|&byte| byte == b' ').next().unwrap_or(value)
+        match &self.0 {
+            Opens::Header { value, .. } => {
+                let value = value.as_bytes();
+                value.rsplit(|&byte| byte == b' ').next().unwrap_or(value)
+            }
+            Opens::Signature(signer) => signer.secret(),
+        }
+    }
+
+    /// Opens the model for a request that is sent now.
+    fn open(
+        &self,
+        method: &Method,
+        url: &Url,
+        headers: &mut HeaderMap,
+        body: &[u8],
+    ) -> Result<(), String> {
+        match &self.0 {
+            Opens::Header { name, value } => {
+                headers.insert(name.clone(), value.clone());
+                Ok(())
+            }
+            Opens::Signature(signer) => signer.sign(method, url, headers, body, SystemTime::now()),
+        }
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for Opens {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Key").field("header", &self.header).finish_non_exhaustive()
+        match self {
+            Self::Header { name, .. } => {
+                formatter.debug_struct("Header").field("name", name).finish_non_exhaustive()
+            }
+            Self::Signature(signer) => signer.fmt(formatter),
+        }
     }
 }
 
 /// Headers by which a program says who it is; what it says there is a placeholder.
-const WHO: [HeaderName; 7] = [
+const WHO: [HeaderName; 10] = [
     AUTHORIZATION,
     PROXY_AUTHORIZATION,
     COOKIE,
@@ -70,6 +106,9 @@ const WHO: [HeaderName; 7] = [
     HeaderName::from_static("api-key"),
     HeaderName::from_static("x-goog-api-key"),
     HeaderName::from_static("x-goog-user-project"),
+    HeaderName::from_static("x-amz-date"),
+    HeaderName::from_static("x-amz-security-token"),
+    HeaderName::from_static("x-amz-content-sha256"),
 ];
 
 /// Parts of a query that say the same.
@@ -173,7 +212,8 @@ impl Model {
         }
         // What is compressed could not be read on its way.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        headers.insert(self.key.header.clone(), self.key.value.clone());
+        let unsigned = |why| Unanswered { arrived: false, why };
+        self.key.open(&method, &url, &mut headers, &body).map_err(unsigned)?;
         let request = self.client.request(method, url).headers(headers).body(body);
         request.send().await.map_err(|error| Unanswered {
             arrived: !(error.is_connect() || error.is_builder()),

@@ -9,8 +9,10 @@ use futures_util::Stream;
 use hyper::body::Frame;
 use serde_json::Value;
 
+use super::bodies::Framing;
+use super::frames::Frames;
 use super::seen::{Seen, Unreadable};
-use super::sse::Events;
+use super::sse::{Events, Ready};
 use super::wires::AnswerReader;
 use super::{Answered, Observer, Wire};
 
@@ -124,8 +126,32 @@ type Source = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 pub(super) struct Watched {
     /// Nothing when it is over.
     source: Option<Source>,
-    events: Events,
+    events: Split,
     reading: Reading,
+}
+
+/// What tells the events of a stream apart.
+enum Split {
+    Sse(Events),
+    Frames(Frames),
+}
+
+impl Split {
+    fn push(&mut self, chunk: &[u8]) -> Result<Ready, Unreadable> {
+        match self {
+            Self::Sse(events) => events
+                .push(chunk)
+                .map_err(|_| Unreadable("an event of it is longer than can be kept")),
+            Self::Frames(frames) => frames.push(chunk),
+        }
+    }
+
+    fn end(&mut self) -> Result<Ready, Unreadable> {
+        match self {
+            Self::Sse(events) => Ok(events.end()),
+            Self::Frames(frames) => frames.end(),
+        }
+    }
 }
 
 /// The stream cannot go on; the program's connection breaks off.
@@ -134,21 +160,24 @@ pub(super) struct Watched {
 pub(super) struct BrokenOff(String);
 
 impl Watched {
-    pub(super) fn new(source: Source, reading: Reading) -> Self {
-        Self { source: Some(source), events: Events::default(), reading }
+    pub(super) fn new(source: Source, framing: Framing, reading: Reading) -> Self {
+        let events = match framing {
+            Framing::Sse => Split::Sse(Events::default()),
+            Framing::Frames => Split::Frames(Frames::default()),
+        };
+        Self { source: Some(source), events, reading }
     }
 
     /// What may be handed on of this chunk.
     fn chunk(&mut self, chunk: &Bytes) -> Result<Bytes, Unreadable> {
         self.reading.received(chunk.len());
-        let ready = self.events.push(chunk);
-        let ready = ready.map_err(|_| Unreadable("an event of it is longer than can be kept"))?;
+        let ready = self.events.push(chunk)?;
         self.reading.events(ready.data)?;
         Ok(ready.bytes)
     }
 
     fn rest(&mut self) -> Result<Bytes, Unreadable> {
-        let ready = self.events.end();
+        let ready = self.events.end()?;
         self.reading.events(ready.data)?;
         self.reading.end()?;
         Ok(ready.bytes)

@@ -151,7 +151,11 @@ fn logins_need_what_they_need_or_are_refused() {
         for login in logins {
             let needs = adapter.login(login).map_err(|error| error.to_string());
             told.push((adapter.name().to_owned(), login.as_str(), needs));
-            let model = Some("provider/model".to_owned());
+            let model = match adapter.name() == "claude-code" && login == Login::Bedrock {
+                true => "eu.anthropic.a-model-v1:0",
+                false => "provider/model",
+            };
+            let model = Some(model.to_owned());
             let launch = adapter.plan(&Assignment { login, model, ..plain() });
             assert_eq!(
                 launch.is_ok(),

@@ -14,10 +14,12 @@ pub(crate) struct Incoming {
     pub(crate) body: Vec<u8>,
 }
 
-/// What it is answered with: a stream of events if the status is 200.
+/// What it is answered with.
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    pub(crate) body: String,
+    /// What kind of a body it is.
+    pub(crate) kind: &'static str,
+    pub(crate) body: Vec<u8>,
 }
 
 /// Listens on loopback until it is dropped.
@@ -94,18 +96,17 @@ impl Drop for Server {
 fn converse(stream: &TcpStream, answer: &dyn Fn(Incoming) -> Answer) -> std::io::Result<()> {
     let Some(incoming) = receive(&mut BufReader::new(stream))? else { return Ok(()) };
     let head = incoming.method == "HEAD";
-    let Answer { status, body } = answer(incoming);
-    let (reason, kind) =
-        if status == 200 { ("OK", "text/event-stream") } else { ("Not Found", "text/plain") };
-    let mut text = format!(
+    let Answer { status, kind, body } = answer(incoming);
+    let reason = if status == 200 { "OK" } else { "Not Found" };
+    let text = format!(
         "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    if !head {
-        text.push_str(&body);
-    }
     let mut writer = stream;
     writer.write_all(text.as_bytes())?;
+    if !head {
+        writer.write_all(&body)?;
+    }
     writer.flush()
 }
 

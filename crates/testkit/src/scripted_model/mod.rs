@@ -3,6 +3,7 @@
 //! Which turn is next is read off the conversation itself, never counted by the server: a request
 //! that is sent twice gets the same answer, and sub-agents do not get in each other's way.
 
+mod amazon;
 mod anthropic;
 mod chat;
 mod gemini;
@@ -211,6 +212,8 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// The body; null if there was none, or none that could be read.
     pub body: Value,
+    /// The digest of the body as it came.
+    pub sha256: String,
     /// The status that it was answered with.
     pub status: u16,
 }
@@ -242,6 +245,7 @@ impl Wire {
         [
             ("/v1/messages", Self::Anthropic),
             (":streamRawPredict", Self::Anthropic),
+            (amazon::STREAM, Self::Anthropic),
             ("/responses", Self::Responses),
             ("/chat/completions", Self::Chat),
             (":streamGenerateContent", Self::Gemini),
@@ -285,12 +289,24 @@ impl ScriptedModel {
             let answer = match Wire::of(&incoming.path) {
                 Some(wire) if incoming.method == "POST" && body.is_object() => {
                     let (name, turn) = script.next(&wire.read(&body));
-                    Answer { status: 200, body: wire.say(&name, &turn, &body) }
+                    let said = wire.say(&name, &turn, &body);
+                    match incoming.path.ends_with(amazon::STREAM) {
+                        true => {
+                            Answer { status: 200, kind: amazon::KIND, body: amazon::framed(&said) }
+                        }
+                        false => Answer {
+                            status: 200,
+                            kind: "text/event-stream",
+                            body: said.into_bytes(),
+                        },
+                    }
                 }
-                Some(_) | None => Answer { status: 404, body: String::new() },
+                Some(_) | None => Answer { status: 404, kind: "text/plain", body: Vec::new() },
             };
-            let http::Incoming { method, path, headers, .. } = incoming;
-            let request = Request { method, path, headers, body, status: answer.status };
+            let http::Incoming { method, path, headers, body: bytes } = incoming;
+            let sha256 = amazon::digest(&bytes);
+            let status = answer.status;
+            let request = Request { method, path, headers, body, sha256, status };
             record.lock().unwrap_or_else(PoisonError::into_inner).push(request);
             answer
         });

@@ -1,5 +1,5 @@
-//! A person's own logins of Claude Code, a subscription or Google's Vertex AI: a token opens the model, and
-//! the agent never has it.
+//! A person's own logins of Claude Code, a subscription, Amazon's Bedrock or Google's Vertex AI: a token or a
+//! signature opens the model, and the agent never has it.
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scratch::Ran;
@@ -112,4 +112,72 @@ fn vertex_opens_the_persons_project_and_the_agent_knows_neither_it_nor_the_token
     assert!(!seen.contains(TOKEN) && !seen.contains("a-project-of-nobody"), "{seen}");
     let said: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&said["tokens"], &said["denied"]), (&330.into(), &1.into()), "{said:#}");
+}
+
+/// A run that Bedrock pays for, by these variables: what it said, and what the model was asked.
+fn at_amazon(stage: &Stage, id: &str, variables: &[(&str, &str)]) -> (Ran, ScriptedModel) {
+    let file = stage.scratch.place().join(format!("{id}.toml"));
+    let task = TASK.replace("subscription", "bedrock").replace("sonnet", MODEL_AT_AMAZON);
+    std::fs::write(&file, task).unwrap();
+    let model = ScriptedModel::start(Script::new(vec![
+        Turn::Calls(vec![Call::shell(LOOK)]),
+        Turn::Calls(vec![Call::shell("echo out > out.txt")]),
+        Turn::say("finished"),
+    ]));
+    let mut command = stage.command(None, None);
+    command.env_remove("ANTHROPIC_API_KEY");
+    command.env("ANTHROPIC_BEDROCK_BASE_URL", model.base_url());
+    command.envs(variables.iter().copied());
+    command.args(["run", file.to_str().unwrap(), "--agent-id", id, "--no-verify", "-o", "json"]);
+    (Ran::from(command.output().unwrap()), model)
+}
+
+const MODEL_AT_AMAZON: &str = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0";
+
+#[test]
+fn bedrock_is_asked_with_the_persons_keys_and_the_agent_knows_none_of_them() {
+    let stage = Stage::new(Cli::Claude);
+    let secret = "the/secret+of/nobody-at-all-0123456789";
+    let keys = [
+        ("AWS_REGION", "eu-west-1"),
+        ("AWS_ACCESS_KEY_ID", "AKIDOFNOBODY"),
+        ("AWS_SECRET_ACCESS_KEY", secret),
+        ("AWS_SESSION_TOKEN", TOKEN),
+    ];
+    let token = [("AWS_REGION", "eu-west-1"), ("AWS_BEARER_TOKEN_BEDROCK", TOKEN)];
+    for (id, variables) in [("signed", keys.as_slice()), ("bearer", &token)] {
+        let (ran, model) = at_amazon(&stage, id, variables);
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+        let asked: Vec<_> =
+            model.requests().into_iter().filter(|request| request.method == "POST").collect();
+        assert_eq!(asked.len(), 3, "{asked:#?}");
+        for request in &asked {
+            let place = "/model/eu.anthropic.claude-sonnet-4-5-20250929-v1";
+            assert!(request.path.starts_with(place), "{}", request.path);
+            if id == "signed" {
+                request.signed_with(secret, "eu-west-1", "bedrock").unwrap();
+                // The control: it is this key that signed, and no other.
+                request.signed_with("another", "eu-west-1", "bedrock").unwrap_err();
+                assert_eq!(request.header("x-amz-security-token"), Some(TOKEN));
+            } else {
+                assert_eq!(request.header("authorization"), Some(&*format!("Bearer {TOKEN}")));
+            }
+        }
+        let worktree = stage.scratch.state().join("worktrees").join(id);
+        assert!(!worktree.join("out.txt").exists(), "the gate holds");
+        let seen = std::fs::read_to_string(worktree.join("src/seen.txt")).unwrap();
+        assert!(seen.contains("CLAUDE_CODE_USE_BEDROCK=1"), "{seen}");
+        for hidden in [TOKEN, secret, "AKIDOFNOBODY"] {
+            assert!(!seen.contains(hidden), "{seen}");
+        }
+        let said: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!((&said["tokens"], &said["denied"]), (&330.into(), &1.into()), "{said:#}");
+    }
+    // Without keys, or without a region, there is no agent.
+    for (id, variables) in [("no-region", &token[1..]), ("no-keys", &token[..1])] {
+        let (ran, model) = at_amazon(&stage, id, variables);
+        assert_ne!(ran.code, 0, "{}", ran.out);
+        assert!(ran.err.contains("AWS_"), "{}", ran.err);
+        assert!(model.requests().is_empty());
+    }
 }

@@ -154,6 +154,7 @@ impl Adapter for ClaudeCode {
                     "AWS_SECRET_ACCESS_KEY",
                     "AWS_SESSION_TOKEN",
                 ]),
+                proxied: true,
                 ..LoginNeeds::default()
             },
             Login::Vertex => LoginNeeds {
@@ -169,6 +170,11 @@ impl Adapter for ClaudeCode {
     }
 
     fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+        if assignment.login == Login::Bedrock && !assignment.model.as_deref().is_some_and(at_amazon)
+        {
+            let why = "name its `model` as Bedrock does, such as `eu.anthropic.claude-…-v1:0`";
+            return Err(PlanError::new(NAME, "be paid by bedrock", why));
+        }
         let mut files = files(assignment);
         let arguments = arguments::all(assignment, &mut files)?;
         let environment = environment(NAME, variables(assignment), assignment)?;
@@ -244,6 +250,14 @@ fn files(assignment: &Assignment) -> BTreeMap<String, String> {
     files
 }
 
+/// Whether a model has a name that it has at Amazon. What it is called elsewhere depends on the region.
+fn at_amazon(model: &str) -> bool {
+    model.contains("anthropic.") || model.starts_with("arn:")
+}
+
+/// It wants to be told one, and asks the proxy all the same.
+const NO_REGION: &str = "us-east-1";
+
 fn variables(assignment: &Assignment) -> Vec<(&'static str, String)> {
     let yes = || "1".to_owned();
     let mut variables = vec![
@@ -258,7 +272,17 @@ fn variables(assignment: &Assignment) -> Vec<(&'static str, String)> {
         Login::Subscription => {
             variables.extend([url(), ("CLAUDE_CODE_OAUTH_TOKEN", PLACEHOLDER.to_owned())]);
         }
-        Login::Bedrock => variables.push(("CLAUDE_CODE_USE_BEDROCK", yes())),
+        // The proxy knows the region and has the keys; the model has the name that it has there.
+        Login::Bedrock => {
+            let model = assignment.model.clone().unwrap_or_default();
+            variables.extend([
+                ("CLAUDE_CODE_USE_BEDROCK", yes()),
+                ("CLAUDE_CODE_SKIP_BEDROCK_AUTH", yes()),
+                ("ANTHROPIC_BEDROCK_BASE_URL", assignment.model_url.clone()),
+                ("ANTHROPIC_DEFAULT_HAIKU_MODEL", model),
+                ("AWS_REGION", NO_REGION.to_owned()),
+            ]);
+        }
         // The proxy knows the project and has the token.
         Login::Vertex => variables.extend([
             ("CLAUDE_CODE_USE_VERTEX", yes()),

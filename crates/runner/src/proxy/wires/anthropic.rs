@@ -1,5 +1,6 @@
-//! Anthropic's messages: `POST …/v1/messages`, or at Google's
-//! `POST …/publishers/anthropic/models/NAME:streamRawPredict`.
+//! Anthropic's messages: `POST …/v1/messages`, at Google's
+//! `POST …/publishers/anthropic/models/NAME:streamRawPredict`, at Amazon's
+//! `POST /model/NAME/invoke-with-response-stream`.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use super::{
     AnswerReader, Played, Question, Route, Target, ends_with, flag, list, model, named_events,
     number, said, target, text,
 };
+use crate::proxy::bodies::Shape;
 use crate::proxy::seen::{Seen, Unreadable, input};
 use crate::proxy::{ToolCall, ToolResult};
 
@@ -18,6 +20,7 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
     match ends_with(path, &ends).filter(|_| method == Method::POST) {
         Some("/v1/messages") => target("/v1/messages"),
         Some(aside) => Route::Aside(aside.to_owned()),
+        None if method == Method::POST && path.starts_with(AT_AMAZON) => at_amazon(path),
         None if method == Method::POST => at_google(path),
         None => Route::Unknown,
     }
@@ -34,13 +37,35 @@ fn at_google(path: &str) -> Route {
         return Route::Unknown;
     }
     let path = format!("{BEFORE}{model}:{verb}");
-    let streams = match verb {
+    let shape = match verb {
         "rawPredict" if model == "count-tokens" => return Route::Aside(path),
-        "streamRawPredict" => true,
-        "rawPredict" => false,
+        "streamRawPredict" => Shape::Events,
+        "rawPredict" => Shape::Whole,
         _ => return Route::Unknown,
     };
-    Route::Model(Target { path, model: Some(model.to_owned()), streams: Some(streams) })
+    Route::Model(Target { path, model: Some(model.to_owned()), shape: Some(shape) })
+}
+
+const AT_AMAZON: &str = "/model/";
+
+/// The name of a model, or that of a profile, whose colons and slashes are written in another way.
+fn at_amazon(path: &str) -> Route {
+    let last = path.strip_prefix(AT_AMAZON).and_then(|last| last.split_once('/'));
+    let Some((written, verb)) = last else { return Route::Unknown };
+    let model = written.replace("%3A", ":").replace("%2F", "/");
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:/".contains(c);
+    // A part of a path that leads elsewhere is no name.
+    let leads = |part: &str| part.is_empty() || part.chars().all(|c| c == '.');
+    if !model.chars().all(plain) || model.split('/').any(leads) {
+        return Route::Unknown;
+    }
+    let shape = match verb {
+        "count-tokens" => return Route::Aside(path.to_owned()),
+        "invoke-with-response-stream" => Shape::Frames,
+        "invoke" => Shape::Whole,
+        _ => return Route::Unknown,
+    };
+    Route::Model(Target { path: path.to_owned(), model: Some(model), shape: Some(shape) })
 }
 
 pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {

@@ -4,6 +4,7 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{AnswerReader, Played, Question, Route, Target, event, flag, list, number, text};
+use crate::proxy::bodies::Shape;
 use crate::proxy::seen::{Seen, Unreadable};
 use crate::proxy::{ToolCall, ToolResult};
 
@@ -24,8 +25,8 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
     let path = format!("/{version}/models/{model}:{verb}");
     let model = Some(model.to_owned());
     match verb {
-        "streamGenerateContent" => Route::Model(Target { path, model, streams: Some(true) }),
-        "generateContent" => Route::Model(Target { path, model, streams: Some(false) }),
+        "streamGenerateContent" => Route::Model(Target { path, model, shape: Some(Shape::List) }),
+        "generateContent" => Route::Model(Target { path, model, shape: Some(Shape::Whole) }),
         "countTokens" => Route::Aside(path),
         _ => Route::Unknown,
     }

@@ -11,6 +11,7 @@ use hyper::header::HeaderMap;
 use hyper::{Method, StatusCode};
 use serde_json::{Map, Value};
 
+use super::bodies::Shape;
 use super::seen::{Seen, Unreadable};
 use super::{ToolCall, ToolResult, Wire};
 
@@ -34,8 +35,8 @@ pub(super) struct Target {
     pub(super) path: String,
     /// The model, where the path says it.
     pub(super) model: Option<String>,
-    /// Whether the answer is a stream, where the path says it.
-    pub(super) streams: Option<bool>,
+    /// The form of the answer, where the path says it.
+    pub(super) shape: Option<Shape>,
 }
 
 /// What the body of a request to the model says.
@@ -141,7 +142,7 @@ fn ends_with<'a>(path: &str, ends: &[&'a str]) -> Option<&'a str> {
 
 /// A target that says no more than its path.
 fn target(path: &str) -> Route {
-    Route::Model(Target { path: path.to_owned(), model: None, streams: None })
+    Route::Model(Target { path: path.to_owned(), model: None, shape: None })
 }
 
 fn header(headers: &HeaderMap, name: &str) -> Option<String> {

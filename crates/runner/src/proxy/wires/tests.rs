@@ -6,6 +6,7 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{Played, Route, Target};
+use crate::proxy::bodies::Shape;
 use crate::proxy::seen::{Seen, Unreadable};
 use crate::proxy::sse::{Events, Ready};
 use crate::proxy::{ToolCall, ToolResult, Wire};
@@ -407,27 +408,47 @@ fn requests_say_what_came_back_from_tools() {
 
 #[test]
 fn only_the_paths_of_a_wire_lead_anywhere() {
-    let target =
-        |path: &str| Route::Model(Target { path: path.into(), model: None, streams: None });
+    let target = |path: &str| Route::Model(Target { path: path.into(), model: None, shape: None });
     let aside = |path: &str| Route::Aside(path.into());
     let (get, post) = (Method::GET, Method::POST);
     let gemini = "/v1beta/models/gemini-2.5-flash:streamGenerateContent";
     let streams = Route::Model(Target {
         path: gemini.into(),
         model: Some("gemini-2.5-flash".into()),
-        streams: Some(true),
+        shape: Some(Shape::List),
     });
     let vertex = "/publishers/anthropic/models/claude-x@1:streamRawPredict";
     let at_google = Route::Model(Target {
         path: vertex.into(),
         model: Some("claude-x@1".into()),
-        streams: Some(true),
+        shape: Some(Shape::Events),
+    });
+    let bedrock = "/model/eu.anthropic.claude-x-v1%3A0/invoke-with-response-stream";
+    let at_amazon = Route::Model(Target {
+        path: bedrock.into(),
+        model: Some("eu.anthropic.claude-x-v1:0".into()),
+        shape: Some(Shape::Frames),
+    });
+    let profile = "/model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A1%3Ainference-profile%2Fx/invoke";
+    let by_profile = Route::Model(Target {
+        path: profile.into(),
+        model: Some("arn:aws:bedrock:eu-west-1:1:inference-profile/x".into()),
+        shape: Some(Shape::Whole),
     });
     let theirs = format!("/v1/projects/somebody-elses/locations/l{vertex}");
     let counted = "/publishers/anthropic/models/count-tokens:rawPredict";
     for (wire, method, path, route) in [
         (Wire::Anthropic, &post, theirs.as_str(), at_google),
         (Wire::Anthropic, &get, vertex, Route::Unknown),
+        (Wire::Anthropic, &post, bedrock, at_amazon),
+        (Wire::Anthropic, &post, profile, by_profile),
+        (Wire::Anthropic, &post, "/model/m/count-tokens", aside("/model/m/count-tokens")),
+        (Wire::Anthropic, &get, bedrock, Route::Unknown),
+        (Wire::Anthropic, &post, "/model/m/converse", Route::Unknown),
+        (Wire::Anthropic, &post, "/model/a/../b/invoke", Route::Unknown),
+        (Wire::Anthropic, &post, "/model/%2e%2e%2fx/invoke", Route::Unknown),
+        (Wire::Anthropic, &post, "/model/..%2Fx/invoke", Route::Unknown),
+        (Wire::Anthropic, &post, "/else/model/m/invoke", Route::Unknown),
         (Wire::Anthropic, &post, counted, aside(counted)),
         (Wire::Anthropic, &post, "/publishers/anthropic/models/m:predict", Route::Unknown),
         (Wire::Anthropic, &post, "/publishers/anthropic/models/..%2fx:rawPredict", Route::Unknown),
