@@ -248,6 +248,12 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
     /// Files to write below its home first, by their path from there.
     pub files: BTreeMap<String, String>,
+    /// How it is set up: paths below its home that stay as they are while it runs, with all that is in
+    /// them. What is none of the files is a directory. Some programs read their settings again as soon
+    /// as they change, and whatever the agent starts could change them.
+    pub fixed: Vec<String>,
+    /// What is written in there all the same.
+    pub open: Vec<String>,
     /// What it reads on standard input.
     pub input: Input,
 }

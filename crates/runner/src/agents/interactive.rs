@@ -16,6 +16,7 @@ use super::adapter::{
     Adapter, Assignment, Capabilities, Gate, Input, Launch, LoginNeeds, PlanError, Read, Reader,
     Verdict,
 };
+use super::claude_code;
 use super::help::list;
 use super::objections::{given, objection};
 use super::texts::pretty;
@@ -120,7 +121,9 @@ impl Adapter for Interactive {
             "claude-code" => claude(self.inner.plan(assignment)?, assignment, person)?,
             "codex" => {
                 let flags = [("exec", 0), ("--json", 0), ("--skip-git-repo-check", 0), ("-", 0)];
-                followed(self.inner.plan(assignment)?, &flags, person)
+                let mut launch = self.inner.plan(assignment)?;
+                remembers(&mut launch, ".codex/history.jsonl");
+                followed(launch, &flags, person)
             }
             "gemini" => {
                 let flags = [("--output-format", 1), ("--approval-mode", 1), ("--session-id", 1)];
@@ -174,7 +177,7 @@ const REFUSED_BY_PEOPLE: [&str; 7] = [
     "<tool_use_error>Error: Streaming fallback - tool execution discarded",
 ];
 
-const CLAUDE_STATE: &str = ".claude.json";
+const CLAUDE_STATE: &str = claude_code::STATE;
 
 /// Of the person's own state of Claude Code: how it looks, and what they were asked once and for all.
 const CLAUDE_TASTE: [&str; 6] = [
@@ -204,6 +207,9 @@ fn claude(
     ];
     silence(&mut launch, assignment.gate.as_ref());
     launch.files.insert(CLAUDE_STATE.to_owned(), pretty(&claude_state(assignment, person)));
+    // What the person is asked once is kept there, by the program, in a file that it puts in its place.
+    launch.fixed.retain(|path| path != CLAUDE_STATE);
+    remembers(&mut launch, ".claude/history.jsonl");
     let mut launch = followed(launch, &headless, &Person::default());
     // The last of ours takes no value, so that the person's first word is none of its values.
     launch.arguments.push("--strict-mcp-config".to_owned());
@@ -214,6 +220,12 @@ fn claude(
         .map(|one| (one, 1))
         .collect();
     Ok(followed(launch, &flags, person))
+}
+
+/// What a person has typed is kept among the settings, in this file.
+fn remembers(launch: &mut Launch, file: &str) {
+    launch.files.insert(file.to_owned(), String::new());
+    launch.open.push(file.to_owned());
 }
 
 /// It has been started before, the person trusts this directory, and the key is one that it may use.
@@ -326,6 +338,8 @@ mod tests {
             arguments: list(&["--print", "--output-format", "json", "--settings", "s"]),
             environment: Vec::new(),
             files: BTreeMap::new(),
+            fixed: Vec::new(),
+            open: Vec::new(),
             input: Input::Nothing,
         };
         let person = Person { arguments: list(&["hello"]), ..Person::default() };

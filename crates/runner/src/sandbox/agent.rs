@@ -24,6 +24,11 @@ pub struct AgentPlaces {
     pub git_private: PathBuf,
     /// A directory of this run: its HOME.
     pub home: PathBuf,
+    /// What of its home can only be read, and neither moved away nor added to: files and directories
+    /// that are there.
+    pub fixed: Vec<PathBuf>,
+    /// What can be written in there all the same.
+    pub open: Vec<PathBuf>,
     /// A directory of this run: its `/tmp` and `/var/tmp`.
     pub temp: PathBuf,
     /// Programs that are not the system's.
@@ -78,8 +83,25 @@ pub fn agent(places: &AgentPlaces) -> Sandbox {
     } else {
         sandbox.read_only.push(worktree);
     }
+    add_home(places, &mut sandbox);
     add_git(places, &mut sandbox);
     sandbox
+}
+
+/// What is mounted can be neither renamed nor removed. A directory on the way to it could, and take it
+/// along, so each of them is mounted over itself.
+fn add_home(places: &AgentPlaces, sandbox: &mut Sandbox) {
+    for path in &places.fixed {
+        let above = path.ancestors().skip(1);
+        for way in above.take_while(|way| *way != places.home && way.starts_with(&places.home)) {
+            let way = Bind::same(way);
+            if !sandbox.writable.contains(&way) && !sandbox.read_only.contains(&way) {
+                sandbox.writable.push(way);
+            }
+        }
+        sandbox.read_only.push(Bind::same(path));
+    }
+    sandbox.writable.extend(places.open.iter().map(Bind::same));
 }
 
 /// Of the repository it sees what all worktrees share, and of what each has for itself its own.
@@ -138,6 +160,8 @@ mod tests {
             git_common: "/repository/.git".into(),
             git_private: "/repository/.git/worktrees/one".into(),
             home: "/state/runs/one/home".into(),
+            fixed: Vec::new(),
+            open: Vec::new(),
             temp: "/state/runs/one/temp".into(),
             programs: vec![Bind::same("/programs")],
             gate: vec![Bind::same("/state/runs/one/gate")],
@@ -169,6 +193,25 @@ mod tests {
         }
         assert_eq!(sandbox.emptied, [PathBuf::from("/repository/.git/worktrees")]);
         assert_eq!(sandbox.environment.last().unwrap().1, "/state/runs/one/home");
+    }
+
+    #[test]
+    fn what_is_set_up_in_a_home_can_only_be_read_and_not_be_moved_with_what_is_around_it() {
+        let home = PathBuf::from("/state/runs/one/home");
+        let sandbox = agent(&AgentPlaces {
+            fixed: ["a", "b/c/d", "b/c/e"].map(|name| home.join(name)).to_vec(),
+            open: vec![home.join("a/log")],
+            ..places()
+        });
+        let below = |binds: &[Bind]| -> Vec<String> {
+            let inside = |bind: &Bind| {
+                let path = bind.target.strip_prefix(&home).ok()?;
+                Some(path.display().to_string()).filter(|path| !path.is_empty())
+            };
+            binds.iter().filter_map(inside).collect()
+        };
+        assert_eq!(below(&sandbox.read_only), ["a", "b/c/d", "b/c/e"]);
+        assert_eq!(below(&sandbox.writable), ["b/c", "b", "a/log"]);
     }
 
     #[test]

@@ -276,6 +276,8 @@ fn sandbox(
         git_common: enclosure.git_common.clone(),
         git_private: enclosure.git_private.clone(),
         home: assignment.home.clone(),
+        fixed: plan.fixed.iter().map(|path| assignment.home.join(path)).collect(),
+        open: plan.open.iter().map(|path| assignment.home.join(path)).collect(),
         temp: directory.temp(),
         programs: enclosure.programs.clone(),
         gate: vec![
@@ -293,16 +295,14 @@ fn sandbox(
     })
 }
 
-/// Files of the launch, below the agent's home and nowhere else.
+/// Files of the launch, below the agent's home and nowhere else; and the directories that it is held to.
 fn write_files(home: &Path, plan: &Launch) -> io::Result<()> {
+    let mut directories = fs::DirBuilder::new();
+    directories.recursive(true).mode(0o700);
     for (name, text) in &plan.files {
-        let inside = Path::new(name);
-        if !inside.components().all(|part| matches!(part, Component::Normal(_))) {
-            return Err(io::Error::other(format!("{name} is not below the home")));
-        }
-        let file = home.join(inside);
+        let file = below(home, name)?;
         if let Some(parent) = file.parent() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+            directories.create(parent)?;
         }
         // The agent of an earlier attempt may have left a link there.
         match fs::remove_file(&file) {
@@ -313,7 +313,19 @@ fn write_files(home: &Path, plan: &Launch) -> io::Result<()> {
         let mut open = options.write(true).create_new(true).mode(0o600).open(&file)?;
         open.write_all(text.as_bytes())?;
     }
+    let held = plan.fixed.iter().chain(&plan.open).filter(|name| !plan.files.contains_key(*name));
+    for name in held {
+        directories.create(below(home, name)?)?;
+    }
     Ok(())
+}
+
+fn below(home: &Path, name: &str) -> io::Result<PathBuf> {
+    let inside = Path::new(name);
+    match inside.components().all(|part| matches!(part, Component::Normal(_))) {
+        true => Ok(home.join(inside)),
+        false => Err(io::Error::other(format!("{name} is not below the home"))),
+    }
 }
 
 /// A text to read, as an open file.

@@ -46,6 +46,8 @@ impl Desk {
             git_common: place.join("repo/.git"),
             git_private: place.join("repo/.git/worktrees/one"),
             home: run.join("home"),
+            fixed: Vec::new(),
+            open: Vec::new(),
             temp: run.join("temp"),
             programs: Vec::new(),
             gate: Vec::new(),

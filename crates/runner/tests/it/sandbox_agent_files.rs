@@ -221,3 +221,72 @@ fn a_secret_of_the_supervisor_is_found_nowhere() {
     assert!(ran.status.success(), "{ran:?}");
     assert!(String::from_utf8_lossy(&ran.stdout).contains("1 passed"), "{ran:?}");
 }
+
+/// A home in which a program is set up; it may write to `set/log` and to `open`, a file.
+fn set_up() -> Desk {
+    let mut desk = Desk::new();
+    let home = desk.places.home.clone();
+    for place in ["set/log", "deep/within/set"] {
+        fs::create_dir_all(home.join(place)).unwrap();
+    }
+    for file in ["set/settings", "set/open", "deep/within/set/settings", "alone"] {
+        fs::write(home.join(file), "ours").unwrap();
+    }
+    desk.places.fixed = ["set", "deep/within/set", "alone"].map(|path| home.join(path)).to_vec();
+    desk.places.open = ["set/log", "set/open"].map(|path| home.join(path)).to_vec();
+    desk
+}
+
+#[test]
+fn how_a_program_is_set_up_stays_as_it_is() {
+    for (line, path) in [
+        ("echo theirs > ~/set/settings", "set/settings"),
+        ("rm -rf ~/set; mkdir ~/set; echo theirs > ~/set/settings", "set/settings"),
+        ("mv ~/set ~/away; mkdir ~/set; echo theirs > ~/set/settings", "set/settings"),
+        ("echo theirs > ~/new; mv ~/new ~/set/settings", "set/settings"),
+        ("echo theirs > ~/new; ln -sf ~/new ~/set/settings", "set/settings"),
+        (
+            "rm -rf ~/set; mkdir ~/other; echo theirs > ~/other/settings; ln -s other ~/set",
+            "set/settings",
+        ),
+        ("chmod 777 ~/set ~/set/settings; echo theirs > ~/set/settings", "set/settings"),
+        ("echo theirs > ~/set/more", "set/more"),
+        ("mkdir ~/set/skills && echo theirs > ~/set/skills/one", "set/skills/one"),
+        ("mv ~/set/log ~/set/more && echo theirs > ~/set/more/x", "set/more/x"),
+        ("echo theirs > ~/deep/within/set/settings", "deep/within/set/settings"),
+        (
+            "mv ~/deep/within ~/away; mkdir -p ~/deep/within/set; echo theirs > ~/deep/within/set/settings",
+            "deep/within/set/settings",
+        ),
+        (
+            "mv ~/deep ~/away; mkdir -p ~/deep/within/set; echo theirs > ~/deep/within/set/settings",
+            "deep/within/set/settings",
+        ),
+        ("echo theirs > ~/alone", "alone"),
+        ("rm -f ~/alone; echo theirs > ~/alone", "alone"),
+        ("mv ~/alone ~/away; echo theirs > ~/alone", "alone"),
+        (
+            "mkdir ~/m; mount --bind ~/m ~/set; umount -l ~/set; echo theirs > ~/set/more",
+            "set/more",
+        ),
+    ] {
+        let desk = set_up();
+        let file = desk.places.home.join(path);
+        desk.happens_only_outside(line, || {
+            fs::read_to_string(&file).is_ok_and(|text| text.starts_with("theirs"))
+        });
+    }
+}
+
+#[test]
+fn a_program_writes_what_it_has_to_among_its_settings() {
+    let desk = set_up();
+    desk.says(
+        "echo one > ~/set/log/one && mv ~/set/log/one ~/set/log/two && echo more > ~/set/open",
+    );
+    desk.says("mkdir ~/deep/within/other ~/deep/other && echo free > ~/deep/within/other/x");
+    let read = |path: &str| fs::read_to_string(desk.places.home.join(path)).unwrap();
+    assert_eq!((read("set/log/two"), read("set/open")), ("one\n".into(), "more\n".into()));
+    assert_eq!(read("deep/within/other/x"), "free\n");
+    assert_eq!(desk.says("cat ~/set/settings ~/deep/within/set/settings ~/alone"), "oursoursours");
+}

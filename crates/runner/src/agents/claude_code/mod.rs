@@ -26,6 +26,7 @@ use crate::proxy::Wire;
 pub(super) use reader::ClaudeReader;
 
 const NAME: &str = "claude-code";
+pub(super) const STATE: &str = ".claude.json";
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 /// Its tools, as `--tools` takes them.
@@ -182,7 +183,7 @@ impl Adapter for ClaudeCode {
             Some(gate) => Input::Talk(talk::beginning(gate, &assignment.prompt)),
             None => Input::Text(assignment.prompt.clone()),
         };
-        Ok(Launch { arguments, environment, files, input })
+        Ok(Launch { arguments, environment, files, fixed: fixed(), open: open(), input })
     }
 
     fn talk(&self) -> Option<Box<dyn Talk>> {
@@ -232,6 +233,33 @@ fn own_settings(gate: Option<&Gate>) -> Value {
     }
 }
 
+/// All by which it is set up. It reads its settings again when they change: hooks and permissions that
+/// are added there count at once.
+pub(super) fn fixed() -> Vec<String> {
+    list(&[".claude", STATE, OURS])
+}
+
+/// What it writes in there while it works, and reads nothing from that it would obey.
+pub(super) fn open() -> Vec<String> {
+    let names = [
+        "backups",
+        "cache",
+        "debug",
+        "file-history",
+        "paste-cache",
+        "plans",
+        "projects",
+        "session-env",
+        "sessions",
+        "shell-snapshots",
+        "statsig",
+        "tasks",
+        "teams",
+        "todos",
+    ];
+    names.iter().map(|name| format!(".claude/{name}")).collect()
+}
+
 /// Its own texts are those of the user, which are ours; the worktree's are not read at all.
 fn reads_home(assignment: &Assignment) -> bool {
     !assignment.instructions.is_empty() || !assignment.skills.is_empty()
@@ -242,6 +270,8 @@ fn files(assignment: &Assignment) -> BTreeMap<String, String> {
         (format!("{OURS}/settings.json"), pretty(&own_settings(assignment.gate.as_ref()))),
         // The user's settings, which an agent could have left behind, say the same.
         (".claude/settings.json".to_owned(), pretty(&own_settings(assignment.gate.as_ref()))),
+        // What it remembers of itself, of which servers and allowed tools can be a part.
+        (STATE.to_owned(), "{}\n".to_owned()),
     ]);
     if !assignment.instructions.is_empty() {
         files.insert(".claude/CLAUDE.md".to_owned(), joined(&assignment.instructions));

@@ -12,7 +12,7 @@ use super::super::adapter::{Assignment, Gate, PlanError};
 use super::super::texts::pretty;
 use super::super::tools;
 use super::super::wiring::{announcing, asking, at_home, patience};
-use super::{HOME, KEY, NAME};
+use super::{HOME, KEY, NAME, TABLES};
 
 const PROVIDER: &str = "bailiwick";
 
@@ -31,6 +31,7 @@ pub(super) fn text(assignment: &Assignment) -> Result<String, PlanError> {
     }
     set("model_provider", PROVIDER.into());
     set("model_providers", table(PROVIDER, provider(assignment).into()).into());
+    set("sqlite_home", at_home(assignment, &format!("{HOME}/{TABLES}")).into());
     set("check_for_update_on_startup", false.into());
     set("analytics", table("enabled", false.into()).into());
     // Its list of skills has the worktree's own in it, which the agent can write.

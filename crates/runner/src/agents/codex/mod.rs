@@ -24,6 +24,13 @@ pub(super) use reader::CodexReader;
 
 const NAME: &str = "codex";
 const HOME: &str = ".codex";
+/// Where it keeps its tables, which are else beside its settings.
+const TABLES: &str = "state";
+/// A file that it opens to write, even if it has no need to.
+const INSTALLATION: &str = "installation_id";
+/// What it writes beside its settings.
+const OPEN: [&str; 7] =
+    [INSTALLATION, "log", "sessions", "shell_snapshots", TABLES, "thread-writer-locks", "tmp"];
 const KEY: &str = "BAILIWICK_MODEL_KEY";
 const EFFORTS: [&str; 6] = ["low", "medium", "high", "xhigh", "max", "ultra"];
 const MODELS: [&str; 7] = [
@@ -122,6 +129,8 @@ impl Adapter for Codex {
             arguments: arguments(assignment)?,
             environment: environment(NAME, ours, assignment)?,
             files: files(assignment)?,
+            fixed: list(&[HOME]),
+            open: OPEN.iter().map(|name| format!("{HOME}/{name}")).collect(),
             input: Input::Text(assignment.prompt.clone()),
         })
     }
@@ -173,6 +182,7 @@ fn files(assignment: &Assignment) -> Result<BTreeMap<String, String>, PlanError>
     let mut put = |path: &str, text: String| files.insert(format!("{HOME}/{path}"), text);
     put("config.toml", config::text(assignment)?);
     put("hooks.json", config::hooks(assignment));
+    put(INSTALLATION, String::new());
     let skills = skill_list(&at_home(assignment, &format!("{HOME}/skills")), &assignment.skills);
     let told = [joined(&assignment.instructions), skills].join("\n");
     if !told.trim().is_empty() {

@@ -23,6 +23,10 @@ use crate::proxy::Wire;
 pub(super) use reader::GeminiReader;
 
 const NAME: &str = "gemini";
+const HOME: &str = ".gemini";
+/// Directories from which it takes more than conversations.
+const SET_UP: [&str; 6] =
+    ["acknowledgments", "agents", "commands", "extensions", "policies", "skills"];
 const MODELS: [&str; 11] = [
     "gemini-2.5-flash",
     "gemini-2.5-flash-lite",
@@ -151,10 +155,13 @@ impl Adapter for Gemini {
 
     fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
         self.login(assignment.login)?;
+        let files = files(assignment)?;
         Ok(Launch {
             arguments: arguments(assignment),
             environment: environment(NAME, variables(assignment), assignment)?,
-            files: files(assignment)?,
+            fixed: fixed(&files),
+            open: Vec::new(),
+            files,
             input: Input::Text(assignment.prompt.clone()),
         })
     }
@@ -203,6 +210,11 @@ fn variables(assignment: &Assignment) -> Vec<(&'static str, String)> {
 fn files(assignment: &Assignment) -> Result<BTreeMap<String, String>, PlanError> {
     let mut files = BTreeMap::new();
     files.insert(".gemini/settings.json".to_owned(), pretty(&settings::all(assignment)?));
+    // Whom it trusts: nobody. Its own variables: none.
+    for name in ["trustedFolders.json", "trusted_hooks.json", "policy_integrity.json"] {
+        files.insert(format!("{HOME}/{name}"), "{}\n".to_owned());
+    }
+    files.extend([(format!("{HOME}/.env"), String::new()), (".env".to_owned(), String::new())]);
     // Both are part of what its system is told, in this order.
     let first = assignment.system_prompt.clone().unwrap_or_default();
     let told = [first, joined(&assignment.instructions)].join("\n");
@@ -214,6 +226,14 @@ fn files(assignment: &Assignment) -> Result<BTreeMap<String, String>, PlanError>
         files.insert(format!(".gemini/agents/{}.md", agent.name), role(agent));
     }
     Ok(files)
+}
+
+/// It makes files of its own beside its settings, so each of these is held by itself.
+fn fixed(files: &BTreeMap<String, String>) -> Vec<String> {
+    let directories = SET_UP.iter().map(|name| format!("{HOME}/{name}"));
+    let beside = |path: &&String| Path::new(path).parent() == Some(Path::new(HOME));
+    let files = files.keys().filter(beside).cloned();
+    directories.chain(files).chain([".agents".to_owned(), ".env".to_owned()]).collect()
 }
 
 /// An agent that it may start.

@@ -106,19 +106,25 @@ impl Adapter for Manifest {
         for (name, value) in &self.launch.environment {
             own.push((name.as_str(), self.fill(value, &values)?));
         }
-        let mut files = BTreeMap::new();
+        let (mut files, mut fixed, mut open) = (BTreeMap::new(), Vec::new(), Vec::new());
         if let (Gating::ClaudeHooks, Some(gate)) = (self.gate.kind, &assignment.gate) {
             // For a program that passes it on, and for one that only starts Claude Code.
             let settings = pretty(&claude_code::settings(Some(gate)));
             files.insert(format!("{OURS}/settings.json"), settings.clone());
             files.insert(".claude/settings.json".to_owned(), settings);
+            files.insert(claude_code::STATE.to_owned(), "{}\n".to_owned());
+            fixed = claude_code::fixed();
+            let own =
+                self.launch.conversations.iter().filter(|place| place.starts_with(".claude/"));
+            open = claude_code::open();
+            open.extend(own.filter(|place| !open.contains(place)).cloned().collect::<Vec<_>>());
         }
         let environment = environment(self.name(), own, assignment)?;
         let input = match self.launch.prompt_on_stdin {
             true => Input::Text(assignment.prompt.clone()),
             false => Input::Nothing,
         };
-        Ok(Launch { arguments, environment, files, input })
+        Ok(Launch { arguments, environment, files, fixed, open, input })
     }
 
     fn reader(&self, worktree: &Path) -> Box<dyn Reader> {

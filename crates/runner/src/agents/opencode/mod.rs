@@ -24,6 +24,8 @@ pub(super) use reader::OpenCodeReader;
 
 const NAME: &str = "opencode";
 const CONFIG: &str = ".config/opencode";
+/// Where it looks for settings and plugins besides.
+const OTHER: &str = ".opencode";
 const PROVIDER: &str = "bailiwick";
 const MODEL: &str = "default";
 const EFFORTS: [&str; 5] = ["minimal", "low", "medium", "high", "xhigh"];
@@ -143,6 +145,8 @@ impl Adapter for OpenCode {
             arguments,
             environment: environment(NAME, quiet, assignment)?,
             files: files(assignment)?,
+            fixed: list(&[CONFIG, OTHER]),
+            open: Vec::new(),
             input: Input::Text(assignment.prompt.clone()),
         })
     }
@@ -174,7 +178,7 @@ fn model(assignment: &Assignment) -> Result<String, PlanError> {
 }
 
 fn files(assignment: &Assignment) -> Result<BTreeMap<String, String>, PlanError> {
-    let mut files = BTreeMap::new();
+    let (mut files, mut others) = (BTreeMap::new(), BTreeMap::new());
     let mut put = |path: &str, text: String| files.insert(format!("{CONFIG}/{path}"), text);
     put("opencode.json", pretty(&config::all(assignment)?));
     if !assignment.instructions.is_empty() {
@@ -192,9 +196,15 @@ fn files(assignment: &Assignment) -> Result<BTreeMap<String, String>, PlanError>
             return Err(PlanError::new(NAME, "be gated", why));
         };
         for (path, text) in plugin::package(version) {
-            put(&path, text);
+            put(&path, text.clone());
+            others.insert(format!("{OTHER}/{path}"), text);
         }
     }
+    for place in [CONFIG, OTHER] {
+        // It makes this where it is missing.
+        others.insert(format!("{place}/.gitignore"), "*\n".to_owned());
+    }
+    files.extend(others);
     files.extend(skill_files(&format!("{CONFIG}/skill"), &assignment.skills));
     Ok(files)
 }

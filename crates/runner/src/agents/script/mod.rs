@@ -73,7 +73,14 @@ impl Adapter for Script {
             arguments.extend(words(gate, Dialect::Claude, &[]));
         }
         let environment = environment(NAME, Vec::new(), assignment)?;
-        Ok(Launch { arguments, environment, files: BTreeMap::new(), input: Input::Text(steps) })
+        Ok(Launch {
+            arguments,
+            environment,
+            files: BTreeMap::new(),
+            fixed: Vec::new(),
+            open: Vec::new(),
+            input: Input::Text(steps),
+        })
     }
 
     fn reader(&self, _worktree: &Path) -> Box<dyn Reader> {
