@@ -44,6 +44,14 @@ impl Lost {
     }
 }
 
+/// What is known of one command, whatever its calls are named.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    decided: u64,
+    denied: u64,
+    ran: u64,
+}
+
 /// What was asked for, what was decided, and what came back.
 #[derive(Debug, Clone)]
 pub struct Watch {
@@ -63,8 +71,11 @@ pub struct Watch {
     about: BTreeMap<String, String>,
     /// Calls of this attempt that were neither decided nor came back: name, tool and input.
     open: Vec<(String, (String, String))>,
-    /// Calls that the program itself says it has run, although nobody had decided about them.
+    /// Calls that the program itself says it has run, although nobody had decided about them or the
+    /// answer was no.
     ran: Vec<Lost>,
+    /// By command: how often it was decided, denied, and run by the program's own word.
+    commands: BTreeMap<String, Tally>,
     made_up: u64,
 }
 
@@ -83,6 +94,7 @@ impl Watch {
             about: BTreeMap::new(),
             open: Vec::new(),
             ran: Vec::new(),
+            commands: BTreeMap::new(),
             made_up: 0,
         }
     }
@@ -95,6 +107,13 @@ impl Watch {
     /// The model asks for a tool.
     pub fn asked(&mut self, id: &str, tool: &str, input: &Value) {
         let call = (tool.to_owned(), canonical(input));
+        // Under the name of an earlier one, but another call: what was answered then is not for it.
+        if self.asked.get(id).is_some_and(|earlier| *earlier != call) {
+            self.decided.remove(id);
+            self.denials.remove(id);
+            self.back.remove(id);
+            self.about.remove(id);
+        }
         self.open.push((id.to_owned(), call.clone()));
         if let Some(about) = about(input) {
             self.about.insert(id.to_owned(), about);
@@ -112,15 +131,17 @@ impl Watch {
     /// counts only for the command that the model has asked for. Tells whether it does.
     pub fn decided(&mut self, id: Option<&str>, tool: &str, input: &Value) -> bool {
         let call = (tool.to_owned(), canonical(input));
+        let command = about(input);
         let Some(id) = id else {
+            self.tally(command, |tally| tally.decided += 1);
             if let Some(place) = self.open.iter().position(|(_, open)| *open == call) {
                 self.open.remove(place);
             }
             *self.unnamed.entry(call).or_default() += 1;
             return true;
         };
-        let other = match (self.about.get(id), about(input)) {
-            (Some(asked), Some(decided)) => *asked != decided,
+        let other = match (self.about.get(id), &command) {
+            (Some(asked), Some(decided)) => asked != decided,
             (_, _) => false,
         };
         if other {
@@ -129,12 +150,20 @@ impl Watch {
         }
         self.open.retain(|(open, _)| open != id);
         self.decided.insert(id.to_owned());
+        self.tally(command, |tally| tally.decided += 1);
         true
+    }
+
+    fn tally(&mut self, command: Option<String>, count: impl FnOnce(&mut Tally)) {
+        if let Some(command) = command {
+            count(self.commands.entry(command).or_default());
+        }
     }
 
     /// The answer was no, by this rule: the model must be told so. Whoever is inside may end the hook
     /// that carries the answer, and some programs run the call then.
     pub fn denied(&mut self, id: Option<&str>, tool: &str, input: &Value, rule: &str) {
+        self.tally(about(input), |tally| tally.denied += 1);
         match id {
             Some(id) => drop(self.denials.insert(id.to_owned(), rule.to_owned())),
             None => {
@@ -221,18 +250,34 @@ impl Watch {
 
     /// The program says what came of a call. Where the attempt ends before the model hears of it, this is
     /// all that is ever known: a call that nobody had decided has run, in this attempt or in one before.
+    ///
+    /// It is also the word of another witness: whoever is inside can ask the model by himself, and tell
+    /// it of a denial in the place of the program, so that what comes back later is taken for known.
     pub fn told(&mut self, id: &str, output: &str, failed: bool) {
         let Some((tool, _)) = self.asked.get(id) else { return };
         let unhooked = self.habits.unhooked.contains(&tool.as_str());
         let refused = failed && self.was_refused(output);
         let decided = !self.habits.names_calls || self.decided.contains(id);
-        if !(unhooked || refused || decided) {
-            self.ran.push(Lost { id: id.to_owned(), tool: tool.clone(), denied: false });
+        let denial = self.denials.get(id).filter(|_| self.habits.names_calls);
+        let denied = denial.is_some_and(|rule| !self.tells(rule, output, Some(failed)));
+        if !(unhooked || refused) && (!decided || denied) {
+            self.ran.push(Lost { id: id.to_owned(), tool: tool.clone(), denied });
         }
     }
 
-    /// A call that the program says it has run, although nobody had decided about it.
-    pub fn ran_undecided(&self) -> Option<Lost> {
+    /// The program says that it has run a command, under whatever name. Of one that was denied, it may
+    /// have run no more than were allowed.
+    pub fn told_command(&mut self, command: &str) {
+        let Some(tally) = self.commands.get_mut(command.trim()) else { return };
+        tally.ran = tally.ran.saturating_add(1);
+        if tally.denied > 0 && tally.ran > tally.decided.saturating_sub(tally.denied) {
+            let (id, tool) = (command.trim().to_owned(), "the shell".to_owned());
+            self.ran.push(Lost { id, tool, denied: true });
+        }
+    }
+
+    /// A call that the program says it has run, although nobody had decided about it, or had denied it.
+    pub fn ran_unheld(&self) -> Option<Lost> {
         self.ran.first().cloned()
     }
 
@@ -353,15 +398,83 @@ mod tests {
         watch.told("c", "it ran", false);
         watch.told("d", "No such tool available", true);
         watch.told("item_0", "a name of the program's own", false);
-        assert_eq!(watch.ran_undecided(), None);
+        assert_eq!(watch.ran_unheld(), None);
         watch.told("b", "No such tool, it printed", false);
         watch.settle();
-        let lost = watch.ran_undecided().unwrap();
+        let lost = watch.ran_unheld().unwrap();
         assert_eq!(
             (lost.id.as_str(), lost.denied),
             ("b", false),
             "an attempt that ends forgives nothing"
         );
+    }
+
+    /// Somebody inside tells the model of the denial before the program does, and so spends the one
+    /// result that is looked at.
+    #[test]
+    fn a_denied_call_that_the_program_says_it_has_run_is_a_loss_whoever_told_the_model() {
+        let input = json!({"command": "git push"});
+        for (output, failed, held) in [
+            ("hook: policy::git: no", true, true),
+            ("No such tool, says the program", true, true),
+            ("pushed", false, false),
+            ("policy::git", false, false),
+            ("Exit code 1", true, false),
+        ] {
+            let mut watch = Watch::new(NAMED);
+            watch.asked("a", "Bash", &input);
+            watch.decided(Some("a"), "Bash", &input);
+            watch.denied(Some("a"), "Bash", &input, "policy::git");
+            assert_eq!(watch.came_back("a", None, "policy::git: no", Some(true)), Ok(true));
+            assert_eq!(watch.came_back("a", None, output, Some(failed)), Ok(false), "known");
+            watch.told("a", output, failed);
+            assert_eq!(watch.ran_unheld().is_none(), held, "{output}");
+            assert!(watch.ran_unheld().is_none_or(|lost| lost.denied), "{output}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_was_denied_is_run_as_often_as_it_was_allowed_and_no_more() {
+        let input = json!({"cmd": "git push "});
+        for names_calls in [true, false] {
+            let mut watch = Watch::new(Habits { names_calls, ..NAMED });
+            watch.told_command("git push");
+            assert_eq!(watch.ran_unheld(), None, "nobody has asked");
+            let mut name = |number: u32, denied: bool| {
+                let name = format!("call-{number}");
+                let id = names_calls.then_some(name.as_str());
+                watch.asked(&name, "shell", &input);
+                assert!(watch.decided(id, "shell", &input));
+                if denied {
+                    watch.denied(id, "shell", &input, "policy::git");
+                }
+            };
+            name(0, true);
+            name(1, false);
+            name(2, true);
+            watch.told_command("git push");
+            watch.told_command("git status");
+            assert_eq!(watch.ran_unheld(), None, "one was allowed");
+            watch.told_command("git push");
+            assert!(watch.ran_unheld().unwrap().denied);
+        }
+    }
+
+    #[test]
+    fn an_answer_is_not_for_another_call_of_the_same_name() {
+        let mut watch = Watch::new(NAMED);
+        let (list, remove) = (json!({"command": "ls"}), json!({"command": "rm"}));
+        watch.asked("a", "Bash", &list);
+        watch.decided(Some("a"), "Bash", &list);
+        watch.asked("a", "Bash", &list);
+        assert_eq!(watch.came_back("a", None, "ok", None), Ok(true), "the same, told again");
+        watch.asked("a", "Bash", &remove);
+        assert_eq!(watch.unaccounted().unwrap().id, "a");
+        assert!(watch.came_back("a", None, "ok", None).is_err(), "rm was never decided");
+        watch.asked("b", "Write", &json!({"file_path": "x"}));
+        watch.decided(Some("b"), "Write", &json!({"file_path": "x"}));
+        watch.asked("b", "Write", &json!({"file_path": "y"}));
+        assert!(watch.came_back("b", None, "ok", None).is_err(), "y was never decided");
     }
 
     #[test]

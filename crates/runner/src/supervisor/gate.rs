@@ -16,11 +16,15 @@ use bailiwick_policy::record::KeptCall;
 use bailiwick_policy::{Decision, dialects::LARGEST_PAYLOAD};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 
 use super::hub::Hub;
 
-/// Questions that are answered at once; a flood waits.
-pub(super) const AT_ONCE: usize = 8;
+/// Questions that are judged at once; a flood waits.
+const AT_ONCE: usize = 8;
+/// Questions that are open at once, with those that wait for a person: calls that need nobody must not
+/// wait for those that do, or they are given up before they are answered.
+pub(super) const AT_MOST: usize = 64;
 /// How long a question may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -42,11 +46,20 @@ pub(super) struct Answering {
     pub(super) judge: Arc<dyn Judge>,
     pub(super) approval: Duration,
     pub(super) fail_fast: bool,
+    /// As many as may judge at once.
+    pub(super) judging: Semaphore,
+}
+
+impl Answering {
+    /// As many as are judged at once.
+    pub(super) fn places() -> Semaphore {
+        Semaphore::new(AT_ONCE)
+    }
 }
 
 /// Answers until the listener is gone.
 pub(super) async fn serve(listener: UnixListener, keeper: Arc<dyn Keeper>) {
-    let places = Arc::new(tokio::sync::Semaphore::new(AT_ONCE));
+    let places = Arc::new(Semaphore::new(AT_MOST));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
@@ -97,7 +110,9 @@ impl Answering {
     async fn answer(&self, question: Question) -> Decision {
         self.hub.touch();
         let judge = Arc::clone(&self.judge);
+        let place = self.judging.acquire().await;
         let judged = tokio::task::spawn_blocking(move || judge.judge(&question)).await;
+        drop(place);
         let mut judgement = judged.unwrap_or_else(|_| Judgement {
             decision: Decision::unreadable("the supervisor failed"),
             call: KeptCall::unreadable("the supervisor failed"),

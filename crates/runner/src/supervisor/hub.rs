@@ -10,6 +10,7 @@ use bailiwick_control::supervision::{Budget, Habits, Lost, Prices, Spent, Standi
 use bailiwick_model::Event;
 use bailiwick_model::attempt::{Allowance, Used};
 use bailiwick_model::event::{Answer, Ending, What, Witness};
+use bailiwick_policy::tool::{Class, Tool};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
@@ -164,14 +165,27 @@ impl Hub {
                     state.model.clone_from(model);
                 }
             }
-            if let What::ToolResult { id, ok, output } = &one.what {
-                self.state().watch.told(id, output, !ok);
-            }
+            self.hear(&one.what);
             // The line is kept once, with the first that it says.
             let raw = (place == 0).then_some(line);
             self.send(Order::Event(one.event(now(), raw)));
         }
         self.touch();
+    }
+
+    /// What the program says of its calls. One that has run although it was denied, or nobody was asked,
+    /// is the end.
+    fn hear(&self, what: &What) {
+        let mut state = self.state();
+        if let What::ToolResult { id, ok, output } = what {
+            state.watch.told(id, output, !ok);
+        } else if let What::Command { command, .. } = what {
+            state.watch.told_command(command);
+        }
+        drop(state);
+        if let Some(lost) = self.ran_unheld() {
+            self.lose(&lost.to_string());
+        }
     }
 
     fn send(&self, order: Order) {
@@ -304,9 +318,9 @@ impl Hub {
         self.stand();
     }
 
-    /// A call that has run although nobody decided it, by the word of the program alone.
-    pub(super) fn ran_undecided(&self) -> Option<Lost> {
-        self.state().watch.ran_undecided().filter(|_| self.gated && self.watched)
+    /// A call that has run although it was denied or nobody decided it, by the word of the program alone.
+    pub(super) fn ran_unheld(&self) -> Option<Lost> {
+        self.state().watch.ran_unheld().filter(|_| self.gated && self.watched)
     }
 
     /// A call that may have run although nobody decided it; and how many questions were made up.
@@ -476,11 +490,11 @@ fn recall(known: &mut Watch, earlier: &[Event]) {
                 known.asked(id, tool, input);
                 open.push((tool, input));
             }
-            (What::Decision { call: Some(call), tool, answer, rule, .. }, _) => {
-                let nothing = serde_json::Value::Null;
-                known.decided(Some(call), tool, &nothing);
-                if *answer == Answer::Deny {
-                    known.denied(Some(call), tool, &nothing, rule.as_deref().unwrap_or_default());
+            (What::Decision { call: Some(call), tool, about, answer, rule, .. }, _) => {
+                let input = decided_input(tool, about, *answer);
+                let counts = known.decided(Some(call), tool, &input);
+                if *answer == Answer::Deny && counts {
+                    known.denied(Some(call), tool, &input, rule.as_deref().unwrap_or_default());
                 }
             }
             (What::Decision { call: None, about, answer, rule, .. }, _) => {
@@ -494,15 +508,29 @@ fn recall(known: &mut Watch, earlier: &[Event]) {
             }
             (What::ToolResult { id, .. }, Witness::Proxy) => known.remember(id),
             (What::ToolResult { id, ok, output }, Witness::Program) => known.told(id, output, !ok),
+            (What::Command { command, .. }, Witness::Program) => known.told_command(command),
             (_, _) => {}
         }
     }
 }
 
+/// The input that a kept decision was about, as far as it is known. An allowance is for its command
+/// alone; a denial may have been for a call that could not be read.
+fn decided_input(tool: &str, about: &str, answer: Answer) -> serde_json::Value {
+    let shell = Tool::named(tool).is_some_and(|tool| tool.class == Class::Shell);
+    match answer {
+        Answer::Allow if shell => serde_json::json!({"command": about}),
+        Answer::Allow | Answer::Deny => serde_json::Value::Null,
+    }
+}
+
 /// Whether a decision, kept by what it was about, can be one about a call with this input.
 fn is_about(input: &serde_json::Value, about: &str) -> bool {
-    let fields = input.as_object().into_iter().flat_map(|fields| fields.values());
-    about.is_empty() || fields.into_iter().any(|field| field.as_str() == Some(about))
+    let fields = || input.as_object().into_iter().flatten();
+    match about {
+        "" => !fields().any(|(name, _)| name == "command"),
+        about => fields().any(|(_, field)| field.as_str() == Some(about)),
+    }
 }
 
 /// A conversation's name is taken from what the program prints, and is an argument later.
@@ -547,6 +575,44 @@ mod tests {
                 [event(Witness::Proxy, asked.clone()), event(Witness::Gate, decided(answer))];
             recall(&mut known, &earlier);
             assert_eq!(known.came_back("a", None, output, None).is_ok(), held, "{output}");
+        }
+    }
+
+    /// Whoever is inside asks about a harmless command under the name of another call.
+    #[test]
+    fn an_answer_of_an_earlier_attempt_is_for_its_own_command_alone() {
+        let event =
+            |seen_by, what| Event { number: 0, at: 0, seen_by, agent: None, what, raw: None };
+        let asked = |command: &str| What::ToolCall {
+            id: "a".to_owned(),
+            tool: "Bash".to_owned(),
+            input: serde_json::json!({"command": command}),
+        };
+        let allowed = |about: &str| What::Decision {
+            call: Some("a".to_owned()),
+            tool: "Bash".to_owned(),
+            about: about.to_owned(),
+            answer: Answer::Allow,
+            rule: None,
+            reason: None,
+        };
+        let habits = Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "" };
+        for (about, again, held) in [
+            ("git push", None, true),
+            ("echo hi", None, false),
+            ("git push", Some("git push"), true),
+            ("git push", Some("git push --force"), false),
+        ] {
+            let mut known = Watch::new(habits);
+            let earlier =
+                [event(Witness::Proxy, asked("git push")), event(Witness::Gate, allowed(about))];
+            recall(&mut known, &earlier);
+            known.settle();
+            if let Some(command) = again {
+                known.asked("a", "Bash", &serde_json::json!({"command": command}));
+            }
+            let came = known.came_back("a", None, "pushed", None);
+            assert_eq!(came.is_ok(), held, "{about}, {again:?}");
         }
     }
 }

@@ -122,6 +122,7 @@ fn held(
         judge: Arc::clone(&supervision.judge),
         approval: supervision.approval,
         fail_fast: supervision.fail_fast,
+        judging: Answering::places(),
     });
     // Where the program talks with us, nobody else has anything to ask.
     if supervision.adapter.talk().is_none() {
@@ -249,7 +250,7 @@ fn concluded(
     announced: bool,
 ) -> (Ending, String) {
     // Whoever ends an attempt before its model hears of a call does not undo what the call has done.
-    if let Some(lost) = hub.ran_undecided() {
+    if let Some(lost) = hub.ran_unheld() {
         return (Ending::EnforcementLost, lost.to_string());
     }
     if let Some(ending) = hub.ending() {
@@ -294,30 +295,64 @@ fn said(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool) -> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::writer::Order;
     use super::*;
     use crate::agents::adapter::{Adapter as _, Read};
-    use bailiwick_control::supervision::{Budget, Prices};
+    use bailiwick_control::supervision::{Budget, Habits, Prices};
     use bailiwick_model::attempt::{Allowance, Used};
     use bailiwick_model::settings::Settings;
+
+    fn hub(habits: Habits) -> (Hub, std::sync::mpsc::Receiver<Order>) {
+        let (orders, kept) = std::sync::mpsc::sync_channel(64);
+        let beginning = Beginning {
+            habits,
+            budget: Budget(Allowance::default()),
+            used: Used::default(),
+            time: 0,
+            prices: Prices::new(Settings::default().prices),
+            earlier: Vec::new(),
+            session: None,
+            gated: true,
+            marks_failures: true,
+            watched: true,
+        };
+        (Hub::new(beginning, orders), kept)
+    }
+
+    /// The model has been told of the denial already, by somebody inside.
+    #[test]
+    fn a_denied_call_that_the_program_says_it_has_run_ends_the_attempt_at_once() {
+        let input = serde_json::json!({"command": "git push"});
+        let result = |ok: bool, output: &str| What::ToolResult {
+            id: "a".to_owned(),
+            ok,
+            output: output.to_owned(),
+        };
+        let command = || What::Command { command: "git push".to_owned(), exit: Some(0) };
+        let (claude, codex) = (crate::agents::ClaudeCode.habits(), crate::agents::Codex.habits());
+        for (habits, denied, said, lost) in [
+            (claude, true, result(true, "pushed"), true),
+            (claude, true, result(false, "policy::git: no"), false),
+            (claude, false, result(true, "pushed"), false),
+            (codex, true, command(), true),
+            (codex, false, command(), false),
+        ] {
+            let (hub, _kept) = hub(habits);
+            hub.asked(None, "a", "Bash", &input);
+            hub.decided(Some("a"), "Bash", &input, denied.then_some("policy::git"));
+            let told = "blocked by PreToolUse hook: policy::git";
+            assert!(hub.came_back("a", None, told, true).is_ok());
+            hub.read(vec![Read::of(said.clone())], "");
+            let ending = hub.ending().map(|(ending, _)| ending);
+            assert_eq!(ending, lost.then_some(Ending::EnforcementLost), "{said:?}");
+        }
+    }
 
     /// A person stops an attempt before its model hears of a call.
     #[test]
     fn a_call_that_ran_undecided_is_not_forgiven_to_an_attempt_that_is_stopped() {
         for (decided, expected) in [(true, Ending::Stopped), (false, Ending::EnforcementLost)] {
-            let (orders, _kept) = std::sync::mpsc::sync_channel(64);
-            let beginning = Beginning {
-                habits: crate::agents::ClaudeCode.habits(),
-                budget: Budget(Allowance::default()),
-                used: Used::default(),
-                time: 0,
-                prices: Prices::new(Settings::default().prices),
-                earlier: Vec::new(),
-                session: None,
-                gated: true,
-                marks_failures: true,
-                watched: true,
-            };
-            let hub = Hub::new(beginning, orders);
+            let (hub, _kept) = hub(crate::agents::ClaudeCode.habits());
             let input = serde_json::json!({"command": "date"});
             hub.asked(None, "a", "Bash", &input);
             if decided {

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::gate::{AT_ONCE, Keeper};
+use super::gate::{AT_MOST, Keeper};
 use crate::agents::adapter::{Talk, Wish};
 
 /// How long a program may take to read what it is told.
@@ -61,7 +61,7 @@ impl Talking {
             // The other end was just made.
             let _ = told.send(line);
         }
-        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let places = Arc::new(Semaphore::new(AT_MOST));
         Ok((Self { talk, dialect, answers, places, told: Some(told) }, theirs))
     }
 
@@ -70,7 +70,11 @@ impl Talking {
         match self.talk.hear(line) {
             None => {}
             Some(Wish::Begin) => self.answers.keeper.lingers(false),
-            Some(Wish::Decide(payload, words)) => self.decide(payload, words),
+            Some(Wish::Decide(payload, words)) => {
+                // Whoever asks is at work again, whatever it left behind.
+                self.answers.keeper.lingers(false);
+                self.decide(payload, words);
+            }
             Some(Wish::Announce(answer)) => {
                 self.answers.keeper.announced();
                 self.tell(answer);
