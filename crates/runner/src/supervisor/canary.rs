@@ -23,7 +23,7 @@ use super::gate::Keeper;
 use super::launch::{self, Enclosure};
 use super::talk::Answers;
 use super::{gate, sockets};
-use crate::agents::adapter::{Adapter, Assignment, Session};
+use crate::agents::adapter::{Adapter, Assignment, Instruction, Session};
 use crate::proxy::{self, Admission, Answered, Asked, Observer, ToolCall};
 use crate::sandbox::{Level, Next, Report};
 
@@ -85,16 +85,21 @@ pub fn prove(
     Ok(Proof::Shown)
 }
 
-/// The assignment as the canary has it, with nothing of the task in it.
+/// The assignment as the canary has it, with nothing of the task in it. A program that is told
+/// something by its home reads more of it: so where a run has instructions or skills, the canary has
+/// one that says nothing.
 fn bare(assignment: &Assignment, home: PathBuf) -> Assignment {
+    let told = Instruction { path: "AGENTS.md".to_owned(), text: "Be brief.".to_owned() };
+    let skill = "---\nname: canary\ndescription: Says nothing.\n---\nSay nothing.\n".to_owned();
+    let skill = ("canary/SKILL.md".to_owned(), skill);
     Assignment {
         prompt: "Say whether you are there.".to_owned(),
         system_prompt: None,
         session: Session::New("00000000-0000-4000-8000-000000000000".to_owned()),
         home,
         mcp_servers: BTreeMap::new(),
-        instructions: Vec::new(),
-        skills: BTreeMap::new(),
+        instructions: assignment.instructions.iter().take(1).map(|_| told.clone()).collect(),
+        skills: assignment.skills.iter().take(1).map(|_| skill.clone()).collect(),
         sub_agents: Vec::new(),
         turns: None,
         usd: None,
@@ -305,4 +310,64 @@ impl Keeper for Seen {
     }
 
     fn lingers(&self, _lingers: bool) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agents::{ClaudeCode, Gemini};
+    use bailiwick_model::task::Login;
+
+    fn assignment() -> Assignment {
+        Assignment {
+            version: "1.0.0".to_owned(),
+            prompt: "Do the work.".to_owned(),
+            system_prompt: None,
+            model: None,
+            effort: None,
+            session: Session::New("a".to_owned()),
+            worktree: "/worktree".into(),
+            repository: "/repository".into(),
+            home: "/home".into(),
+            model_url: "http://127.0.0.1:1".to_owned(),
+            login: Login::ApiKey,
+            gate: None,
+            tools: None,
+            sub_agents: Vec::new(),
+            mcp_servers: BTreeMap::new(),
+            instructions: Vec::new(),
+            skills: BTreeMap::new(),
+            turns: None,
+            usd: None,
+            script: Vec::new(),
+            granted: Vec::new(),
+        }
+    }
+
+    /// What a program reads of its home depends on whether it is told something there.
+    #[test]
+    fn the_canary_is_started_as_the_run_is() {
+        let told = vec![Instruction { path: "CLAUDE.md".to_owned(), text: "SECRET".to_owned() }];
+        let skills = BTreeMap::from([("one/SKILL.md".to_owned(), "SECRET".to_owned())]);
+        let sources = |assignment: &Assignment| {
+            let words = ClaudeCode.plan(assignment).unwrap().arguments;
+            let place = words.iter().position(|word| word == "--setting-sources").unwrap();
+            words[place + 1].clone()
+        };
+        let settings = |assignment: &Assignment| {
+            Gemini.plan(assignment).unwrap().files[".gemini/settings.json"].clone()
+        };
+        for (instructions, skills, expected) in [
+            (Vec::new(), BTreeMap::new(), ""),
+            (told.clone(), BTreeMap::new(), "user"),
+            (Vec::new(), skills.clone(), "user"),
+            (told, skills, "user"),
+        ] {
+            let run = Assignment { instructions, skills, ..assignment() };
+            let canary = bare(&run, run.home.clone());
+            assert_eq!((sources(&run), sources(&canary)), (expected.into(), expected.into()));
+            assert_eq!(settings(&run), settings(&canary));
+            assert!(!format!("{canary:?}").contains("SECRET"), "nothing of the task is in it");
+        }
+    }
 }
