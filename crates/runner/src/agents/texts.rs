@@ -12,10 +12,59 @@ pub(super) fn joined(instructions: &[Instruction]) -> String {
     instructions.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// The skills' files below `place`.
+/// The skills' files below `place`. What they tell stays; what they would have done or allowed does not.
 pub(super) fn skill_files(place: &str, skills: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let below = |path: &str| path.strip_prefix("skills/").unwrap_or(path).to_owned();
-    skills.iter().map(|(path, text)| (format!("{place}/{}", below(path)), text.clone())).collect()
+    let told = |path: &str, text: &str| match path.to_ascii_lowercase().ends_with(".md") {
+        true => telling(text),
+        false => text.to_owned(),
+    };
+    let one =
+        |(path, text): (&String, &String)| (format!("{place}/{}", below(path)), told(path, text));
+    skills.iter().map(one).collect()
+}
+
+/// What a skill may say of itself. Hooks, tools that it allows, models and shells are not among these:
+/// it would get more by them than the agent that reads it.
+const TELLING: [&str; 12] = [
+    "agent",
+    "argument-hint",
+    "arguments",
+    "compatibility",
+    "context",
+    "description",
+    "disable-model-invocation",
+    "license",
+    "metadata",
+    "name",
+    "user-invocable",
+    "when_to_use",
+];
+
+/// A text whose front matter has nothing else. Programs do not agree on where one begins and ends, so
+/// whatever may be one is taken for one; what then stands behind ours is text to all of them.
+fn telling(text: &str) -> String {
+    let begun = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    let Some(head) = begun.strip_prefix("---") else { return text.to_owned() };
+    let mut rest = head.split_once('\n').map_or("", |(_, rest)| rest);
+    let (mut kept, mut keeps) = (String::new(), false);
+    loop {
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        rest = after;
+        if line.trim_end() == "---" || (line.is_empty() && after.is_empty()) {
+            break;
+        }
+        // A line that is indented goes with the one that it belongs to.
+        if !line.starts_with([' ', '\t', '#', '\r']) && !line.is_empty() {
+            let name = line.split_once(':').map_or("", |(name, _)| name);
+            keeps = TELLING.contains(&name);
+        }
+        if keeps {
+            kept.push_str(line.trim_end());
+            kept.push('\n');
+        }
+    }
+    format!("---\n{kept}---\n{rest}")
 }
 
 /// Skills for a program that would list the worktree's own as well: told by us, read as files.
@@ -74,5 +123,31 @@ mod tests {
         let list = skill_list("/h/skills", &skills);
         assert!(list.contains("- greet: Says hello (read /h/skills/greet/SKILL.md"), "{list}");
         assert_eq!(skill_list("/h", &BTreeMap::new()), "");
+    }
+
+    #[test]
+    fn a_skill_brings_neither_hooks_nor_tools_nor_a_model() {
+        let whole = "---\nname: greet\nhooks:\n  PreToolUse:\n    - hooks:\n        - command: x\n\
+                     description: >\n  Says\n\n  hello\nallowed-tools: Bash(*)\nmodel: big\n\
+                     \"hooks\": {}\n? hooks\n: {}\n<<: *all\n---\nSay it.\n\n---\nhooks: text\n";
+        let left = "---\nname: greet\ndescription: >\n  Says\n\n  hello\n---\nSay it.\n\n---\nhooks: text\n";
+        assert_eq!(telling(whole), left);
+        assert_eq!(telling(left), left, "what is left stays");
+        for begins in ["\u{feff}", "\n", " \n"] {
+            assert_eq!(telling(&format!("{begins}{whole}")), left);
+        }
+        let lines = whole.replace('\n', "\r\n");
+        assert!(!telling(&lines).contains("allowed-tools") && telling(&lines).contains("Says"));
+        for open in ["---\nhooks: {}\n", "---\nhooks: {}", "---", "---hooks: {}\n"] {
+            assert_eq!(telling(open), "---\n---\n", "{open:?}");
+        }
+        assert_eq!(telling("Say it.\n"), "Say it.\n");
+        let files = BTreeMap::from([
+            ("greet/SKILL.md".to_owned(), whole.to_owned()),
+            ("greet/run.sh".to_owned(), "---\nhooks: {}\n".to_owned()),
+        ]);
+        let files = skill_files("/h", &files);
+        assert_eq!(files[0].1, left);
+        assert_eq!(files[1].1, "---\nhooks: {}\n", "it is no text for agents");
     }
 }
