@@ -18,7 +18,7 @@ use super::bodies::{
 use super::connect::{self, Hosts, Tunnel};
 use super::frames::framed;
 use super::seen::Unreadable;
-use super::upstream::{Model, Sent, Unanswered, clean_query, end_to_end, in_full};
+use super::upstream::{Model, Sent, Unanswered, clean_query, end_to_end, foreign_query, in_full};
 use super::watched::{Asking, Reading, Watched};
 use super::wires::{Played, Question, Route, Target};
 use super::{Admission, Asked, Observer, Wire};
@@ -80,6 +80,11 @@ impl Shared {
         }
         let path = request.uri().path().to_owned();
         let (parts, body) = request.into_parts();
+        if let Some(part) = foreign_query(self.wire, parts.uri.query()) {
+            let why = format!("`{part}` is no parameter of a request to this model");
+            self.observer.turned_away(&format!("{method} {path}"), &why);
+            return self.error(StatusCode::BAD_REQUEST, &why);
+        }
         let answer = match self.wire.route(&method, &path) {
             Route::Here => Ok(Response::new(empty())),
             Route::Model(target) => self.ask_model(&parts, body, target).await,

@@ -13,8 +13,8 @@ use hyper::header::{
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 
-use super::ProxyError;
 use super::signature::Signer;
+use super::{ProxyError, Wire};
 
 /// How long a connection to the model may take.
 const CONNECT_TIME: Duration = Duration::from_secs(30);
@@ -153,6 +153,19 @@ pub(super) fn clean_query(query: Option<&str>) -> Option<String> {
     (!kept.is_empty()).then(|| kept.join("&"))
 }
 
+/// A part of a query that is none of those a program sends to this model: at Google's, others say in
+/// which words the answer comes, or for whom it is paid.
+pub(super) fn foreign_query(wire: Wire, query: Option<&str>) -> Option<&str> {
+    let known = |part: &&str| match part.split_once('=') {
+        Some(("beta", value)) => value.chars().all(|c| c.is_ascii_alphanumeric()),
+        Some(_) | None => false,
+    };
+    match wire {
+        Wire::Anthropic => query?.split('&').find(|part| !known(part)),
+        Wire::Responses | Wire::Chat | Wire::Gemini => None,
+    }
+}
+
 /// A client of the model.
 pub(super) struct Model {
     client: Client,
@@ -261,6 +274,24 @@ mod tests {
         assert_eq!(clean_query(Some("KEY=AIza&%6bey=AIza")), None);
         assert_eq!(clean_query(Some("beta=true")).as_deref(), Some("beta=true"));
         assert_eq!(clean_query(None), None);
+    }
+
+    #[test]
+    fn a_model_of_anthropic_is_asked_with_one_parameter_alone() {
+        for (query, foreign) in [
+            ("beta=true", None),
+            ("alt=sse", Some("alt=sse")),
+            ("beta=true&$alt=json", Some("$alt=json")),
+            ("beta=true&%62eta=true", Some("%62eta=true")),
+            ("Beta=true", Some("Beta=true")),
+            ("beta", Some("beta")),
+            ("beta=a%26userProject=b", Some("beta=a%26userProject=b")),
+            ("", Some("")),
+        ] {
+            assert_eq!(foreign_query(Wire::Anthropic, Some(query)), foreign, "{query}");
+        }
+        assert_eq!(foreign_query(Wire::Anthropic, None), None);
+        assert_eq!(foreign_query(Wire::Gemini, Some("alt=sse")), None);
     }
 
     #[test]
