@@ -8,6 +8,7 @@ mod agent;
 mod attempt;
 mod background;
 mod broken_hooks;
+mod changed_settings;
 mod children;
 mod client;
 mod delegation;
@@ -51,7 +52,7 @@ struct Scenario {
     happens: fn(&Stage) -> Held,
 }
 
-const SCENARIOS: [Scenario; 13] = [
+const SCENARIOS: [Scenario; 14] = [
     work::PLAIN,
     work::DENIED_COMMAND,
     work::OUT_OF_SCOPE,
@@ -63,6 +64,7 @@ const SCENARIOS: [Scenario; 13] = [
     hunted_hooks::HUNTED,
     no_hooks::SWITCHED_OFF,
     work::DISARMING_FILE,
+    changed_settings::CHANGED,
     endings::KILL,
     endings::BUDGET,
 ];

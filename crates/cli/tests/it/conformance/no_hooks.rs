@@ -55,7 +55,11 @@ fn wrapper(stage: &Stage, name: &str, homes: &str) -> PathBuf {
     let off = match stage.cli {
         Cli::Claude => "export CLAUDE_CODE_SIMPLE=1",
         Cli::Codex => "set -- \"$@\" -c features.hooks=false",
-        Cli::Gemini => "sed -i 's/\"hooks\":/\"others\":/' \"$HOME/.gemini/settings.json\"",
+        // Its settings cannot be changed where they are.
+        Cli::Gemini => {
+            "cp -r \"$HOME/.gemini\" /tmp/ && export HOME=/tmp && \
+             sed -i 's/\"hooks\":/\"others\":/' \"$HOME/.gemini/settings.json\""
+        }
         Cli::OpenCode => "set -- \"$@\" --pure",
     };
     let real = stage.programs().join(stage.cli.name());
