@@ -2,13 +2,16 @@
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
-    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase, Object,
-    Repository, Requester, RunPhase, SubjectKind, TrustTier, WriteBackRecord, WriteBackState,
+    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase, Moment,
+    Object, Repository, Requester, RunPhase, SubjectKind, TrustTier, WriteBackRecord,
+    WriteBackState,
 };
 
 use super::following::beside;
 use super::{ControlPlane, PlaneError};
-use crate::ports::fleet::{Engine, FinishedWork, FleetStore, Forge, World, Write, WriteBack};
+use crate::ports::fleet::{
+    Engine, FinishedWork, FleetStore, Forge, ForgeError, World, Write, WriteBack,
+};
 use crate::write_back::{
     self, Next, NotAuthorised, Plan, Policies, Proposal, Report, check_status, next, plan, send,
 };
@@ -74,9 +77,15 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
             return self.end(run, RunPhase::Cancelled, why).await;
         }
-        let repository = self.repository(&run.spec.repository).await?;
+        let repository = match self.repository(&run.spec.repository).await {
+            Ok(repository) => repository,
+            // What it was to be written to is gone; nobody brings it back by asking.
+            Err(PlaneError::Other(why)) => return self.give_up_writing(run, &why).await,
+            Err(error) => return Err(error),
+        };
         let before = run.status.clone();
         let mut blocked = None;
+        let mut trouble = None;
         for at in 0..run.status.write_backs.len() {
             let Some(record) = run.status.write_backs.get(at).cloned() else { break };
             let open = matches!(record.state, WriteBackState::Ready | WriteBackState::Waiting);
@@ -87,7 +96,23 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             if blocked.is_some() {
                 break;
             }
-            let (settled, line) = self.settle_write(&repository, &run, attempt, record).await?;
+            if record.next_try_at.is_some_and(|at| self.world.now() < at) {
+                blocked = Some(record.state);
+                break;
+            }
+            let tried = self.settle_write(&repository, &run, attempt, record.clone()).await;
+            let (settled, line) = match tried {
+                Ok(settled) => settled,
+                // What is not known to be kept cannot be told of.
+                Err(error @ PlaneError::Store(_)) => return Err(error),
+                Err(error) => {
+                    let missed = missed(record, &error, self.world.now());
+                    if missed.state != WriteBackState::Failed {
+                        trouble = Some(error);
+                    }
+                    (missed, None)
+                }
+            };
             if matches!(settled.state, WriteBackState::Ready | WriteBackState::Waiting) {
                 blocked = Some(settled.state);
             }
@@ -121,11 +146,28 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 return self.end(run, phase, why).await;
             }
         }
-        if run.status == before {
-            return Ok(false);
+        if run.status != before {
+            let write = Write::Status(AnyObject::of(&run)?);
+            self.store.commit(vec![write], self.world.now()).await?;
         }
-        self.store.commit(vec![Write::Status(AnyObject::of(&run)?)], self.world.now()).await?;
-        Ok(true)
+        match trouble {
+            Some(error) => Err(error),
+            None => Ok(run.status != before),
+        }
+    }
+
+    /// Nothing of what is open will be written.
+    async fn give_up_writing(
+        &self,
+        mut run: Object<AgentDispatchRun>,
+        why: &str,
+    ) -> Result<bool, PlaneError> {
+        for record in &mut run.status.write_backs {
+            if matches!(record.state, WriteBackState::Ready | WriteBackState::Waiting) {
+                *record = failed(record.clone(), why);
+            }
+        }
+        self.end(run, RunPhase::Failed, format!("WriteBackFailed: {why}")).await
     }
 
     async fn settle_write(
@@ -135,7 +177,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         attempt: &Object<AgentDispatchAttempt>,
         mut record: WriteBackRecord,
     ) -> Result<(WriteBackRecord, Option<Write>), PlaneError> {
-        let write = self.kept_write(&record).await?;
+        let write = match self.kept_write(&record).await {
+            Ok(write) => write,
+            Err(PlaneError::Other(why)) => return Ok((failed(record, &why), None)),
+            Err(error) => return Err(error),
+        };
         let forge = self.forge(repository).await?;
         let allowed = match &record.approval {
             None => {
@@ -205,9 +251,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 }
             }
         };
-        match next(send(&forge, &allowed).await) {
+        let answered = send(&forge, &allowed).await;
+        if let Err(away @ ForgeError::Unavailable(_)) = answered {
+            return Err(PlaneError::Forge(away));
+        }
+        match next(answered) {
             Next::Done(written) => {
                 record.state = WriteBackState::Written;
+                record.next_try_at = None;
                 record.url = written.url;
                 record.detail = format!("written as {}", written.id);
                 let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
@@ -236,6 +287,44 @@ fn is_there(write: &WriteBack, now: &str) -> bool {
     matches!(write, WriteBack::Push { commit, .. } if commit == now)
 }
 
+/// How often something is tried that a forge does not answer.
+const MOST_TRIES: u32 = 16;
+/// For how long at the most, in milliseconds; a server that was away meanwhile has one more try.
+const LONGEST_TRYING: u64 = 24 * 60 * 60 * 1000;
+/// How long it is waited after the first try, in milliseconds; twice as long after each that follows.
+const FIRST_WAIT: u64 = 1_000;
+/// How long it is waited at the most.
+const LONGEST_WAIT: u64 = 15 * 60 * 1000;
+
+/// What becomes of a record whose write did not come to an end: later again, or never.
+fn missed(record: WriteBackRecord, error: &PlaneError, now: Moment) -> WriteBackRecord {
+    let passing = match error {
+        PlaneError::Forge(
+            ForgeError::Refused(_) | ForgeError::Moved { .. } | ForgeError::Unsupported(_),
+        )
+        | PlaneError::Object(_) => false,
+        PlaneError::Forge(ForgeError::Unavailable(_))
+        | PlaneError::Store(_)
+        | PlaneError::Engine(_)
+        | PlaneError::Other(_) => true,
+    };
+    let tries = record.tries.saturating_add(1);
+    let since = record.tried_since.unwrap_or(now);
+    let mut record = WriteBackRecord { tries, tried_since: Some(since), ..record };
+    let late = tries >= MOST_TRIES || now >= since.plus_millis(LONGEST_TRYING);
+    if !passing {
+        return failed(record, &error.to_string());
+    }
+    if late {
+        return failed(record, &format!("given up after {tries} tries: {error}"));
+    }
+    let doublings = tries.saturating_sub(1).min(30);
+    let wait = FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT);
+    record.next_try_at = Some(now.plus_millis(wait));
+    record.detail = format!("tried {tries} times: {error}");
+    record
+}
+
 fn denied(mut record: WriteBackRecord, why: &str) -> WriteBackRecord {
     record.state = WriteBackState::Denied;
     why.clone_into(&mut record.detail);
@@ -244,6 +333,7 @@ fn denied(mut record: WriteBackRecord, why: &str) -> WriteBackRecord {
 
 fn failed(mut record: WriteBackRecord, why: &str) -> WriteBackRecord {
     record.state = WriteBackState::Failed;
+    record.next_try_at = None;
     why.clone_into(&mut record.detail);
     record
 }
@@ -280,6 +370,9 @@ fn recorded(
         state: WriteBackState::Ready,
         detail: String::new(),
         url: None,
+        tries: 0,
+        tried_since: None,
+        next_try_at: None,
     };
     let mut writes = vec![Write::Blob { digest, bytes }];
     match plan {

@@ -23,19 +23,19 @@ use bailiwick_model::fleet::{
 };
 use serde_json::{Value, json};
 
-const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
-const START: u64 = 1_794_000_000_000;
+pub(crate) const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
+pub(crate) const START: u64 = 1_794_000_000_000;
 
 /// An engine that does what it is told, and counts.
 #[derive(Default)]
-struct Scripted {
-    launched: Mutex<Vec<Launch>>,
-    states: Mutex<BTreeMap<String, Launched>>,
+pub(crate) struct Scripted {
+    pub(crate) launched: Mutex<Vec<Launch>>,
+    pub(crate) states: Mutex<BTreeMap<String, Launched>>,
     cancelled: Mutex<Vec<String>>,
     answered: Mutex<Vec<(String, String, bool)>>,
 }
 
-fn standing(state: LaunchedState) -> Launched {
+pub(crate) fn standing(state: LaunchedState) -> Launched {
     Launched {
         state,
         session: Some("conversation".to_owned()),
@@ -48,7 +48,7 @@ fn standing(state: LaunchedState) -> Launched {
     }
 }
 
-fn work() -> FinishedWork {
+pub(crate) fn work() -> FinishedWork {
     FinishedWork {
         base: SHA.to_owned(),
         commit: "f".repeat(40),
@@ -204,12 +204,12 @@ impl World for Stood {
 
 type Plane = ControlPlane<MemoryFleet, Scripted, Stood>;
 
-fn document(kind: Kind, name: &str, spec: Value) -> AnyObject {
+pub(crate) fn document(kind: Kind, name: &str, spec: Value) -> AnyObject {
     let (api_version, metadata) = (API_VERSION.to_owned(), Metadata::named(name));
     AnyObject { api_version, kind, metadata, spec, status: Value::Null }
 }
 
-fn fleet(change: impl Fn(&mut AnyObject)) -> Vec<AnyObject> {
+pub(crate) fn fleet(change: impl Fn(&mut AnyObject)) -> Vec<AnyObject> {
     let account = |name: &str| {
         json!({
             "serviceAccountName": name, "owner": { "kind": "agent-stack", "name": name },
@@ -269,7 +269,7 @@ async fn declare(plane: &Plane, documents: &[AnyObject]) {
     apply(plane.store.as_ref(), documents, "ada", plane.world.now(), false).await.unwrap();
 }
 
-fn caller(actor: &str) -> Caller {
+pub(crate) fn caller(actor: &str) -> Caller {
     Caller {
         actor: actor.to_owned(),
         scope: TokenScope::Approver,
@@ -279,7 +279,7 @@ fn caller(actor: &str) -> Caller {
     }
 }
 
-fn request(id: &str) -> DispatchRequest {
+pub(crate) fn request(id: &str) -> DispatchRequest {
     DispatchRequest {
         repository: "app".to_owned(),
         agent_stack: "fixer".to_owned(),
@@ -388,6 +388,10 @@ async fn work_is_written_back_only_when_a_person_has_approved_exactly_that() {
     plane.decide(&caller("bob"), &target, yes(&asked.spec.artifact_digest)).await.unwrap();
     let first = plane.turn().await;
     assert_eq!(first.troubles.len(), 1, "{first:?}");
+    // Not before its time.
+    turn(&plane).await;
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 1);
+    plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
     turn(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);

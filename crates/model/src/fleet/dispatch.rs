@@ -269,6 +269,19 @@ pub struct WriteBackRecord {
     /// Where people see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// How often it was tried and the forge did not answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tries: u32,
+    /// When it was first tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried_since: Option<Moment>,
+    /// Before when it is not tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try_at: Option<Moment>,
+}
+
+fn is_zero(tries: &u32) -> bool {
+    *tries == 0
 }
 
 /// How a write-back stands.
