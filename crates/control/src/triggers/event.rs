@@ -233,7 +233,13 @@ impl SourceEvent {
     /// Adds what the forge says of its pull request, and judges anew how much it is trusted.
     pub fn learn_pull_request(&mut self, state: &PullRequestState) {
         self.pull_request = Some(state.number);
-        self.head_repository = state.head_repository.clone();
+        // One of ours speaks for its head alone: another commit may be anybody's.
+        let is_head = self.sha.as_ref().is_none_or(|sha| *sha == state.head_sha);
+        let head = state.head_repository.as_ref();
+        let ours = head.is_some_and(|head| head.eq_ignore_ascii_case(&self.repository));
+        if is_head || !ours {
+            self.head_repository = state.head_repository.clone();
+        }
         self.branch = self.branch.take().or_else(|| Some(state.head_branch.clone()));
         self.sha = self.sha.take().or_else(|| Some(state.head_sha.clone()));
         self.title = self.title.take().or_else(|| Some(state.title.clone()));

@@ -222,19 +222,18 @@ fn fill(
         "check_run" => {
             let CheckRuns { check_run } = shape(delivery, value)?;
             let branch = check_run.check_suite.and_then(|suite| suite.head_branch);
-            check(event, branch, check_run.pull_requests);
+            check(event, branch, check_run.head_sha, check_run.pull_requests);
             event.check = Some(check_run.name);
             // A check that is a job of a workflow has the job's id.
             event.job_id = check_run.id.map(|id| id.to_string());
-            event.sha = Some(check_run.head_sha);
             event.conclusion = said(check_run.conclusion);
             Some(EventSource::Ci)
         }
         "check_suite" => {
             let CheckSuites { check_suite } = shape(delivery, value)?;
-            check(event, check_suite.head_branch, check_suite.pull_requests);
+            let (branch, sha) = (check_suite.head_branch, check_suite.head_sha);
+            check(event, branch, sha, check_suite.pull_requests);
             event.check = check_suite.app.and_then(|app| app.name);
-            event.sha = Some(check_suite.head_sha);
             event.conclusion = said(check_suite.conclusion);
             Some(EventSource::Ci)
         }
@@ -252,9 +251,9 @@ fn fill(
         }
         "status" => {
             let status: Status = shape(delivery, value)?;
-            // A commit of a fork is on none of the repository's branches.
-            let branch = status.branches.into_iter().next().map(|branch| branch.name);
-            check(event, branch, None);
+            // Those of the repository's own branches that have the commit: a fork's is on none of them.
+            event.branch = status.branches.into_iter().next().map(|branch| branch.name);
+            event.head_repository = event.branch.as_ref().map(|_| event.repository.clone());
             event.check = Some(status.context);
             event.sha = Some(status.sha);
             event.conclusion = Some(status.state);
@@ -303,13 +302,17 @@ fn labelled(event: &mut SourceEvent, action: &str, label: Option<Label>) -> Opti
     Some(EventSource::Label)
 }
 
-/// A check has a branch only if its commit is the repository's own.
+/// A check names its branch, and not whose it is: a fork's may have any name. Where its commit comes from
+/// is looked up, unless it is the head of a pull request that says so.
 fn check(
     event: &mut SourceEvent,
     branch: Option<String>,
+    sha: String,
     pull_requests: Option<Vec<PullRequestRef>>,
 ) {
-    event.head_repository = branch.as_ref().map(|_| event.repository.clone());
+    let mut named = pull_requests.unwrap_or_default();
+    named.retain(|one| one.head.as_ref().and_then(|head| head.sha.as_ref()) == Some(&sha));
     event.branch = branch;
-    event.take_pull_requests(pull_requests);
+    event.sha = Some(sha);
+    event.take_pull_requests(Some(named));
 }

@@ -84,7 +84,10 @@ fn failed_check() -> SourceEvent {
             "check_suite": { "head_branch": "main" }, "pull_requests": [],
         },
     }));
-    read(ForgeKind::Github, "check_run", &payload).swap_remove(0)
+    let mut event = read(ForgeKind::Github, "check_run", &payload).swap_remove(0);
+    // The forge was asked, and our own branch is there.
+    event.learn_branch("main", SHA);
+    event
 }
 
 /// An active rule on checks, changed as is wanted.

@@ -41,7 +41,7 @@ fn a_fork_that_is_gone_is_not_trusted() {
 }
 
 #[test]
-fn a_check_without_a_branch_of_ours_is_a_forks() {
+fn a_check_is_ours_if_our_branch_is_there_and_not_because_of_its_name() {
     let check = |branch: Value| {
         github(
             "check_run",
@@ -50,7 +50,14 @@ fn a_check_without_a_branch_of_ours_is_a_forks() {
                 "pull_requests": [] } }),
         )
     };
-    assert_eq!(check(json!("main")).trust_tier, TrustTier::Trusted);
+    let rules = [rule(|_| {})];
+    for (head, trust) in [(SHA, TrustTier::Trusted), (OTHER_SHA, TrustTier::Untrusted)] {
+        let mut event = check(json!("main"));
+        assert_eq!(event.trust_tier, TrustTier::Untrusted, "a fork's branch may be called main");
+        assert_eq!(lookups(&event, &rules), [Lookup::Branch(Some("main".to_owned()))]);
+        event.learn_branch("main", head);
+        assert_eq!(event.trust_tier, trust);
+    }
     assert_eq!(check(Value::Null).trust_tier, TrustTier::Untrusted);
     let status = |branches: Value| {
         let payload =
@@ -110,6 +117,40 @@ fn what_the_forge_says_when_asked_decides() {
         event.learn_pull_request(&state(head));
         assert_eq!(event.trust_tier, TrustTier::Untrusted, "{head:?}");
     }
+}
+
+/// A check names a pull request of ours, and its commit is another one.
+#[test]
+fn a_pull_request_speaks_for_its_head_alone() {
+    let check = |head: &str| {
+        let pull = json!({ "number": 7, "head": { "ref": "mend", "sha": SHA,
+            "repo": { "url": "https://api.github.com/repos/acme/app", "name": "app" } } });
+        github(
+            "check_run",
+            json!({ "action": "completed", "check_run": { "name": "build", "head_sha": head,
+                "conclusion": "failure", "check_suite": { "head_branch": "mend" },
+                "pull_requests": [pull] } }),
+        )
+    };
+    let mut own = check(SHA);
+    let mut other = check(OTHER_SHA);
+    assert_eq!((own.pull_request, other.pull_request), (Some(7), None));
+    assert_eq!(other.trust_tier, TrustTier::Untrusted);
+    let state = PullRequestState {
+        number: 7,
+        title: String::new(),
+        body: String::new(),
+        open: true,
+        head_branch: "mend".to_owned(),
+        head_sha: SHA.to_owned(),
+        head_repository: Some("acme/app".to_owned()),
+        base_branch: "main".to_owned(),
+        files: Vec::new(),
+    };
+    own.learn_pull_request(&state);
+    other.learn_pull_request(&state);
+    assert_eq!(own.trust_tier, TrustTier::Trusted);
+    assert_eq!(other.trust_tier, TrustTier::Untrusted);
 }
 
 #[test]
