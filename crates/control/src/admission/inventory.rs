@@ -102,6 +102,20 @@ impl Inventory {
         of_kind.map(|object| object.typed::<R>().map_err(|error| error.to_string())).collect()
     }
 
+    /// Every object of a kind that can be read. For whoever is not misled by what is left out.
+    pub fn readable<R: Resource>(&self) -> Result<Vec<Object<R>>, String> {
+        if let Some(why) = self.unlistable.get(&R::KIND) {
+            return Err(format!("{} could not be listed: {why}", R::KIND.plural()));
+        }
+        let of_kind = self.objects.values().filter(|object| object.kind == R::KIND);
+        Ok(of_kind.filter_map(|object| object.typed::<R>().ok()).collect())
+    }
+
+    /// Every object, whatever it is.
+    pub fn objects(&self) -> impl Iterator<Item = &AnyObject> {
+        self.objects.values()
+    }
+
     /// Whether a name is taken.
     pub fn has(&self, kind: Kind, namespace: &str, name: &str) -> bool {
         self.objects.contains_key(&(kind, namespace.to_owned(), name.to_owned()))

@@ -20,6 +20,7 @@ mod polling;
 mod queueing;
 mod reconciling;
 mod scheduling;
+mod unreadable;
 mod writing;
 
 use std::sync::Arc;
@@ -123,12 +124,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
     }
 
+    /// All objects of a kind that these fields select and that can be read.
     async fn all_typed<R: Resource>(
         &self,
         selection: Selection,
     ) -> Result<Vec<Object<R>>, PlaneError> {
         let found = self.all(selection).await?;
-        Ok(found.iter().map(AnyObject::typed::<R>).collect::<Result<_, _>>()?)
+        // What cannot be read is told of by `tell_unreadable`; the others need not wait for it.
+        Ok(found.iter().filter_map(|object| object.typed::<R>().ok()).collect())
     }
 
     async fn typed<R: Resource>(&self, name: &str) -> Result<Option<Object<R>>, PlaneError> {

@@ -25,13 +25,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub async fn reconcile(&self) -> Turn {
         let mut turn = Turn::default();
         let inventory = self.inventory().await;
+        self.tell_unreadable(&inventory, &mut turn).await;
         let native = self.native(&inventory).await;
         turn.note("platform", native);
         let inventory = self.inventory().await;
         let people = self.people().await.ok();
         macro_rules! each {
             ($type:ty, $conditions:expr) => {
-                match inventory.all::<$type>() {
+                match inventory.readable::<$type>() {
                     Ok(objects) => {
                         for object in objects {
                             let found = $conditions(&object);
@@ -66,7 +67,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Makes the platform's objects that are wanting. Those that differ are left: that is drift, and told.
     async fn native(&self, inventory: &Inventory) -> Result<bool, PlaneError> {
         let mut writes = Vec::new();
-        let accounts = inventory.all::<AgentServiceAccount>().map_err(PlaneError::Other)?;
+        let accounts = inventory.readable::<AgentServiceAccount>().map_err(PlaneError::Other)?;
         for account in accounts {
             let native = roles::native_account(&account);
             let place = &native.metadata;
@@ -76,7 +77,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 writes.push(Write::Create(AnyObject::of(&native)?));
             }
         }
-        let bindings = inventory.all::<AgentRoleBinding>().map_err(PlaneError::Other)?;
+        let bindings = inventory.readable::<AgentRoleBinding>().map_err(PlaneError::Other)?;
         for binding in bindings {
             let native = roles::native_binding(&binding);
             let place = &native.metadata;
@@ -94,7 +95,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     async fn reconcile_stacks(&self, inventory: &Inventory, turn: &mut Turn) {
-        let stacks = match inventory.all::<AgentStack>() {
+        let stacks = match inventory.readable::<AgentStack>() {
             Ok(stacks) => stacks,
             Err(why) => return turn.note("stacks", Err(PlaneError::Other(why))),
         };
@@ -152,7 +153,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Ok(rules) => rules,
             Err(error) => return turn.note("rules", Err(error)),
         };
-        let repositories = match inventory.all::<Repository>() {
+        let repositories = match inventory.readable::<Repository>() {
             Ok(repositories) => repositories,
             Err(why) => return turn.note("repositories", Err(PlaneError::Other(why))),
         };
@@ -217,7 +218,7 @@ fn allowed(
     inventory: &Inventory,
     account: &Option<Object<AgentServiceAccount>>,
 ) -> Result<Vec<Object<Repository>>, PlaneError> {
-    let all = inventory.all::<Repository>().map_err(PlaneError::Other)?;
+    let all = inventory.readable::<Repository>().map_err(PlaneError::Other)?;
     let globs = account.as_ref().map(|one| one.spec.allowed_repositories.clone());
     let globs = globs.unwrap_or_default();
     let mine = |repository: &Object<Repository>| wildcards::any(&globs, &repository.spec.full_name);

@@ -141,7 +141,8 @@ pub fn plan(
             let kind = document.kind;
             return Err(FleetError::Conflict { kind, namespace, name, given, found }.into());
         }
-        let same = canonical(document)? == canonical(there)?
+        // One that cannot be read is mended by what is declared now.
+        let same = Some(canonical(document)?) == canonical(there).ok()
             && document.metadata.labels == there.metadata.labels
             && document.metadata.annotations == there.metadata.annotations;
         object.metadata = Metadata {

@@ -43,6 +43,16 @@ macro_rules! by_kind {
     };
 }
 
+/// Whether an object is what its kind says it is, or why it cannot be read as that.
+pub fn readable(object: &AnyObject) -> Result<(), ObjectError> {
+    macro_rules! read {
+        ($type:ident) => {
+            object.typed::<$type>().map(drop)
+        };
+    }
+    by_kind!(object.kind, read)
+}
+
 /// What is wrong with the spec or status of an object, by its kind.
 pub(super) fn faults(object: &AnyObject) -> Result<Vec<Fault>, ObjectError> {
     macro_rules! check {

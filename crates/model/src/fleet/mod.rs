@@ -55,7 +55,7 @@ pub use dispatch::*;
 pub use grants::*;
 pub use identity::*;
 pub use kind::*;
-pub use kind_check::object_schema;
+pub use kind_check::{object_schema, readable};
 pub use links::*;
 pub use mcp_server::*;
 pub use moment::*;

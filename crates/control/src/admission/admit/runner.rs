@@ -35,7 +35,7 @@ pub fn select_runner(
     let step = Step::SelectRunner;
     let pools = admission
         .inventory
-        .all::<RunnerPool>()
+        .readable::<RunnerPool>()
         .map_err(|why| refuse(step, Reason::AccessReviewUnavailable, "RunnerPool", why))?;
     let request = &admission.request;
     let wanted = request
