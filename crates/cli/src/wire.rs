@@ -65,6 +65,22 @@ pub fn committed_kit(
     })
 }
 
+/// The commit whose kit and settings bind a task: the one that it names, else the one that it starts from.
+/// Nothing but a whole name counts: a branch could be moved by whoever is to be bound.
+pub fn binding_commit(
+    repository: &Repository,
+    named: Option<&str>,
+    base: &str,
+) -> Result<String, Failure> {
+    let Some(named) = named else { return Ok(base.to_owned()) };
+    let whole = matches!(named.len(), 40 | 64) && named.chars().all(|c| c.is_ascii_hexdigit());
+    let found = if whole { repository.commit(named)? } else { None };
+    found.filter(|found| found == named).ok_or_else(|| {
+        Failure::general(format!("`{named}`, whose kit is to bind the agent, is no commit here"))
+            .help("kit-commit of a task is the whole name of a commit of this repository")
+    })
+}
+
 fn kit(
     context: &Context,
     tree: impl Fn(&Path) -> Result<Box<dyn Tree>, Failure>,

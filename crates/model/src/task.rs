@@ -66,6 +66,11 @@ pub struct Header {
     #[serde(default, deserialize_with = "empty_as_none")]
     #[schemars(with = "Option<String>")]
     pub parent_agent: Option<AgentId>,
+    /// The commit whose kit and settings bind the agent, in full; the one that it starts from when left out.
+    /// Work that is not trusted is bound by another commit than its own.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub kit_commit: Option<Line>,
     /// Another `subagent_type` for Claude Code's Agent tool than the role's.
     #[serde(default)]
     #[schemars(with = "Option<String>")]

@@ -6,7 +6,8 @@ use bailiwick_control::executor::{self, SpawnError};
 use bailiwick_control::ports::Workspaces as _;
 use bailiwick_control::spawn::{Request, Step};
 use bailiwick_kit::bind;
-use bailiwick_model::{AgentId, Source};
+use bailiwick_model::task::Line;
+use bailiwick_model::{AgentId, Source, Task};
 use bailiwick_policy::{Limits, Policy, ToolStack};
 use bailiwick_source_control::WorktreeWorkspaces;
 use clap::Args;
@@ -143,11 +144,14 @@ pub(crate) fn spawn(
         return Err(no_commit(base));
     };
     let (named, base) = (base, commit);
-    let kit = wire::committed_kit(context, &repository, &base)?;
+    let named_kit = Task::parse(source)?.task.kit_commit;
+    let named_kit = named_kit.as_ref().map(Line::as_str);
+    let binding = wire::binding_commit(&repository, named_kit, &base)?;
+    let kit = wire::committed_kit(context, &repository, &binding)?;
     wire::note_differences(context)?;
     let bound = bind(&kit, source)?;
     let id = agent_id(&bound, id)?;
-    let settings = settings(&repository, &base)?;
+    let settings = settings(&repository, &binding)?;
     let workspaces = WorktreeWorkspaces::new(repository.clone(), &context.state).spawning_on(named);
     let worktree = workspaces.worktree_path(&id);
     let mut request = Request::new(

@@ -35,6 +35,8 @@ pub(super) struct Caller {
     pub(super) policy: Option<Policy>,
     pub(super) settings: Settings,
     pub(super) base: String,
+    /// The commit whose kit binds it, and whoever it starts.
+    pub(super) binding: String,
     pub(super) role: Option<RoleName>,
     pub(super) cli: Option<String>,
     pub(super) model: Option<String>,
@@ -95,6 +97,7 @@ impl Session {
                 policy: None,
                 cli: settings.run.cli.clone(),
                 settings,
+                binding: base.clone(),
                 base,
                 role: None,
                 model: None,
@@ -120,7 +123,8 @@ impl Session {
             delegate: Some(delegate),
             task: table,
             policy: Some(policy),
-            base: run.base.unwrap_or_else(|| subject.commit.clone()),
+            base: run.base.unwrap_or_else(|| subject.base.clone()),
+            binding: subject.commit.clone(),
             role: Some(subject.bound.role.name.clone()),
             cli: text(&task.agent.cli).or_else(|| subject.settings.run.cli.clone()),
             model: text(&task.agent.model),
@@ -265,6 +269,10 @@ impl Caller {
         task.insert("bound-by".to_owned(), self.bound_by(role).into());
         if let Some(parent) = &delegate.parent {
             task.insert("parent-agent".to_owned(), parent.to_string().into());
+        }
+        // Whoever is not bound by its own commit starts nobody who is.
+        if self.binding != self.base {
+            task.insert("kit-commit".to_owned(), self.binding.clone().into());
         }
         all.insert("task".to_owned(), task.into());
         if let Some(files) = &asked.files {

@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use bailiwick_control::ports::{Delegation, RunStore as _};
 use bailiwick_kit::templates::list::{ListAgents, list};
 use bailiwick_model::event::{Answer, What};
-use bailiwick_model::{AgentId, Delegate};
+use bailiwick_model::task::Line;
+use bailiwick_model::{AgentId, Delegate, Source, Task};
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::tool::matches;
 use bailiwick_policy::tool_lists::OWN_SERVER;
@@ -149,27 +150,37 @@ impl Session {
         serde_json::to_value(listed).map_err(|error| error.to_string())
     }
 
-    /// The templates that the caller may know: an agent those of the commit that it started from.
+    /// The templates that the caller may know: an agent those of the commit that binds it.
     pub(super) fn templates(
         &self,
     ) -> Result<bailiwick_kit::templates::discovery::Templates, Failure> {
-        match self.base()? {
+        match self.binding()? {
             None => templates::working(&self.context),
-            Some(base) => {
+            Some(binding) => {
                 let repository = self.context.require_repository()?;
-                templates::committed(&self.context, &repository, &base, "")
+                templates::committed(&self.context, &repository, &binding, "")
             }
         }
     }
 
-    /// The commit that the caller started from.
-    pub(super) fn base(&self) -> Result<Option<String>, Failure> {
+    /// The commit that binds the caller.
+    pub(super) fn binding(&self) -> Result<Option<String>, Failure> {
         let Some(caller) = &self.caller else { return Ok(None) };
-        let run = wire::with_store(&self.context, async |store| Ok(store.find(caller).await?))?;
-        match run.and_then(|run| run.base) {
-            Some(base) => Ok(Some(base)),
-            None => Err(Failure::general(format!("nothing says where `{caller}` started from"))),
-        }
+        let (run, spec) = wire::with_store(&self.context, async |store| {
+            let run = store.find(caller).await?;
+            let spec = match &run {
+                Some(run) => store.spec(&run.spec_sha).await?,
+                None => None,
+            };
+            Ok((run, spec))
+        })?;
+        let (Some(base), Some(spec)) = (run.and_then(|run| run.base), spec) else {
+            return Err(Failure::general(format!("nothing says what binds `{caller}`")));
+        };
+        let named = Task::parse(&Source::new(format!("the task of {caller}"), spec))?;
+        let named = named.task.kit_commit.as_ref().map(Line::as_str);
+        let repository = self.context.require_repository()?;
+        wire::binding_commit(&repository, named, &base).map(Some)
     }
 
     pub(super) fn delegates(&self) -> Result<Vec<Delegate>, String> {

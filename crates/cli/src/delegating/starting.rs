@@ -277,7 +277,7 @@ impl Session {
         let name = template.and_then(|template| template.cli.clone()).or(caller.cli.clone());
         let name = name.unwrap_or_else(|| assigning::USUAL.to_owned());
         let repository = self.context.require_repository()?;
-        let adapter = assigning::adapter_named(&self.context, &repository, &caller.base, &name)?;
+        let adapter = assigning::adapter_named(&self.context, &repository, &caller.binding, &name)?;
         let known = adapter.capabilities("", "");
         let known = known
             .models

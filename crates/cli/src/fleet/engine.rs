@@ -4,25 +4,28 @@
 //! Each is held by a process of its own. It lives on when the control plane is killed, and is found
 //! again by its name when that comes back.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 
 use bailiwick_control::admission::compile::LaunchLimits;
 use bailiwick_control::ports::fleet::{
-    Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState,
+    Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState, ModelKey,
 };
 use bailiwick_control::ports::{RunStore as _, Work as _};
 use bailiwick_model::attempt::{Attempt, Used};
 use bailiwick_model::event::{Answer, Ending};
 use bailiwick_model::fleet::RunCost;
-use bailiwick_model::{AgentId, Run, RunStatus, Source};
+use bailiwick_model::task::Login;
+use bailiwick_model::{AgentId, Run, RunStatus, Source, Task};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 
 use crate::commands::run::{How, LandWhen};
 use crate::commands::spawn::{Lineage, spawn};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::running::detached::{self, Input};
+use crate::running::detached::{self, Environment, Input};
+use crate::running::login;
 use crate::verifying::{Places, Shown, Subject};
 use crate::wire;
 
@@ -162,7 +165,37 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
         None => Input::Nothing,
         Some(words) => Input::Words(written(words)?),
     };
-    detached::begin_with(&context, &id, &how, input, &launch.environment).map(drop)
+    let environment = Environment::Only(environment(launch)?);
+    detached::begin_with(&context, &id, &how, input, environment).map(drop)
+}
+
+/// All that whoever holds it has in its environment: nothing of ours but what a program needs to find its
+/// things, what was admitted, and the key of the model where that is lent.
+fn environment(launch: &Launch) -> Result<Vec<(OsString, OsString)>, Failure> {
+    let ours = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
+    let needed = detached::NEEDED.iter().chain(&login::PLACES);
+    let mut all: Vec<(OsString, OsString)> = needed.filter_map(ours).collect();
+    match launch.model_key {
+        ModelKey::Lent => all.extend(login::LENT.iter().filter_map(ours)),
+        ModelKey::Withheld if spends_a_login(launch)? => {
+            return Err(Failure::general(
+                "it is to be paid for with a login of this machine, which is not lent to it",
+            )
+            .help("grant it a key of its own, or set modelKey of its pool to every-run"));
+        }
+        ModelKey::Withheld => {}
+    }
+    all.extend(launch.environment.iter().map(|(name, value)| (name.into(), value.into())));
+    Ok(all)
+}
+
+/// Whether its task names a login that is no variable: nothing but a refusal would keep it from that.
+fn spends_a_login(launch: &Launch) -> Result<bool, Failure> {
+    let task = Task::parse(&Source::new("the task", launch.task.as_str()))?;
+    Ok(match task.agent.login {
+        Login::ApiKey => false,
+        Login::Subscription | Login::Bedrock | Login::Vertex => true,
+    })
 }
 
 /// Words as a file that nobody else can open.
@@ -190,6 +223,11 @@ fn told(launch: &Launch) -> Result<String, Failure> {
     let mut body = toml::Table::new();
     body.insert("text".to_owned(), toml::Value::String(launch.context.clone()));
     task.insert("body".to_owned(), toml::Value::Table(body));
+    if let Some(kit) = &launch.kit_from {
+        let header = task.get_mut("task").and_then(toml::Value::as_table_mut);
+        let header = header.ok_or_else(|| Failure::general("its task has no [task]"))?;
+        header.insert("kit-commit".to_owned(), toml::Value::String(kit.clone()));
+    }
     toml::to_string(&task)
         .map_err(|error| Failure::general(format!("its task cannot be written: {error}")))
 }

@@ -1,5 +1,6 @@
 //! A run that goes on in the background: another process of ours, in a session of its own.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -43,16 +44,59 @@ pub enum Input {
 
 /// Starts it, or takes it up again; comes back when it holds the run. Gives where its own words go.
 pub fn begin(context: &Context, id: &AgentId, how: &How, input: Input) -> Result<PathBuf, Failure> {
-    begin_with(context, id, how, input, &[])
+    begin_with(context, id, how, input, Environment::Inherited)
 }
 
-/// The same, with more in the environment of whoever holds it.
+/// What whoever holds a run has in its environment.
+pub enum Environment {
+    /// All of ours: a person who starts a run lends it what they have.
+    Inherited,
+    /// This and nothing else.
+    Only(Vec<(OsString, OsString)>),
+}
+
+/// Variables without which whoever holds a run does not find its things; none of them pays for anything.
+pub const NEEDED: [&str; 31] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "TZ",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "XDG_RUNTIME_DIR",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "RUST_BACKTRACE",
+];
+
+/// The same, with another environment for whoever holds it.
 pub fn begin_with(
     context: &Context,
     id: &AgentId,
     how: &How,
     input: Input,
-    environment: &[(String, String)],
+    environment: Environment,
 ) -> Result<PathBuf, Failure> {
     let directory = RunDirectory::new(&context.state, id.as_str());
     let log = directory.path().join("supervisor.log");
@@ -69,6 +113,9 @@ pub fn begin_with(
             file.into()
         }
     };
+    if let Environment::Only(all) = environment {
+        command.env_clear().envs(all);
+    }
     if let Some(root) = &context.kit_root {
         command.arg("--kit-root").arg(context.directory.join(root));
     }
@@ -76,7 +123,6 @@ pub fn begin_with(
         .arg("--db")
         .arg(context.database.path())
         .env("BAILIWICK_STATE", &context.state)
-        .envs(environment.iter().map(|(name, value)| (name, value)))
         .current_dir(&context.directory)
         .stdin(input)
         .stdout(file.try_clone().map_err(failed)?)

@@ -57,7 +57,7 @@ pub fn program(adapter: &dyn Adapter, state: &Path) -> Result<Found, Failure> {
 pub fn enclosure(running: &Running, found: Found, wishes: &Wishes) -> Result<Enclosure, Failure> {
     let subject = &running.subject;
     let policy = policy_file::recorded(&running.directory)?.policy;
-    let frozen = frozen(&subject.repository, &subject.commit, &subject.worktree, &policy)?;
+    let frozen = frozen(&subject.repository, &subject.base, &subject.worktree, &policy)?;
     enclosed(found, subject.found()?, &policy, wishes.sandbox, frozen)
 }
 

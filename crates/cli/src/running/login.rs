@@ -15,6 +15,28 @@ const CLAUDE_LOGIN: &str = ".claude/.credentials.json";
 /// As Google's own program calls it.
 const GOOGLE_TOKEN: &str = "CLOUDSDK_AUTH_ACCESS_TOKEN";
 
+/// The variables that pay for models, and those that say which project pays. Whoever has them spends them.
+pub const LENT: [&str; 10] = [
+    "ANTHROPIC_API_KEY",
+    "CODEX_API_KEY",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    CLAUDE_TOKEN,
+    GOOGLE_TOKEN,
+    "ANTHROPIC_VERTEX_PROJECT_ID",
+    "CLOUD_ML_REGION",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+];
+
+/// The variables that say where models are: they open nothing.
+pub const PLACES: [&str; 4] = [
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_BASE_URL",
+    "GOOGLE_GEMINI_BASE_URL",
+    "ANTHROPIC_VERTEX_BASE_URL",
+];
+
 /// Where a model is, and what opens it.
 struct Known {
     /// Variables that may hold the key, the first that is set counts.

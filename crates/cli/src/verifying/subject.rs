@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_control::ports::{RunStore as _, Work as _, WorkError};
 use bailiwick_kit::{Bound, bind, task_text};
+use bailiwick_model::task::Line;
 use bailiwick_model::{AgentId, Run, Settings, Sha256Hex, Source, Task};
 use bailiwick_source_control::git::Input;
 use bailiwick_source_control::{GitWork, Repository, SpawnLock, WorktreeWorkspaces};
@@ -47,9 +48,11 @@ pub struct Subject {
     pub agent: Option<AgentId>,
     /// Its row in the ledger, where it has one.
     pub run: Option<Run>,
-    /// Its task, role and capabilities, from the commit that it started from.
+    /// Its task, role and capabilities, from the commit that binds it.
     pub bound: Bound,
-    /// The commit that it started from, whose kit binds it.
+    /// The commit that it started from.
+    pub base: String,
+    /// The commit whose kit binds it: the one that it started from, unless its task names another.
     pub commit: String,
     /// The repository's settings, from the same commit.
     pub settings: Settings,
@@ -139,23 +142,36 @@ impl Subject {
         let open = |base: Option<String>| {
             GitWork::open(repository.root(), &worktree, &context.state, name, base)
         };
-        let commit = match run.as_ref().and_then(|run| run.base.clone()) {
+        let begun = match run.as_ref().and_then(|run| run.base.clone()) {
             Some(base) => base,
             None => binding_commit(&repository, open(places.base.clone()).ok().as_ref())?,
         };
         let opened = open(None).and_then(|work| {
             match places.look {
-                Look::AtOnce => work.look_ahead(&commit)?,
+                Look::AtOnce => work.look_ahead(&begun)?,
                 Look::WhenAsked => {}
             }
             Ok(work)
         });
+        let named = Task::parse(source)?.task.kit_commit;
+        let commit = wire::binding_commit(&repository, named.as_ref().map(Line::as_str), &begun)?;
         let kit = wire::committed_kit(&context, &repository, &commit)?;
         let bound = bind(&kit, source)?;
         let settings = settings(&repository, &commit)?;
         let base = places.base.clone().or_else(|| settings.land.base.clone());
         let work = opened.map(|work| work.onto(base));
-        Ok(Self { context, repository, agent, run, bound, commit, settings, worktree, work })
+        Ok(Self {
+            context,
+            repository,
+            agent,
+            run,
+            bound,
+            base: begun,
+            commit,
+            settings,
+            worktree,
+            work,
+        })
     }
 
     /// Its work, or the failure that it cannot be found.

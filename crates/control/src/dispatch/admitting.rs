@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
-    AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPolicy, Kind, LabelRef, Object,
-    Repository, RunPhase, RunnerPool, SecretMount, SecretPurpose, WriteBackPolicy,
+    AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPolicy, ContextSource, Kind, LabelRef,
+    Object, Repository, RunPhase, RunnerPool, SecretMount, SecretPurpose, TrustTier,
+    WriteBackPolicy,
 };
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,12 @@ pub(super) struct Prepared {
     /// Values that it needs, or that whoever holds it needs: where they are, and under which names they
     /// arrive.
     pub(super) values: Vec<PreparedValue>,
+    /// The commit whose kit binds it, where that is not its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kit_from: Option<String>,
+    /// Whether it may spend the key of the model that the control plane was started with.
+    #[serde(default)]
+    pub(super) lent_model_key: bool,
 }
 
 /// A value that an attempt needs.
@@ -85,18 +92,26 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let namespace = &repository.metadata.namespace;
         // The commit must be here before anything of it can be read.
         let here = self.world.commit(&repository.spec, &spec.reference, Some(&spec.sha)).await;
-        here.map_err(PlaneError::Other)?;
+        if here.map_err(PlaneError::Other)?.is_none() {
+            let why = format!("the commit {} of {} is not there", spec.sha, spec.reference);
+            return Err(PlaneError::Other(why));
+        }
+        let kit_from = match spec.trust_tier {
+            TrustTier::Trusted => None,
+            TrustTier::Untrusted => self.default_tip(repository).await?,
+        };
+        let binding = kit_from.as_deref().unwrap_or(&spec.sha);
         let ruled = wish.rule.map(|rule| rule.spec.context_labels.clone()).unwrap_or_default();
         let labels: Vec<LabelRef> = ruled.into_iter().chain(wish.labels.iter().cloned()).collect();
         let frozen = snapshot(inventory, namespace, &spec.agent_stack, &labels);
         let facts = match &frozen {
             Ok(frozen) => {
-                let at = Some((&repository.spec, spec.sha.as_str()));
+                let at = Some((&repository.spec, binding));
                 self.world.stack_facts(frozen, at).await
             }
             Err(_) => crate::admission::conditions::StackFacts::default(),
         };
-        let texts = self.texts(repository, spec, &wish, &facts).await?;
+        let texts = self.texts(repository, (spec, binding), &wish, &facts).await?;
         let situation = Situation {
             repository: spec.repository.clone(),
             reference: spec.reference.clone(),
@@ -109,7 +124,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             task_kind: spec.task_kind.clone(),
         };
         let pools = self.pool_use(inventory).await?;
-        let ignored = self.world.ignored(&repository.spec, &spec.sha).await;
+        let ignored = self.world.ignored(&repository.spec, binding).await;
         let admission = Admission {
             inventory,
             namespace,
@@ -130,6 +145,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 approval_policy: wish.approval_policy.clone(),
                 parent_run: spec.parent_run.clone(),
                 concurrency_group: spec.concurrency_group.clone(),
+                kit_from: kit_from.clone(),
             },
             facts: &facts,
             texts,
@@ -141,11 +157,21 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(admit(&admission))
     }
 
+    /// Where the default branch is now, as its forge says: the commit whose kit binds work that is not
+    /// trusted.
+    async fn default_tip(
+        &self,
+        repository: &Object<Repository>,
+    ) -> Result<Option<String>, PlaneError> {
+        let branch = format!("refs/heads/{}", repository.spec.default_branch);
+        self.world.commit(&repository.spec, &branch, None).await.map_err(PlaneError::Other)
+    }
+
     /// What the run reads besides what its stack says.
     async fn texts(
         &self,
         repository: &Object<Repository>,
-        spec: &AgentDispatchRun,
+        (spec, binding): (&AgentDispatchRun, &str),
         wish: &Wish<'_>,
         facts: &crate::admission::conditions::StackFacts,
     ) -> Result<StackTexts, PlaneError> {
@@ -156,7 +182,20 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut sources = Vec::new();
         let wanted = wish.rule.map(|rule| rule.spec.context_bundle_template.include.clone());
         for source in wanted.unwrap_or_default() {
-            let found = self.world.source(repository, spec, source).await;
+            // What instructs agents comes from where the kit comes from; all else is about the work.
+            let found = match source {
+                ContextSource::RepositoryInstructions => {
+                    let bound = AgentDispatchRun { sha: binding.to_owned(), ..spec.clone() };
+                    self.world.source(repository, &bound, source).await
+                }
+                ContextSource::ChangedFiles
+                | ContextSource::Diff
+                | ContextSource::FailingJobLog
+                | ContextSource::PullRequestSummary
+                | ContextSource::IssueSummary
+                | ContextSource::RecentCommits
+                | ContextSource::EventPayload => self.world.source(repository, spec, source).await,
+            };
             sources.extend(found.map_err(PlaneError::Other)?);
         }
         Ok(StackTexts {
@@ -192,7 +231,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         inventory: &Inventory,
     ) -> Result<BTreeMap<String, PoolUse>, PlaneError> {
         let mut used = BTreeMap::new();
-        for pool in inventory.all::<RunnerPool>().map_err(PlaneError::Other)? {
+        for pool in inventory.readable::<RunnerPool>().map_err(PlaneError::Other)? {
             let mut count = PoolUse::default();
             for phase in [RunPhase::Running, RunPhase::WaitingForApproval, RunPhase::Queued] {
                 let selection = Selection::of(Kind::AgentDispatchRun)
@@ -243,6 +282,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             "contextBundleDigest": attempt.spec.context_bundle_digest,
             "stackDigest": admitted.snapshot.digest,
             "run": run.name(),
+            "kitFrom": admitted.kit_from,
+            "lentModelKey": admitted.lent_model_key,
         });
         writes.push(self.audit("AgentDispatchPermissionSnapshotCreated", subject, detail));
         writes.push(Write::Create(AnyObject::of(&attempt)?));
@@ -312,6 +353,8 @@ fn prepared(admitted: &Admitted) -> Prepared {
         context: admitted.bundle.render(),
         limits: admitted.compiled.launch_limits(),
         values: values.collect(),
+        kit_from: admitted.kit_from.clone(),
+        lent_model_key: admitted.lent_model_key,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bailiwick_model::fleet::{
     ActionType, AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AgentStack, ApprovalPhase,
-    AttemptReason, Kind, LabelRef, Object, Repository, Resource, StackSnapshot,
+    AttemptReason, Kind, LabelRef, Object, Repository, Resource, StackSnapshot, TrustTier,
 };
 use serde::Deserialize as _;
 
@@ -11,7 +11,7 @@ use super::{ControlPlane, PlaneError};
 use crate::admission::review::{ReviewInput, Scope};
 use crate::admission::snapshot::thaw;
 use crate::admission::{Decision, Inventory, Situation, collect, review};
-use crate::ports::fleet::{Engine, FleetStore, Launch, Selection, World};
+use crate::ports::fleet::{Engine, FleetStore, Launch, ModelKey, Selection, World};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Has the engine start an attempt; a second time it does nothing.
@@ -38,6 +38,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             agent: agent_of(attempt),
             checkout: repository.spec.checkout.clone(),
             base: run.spec.sha.clone(),
+            kit_from: bound_by(run, &repository, &prepared)?,
+            model_key: match prepared.lent_model_key {
+                true => ModelKey::Lent,
+                false => ModelKey::Withheld,
+            },
             task: prepared.task,
             context: prepared.context,
             limits: prepared.limits,
@@ -167,6 +172,21 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             all.push((value.name.clone(), found));
         }
         Ok(all)
+    }
+}
+
+/// The commit whose kit binds an attempt; never that of work which nobody trusts.
+fn bound_by(
+    run: &Object<AgentDispatchRun>,
+    repository: &Object<Repository>,
+    prepared: &Prepared,
+) -> Result<Option<String>, PlaneError> {
+    match (run.spec.trust_tier.min(repository.spec.trust_tier), &prepared.kit_from) {
+        (TrustTier::Untrusted, None) => {
+            let why = "TrustedKitMissing: nothing trusted binds it; ask for a new run";
+            Err(PlaneError::Other(why.to_owned()))
+        }
+        (TrustTier::Trusted | TrustTier::Untrusted, kit_from) => Ok(kit_from.clone()),
     }
 }
 

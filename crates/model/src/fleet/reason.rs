@@ -101,6 +101,8 @@ reasons! {
     PrivilegedSecretsOnFork,
     /// The role of the kit is not there.
     KitRoleMissing,
+    /// Work that is not trusted is bound by the default branch, and that cannot be found.
+    TrustedKitMissing,
     /// The identity is ready.
     ServiceAccountReady,
     /// The identity is not there.

@@ -24,6 +24,30 @@ pub struct RunnerPool {
     /// Whether it takes nothing new.
     #[serde(default)]
     pub paused: bool,
+    /// Who may spend the model's key of whoever serves. A run that may not needs one that is granted to it.
+    #[serde(default)]
+    pub model_key: ModelKeyUse,
+}
+
+/// Whose runs may spend the key of the model, or the login, that the control plane itself was started with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModelKeyUse {
+    /// Runs that are trusted.
+    #[default]
+    TrustedRuns,
+    /// Every run, also that of a stranger.
+    EveryRun,
+}
+
+impl ModelKeyUse {
+    /// Whether a run that is trusted this much may.
+    pub fn lends_to(self, trust: TrustTier) -> bool {
+        match self {
+            Self::EveryRun => true,
+            Self::TrustedRuns => trust == TrustTier::Trusted,
+        }
+    }
 }
 
 /// What the control plane knows of a pool.

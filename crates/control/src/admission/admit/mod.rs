@@ -15,7 +15,8 @@ use bailiwick_model::fleet::{
     ActionType, AgentApproval, AgentContextBundle, AgentDispatchAttempt, AgentDispatchRun,
     AgentTriggerRule, AgentWorkspace, ApprovalAction, ApprovalPolicy, ApprovalReason,
     AttemptReason, LabelRef, LabelSource, Metadata, Moment, Object, Reason, Repository, Requester,
-    RunPhase, RunnerPool, SourceEventRef, SourceRefs, StackSnapshot, SubjectKind, WriteBackPolicy,
+    RunPhase, RunnerPool, SourceEventRef, SourceRefs, StackSnapshot, SubjectKind, TrustTier,
+    WriteBackPolicy,
 };
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +89,9 @@ pub struct Request<'a> {
     pub parent_run: Option<String>,
     /// The group that counts as one.
     pub concurrency_group: Option<String>,
+    /// The commit of the default branch whose kit binds work that is not trusted; nothing for work that is,
+    /// which its own commit binds.
+    pub kit_from: Option<String>,
 }
 
 /// Everything that admission looks at.
@@ -144,6 +148,10 @@ pub struct Admitted {
     pub approvals: Vec<Object<AgentApproval>>,
     /// The digest of all that was admitted: what those questions are bound to.
     pub admitted_digest: String,
+    /// The commit whose kit binds it, where that is not its own.
+    pub kit_from: Option<String>,
+    /// Whether it may spend the key of the model that the control plane was started with.
+    pub lent_model_key: bool,
 }
 
 impl Admitted {
@@ -242,6 +250,14 @@ fn resolve_source(admission: &Admission<'_>) -> Result<Object<Repository>, Box<R
         Found::Here(repository) if admission.situation.trust_tier > repository.spec.trust_tier => {
             let message = "the repository is not trusted, and the work claims to be";
             Err(refuse(step, Reason::UntrustedRepository, name, message))
+        }
+        // What a stranger's commit says of roles, checks and settings binds nobody.
+        Found::Here(_)
+            if admission.situation.trust_tier == TrustTier::Untrusted
+                && admission.request.kit_from.is_none() =>
+        {
+            let message = "the work is not trusted, and no default branch is there to bind it";
+            Err(refuse(step, Reason::TrustedKitMissing, name, message))
         }
         Found::Here(repository) => Ok(*repository),
     }
@@ -472,6 +488,9 @@ fn create(
     attempt.status.runner_identity = review.runner_identity.clone();
     let object = bundle.object(&request.run, admission.now);
     let bundle_object = Object::new(metadata(&bundle_name), object);
+    let trust = admission.situation.trust_tier;
+    let lent_model_key = pool.spec.model_key.lends_to(trust);
+    let kit_from = request.kit_from.clone().filter(|_| trust == TrustTier::Untrusted);
     Admitted {
         run,
         attempt,
@@ -485,6 +504,8 @@ fn create(
         workspace,
         approvals,
         admitted_digest,
+        kit_from,
+        lent_model_key,
     }
 }
 
@@ -576,5 +597,5 @@ pub fn label_source(refs: &SourceRefs, source: bailiwick_model::fleet::EventSour
 
 /// Workspaces that could be used again.
 pub(crate) fn workspaces(admission: &Admission<'_>) -> Result<Vec<Object<AgentWorkspace>>, String> {
-    admission.inventory.all::<AgentWorkspace>()
+    admission.inventory.readable::<AgentWorkspace>()
 }

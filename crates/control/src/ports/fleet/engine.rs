@@ -16,6 +16,9 @@ pub struct Launch {
     pub checkout: String,
     /// The commit it starts from.
     pub base: String,
+    /// The commit whose kit, roles, checks and settings bind and verify it; that which it starts from when
+    /// left out. Work that is not trusted always has one.
+    pub kit_from: Option<String>,
     /// Its task.toml: role, scope, budget, agent, verification, body.
     pub task: String,
     /// What is added to its prompt, with the digest it was admitted by.
@@ -25,8 +28,19 @@ pub struct Launch {
     /// Values for whoever holds the agent, by the names of variables: the agent sees those that its task
     /// names, and never the others.
     pub environment: Vec<(String, String)>,
+    /// Whether whoever holds it may spend the key of the model that the control plane was started with.
+    pub model_key: ModelKey,
     /// Whether the conversation of the last attempt goes on, and with which words.
     pub resume: Option<String>,
+}
+
+/// What becomes of the key of the model, or the login, that the control plane was started with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelKey {
+    /// The attempt is paid for with it, unless it was granted one of its own.
+    Lent,
+    /// It stays here: the attempt has one that was granted to it, or none.
+    Withheld,
 }
 
 /// What is known of an attempt that was started.

@@ -9,7 +9,9 @@ mod store;
 mod world;
 
 pub use api::*;
-pub use engine::{Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState};
+pub use engine::{
+    Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState, ModelKey,
+};
 pub use forge::{
     CheckRun, CheckState, Forge, ForgeError, PullRequestState, Review, WriteBack, Written,
 };

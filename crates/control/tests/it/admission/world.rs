@@ -202,6 +202,7 @@ impl World {
             approval_policy: self.approval_policy.clone(),
             parent_run: None,
             concurrency_group: None,
+            kit_from: (self.situation.trust_tier == TrustTier::Untrusted).then(|| "d".repeat(40)),
         }
     }
 
