@@ -49,6 +49,9 @@ pub(super) struct Prepared {
 pub(super) struct PreparedValue {
     /// The variable.
     pub(super) name: String,
+    /// The namespace of the secret; that of the repository when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) namespace: Option<String>,
     /// The secret.
     pub(super) secret: String,
     /// Its key.
@@ -149,7 +152,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             },
             facts: &facts,
             texts,
-            redaction: self.redaction(inventory, namespace).await?,
+            redaction: self.redaction(inventory).await?,
             pools: &pools,
             ignored: ignored.as_deref(),
             now: self.world.now(),
@@ -209,16 +212,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Every value that nobody may see, so that none of them reaches a prompt.
-    async fn redaction(
-        &self,
-        inventory: &Inventory,
-        namespace: &str,
-    ) -> Result<RedactionRules, PlaneError> {
+    async fn redaction(&self, inventory: &Inventory) -> Result<RedactionRules, PlaneError> {
         let secrets = inventory.all::<bailiwick_model::fleet::Secret>();
         let mut known = Vec::new();
         for secret in secrets.map_err(PlaneError::Other)? {
             for key in secret.spec.keys.keys() {
-                let value = self.store.secret_value(namespace, secret.name(), key).await?;
+                let home = &secret.metadata.namespace;
+                let value = self.store.secret_value(home, secret.name(), key).await?;
                 known.extend(value.and_then(|value| String::from_utf8(value).ok()));
             }
         }
@@ -346,7 +346,7 @@ fn prepared(admitted: &Admitted) -> Prepared {
         };
         let need = &secret.need;
         let (secret, key) = (need.name.clone(), need.key.clone());
-        Some(PreparedValue { name, secret, key })
+        Some(PreparedValue { name, namespace: Some(need.namespace.clone()), secret, key })
     });
     Prepared {
         task: admitted.compiled.task.clone(),

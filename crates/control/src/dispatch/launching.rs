@@ -165,7 +165,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let namespace = &repository.metadata.namespace;
         let mut all = Vec::new();
         for value in &prepared.values {
-            let found = self.store.secret_value(namespace, &value.secret, &value.key).await?;
+            // Exactly what was reviewed: another namespace has another secret of the same name.
+            let home = value.namespace.as_ref().unwrap_or(namespace);
+            let found = self.store.secret_value(home, &value.secret, &value.key).await?;
             let found = found.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| {
                 PlaneError::Other(format!("the secret {}/{} is gone", value.secret, value.key))
             })?;
