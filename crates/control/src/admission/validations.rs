@@ -12,7 +12,7 @@ use super::conditions::{
     policy_admitted, skills_validated, subagents_valid, tools_admitted,
 };
 use super::inventory::Inventory;
-use super::review::{Entry, Review, Severity, Situation, Why};
+use super::review::{Entry, Review, Severity, Situation, Why, opened_hosts};
 use super::snapshot::Frozen;
 use crate::bundle::label_faults;
 use bailiwick_model::fleet::LabelSource;
@@ -132,7 +132,13 @@ pub fn adapter_capabilities(candidate: &Candidate<'_>) -> Vec<Why> {
 
 /// 2: every MCP server is there, answers or may be lazy, and is allowed for repository, ref and trust.
 pub fn mcp_servers(candidate: &Candidate<'_>) -> Vec<Why> {
-    unmet(&mcp_healthy(&input(candidate))).into_iter().collect()
+    let mut found: Vec<Why> = unmet(&mcp_healthy(&input(candidate))).into_iter().collect();
+    let servers = candidate.frozen.mcp_servers.iter().filter(|server| !server.spec.allow_untrusted);
+    for server in servers.filter(|_| candidate.situation.trust_tier == TrustTier::Untrusted) {
+        let message = format!("`{}` is not for untrusted work", server.name());
+        found.push(error(Reason::McpServerNotAllowed, server.name(), message));
+    }
+    found
 }
 
 /// 3: skills fit the base agent and the kind of task; labels are approved for this work.
@@ -176,6 +182,15 @@ pub fn tool_profile(candidate: &Candidate<'_>) -> Vec<Why> {
     let trust = candidate.situation.trust_tier;
     for fault in tool_faults(candidate.frozen, candidate.repository, trust) {
         found.push(error(fault.reason, "ToolsAdmitted", fault.message));
+    }
+    let closed =
+        trust == TrustTier::Untrusted && !candidate.repository.spec.policy.untrusted_network;
+    for host in opened_hosts(candidate.frozen).into_iter().filter(|_| closed) {
+        let message = format!(
+            "untrusted work would reach the host `{host}`; `policy.untrustedNetwork` of the \
+             repository has to allow it"
+        );
+        found.push(error(Reason::NetworkPolicyMissing, "ToolsAdmitted", message));
     }
     found.sort();
     found.dedup();

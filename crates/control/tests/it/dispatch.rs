@@ -212,7 +212,7 @@ pub(crate) fn document(kind: Kind, name: &str, spec: Value) -> AnyObject {
 pub(crate) fn fleet(change: impl Fn(&mut AnyObject)) -> Vec<AnyObject> {
     let account = |name: &str| {
         json!({
-            "serviceAccountName": name, "owner": { "kind": "agent-stack", "name": name },
+            "serviceAccountName": name, "owner": { "kind": "organization", "name": "acme" },
             "allowedRepositories": ["acme/*"], "allowedRunnerPools": ["inside", "outside"],
         })
     };

@@ -190,7 +190,7 @@ pub enum EscalationPolicy {
     Deny,
     /// An admin is asked.
     RequireAdminApproval,
-    /// It is allowed to whoever owns the scope.
+    /// It is allowed to whoever owns the scope. Nobody keeps who does, so that it is refused.
     AllowIfOwner,
 }
 
@@ -227,6 +227,13 @@ impl Resource for AgentRoleBinding {
         }
         if self.subject.name.is_empty() {
             faults.push(Fault::new("spec.subject.name", "say who"));
+        }
+        if let Some(nothing) = self.subject.gets_nothing() {
+            faults.push(Fault::new("spec.subject", nothing));
+        }
+        if self.escalation_policy == EscalationPolicy::AllowIfOwner {
+            let message = "nobody keeps who owns what: write `deny` or `require-admin-approval`";
+            faults.push(Fault::new("spec.escalationPolicy", message));
         }
         for rule in &self.resource_rules {
             if rule.resources.is_empty() || rule.verbs.is_empty() {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, Fault, KeysRef, Kind, Resource, ValueFrom};
+use super::{Condition, Fault, KeysRef, Kind, Resource, ValueFrom, header_fault, variable_fault};
 
 /// How an MCP server is started or reached, and who may use it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -37,12 +37,15 @@ pub struct AgentMcpServer {
     pub headers_from: Vec<ValueFrom>,
     /// How far it reaches.
     pub scope: McpScope,
-    /// The repositories that may use it, where the scope is `repository`.
+    /// The repositories that may use it, as globs; every one when empty, but for the scope `repository`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_repositories: Vec<String>,
     /// The stacks that may use it; every one when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_agent_stacks: Vec<String>,
+    /// Whether forks and other untrusted work may use it.
+    #[serde(default)]
+    pub allow_untrusted: bool,
     /// Who is asked for its tools.
     #[serde(default)]
     pub approval_policy: McpApproval,
@@ -69,13 +72,13 @@ pub enum McpTransport {
 pub enum McpScope {
     /// Everybody.
     Global,
-    /// One organisation.
+    /// One organisation. There is none here, so that it is refused.
     Org,
     /// Some repositories.
     Repository,
     /// Some stacks.
     Stack,
-    /// A run that asks for it.
+    /// A run that asks for it. No run can, so that it is refused.
     Dispatch,
 }
 
@@ -170,16 +173,24 @@ impl Resource for AgentMcpServer {
                 }
             }
         }
-        for (field, values) in
-            [("spec.envFrom", &self.env_from), ("spec.headersFrom", &self.headers_from)]
-        {
-            for value in values {
+        let lists: [(&str, &[ValueFrom], fn(&str) -> Option<String>); 2] = [
+            ("spec.envFrom", &self.env_from, variable_fault),
+            ("spec.headersFrom", &self.headers_from, header_fault),
+        ];
+        for (field, values, fault) in lists {
+            for (index, value) in values.iter().enumerate() {
+                faults.extend(fault(&value.name).map(|message| Fault::new(field, message)));
+                let before = values.iter().take(index);
+                if before.into_iter().any(|other| other.name.eq_ignore_ascii_case(&value.name)) {
+                    faults.push(Fault::new(field, format!("`{}` stands there twice", value.name)));
+                }
                 if value.secret_ref.is_some() == value.config_map_ref.is_some() {
                     let message = format!("`{}` needs a secretRef or a configMapRef", value.name);
                     faults.push(Fault::new(field, message));
                 }
             }
         }
+        faults.extend(scope_fault(self.scope).map(|message| Fault::new("spec.scope", message)));
         if self.scope == McpScope::Repository && self.allowed_repositories.is_empty() {
             let message = "a scope of repositories names at least one";
             faults.push(Fault::new("spec.allowedRepositories", message));
@@ -189,5 +200,14 @@ impl Resource for AgentMcpServer {
             faults.push(Fault::new("spec.allowedAgentStacks", message));
         }
         faults
+    }
+}
+
+/// Why a scope means nothing here.
+pub fn scope_fault(scope: McpScope) -> Option<&'static str> {
+    match scope {
+        McpScope::Global | McpScope::Repository | McpScope::Stack => None,
+        McpScope::Org => Some("there is no organisation: write `repository` and its repositories"),
+        McpScope::Dispatch => Some("no run asks for a server: write `stack` and its stacks"),
     }
 }

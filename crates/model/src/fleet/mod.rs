@@ -44,6 +44,7 @@ mod subagent;
 mod tool_profile;
 mod trigger;
 mod trigger_rule;
+mod variable;
 mod workspace;
 
 pub use artifact::*;
@@ -72,6 +73,7 @@ pub use subagent::*;
 pub use tool_profile::*;
 pub use trigger::*;
 pub use trigger_rule::*;
+pub use variable::*;
 pub use workspace::*;
 
 /// The group and version under which every resource is written.

@@ -100,6 +100,25 @@ pub struct Subject {
     pub service_account_ref: Option<String>,
 }
 
+impl Subject {
+    /// Why nothing can be given to it: nobody says who is in a team or a group, and what is not known is not
+    /// permitted. Something can be forbidden to it all the same.
+    pub fn gets_nothing(&self) -> Option<&'static str> {
+        match self.kind {
+            SubjectKind::Group | SubjectKind::Team => {
+                Some("nobody says who is in it: name people, a stack or an identity")
+            }
+            SubjectKind::User
+            | SubjectKind::AgentStack
+            | SubjectKind::RunnerPool
+            | SubjectKind::ServiceAccount
+            | SubjectKind::Tool
+            | SubjectKind::Skill
+            | SubjectKind::McpServer => None,
+        }
+    }
+}
+
 /// Globs of what is meant and of what is not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

@@ -68,6 +68,8 @@ pub struct RepositoryPolicy {
     /// How many sub-agents may work at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel_subagents: Option<u32>,
+    /// Whether untrusted work may reach the hosts that its tool profile names; none of them when left out.
+    pub untrusted_network: bool,
     /// More texts that are secrets, as regular expressions.
     pub redact: Vec<String>,
 }

@@ -40,7 +40,7 @@ fn documents(stage: &Stage, forge: &StandIn) -> String {
     };
     let all = [
         account("fixer", "agent-stack"),
-        account("runner", "runner-pool"),
+        account("runner", "organization"),
         pool("inside", "trusted"),
         pool("outside", "untrusted"),
         json!({

@@ -525,6 +525,7 @@ fn approvals(
 ) -> Vec<Object<AgentApproval>> {
     let classes = [
         (ApprovalReason::SecretAccess, ActionType::SecretAccess, "secret-access"),
+        (ApprovalReason::NetworkExpanded, ActionType::NetworkExpanded, "network-expanded"),
         (ApprovalReason::Escalation, ActionType::Escalation, "escalation"),
     ];
     let request = &admission.request;

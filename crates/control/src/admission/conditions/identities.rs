@@ -183,7 +183,10 @@ pub(super) fn subject_is_there(
         SubjectKind::Tool => look::<AgentToolProfile>(inventory, namespace, name, judgement),
         SubjectKind::Skill => look::<AgentSkill>(inventory, namespace, name, judgement),
         SubjectKind::McpServer => look::<AgentMcpServer>(inventory, namespace, name, judgement),
-        SubjectKind::User | SubjectKind::Group | SubjectKind::Team => match people {
+        SubjectKind::Group | SubjectKind::Team => {
+            judgement.doubt(Reason::NotYetObserved, "nobody says who is in a team or a group");
+        }
+        SubjectKind::User => match people {
             None => judgement.doubt(Reason::NotYetObserved, "the identity provider was not asked"),
             Some(people) if people.contains(name) => {}
             Some(_) => judgement.fault(Reason::SubjectMissing, format!("nobody knows `{name}`")),

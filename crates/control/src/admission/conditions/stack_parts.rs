@@ -2,7 +2,7 @@
 
 use bailiwick_model::fleet::{
     AgentSecretGrant, ApprovalMode, ConditionType, FilesystemPolicy, Finding, Kind, McpScope,
-    Object, Reason, Repository, Secret, SkillFormat, TrustTier, WorkspaceScope,
+    Object, Reason, Repository, Secret, SkillFormat, TrustTier, WorkspaceScope, scope_fault,
 };
 use bailiwick_policy::tool::{in_vocabulary, matches};
 
@@ -123,10 +123,22 @@ pub fn mcp_healthy(input: &StackInput<'_>) -> Finding {
             let message = format!("`{name}` is not for the stack `{stack}`");
             judgement.fault(Reason::McpServerNotAllowed, message);
         }
+        if let Some(why) = scope_fault(spec.scope) {
+            judgement.fault(Reason::McpServerNotAllowed, format!("`{name}`: {why}"));
+        }
+        if spec.scope == McpScope::Stack && spec.allowed_agent_stacks.is_empty() {
+            let message = format!("`{name}` is for some stacks, and names none");
+            judgement.fault(Reason::McpServerNotAllowed, message);
+        }
         for repository in input.repositories {
             let full = &repository.spec.full_name;
-            let outside = spec.scope == McpScope::Repository
-                && !wildcards::any(&spec.allowed_repositories, full);
+            let limited =
+                spec.scope == McpScope::Repository || !spec.allowed_repositories.is_empty();
+            let outside = limited && !wildcards::any(&spec.allowed_repositories, full);
+            if repository.spec.trust_tier == TrustTier::Untrusted && !spec.allow_untrusted {
+                let message = format!("`{full}` is not trusted, and `{name}` is for trusted work");
+                judgement.fault(Reason::McpServerNotAllowed, message);
+            }
             let list = repository.spec.policy.allowed_mcp_servers.as_ref();
             if outside || list.is_some_and(|list| !list.iter().any(|allowed| allowed == name)) {
                 let message = format!("`{name}` is not allowed in `{full}`");

@@ -1,8 +1,8 @@
 //! Whom the work runs as, and which roles that identity has.
 
 use bailiwick_model::fleet::{
-    AgentRoleBinding, AgentServiceAccount, Kind, Object, Reason, RoleBinding, ServiceAccount,
-    Subject, SubjectKind,
+    AgentRoleBinding, AgentServiceAccount, Kind, Object, OwnerKind, Reason, Repository,
+    RoleBinding, ScopeKind, ServiceAccount, Subject, SubjectKind,
 };
 
 use super::entries::{Entry, EntryDecision};
@@ -29,14 +29,21 @@ pub(super) fn resolve(input: &ReviewInput<'_>) -> Identities {
         Some(account) => {
             runtime = native(input, account, &about, &mut entries);
             here(input, account, &about, &mut entries);
+            entries.extend(belongs(input, account, &about));
         }
+    }
+    for name in frozen.subagents.iter().filter_map(|c| c.spec.runtime_identity_override.as_ref()) {
+        entries.extend(act_as(input, name));
     }
     let mut runner = None;
     if let Some(pool) = input.pool {
         let name = &pool.spec.service_account_ref;
         let about = format!("AgentServiceAccount/{name}");
         match input.inventory.get::<AgentServiceAccount>(&pool.metadata.namespace, name) {
-            Found::Here(account) => runner = native(input, &account, &about, &mut entries),
+            Found::Here(account) => {
+                runner = native(input, &account, &about, &mut entries);
+                entries.extend(held_by(pool.name(), &account, &about));
+            }
             Found::Missing => {
                 let message =
                     format!("the pool `{}` runs as `{name}`, which is not there", pool.name());
@@ -48,6 +55,66 @@ pub(super) fn resolve(input: &ReviewInput<'_>) -> Identities {
         }
     }
     Identities { runtime, runner, entries }
+}
+
+/// Why an identity is not this stack's to run as: it belongs to somebody else.
+fn belongs(
+    input: &ReviewInput<'_>,
+    account: &Object<AgentServiceAccount>,
+    about: &str,
+) -> Option<Entry> {
+    let owner = &account.spec.owner;
+    let owned = match owner.kind {
+        OwnerKind::Organization => true,
+        OwnerKind::AgentStack => owner.name == input.frozen.stack.name(),
+        OwnerKind::RunnerPool => false,
+        OwnerKind::Repository => match input.scope {
+            Scope::Anywhere => true,
+            Scope::Here(situation) => is_repository(input, &owner.name, &situation.repository),
+        },
+    };
+    let message = format!("it belongs to {:?} `{}`", owner.kind, owner.name);
+    (!owned).then(|| denied(Reason::SubjectNotAuthorized, about, message))
+}
+
+/// Why an identity is not that of a pool's runners.
+fn held_by(pool: &str, account: &Object<AgentServiceAccount>, about: &str) -> Option<Entry> {
+    let owner = &account.spec.owner;
+    let owned = match owner.kind {
+        OwnerKind::Organization => true,
+        OwnerKind::RunnerPool => owner.name == pool,
+        OwnerKind::AgentStack | OwnerKind::Repository => false,
+    };
+    let message =
+        format!("it belongs to {:?} `{}`, not to the pool `{pool}`", owner.kind, owner.name);
+    (!owned).then(|| denied(Reason::SubjectNotAuthorized, about, message))
+}
+
+/// What is wrong with the identity that a sub-agent would act as.
+fn act_as(input: &ReviewInput<'_>, name: &str) -> Vec<Entry> {
+    let about = format!("AgentServiceAccount/{name}");
+    let mut entries = Vec::new();
+    match input.inventory.get::<AgentServiceAccount>(input.frozen.namespace(), name) {
+        Found::Here(account) => {
+            native(input, &account, &about, &mut entries);
+            here(input, &account, &about, &mut entries);
+            entries.extend(belongs(input, &account, &about));
+        }
+        Found::Missing => {
+            let message = "a sub-agent would act as it, and it is not there";
+            entries.push(denied(Reason::ServiceAccountMissing, &about, message));
+        }
+        Found::Unknown(why) => entries.push(denied(Reason::AccessReviewUnavailable, &about, why)),
+    }
+    entries
+}
+
+/// Whether a repository is called so, by its object or by its forge.
+fn is_repository(input: &ReviewInput<'_>, name: &str, full_name: &str) -> bool {
+    let object = input.inventory.get::<Repository>(input.frozen.namespace(), name).here();
+    let by_object =
+        object.is_some_and(|object| object.spec.full_name.eq_ignore_ascii_case(full_name));
+    by_object || name.eq_ignore_ascii_case(full_name)
 }
 
 fn denied(code: Reason, about: &str, message: impl Into<String>) -> Entry {
@@ -152,6 +219,9 @@ fn judged(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>, about: &s
         let message = format!("it is for `{}`, not for this stack", binding.spec.subject.name);
         return denied(Reason::SubjectNotAuthorized, about, message);
     }
+    if let Some(message) = elsewhere(input, binding) {
+        return denied(Reason::SubjectNotAuthorized, about, message);
+    }
     let role = match roles::rules_of(input.inventory, binding) {
         Found::Here(role) => role.spec,
         Found::Missing => {
@@ -176,6 +246,8 @@ fn judged(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>, about: &s
     let namespace = &wanted.metadata.namespace;
     match input.inventory.get::<RoleBinding>(namespace, wanted.name()) {
         Found::Unknown(why) => return denied(Reason::AccessReviewUnavailable, about, why),
+        // It is not made before a person has said yes, and then each run asks for itself.
+        Found::Missing if ask.is_some() => {}
         Found::Missing => {
             let message = format!("the platform has no binding `{}` yet", wanted.name());
             return Entry::new(
@@ -202,6 +274,30 @@ fn judged(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>, about: &s
     }
 }
 
+/// Why a binding does not hold here: its scope is elsewhere.
+fn elsewhere(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>) -> Option<String> {
+    let scope = &binding.spec.scope;
+    let name = scope.name.as_deref();
+    let repository = match input.scope {
+        Scope::Here(situation) => Some(situation.repository.as_str()),
+        Scope::Anywhere => None,
+    };
+    let holds = match scope.kind {
+        ScopeKind::Cluster => true,
+        ScopeKind::Namespace => name == Some(input.frozen.namespace()),
+        ScopeKind::Repository => {
+            repository.is_none_or(|full| name.is_some_and(|name| is_repository(input, name, full)))
+        }
+        // An organisation is whoever the repositories belong to.
+        ScopeKind::Organization => name.is_none_or(|name| {
+            let owner = |full: &str| full.split('/').next().unwrap_or_default().to_owned();
+            repository.is_none_or(|full| owner(full).eq_ignore_ascii_case(name))
+        }),
+    };
+    let place = name.unwrap_or_default();
+    (!holds).then(|| format!("it holds in the {:?} `{place}`, and not here", scope.kind))
+}
+
 fn said(escalation: &Escalation) -> String {
     match escalation {
         Escalation::No => "it escalates nothing".to_owned(),
@@ -214,6 +310,24 @@ pub(super) fn is_for(input: &ReviewInput<'_>, subject: &Subject) -> bool {
     level_of(input, subject).is_some()
 }
 
+/// Whether a subject is a team or a group of which nobody knows who is in it.
+pub(super) fn may_belong(input: &ReviewInput<'_>, subject: &Subject) -> bool {
+    let unknown = match input.scope {
+        Scope::Here(situation) => situation.memberships.is_empty(),
+        Scope::Anywhere => true,
+    };
+    let team = matches!(subject.kind, SubjectKind::Group | SubjectKind::Team);
+    team && unknown && is_limited_to(input, subject)
+}
+
+/// Whether a subject is meant as part of this stack, under its identity.
+fn is_limited_to(input: &ReviewInput<'_>, subject: &Subject) -> bool {
+    let account = &input.frozen.stack.spec.runtime_identity.service_account_ref;
+    let stack = input.frozen.stack.name();
+    subject.stack_ref.as_ref().is_none_or(|only| only == stack)
+        && subject.service_account_ref.as_ref().is_none_or(|only| only == account)
+}
+
 /// How near a subject is to the work; nothing if it has nothing to do with it.
 pub(super) fn level_of(
     input: &ReviewInput<'_>,
@@ -223,9 +337,7 @@ pub(super) fn level_of(
     let frozen = input.frozen;
     let account = &frozen.stack.spec.runtime_identity.service_account_ref;
     let stack = frozen.stack.name();
-    if subject.stack_ref.as_ref().is_some_and(|only| only != stack)
-        || subject.service_account_ref.as_ref().is_some_and(|only| only != account)
-    {
+    if !is_limited_to(input, subject) {
         return None;
     }
     let situation = match input.scope {

@@ -6,7 +6,7 @@ use bailiwick_model::fleet::{
 };
 
 use super::entries::{Entry, EntryDecision, GrantLevel};
-use super::identities::level_of;
+use super::identities::{level_of, may_belong};
 use super::{RequiredConfig, RequiredSecret, ReviewInput, Scope, Situation};
 use crate::admission::inventory::Found;
 use crate::admission::requirements::{ConfigNeed, KeyNeed, SecretNeed};
@@ -37,7 +37,9 @@ impl Terms<'_> {
 
     /// How near its subject is; a grant to a capability is for that one alone.
     fn level<P>(&self, input: &ReviewInput<'_>, need: &KeyNeed<P>) -> Option<GrantLevel> {
-        let level = level_of(input, self.subject)?;
+        // What is forbidden to a team is forbidden to whoever may be in it.
+        let meant = self.deny && may_belong(input, self.subject);
+        let level = level_of(input, self.subject).or(meant.then_some(GrantLevel::Team))?;
         let owner = match self.subject.kind {
             SubjectKind::Tool => Some(Kind::AgentToolProfile),
             SubjectKind::Skill => Some(Kind::AgentSkill),
@@ -115,7 +117,7 @@ pub(super) fn secrets(input: &ReviewInput<'_>) -> Vec<RequiredSecret> {
     let required = input.requirements.secrets.iter().map(|need| match &grants {
         Ok(grants) => secret(input, need, grants),
         Err(why) => {
-            let about = about_secret(need);
+            let about = about("Secret", input, need);
             let entry = denied(Reason::AccessReviewUnavailable, &about, why);
             RequiredSecret { need: need.clone(), entry, arrives: None, version: None }
         }
@@ -123,8 +125,13 @@ pub(super) fn secrets(input: &ReviewInput<'_>) -> Vec<RequiredSecret> {
     required.collect()
 }
 
-fn about_secret(need: &SecretNeed) -> String {
-    format!("Secret/{}/{}", need.name, need.key)
+/// A key with what has it, and with its namespace where that is another than the stack's.
+fn about<P>(kind: &str, input: &ReviewInput<'_>, need: &KeyNeed<P>) -> String {
+    let KeyNeed { namespace, name, key, .. } = need;
+    match namespace == input.frozen.namespace() {
+        true => format!("{kind}/{name}/{key}"),
+        false => format!("{kind}/{namespace}/{name}/{key}"),
+    }
 }
 
 fn denied(code: Reason, about: &str, message: impl Into<String>) -> Entry {
@@ -136,7 +143,7 @@ fn secret(
     need: &SecretNeed,
     grants: &[Object<AgentSecretGrant>],
 ) -> RequiredSecret {
-    let about = about_secret(need);
+    let about = about("Secret", input, need);
     let refuse =
         |entry: Entry| RequiredSecret { need: need.clone(), entry, arrives: None, version: None };
     let speaking: Vec<(&Object<AgentSecretGrant>, GrantLevel)> = grants
@@ -319,7 +326,7 @@ pub(super) fn configs(input: &ReviewInput<'_>) -> Vec<RequiredConfig> {
     let required = input.requirements.configs.iter().map(|need| match &grants {
         Ok(grants) => config(input, need, grants),
         Err(why) => {
-            let about = format!("ConfigMap/{}/{}", need.name, need.key);
+            let about = about("ConfigMap", input, need);
             let entry = denied(Reason::AccessReviewUnavailable, &about, why);
             RequiredConfig { need: need.clone(), entry, arrives: None }
         }
@@ -332,7 +339,7 @@ fn config(
     need: &ConfigNeed,
     grants: &[Object<AgentConfigGrant>],
 ) -> RequiredConfig {
-    let about = format!("ConfigMap/{}/{}", need.name, need.key);
+    let about = about("ConfigMap", input, need);
     let refuse = |entry: Entry| RequiredConfig { need: need.clone(), entry, arrives: None };
     let mut speaking: Vec<(&Object<AgentConfigGrant>, GrantLevel)> = grants
         .iter()

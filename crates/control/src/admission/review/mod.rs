@@ -7,13 +7,14 @@
 mod entries;
 mod identities;
 mod keys;
+mod names;
 mod previews;
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::Object;
 use bailiwick_model::fleet::{
-    ApprovalPolicy, ApprovalReason, ConfigMount, EventSource, Kind, MissingGrant, Moment, Reason,
-    RunnerPool, SecretMount, TrustTier,
+    ApprovalPolicy, ApprovalReason, ConfigMount, EventSource, Kind, MissingGrant, Moment,
+    NetworkMode, Reason, RunnerPool, SecretMount, SecretPurpose, TrustTier,
 };
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +39,7 @@ pub struct Situation {
     pub trust_tier: TrustTier,
     /// Who did what started it.
     pub actor: Option<String>,
-    /// The groups and teams of the actor, as the identity provider says.
+    /// The groups and teams of the actor, as the identity provider says; none where nobody has said.
     #[serde(default)]
     pub memberships: Vec<String>,
     /// What started it.
@@ -138,6 +139,19 @@ impl RequiredSecret {
     }
 }
 
+impl RequiredSecret {
+    /// The name under which its value reaches whoever holds the agent, mounted or not.
+    pub fn arrives_as(&self) -> Option<String> {
+        if let Some((_, name)) = self.mount() {
+            return Some(name);
+        }
+        // What pays the model is held outside of the sandbox, under a name all the same.
+        let granted = self.entry.decision.weight() != Decision::Denied && self.arrives.is_some();
+        let held = granted && self.need.purpose == SecretPurpose::ModelProviderToken;
+        held.then(|| self.need.becomes.clone().unwrap_or_else(|| variable(&self.need.key)))
+    }
+}
+
 /// A key as the name of a variable.
 fn variable(key: &str) -> String {
     let upper = key.chars().map(|c| match c.is_ascii_alphanumeric() {
@@ -234,8 +248,9 @@ impl Review {
 pub fn review(input: &ReviewInput<'_>) -> Review {
     let identities = identities::resolve(input);
     let required_roles = identities::roles(input);
-    let required_secrets = keys::secrets(input);
-    let required_configs = keys::configs(input);
+    let mut required_secrets = keys::secrets(input);
+    let mut required_configs = keys::configs(input);
+    names::hold(input, &mut required_secrets, &mut required_configs);
     let mut entries: Vec<&Entry> = identities.entries.iter().collect();
     entries.extend(required_roles.iter().map(|role| &role.entry));
     entries.extend(required_secrets.iter().map(|secret| &secret.entry));
@@ -304,14 +319,14 @@ fn approvals(
 ) -> Vec<ApprovalRequirement> {
     let mut found = Vec::new();
     let always = |reason| input.approval_policy.require_for.contains(&reason);
+    found.extend(network(input).filter(|_| always(ApprovalReason::NetworkExpanded)));
     for secret in secrets {
         let asked = secret.entry.decision == EntryDecision::RequiresApproval;
         let usable = asked || secret.entry.decision == EntryDecision::Allowed;
         if asked || (usable && always(ApprovalReason::SecretAccess)) {
-            let need = &secret.need;
             found.push(ApprovalRequirement {
                 reason: ApprovalReason::SecretAccess,
-                about: format!("Secret/{}/{}", need.name, need.key),
+                about: secret.entry.why.about.clone(),
                 message: match asked {
                     true => secret.entry.why.message.clone(),
                     false => "the rule asks for a person before a secret is used".to_owned(),
@@ -319,16 +334,48 @@ fn approvals(
             });
         }
     }
-    for role in roles.iter().filter(|r| r.entry.decision == EntryDecision::RequiresApproval) {
-        found.push(ApprovalRequirement {
-            reason: ApprovalReason::Escalation,
-            about: format!("AgentRoleBinding/{}", role.binding),
-            message: role.entry.why.message.clone(),
-        });
+    for role in roles {
+        let asked = role.entry.decision == EntryDecision::RequiresApproval;
+        let usable = asked || role.entry.decision == EntryDecision::Allowed;
+        if asked || (usable && always(ApprovalReason::Escalation)) {
+            found.push(ApprovalRequirement {
+                reason: ApprovalReason::Escalation,
+                about: format!("AgentRoleBinding/{}", role.binding),
+                message: match asked {
+                    true => role.entry.why.message.clone(),
+                    false => format!("the rule asks for a person before `{}` is used", role.role),
+                },
+            });
+        }
     }
     found.sort();
     found.dedup();
     found
+}
+
+/// The hosts that a stack's tool profile and its servers open, as they are written there. Without them,
+/// nothing but the model is reached.
+pub(crate) fn opened_hosts(frozen: &Frozen) -> Vec<String> {
+    let profile = frozen.tool_profile.as_ref();
+    let mut hosts = match profile.and_then(|profile| profile.spec.network_policy.as_ref()) {
+        None => Vec::new(),
+        Some(policy) => match policy.mode {
+            NetworkMode::Deny => Vec::new(),
+            NetworkMode::Allowlist => policy.allow_hosts.clone(),
+            NetworkMode::RepositoryHostOnly => vec!["that of the repository".to_owned()],
+            NetworkMode::UnrestrictedWithApproval => vec!["any".to_owned()],
+        },
+    };
+    hosts.extend(frozen.mcp_servers.iter().filter_map(|server| server.spec.url.clone()));
+    hosts
+}
+
+fn network(input: &ReviewInput<'_>) -> impl Iterator<Item = ApprovalRequirement> {
+    opened_hosts(input.frozen).into_iter().map(|host| ApprovalRequirement {
+        reason: ApprovalReason::NetworkExpanded,
+        about: format!("Host/{host}"),
+        message: "the rule asks for a person before the network is used".to_owned(),
+    })
 }
 
 fn invalid_grants(secrets: &[RequiredSecret], configs: &[RequiredConfig]) -> Vec<String> {

@@ -211,6 +211,9 @@ impl World {
         self.situation.trust_tier = TrustTier::Untrusted;
         self.situation.reference = "refs/pull/7/head".to_owned();
         self.pool = "untrusted".to_owned();
+        if self.objects.contains_key(&(Kind::AgentMcpServer, "docs".to_owned())) {
+            self.set(Kind::AgentMcpServer, "docs", "/allowUntrusted", json!(true));
+        }
     }
 }
 
@@ -351,7 +354,7 @@ fn objects() -> Vec<AnyObject> {
             Kind::AgentServiceAccount,
             "runner",
             json!({
-                "serviceAccountName": "runner", "owner": { "kind": "runner-pool", "name": "trusted" },
+                "serviceAccountName": "runner", "owner": { "kind": "organization", "name": "acme" },
             }),
         ),
         object(Kind::ServiceAccount, "runner", json!({})),
