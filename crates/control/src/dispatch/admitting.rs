@@ -212,7 +212,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Every value that nobody may see, so that none of them reaches a prompt.
-    async fn redaction(&self, inventory: &Inventory) -> Result<RedactionRules, PlaneError> {
+    pub(super) async fn redaction(
+        &self,
+        inventory: &Inventory,
+    ) -> Result<RedactionRules, PlaneError> {
         let secrets = inventory.all::<bailiwick_model::fleet::Secret>();
         let mut known = Vec::new();
         for secret in secrets.map_err(PlaneError::Other)? {
@@ -264,6 +267,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         let mut run = admitted.run.clone();
         run.status.queue_behind = queue_behind;
+        run.status.check_report = super::statuses::begun(&run);
         let prepared = prepared(admitted);
         let bytes = serde_json::to_vec(&prepared)
             .map_err(|error| PlaneError::Other(format!("a launch cannot be written: {error}")))?;

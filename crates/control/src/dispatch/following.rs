@@ -2,16 +2,15 @@
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
-    ActionType, AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AgentSession,
-    AnyObject, ApplyStrategy, ApprovalAction, ApprovalPhase, ApprovalReason, ArtifactKind, Kind,
-    Metadata, Moment, Object, PatchDetail, Requester, RunPhase, SubjectKind,
+    ActionType, AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AgentSession, AnyObject,
+    ApprovalAction, ApprovalPhase, ApprovalReason, Kind, Metadata, Moment, Object, Requester,
+    RunPhase, SubjectKind,
 };
 
 use super::launching::agent_of;
+use super::results::Keeping;
 use super::{ControlPlane, PlaneError, Turn};
-use crate::ports::fleet::{
-    Engine, FinishedWork, FleetStore, Launched, LaunchedState, Selection, World, Write,
-};
+use crate::ports::fleet::{Engine, FleetStore, Launched, LaunchedState, Selection, World, Write};
 
 /// How long a question about a tool call is open at most; its supervisor gives up sooner.
 const TOOL_CALL_PATIENCE: u64 = 3_600_000;
@@ -221,6 +220,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                             kind: SubjectKind::AgentStack,
                             name: agent.clone(),
                         },
+                        dispatched_by: None,
                         action: ApprovalAction {
                             kind: ActionType::ToolCall,
                             target: agent.clone(),
@@ -262,18 +262,21 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         attempt.status.completed_at = Some(now);
         attempt.status.exit_reason = Some(exit_reason(launched));
         let mut writes: Vec<Write> = self.session(&run, launched).await?.into_iter().collect();
-        if let Some(work) = launched.work.as_ref().filter(|work| !work.patch.is_empty()) {
-            let (artifact, blob) = patch(&run, &attempt, work);
-            let name = artifact.name().to_owned();
-            run.status.artifacts.push(name.clone());
-            attempt.status.produced_artifacts.push(name);
-            writes.push(blob);
-            writes.push(Write::Create(AnyObject::of(&artifact)?));
-        }
+        let results = match &launched.work {
+            Some(work) => {
+                let (run, attempt) = (&mut run, &mut attempt);
+                let keeping = Keeping { run, attempt, writes: &mut writes };
+                Some(self.keep_results(keeping, work).await?)
+            }
+            None => None,
+        };
         let (phase, why) = match (&run.status.cancel_requested, launched.state) {
             (Some(why), _) => (RunPhase::Cancelled, why.clone()),
-            (None, LaunchedState::Verified) if launched.work.is_some() => {
-                (RunPhase::Succeeded, exit_reason(launched))
+            (None, LaunchedState::Verified) if let Some(results) = &results => {
+                match &results.fault {
+                    None => (RunPhase::Succeeded, exit_reason(launched)),
+                    Some(why) => (RunPhase::Failed, why.clone()),
+                }
             }
             // It holds, and cannot be kept: nothing of it could be shown or written.
             (None, LaunchedState::Verified) => {
@@ -282,9 +285,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             (None, _) => (RunPhase::Failed, exit_reason(launched)),
         };
         if phase == RunPhase::Succeeded
-            && let Some(work) = &launched.work
+            && let (Some(work), Some(results)) = (&launched.work, &results)
         {
-            self.propose(&mut run, &attempt, work, &mut writes).await?;
+            let (run, attempt) = (&mut run, &mut attempt);
+            let keeping = Keeping { run, attempt, writes: &mut writes };
+            self.propose(keeping, work, results).await?;
         }
         if !run.status.write_backs.is_empty() {
             // It goes on until all of it is written, or is known not to be.
@@ -347,42 +352,4 @@ fn exit_reason(launched: &Launched) -> String {
     let verdict = launched.work.as_ref().map(|work| work.verdict.as_str());
     let detail = verdict.unwrap_or(&launched.detail).lines().next().unwrap_or_default();
     if detail.is_empty() { word.to_owned() } else { format!("{word}: {detail}") }
-}
-
-/// The patch of a run, which never pushes itself.
-fn patch(
-    run: &Object<AgentDispatchRun>,
-    attempt: &Object<AgentDispatchAttempt>,
-    work: &FinishedWork,
-) -> (Object<AgentArtifact>, Write) {
-    let digest = Sha256Hex::of(&work.patch).to_string();
-    let name = format!("aar-{}", Sha256Hex::of(format!("{}\n{digest}", attempt.name())).prefix(24));
-    let risky = |file: &&String| {
-        file.starts_with(".github/") || file.starts_with(".gitea/") || file.ends_with("Cargo.lock")
-    };
-    let apply_strategy = match (work.verified, run.spec.source_refs.pull_request) {
-        (false, _) => ApplyStrategy::LocalOnly,
-        (true, Some(_)) => ApplyStrategy::PrUpdate,
-        (true, None) => ApplyStrategy::BranchUpdate,
-    };
-    let spec = AgentArtifact {
-        dispatch_run: run.name().to_owned(),
-        attempt: attempt.name().to_owned(),
-        kind: ArtifactKind::Patch,
-        digest: digest.clone(),
-        bytes: u64::try_from(work.patch.len()).unwrap_or(u64::MAX),
-        summary: work.verdict.clone(),
-        patch: Some(PatchDetail {
-            base_sha: work.base.clone(),
-            tree: Some(work.tree.clone()),
-            commit: Some(work.commit.clone()),
-            files: work.files.clone(),
-            merges: work.merges,
-            verified: work.verified,
-            unsafe_files: work.files.iter().filter(risky).cloned().collect(),
-            apply_strategy,
-        }),
-    };
-    let object = Object::new(beside(&run.metadata, name), spec);
-    (object, Write::Blob { digest, bytes: work.patch.clone() })
 }

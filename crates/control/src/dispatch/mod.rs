@@ -17,9 +17,12 @@ mod evaluating;
 mod following;
 mod launching;
 mod polling;
+mod proposing;
 mod queueing;
 mod reconciling;
+mod results;
 mod scheduling;
+mod statuses;
 mod unreadable;
 mod writing;
 
@@ -108,6 +111,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         self.poll_forges(&mut turn).await;
         self.settle_queue(&mut turn).await;
         self.follow_runs(&mut turn).await;
+        self.report_statuses(&mut turn).await;
         turn
     }
 

@@ -2,65 +2,18 @@
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
-    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase, Moment,
-    Object, Repository, Requester, RunPhase, SubjectKind, TrustTier, WriteBackRecord,
-    WriteBackState,
+    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase,
+    ApprovalPolicy, EventSource, Moment, Object, Repository, Requester, RunPhase, SubjectKind,
+    WriteBackRecord, WriteBackState,
 };
 
 use super::following::beside;
+use super::proposing::{came_to, fallen};
 use super::{ControlPlane, PlaneError};
-use crate::ports::fleet::{
-    Engine, FinishedWork, FleetStore, Forge, ForgeError, World, Write, WriteBack,
-};
-use crate::write_back::{
-    self, Next, NotAuthorised, Plan, Policies, Proposal, Report, check_status, next, plan, send,
-};
+use crate::ports::fleet::{Engine, FleetStore, Forge, ForgeError, World, Write, WriteBack};
+use crate::write_back::{self, Next, NotAuthorised, Plan, Policies, Proposal, next, plan, send};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
-    /// What a verified piece of work wants written, as far as policy lets it be proposed.
-    pub(super) async fn propose(
-        &self,
-        run: &mut Object<AgentDispatchRun>,
-        attempt: &Object<AgentDispatchAttempt>,
-        work: &FinishedWork,
-        writes: &mut Vec<Write>,
-    ) -> Result<(), PlaneError> {
-        let wanted = wanted(run, work);
-        let patch = String::from_utf8_lossy(&work.patch).into_owned();
-        for write in wanted {
-            if !run.spec.write_back_policy.allowed_targets.contains(&write.target()) {
-                continue;
-            }
-            let content = match &write {
-                WriteBack::Push { .. } => vec![patch.as_str()],
-                WriteBack::Comment { .. }
-                | WriteBack::Review(_)
-                | WriteBack::OpenPullRequest { .. }
-                | WriteBack::CheckStatus { .. }
-                | WriteBack::Rerun { .. }
-                | WriteBack::ReleaseNote { .. }
-                | WriteBack::DeploymentApproval { .. } => Vec::new(),
-            };
-            let proposal = Proposal {
-                repository: &run.spec.repository,
-                dispatch_run: run.name(),
-                attempt: attempt.name(),
-                requested_by: requester(attempt),
-                write: &write,
-                target_state: None,
-                artifact_refs: run.status.artifacts.clone(),
-                content: &content,
-                summary: work.verdict.clone(),
-                now: self.world.now(),
-            };
-            let (record, more) = recorded(run, &write, planned(run, &proposal))?;
-            writes.extend(more);
-            run.status.approvals.extend(record.approval.clone());
-            run.status.write_backs.push(record);
-        }
-        Ok(())
-    }
-
     /// Goes on with what is to be written; whether all of it is settled.
     pub(super) async fn follow_writes(
         &self,
@@ -95,6 +48,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             // What comes later may stand on what comes before.
             if blocked.is_some() {
                 break;
+            }
+            if let Some(why) = fallen(&run, &record) {
+                if let Some(kept) = run.status.write_backs.get_mut(at) {
+                    *kept = denied(record, &why);
+                }
+                continue;
             }
             if record.next_try_at.is_some_and(|at| self.world.now() < at) {
                 blocked = Some(record.state);
@@ -133,16 +92,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Some(WriteBackState::Waiting) => run.status.phase = RunPhase::WaitingForApproval,
             Some(_) => run.status.phase = RunPhase::Running,
             None => {
-                let failed =
-                    run.status.write_backs.iter().find(|one| one.state == WriteBackState::Failed);
-                let (phase, why) = match failed {
-                    None => (RunPhase::Succeeded, None),
-                    Some(one) => {
-                        (RunPhase::Failed, Some(format!("WriteBackFailed: {}", one.detail)))
-                    }
-                };
-                let why =
-                    why.or(attempt.status.exit_reason.clone()).unwrap_or_else(|| "done".to_owned());
+                let (phase, why) = came_to(&run, attempt);
                 return self.end(run, phase, why).await;
             }
         }
@@ -226,6 +176,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                             .await?
                             .unwrap_or_else(|| write_back::ABSENT.to_owned()),
                     ),
+                    WriteBack::Comment { number, pull_request: true, .. }
+                        if approval.spec.target_state.is_some() =>
+                    {
+                        Some(forge.pull_request(*number).await?.head_sha)
+                    }
                     WriteBack::Comment { .. }
                     | WriteBack::Review(_)
                     | WriteBack::OpenPullRequest { .. }
@@ -325,7 +280,7 @@ fn missed(record: WriteBackRecord, error: &PlaneError, now: Moment) -> WriteBack
     record
 }
 
-fn denied(mut record: WriteBackRecord, why: &str) -> WriteBackRecord {
+pub(super) fn denied(mut record: WriteBackRecord, why: &str) -> WriteBackRecord {
     record.state = WriteBackState::Denied;
     why.clone_into(&mut record.detail);
     record
@@ -338,23 +293,44 @@ fn failed(mut record: WriteBackRecord, why: &str) -> WriteBackRecord {
     record
 }
 
-fn requester(attempt: &Object<AgentDispatchAttempt>) -> Requester {
+pub(super) fn requester(attempt: &Object<AgentDispatchAttempt>) -> Requester {
     Requester { kind: SubjectKind::AgentStack, name: attempt.name().to_owned() }
 }
 
-/// What becomes of a proposal. The run keeps what stack and rule allow together.
-fn planned(run: &Object<AgentDispatchRun>, proposal: &Proposal<'_>) -> Plan {
-    let approvals = [&run.spec.approval_policy];
-    let policies = Policies {
+/// What has a say. The run keeps what stack and rule allow together.
+pub(super) fn policies<'a>(
+    run: &'a Object<AgentDispatchRun>,
+    approvals: &'a [&'a ApprovalPolicy],
+) -> Policies<'a> {
+    Policies {
         stack: &run.spec.write_back_policy,
         rule: None,
-        approvals: &approvals,
+        approvals,
         trust: run.spec.trust_tier,
-    };
-    plan(&policies, proposal)
+    }
 }
 
-fn recorded(
+/// What becomes of a proposal.
+pub(super) fn planned(run: &Object<AgentDispatchRun>, proposal: &Proposal<'_>) -> Plan {
+    let approvals = [&run.spec.approval_policy];
+    match plan(&policies(run, &approvals), proposal) {
+        Plan::Ask(mut approval) => {
+            approval.dispatched_by = dispatcher(run);
+            Plan::Ask(approval)
+        }
+        other @ (Plan::Denied(_) | Plan::Write(_)) => other,
+    }
+}
+
+/// The person who started a run by hand, where its policy wants somebody else to answer.
+fn dispatcher(run: &Object<AgentDispatchRun>) -> Option<String> {
+    let event = &run.spec.source_event;
+    let by_hand = event.source == EventSource::Manual;
+    let actor = event.actor.clone().filter(|_| by_hand);
+    actor.filter(|_| !run.spec.write_back_policy.dispatcher_may_approve)
+}
+
+pub(super) fn recorded(
     run: &Object<AgentDispatchRun>,
     write: &WriteBack,
     plan: Plan,
@@ -366,6 +342,7 @@ fn recorded(
         action: write.target(),
         target: write_back::target(&run.spec.repository, write).name,
         digest: digest.clone(),
+        stands_on: None,
         approval: None,
         state: WriteBackState::Ready,
         detail: String::new(),
@@ -396,64 +373,4 @@ fn recorded(
         }
     }
     Ok((record, writes))
-}
-
-/// Everything that could be written of a verified piece of work, in the order in which it must be.
-fn wanted(run: &Object<AgentDispatchRun>, work: &FinishedWork) -> Vec<WriteBack> {
-    let refs = &run.spec.source_refs;
-    let agent = run.status.agent_mux_run_id.clone().unwrap_or_else(|| run.name().to_owned());
-    let trusted = run.spec.trust_tier == TrustTier::Trusted;
-    let summary = summary(run, work);
-    let mut wanted = Vec::new();
-    if !work.files.is_empty() && trusted {
-        match (&run.spec.branch, refs.pull_request) {
-            (Some(branch), Some(_)) => wanted.push(WriteBack::Push {
-                branch: branch.clone(),
-                commit: work.commit.clone(),
-                from: Some(run.spec.sha.clone()),
-            }),
-            (branch, _) => {
-                let head = format!("agent/{agent}");
-                wanted.push(WriteBack::Push {
-                    branch: head.clone(),
-                    commit: work.commit.clone(),
-                    from: None,
-                });
-                if let Some(base) = branch {
-                    wanted.push(WriteBack::OpenPullRequest {
-                        head,
-                        base: base.clone(),
-                        title: format!("{}: {}", run.spec.task_kind, run.spec.agent_stack),
-                        body: summary.clone(),
-                    });
-                }
-            }
-        }
-    }
-    if let Some(number) = refs.pull_request {
-        wanted.push(WriteBack::Comment { number, pull_request: true, body: summary.clone() });
-    } else if let Some(number) = refs.issue {
-        wanted.push(WriteBack::Comment { number, pull_request: false, body: summary });
-    }
-    wanted.push(check_status(&Report {
-        name: &run.spec.agent_stack,
-        sha: &run.spec.sha,
-        phase: RunPhase::Succeeded,
-        reason: &work.verdict,
-        url: None,
-    }));
-    wanted
-}
-
-fn summary(run: &Object<AgentDispatchRun>, work: &FinishedWork) -> String {
-    let files = work.files.iter().take(50).map(|file| format!("- `{file}`"));
-    let files: Vec<String> = files.collect();
-    let text = format!(
-        "**{}** ({}) ended: {}\n\n{}",
-        run.spec.agent_stack,
-        run.spec.task_kind,
-        work.verdict,
-        if files.is_empty() { "No file was changed.".to_owned() } else { files.join("\n") }
-    );
-    bailiwick_model::secret::redacted(&text)
 }

@@ -113,9 +113,7 @@ pub fn decide(
     if !by.may_approve {
         return Err(NotDecided::NotAllowed(by.name.clone()));
     }
-    let asked = &approval.requested_by;
-    // A name is compared whatever it is the name of: an agent may have been given a person's.
-    if asked.name == by.name {
+    if is_own(approval, &by.name) {
         return Err(NotDecided::OwnRequest(by.name.clone()));
     }
     if status.phase != ApprovalPhase::Pending {
@@ -147,6 +145,12 @@ pub fn decide(
         comment: answer.comment.clone(),
         write_back_key: status.write_back_key.clone(),
     })
+}
+
+/// Whether somebody asked for it, or started by hand what asks. A name is compared whatever it is the name
+/// of: an agent may have been given a person's.
+fn is_own(approval: &AgentApproval, by: &str) -> bool {
+    approval.requested_by.name == by || approval.dispatched_by.as_deref() == Some(by)
 }
 
 fn moved(approval: &AgentApproval, now: Option<&str>) -> Option<NotDecided> {
@@ -211,7 +215,7 @@ pub fn authorise(
         return Err(NotAuthorised::NotApproved(status.phase));
     }
     let by = status.decided_by.as_deref().filter(|by| !by.is_empty());
-    if by.is_none() || by == Some(approval.requested_by.name.as_str()) {
+    if by.is_none_or(|by| is_own(approval, by)) {
         return Err(NotAuthorised::ByNobody);
     }
     let digest = digest_of(repository, write);

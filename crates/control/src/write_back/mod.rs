@@ -13,7 +13,9 @@
 mod decide;
 mod plan;
 mod policy;
+pub(crate) mod proposals;
 mod report;
+pub(crate) mod said;
 mod secrets;
 mod target;
 
@@ -21,7 +23,9 @@ pub use decide::{Actor, ActorKind, Answer, Decision, NotAuthorised, NotDecided};
 pub use decide::{authorise, decide, expire};
 pub use plan::{Plan, Proposal, plan};
 pub use policy::{Denial, Permission, Policies, permit};
+pub use proposals::{Finished, Wanted, wanted};
 pub use report::{Report, check_status};
+pub use said::{Said, SaidDeployment, SaidRelease, SaidRerun, SaidReview, report_kind};
 pub use target::{ABSENT, Target, digest, key, target};
 
 use crate::ports::fleet::{Forge, ForgeError, WriteBack, Written};

@@ -79,6 +79,7 @@ pub fn plan(policies: &Policies<'_>, proposal: &Proposal<'_>) -> Plan {
         dispatch_run: proposal.dispatch_run.to_owned(),
         attempt: Some(proposal.attempt.to_owned()),
         requested_by: proposal.requested_by.clone(),
+        dispatched_by: None,
         action: ApprovalAction {
             kind: ActionType::WriteBack(write.target()),
             target: about.name,

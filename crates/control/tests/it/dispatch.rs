@@ -31,8 +31,8 @@ pub(crate) const START: u64 = 1_794_000_000_000;
 pub(crate) struct Scripted {
     pub(crate) launched: Mutex<Vec<Launch>>,
     pub(crate) states: Mutex<BTreeMap<String, Launched>>,
-    cancelled: Mutex<Vec<String>>,
-    answered: Mutex<Vec<(String, String, bool)>>,
+    pub(crate) cancelled: Mutex<Vec<String>>,
+    pub(crate) answered: Mutex<Vec<(String, String, bool)>>,
 }
 
 pub(crate) fn standing(state: LaunchedState) -> Launched {
@@ -93,10 +93,12 @@ impl Engine for Scripted {
 
 /// A forge that keeps what is written, once for each key, and can be out of reach.
 #[derive(Clone, Default)]
-struct Noted {
-    written: Arc<Mutex<BTreeMap<String, WriteBack>>>,
-    faults: Arc<Mutex<VecDeque<ForgeError>>>,
-    asked: Arc<AtomicU64>,
+pub(crate) struct Noted {
+    pub(crate) written: Arc<Mutex<BTreeMap<String, WriteBack>>>,
+    pub(crate) sent: Arc<Mutex<Vec<WriteBack>>>,
+    pub(crate) pulls: Arc<Mutex<BTreeMap<u64, PullRequestState>>>,
+    pub(crate) faults: Arc<Mutex<VecDeque<ForgeError>>>,
+    pub(crate) asked: Arc<AtomicU64>,
 }
 
 impl Forge for Noted {
@@ -104,6 +106,9 @@ impl Forge for Noted {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let was_there = self.written.lock().unwrap().contains_key(key);
         self.written.lock().unwrap().insert(key.to_owned(), what.clone());
+        if !was_there {
+            self.sent.lock().unwrap().push(what.clone());
+        }
         // It was done, and the answer got lost.
         if let Some(fault) = self.faults.lock().unwrap().pop_front() {
             return Err(fault);
@@ -112,7 +117,8 @@ impl Forge for Noted {
     }
 
     async fn pull_request(&self, number: u64) -> Result<PullRequestState, ForgeError> {
-        Err(ForgeError::Refused(format!("no pull request {number}")))
+        let known = self.pulls.lock().unwrap().get(&number).cloned();
+        known.ok_or_else(|| ForgeError::Refused(format!("no pull request {number}")))
     }
 
     async fn branch(&self, _: &str) -> Result<Option<String>, ForgeError> {
@@ -135,9 +141,9 @@ impl Forge for Noted {
     }
 }
 
-struct Stood {
-    forge: Noted,
-    clock: AtomicU64,
+pub(crate) struct Stood {
+    pub(crate) forge: Noted,
+    pub(crate) clock: AtomicU64,
 }
 
 impl World for Stood {
@@ -202,7 +208,7 @@ impl World for Stood {
     }
 }
 
-type Plane = ControlPlane<MemoryFleet, Scripted, Stood>;
+pub(crate) type Plane = ControlPlane<MemoryFleet, Scripted, Stood>;
 
 pub(crate) fn document(kind: Kind, name: &str, spec: Value) -> AnyObject {
     let (api_version, metadata) = (API_VERSION.to_owned(), Metadata::named(name));
@@ -254,7 +260,7 @@ pub(crate) fn fleet(change: impl Fn(&mut AnyObject)) -> Vec<AnyObject> {
     all
 }
 
-async fn stand(change: impl Fn(&mut AnyObject)) -> Plane {
+pub(crate) async fn stand(change: impl Fn(&mut AnyObject)) -> Plane {
     let store = Arc::new(MemoryFleet::default());
     let world = Stood { forge: Noted::default(), clock: AtomicU64::new(START) };
     let plane =
@@ -265,7 +271,7 @@ async fn stand(change: impl Fn(&mut AnyObject)) -> Plane {
     plane
 }
 
-async fn declare(plane: &Plane, documents: &[AnyObject]) {
+pub(crate) async fn declare(plane: &Plane, documents: &[AnyObject]) {
     apply(plane.store.as_ref(), documents, "ada", plane.world.now(), false).await.unwrap();
 }
 
@@ -294,29 +300,29 @@ pub(crate) fn request(id: &str) -> DispatchRequest {
     }
 }
 
-async fn all<R: Resource>(plane: &Plane) -> Vec<Object<R>> {
+pub(crate) async fn all<R: Resource>(plane: &Plane) -> Vec<Object<R>> {
     let page = plane.store.list(&Selection::of(R::KIND)).await.unwrap();
     page.objects.iter().map(|object| object.typed::<R>().unwrap()).collect()
 }
 
-async fn only_run(plane: &Plane) -> Object<AgentDispatchRun> {
+pub(crate) async fn only_run(plane: &Plane) -> Object<AgentDispatchRun> {
     let mut runs = all::<AgentDispatchRun>(plane).await;
     assert_eq!(runs.len(), 1);
     runs.remove(0)
 }
 
-async fn turn(plane: &Plane) {
+pub(crate) async fn turn(plane: &Plane) {
     for _ in 0..6 {
         let turn = plane.turn().await;
         assert_eq!(turn.troubles, []);
     }
 }
 
-fn set(plane: &Plane, agent: &str, launched: Launched) {
+pub(crate) fn set(plane: &Plane, agent: &str, launched: Launched) {
     plane.engine.states.lock().unwrap().insert(agent.to_owned(), launched);
 }
 
-fn agent(plane: &Plane) -> String {
+pub(crate) fn agent(plane: &Plane) -> String {
     plane.engine.launched.lock().unwrap().last().unwrap().agent.clone()
 }
 

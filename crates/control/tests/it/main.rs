@@ -13,6 +13,7 @@ mod brief_parameters;
 mod bundle;
 mod delegation_budget;
 mod dispatch;
+mod dispatch_results;
 mod executor;
 mod failing_world;
 mod foreign_rights;

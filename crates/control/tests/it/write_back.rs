@@ -106,6 +106,7 @@ fn allowing(mode: WriteBackMode) -> WriteBackPolicy {
         require_approval: None,
         allowed_targets: WriteBackTarget::ALL.to_vec(),
         modes: WriteBackTarget::ALL.iter().map(|target| (*target, mode)).collect(),
+        ..WriteBackPolicy::default()
     }
 }
 

@@ -162,6 +162,9 @@ pub struct AgentApproval {
     pub attempt: Option<String>,
     /// Who asks.
     pub requested_by: Requester,
+    /// The person who started the run by hand and may therefore not be the one who answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatched_by: Option<String>,
     /// For what.
     pub action: ApprovalAction,
     /// Why a person is asked.

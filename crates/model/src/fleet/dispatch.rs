@@ -242,6 +242,9 @@ pub struct AgentDispatchRunStatus {
     /// What of its work was written back, is to be, or was not allowed to be; in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub write_backs: Vec<WriteBackRecord>,
+    /// What its commit says of it on the forge; nothing where no policy lets it say anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check_report: Option<CheckReport>,
     /// Why it can or cannot go on.
     pub conditions: Vec<Condition>,
     /// The generation that this speaks of.
@@ -258,6 +261,9 @@ pub struct WriteBackRecord {
     pub target: String,
     /// The digest under which exactly what is sent is kept.
     pub digest: String,
+    /// The digest of what must be written before it: if that is not, neither is this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_on: Option<String>,
     /// The question to a person, if one is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
@@ -282,6 +288,30 @@ pub struct WriteBackRecord {
 
 fn is_zero(tries: &u32) -> bool {
     *tries == 0
+}
+
+/// What the forge was told of how far a run is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CheckReport {
+    /// The phase that it was told last; `pending` while it was told nothing.
+    pub told: RunPhase,
+    /// The question to a person about the end of the run, if one is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<String>,
+    /// Why that phase does not stand at the commit.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// How often the forge did not answer.
+    #[serde(skip_serializing_if = "is_never")]
+    pub misses: u32,
+    /// Before when it is not asked again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_try_at: Option<Moment>,
+}
+
+fn is_never(times: &u32) -> bool {
+    *times == 0
 }
 
 /// How a write-back stands.

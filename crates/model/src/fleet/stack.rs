@@ -300,6 +300,10 @@ pub struct WriteBackPolicy {
     pub allowed_targets: Vec<WriteBackTarget>,
     /// Who is asked, by target; always a person where nothing is said.
     pub modes: BTreeMap<WriteBackTarget, WriteBackMode>,
+    /// Whether a person who started a run by hand may approve what it writes; somebody else has to where
+    /// this is not said.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dispatcher_may_approve: bool,
 }
 
 /// Which files a stack may write.

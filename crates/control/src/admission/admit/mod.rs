@@ -549,6 +549,7 @@ fn approvals(
                     kind: SubjectKind::AgentStack,
                     name: request.stack.clone(),
                 },
+                dispatched_by: None,
                 action: ApprovalAction {
                     kind,
                     target: format!(

@@ -21,7 +21,8 @@ pub fn narrowed(one: &WriteBackPolicy, other: &WriteBackPolicy) -> WriteBackPoli
         (None, None) => None,
         (one, other) => Some(one.unwrap_or(false) || other.unwrap_or(false)),
     };
-    WriteBackPolicy { require_approval, allowed_targets, modes }
+    let dispatcher_may_approve = one.dispatcher_may_approve && other.dispatcher_may_approve;
+    WriteBackPolicy { require_approval, allowed_targets, modes, dispatcher_may_approve }
 }
 
 fn strictness(mode: WriteBackMode) -> u8 {

@@ -174,6 +174,7 @@ pub fn indexed_fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
             ("group", "/spec/concurrencyGroup"),
             ("parent", "/spec/parentRun"),
             ("agent", "/status/agentMuxRunId"),
+            ("told", "/status/checkReport/told"),
         ],
         Kind::AgentDispatchAttempt => &[("run", "/spec/agentDispatchRun")],
         Kind::AgentTriggerRule => {

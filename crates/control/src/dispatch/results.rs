@@ -1,0 +1,212 @@
+//! What a run has made, kept with how it ended: the change, the words of its agent, a review, wishes.
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_model::fleet::{
+    AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AgentReviewArtifact, AnyObject,
+    ApplyStrategy, ArtifactKind, Kind, Object, PatchDetail, Reason, Repository,
+};
+use serde::Serialize;
+
+use super::following::beside;
+use super::{ControlPlane, PlaneError};
+use crate::admission::Inventory;
+use crate::bundle::{RedactionError, Redactor};
+use crate::ports::fleet::{Engine, FinishedWork, FleetStore, Selection, World, Write, WriteBack};
+use crate::write_back::{Said, SaidReview, report_kind};
+
+/// What is kept of a piece of work, besides its change.
+pub(super) struct Results {
+    /// What its agent said.
+    pub(super) said: Said,
+    /// Why the run is no success, though its checks hold.
+    pub(super) fault: Option<String>,
+}
+
+/// The attempt that made it, and all that is written at once with how it ended.
+pub(super) struct Keeping<'a> {
+    pub(super) run: &'a mut Object<AgentDispatchRun>,
+    pub(super) attempt: &'a mut Object<AgentDispatchAttempt>,
+    pub(super) writes: &'a mut Vec<Write>,
+}
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// Keeps everything that an attempt has made.
+    pub(super) async fn keep_results(
+        &self,
+        mut keeping: Keeping<'_>,
+        work: &FinishedWork,
+    ) -> Result<Results, PlaneError> {
+        if !work.patch.is_empty() {
+            keeping.keep_patch(work)?;
+        }
+        let Some(answer) = &work.report else {
+            let said = Said::default();
+            let fault = keeping.keep_review(&said)?;
+            return Ok(Results { said, fault });
+        };
+        let redactor = match self.redactor(&keeping.run.spec.repository).await? {
+            Ok(redactor) => redactor,
+            Err(error) => {
+                let fault = format!("{}: {error}", Reason::RedactionFailed.as_str());
+                return Ok(Results { said: Said::default(), fault: Some(fault) });
+            }
+        };
+        // Once by what is known here, and once by what write-back looks for.
+        let clean = |text: &str| bailiwick_model::secret::redacted(&redactor.redact(text).text);
+        let said = Said::read(answer, clean);
+        keeping.keep_words(&said)?;
+        let fault = keeping.keep_review(&said)?;
+        if let Some(rerun) = &said.rerun {
+            keeping.keep_json(ArtifactKind::RerunRequest, &rerun.reason, rerun)?;
+        }
+        Ok(Results { said, fault })
+    }
+
+    /// What takes secrets out of what an agent says: every value that is kept here, what looks like one,
+    /// and what the repository says is one.
+    async fn redactor(
+        &self,
+        repository: &str,
+    ) -> Result<Result<Redactor, RedactionError>, PlaneError> {
+        let repository: Object<Repository> = self.repository(repository).await?;
+        let secrets = Inventory::new(self.all(Selection::of(Kind::Secret)).await?);
+        let mut rules = self.redaction(&secrets).await?;
+        rules.repository.clone_from(&repository.spec.policy.redact);
+        Ok(Redactor::new(&rules))
+    }
+}
+
+impl Keeping<'_> {
+    /// Keeps bytes as an artifact of this attempt.
+    fn keep(
+        &mut self,
+        kind: ArtifactKind,
+        summary: &str,
+        bytes: Vec<u8>,
+        patch: Option<PatchDetail>,
+    ) -> Result<String, PlaneError> {
+        let digest = Sha256Hex::of(&bytes).to_string();
+        let identity = match kind {
+            ArtifactKind::Patch => format!("{}\n{digest}", self.attempt.name()),
+            ArtifactKind::Diagnosis
+            | ArtifactKind::BranchProposal
+            | ArtifactKind::Review
+            | ArtifactKind::TestReport
+            | ArtifactKind::ReleaseReport
+            | ArtifactKind::SubagentOutput
+            | ArtifactKind::WorkspaceDiff
+            | ArtifactKind::RerunRequest => {
+                format!("{}\n{kind:?}\n{digest}", self.attempt.name())
+            }
+        };
+        let name = format!("aar-{}", Sha256Hex::of(identity).prefix(24));
+        let spec = AgentArtifact {
+            dispatch_run: self.run.name().to_owned(),
+            attempt: self.attempt.name().to_owned(),
+            kind,
+            digest: digest.clone(),
+            bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            summary: summary.lines().next().unwrap_or_default().chars().take(200).collect(),
+            patch,
+        };
+        let object = Object::new(beside(&self.run.metadata, name.clone()), spec);
+        self.writes.push(Write::Blob { digest, bytes });
+        self.writes.push(Write::Create(AnyObject::of(&object)?));
+        self.run.status.artifacts.push(name.clone());
+        self.attempt.status.produced_artifacts.push(name.clone());
+        Ok(name)
+    }
+
+    fn keep_json(
+        &mut self,
+        kind: ArtifactKind,
+        summary: &str,
+        value: &impl Serialize,
+    ) -> Result<(), PlaneError> {
+        let bytes = serde_json::to_vec(value)
+            .map_err(|error| PlaneError::Other(format!("an artifact cannot be kept: {error}")))?;
+        self.keep(kind, summary, bytes, None).map(drop)
+    }
+
+    /// The change, which never pushes itself.
+    fn keep_patch(&mut self, work: &FinishedWork) -> Result<(), PlaneError> {
+        let risky = |file: &&String| {
+            file.starts_with(".github/")
+                || file.starts_with(".gitea/")
+                || file.ends_with("Cargo.lock")
+        };
+        let apply_strategy = match (work.verified, self.run.spec.source_refs.pull_request) {
+            (false, _) => ApplyStrategy::LocalOnly,
+            (true, Some(_)) => ApplyStrategy::PrUpdate,
+            (true, None) => ApplyStrategy::BranchUpdate,
+        };
+        let detail = PatchDetail {
+            base_sha: work.base.clone(),
+            tree: Some(work.tree.clone()),
+            commit: Some(work.commit.clone()),
+            files: work.files.clone(),
+            merges: work.merges,
+            verified: work.verified,
+            unsafe_files: work.files.iter().filter(risky).cloned().collect(),
+            apply_strategy,
+        };
+        self.keep(ArtifactKind::Patch, &work.verdict, work.patch.clone(), Some(detail)).map(drop)
+    }
+
+    /// What the agent says, as what the run is for makes it.
+    fn keep_words(&mut self, said: &Said) -> Result<(), PlaneError> {
+        let kind = report_kind(&self.run.spec.task_kind);
+        let notes = said.release.as_ref().map(|release| release.notes.as_str());
+        let words = notes.filter(|_| said.text.is_empty()).unwrap_or(&said.text);
+        if words.is_empty() {
+            return Ok(());
+        }
+        self.keep(kind, words, words.as_bytes().to_vec(), None).map(drop)
+    }
+
+    /// The review that a run was for. Without one it is no success.
+    fn keep_review(&mut self, said: &Said) -> Result<Option<String>, PlaneError> {
+        let asked = report_kind(&self.run.spec.task_kind) == ArtifactKind::Review;
+        let Some(review) = &said.review else {
+            let why = said.fault("review").unwrap_or("its agent gave none");
+            let code = Reason::ReviewArtifactInvalid.as_str();
+            return Ok(asked.then(|| format!("{code}: {why}")));
+        };
+        self.keep_review_of(review)?;
+        Ok(None)
+    }
+
+    fn keep_review_of(&mut self, review: &SaidReview) -> Result<(), PlaneError> {
+        let spec = &self.run.spec;
+        let target_ref = match spec.source_refs.pull_request {
+            Some(number) => format!("{}#{number}@{}", spec.repository, spec.sha),
+            None => format!("{}@{}", spec.repository, spec.sha),
+        };
+        let bytes = review.body.clone().into_bytes();
+        let digest = Sha256Hex::of(&bytes).to_string();
+        let whole = serde_json::to_string(review)
+            .map_err(|error| PlaneError::Other(format!("a review cannot be kept: {error}")))?;
+        let identity = format!("{}\n{target_ref}\n{whole}", self.attempt.name());
+        let name = format!("arv-{}", Sha256Hex::of(identity).prefix(24));
+        let spec = AgentReviewArtifact {
+            dispatch_run: self.run.name().to_owned(),
+            target_ref,
+            decision: review.decision,
+            digest: digest.clone(),
+            comments: review.comments.clone(),
+        };
+        let object = Object::new(beside(&self.run.metadata, name.clone()), spec);
+        self.writes.push(Write::Blob { digest, bytes });
+        self.writes.push(Write::Create(AnyObject::of(&object)?));
+        self.run.status.artifacts.push(name.clone());
+        self.attempt.status.produced_artifacts.push(name);
+        Ok(())
+    }
+
+    /// What would be pushed and proposed, for whoever does it where policy lets us not.
+    pub(super) fn keep_branch(&mut self, change: &[&WriteBack]) -> Result<(), PlaneError> {
+        let Some(WriteBack::Push { branch, .. }) = change.first() else { return Ok(()) };
+        let summary = branch.clone();
+        self.keep_json(ArtifactKind::BranchProposal, &summary, &change)
+    }
+}

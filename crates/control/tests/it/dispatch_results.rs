@@ -1,0 +1,532 @@
+//! What a run has made, what of it is proposed, and what its commit says of it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use bailiwick_control::ports::fleet::{
+    ActionError, CheckState, DecisionRequest, FinishedWork, Fleet as _, FleetStore as _,
+    ForgeError, Launched, LaunchedState, PullRequestState, RunVerb, RunVerbRequest, Target,
+    Verdict, World as _, Write, WriteBack,
+};
+use bailiwick_model::Sha256Hex;
+use bailiwick_model::fleet::{
+    AgentApproval, AgentArtifact, AgentReviewArtifact, ApprovalPhase, ArtifactKind, Kind, Object,
+    ReviewDecision, RunPhase, WriteBackState, WriteBackTarget,
+};
+use serde_json::{Value, json};
+
+use super::dispatch::{
+    Plane, SHA, agent, all, caller, document, only_run, request, set, stand, standing, turn, work,
+};
+
+/// A fleet whose stack may write this back, each with this mode.
+async fn allowing(targets: &[(&str, &str)]) -> Plane {
+    let names: Vec<&str> = targets.iter().map(|(name, _)| *name).collect();
+    let modes: serde_json::Map<String, Value> =
+        targets.iter().map(|(name, mode)| ((*name).to_owned(), json!(mode))).collect();
+    stand(|object| {
+        if object.kind == Kind::AgentStack {
+            object.spec["writeBackPolicy"] = json!({ "allowedTargets": names, "modes": modes });
+        }
+    })
+    .await
+}
+
+fn said(report: &str) -> Launched {
+    let work = FinishedWork { report: Some(report.to_owned()), ..work() };
+    Launched { work: Some(work), ..standing(LaunchedState::Verified) }
+}
+
+async fn begin(plane: &Plane, task_kind: &str, change: impl FnOnce(&mut Value)) {
+    let mut wish = serde_json::to_value(request("r")).unwrap();
+    wish["taskKind"] = json!(task_kind);
+    change(&mut wish);
+    let wish = serde_json::from_value(wish).unwrap();
+    plane.dispatch(&caller("ada"), "default", wish).await.unwrap();
+}
+
+async fn run(plane: &Plane, task_kind: &str, launched: Launched, change: impl FnOnce(&mut Value)) {
+    begin(plane, task_kind, change).await;
+    turn(plane).await;
+    set(plane, &agent(plane), launched);
+    turn(plane).await;
+}
+
+fn sent(plane: &Plane) -> Vec<WriteBack> {
+    plane.world.forge.sent.lock().unwrap().clone()
+}
+
+fn block(value: &Value) -> String {
+    format!("```json\n{value}\n```")
+}
+
+fn pull(number: u64, branch: &str) -> PullRequestState {
+    PullRequestState {
+        number,
+        title: String::new(),
+        body: String::new(),
+        open: true,
+        head_branch: branch.to_owned(),
+        head_sha: SHA.to_owned(),
+        head_repository: Some("acme/app".to_owned()),
+        base_branch: "main".to_owned(),
+        files: Vec::new(),
+    }
+}
+
+async fn answer(
+    plane: &Plane,
+    asked: &Object<AgentApproval>,
+    by: &str,
+    decision: Verdict,
+) -> Result<(), ActionError> {
+    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+    let request = DecisionRequest {
+        decision,
+        comment: String::new(),
+        approved_action_subset: Vec::new(),
+        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+    };
+    plane.decide(&caller(by), &target, request).await.map(drop)
+}
+
+async fn question(plane: &Plane, target: WriteBackTarget) -> Object<AgentApproval> {
+    use bailiwick_model::fleet::ActionType;
+    let all = all::<AgentApproval>(plane).await;
+    all.into_iter().find(|one| one.spec.action.kind == ActionType::WriteBack(target)).unwrap()
+}
+
+async fn artifact(plane: &Plane, kind: ArtifactKind) -> (Object<AgentArtifact>, String) {
+    let all = all::<AgentArtifact>(plane).await;
+    let found = all.into_iter().find(|one| one.spec.kind == kind);
+    let found = found.unwrap_or_else(|| panic!("no {kind:?}"));
+    let bytes = plane.store.blob(&found.spec.digest).await.unwrap().unwrap();
+    assert_eq!(Sha256Hex::of(&bytes).as_str(), found.spec.digest);
+    (found, String::from_utf8(bytes).unwrap())
+}
+
+#[tokio::test]
+async fn what_an_agent_says_is_kept_without_secrets_and_is_what_people_read() {
+    let plane = allowing(&[("issue-comment", "auto")]).await;
+    let keys = BTreeMap::from([("key".to_owned(), b"quite-own-value".to_vec())]);
+    plane.store.set_secret("default", "own", keys, plane.world.now()).await.unwrap();
+    let words = "The parser is off by one.\nIt read quite-own-value and API_KEY=hunter22.";
+    run(&plane, "diagnose", said(words), |wish| wish["sourceRefs"] = json!({ "issue": 4 })).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
+    let (kept, text) = artifact(&plane, ArtifactKind::Diagnosis).await;
+    assert!(run.status.artifacts.contains(&kept.name().to_owned()), "{:?}", run.status);
+    assert!(text.contains("off by one") && text.contains("[secret]"), "{text}");
+    let written = sent(&plane);
+    let [WriteBack::Comment { body, .. }] = &written[..] else { panic!("{written:?}") };
+    assert!(body.contains("off by one"), "{body}");
+    for secret in ["quite-own-value", "hunter22"] {
+        assert!(!body.contains(secret) && !text.contains(secret), "{body}\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_review_is_kept_and_written_as_a_review() {
+    let plane =
+        allowing(&[("pull-request-review", "auto"), ("pull-request-comment", "auto")]).await;
+    let review = json!({ "review": {
+        "decision": "changes-requested", "body": "Not yet.",
+        "comments": [{ "path": "src/a.rs", "line": 3, "body": "Off by one." }],
+    }});
+    let nothing = FinishedWork { files: Vec::new(), patch: Vec::new(), ..work() };
+    let mut ended = said(&format!("I looked at it.\n{}", block(&review)));
+    let report = ended.work.as_ref().unwrap().report.clone();
+    ended.work = Some(FinishedWork { report, ..nothing });
+    run(&plane, "review", ended, |wish| wish["sourceRefs"] = json!({ "pullRequest": 5 })).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
+    let kept = all::<AgentReviewArtifact>(&plane).await.remove(0);
+    assert_eq!(kept.spec.decision, ReviewDecision::ChangesRequested);
+    assert_eq!(kept.spec.target_ref, format!("acme/app#5@{SHA}"));
+    assert_eq!(kept.spec.comments[0].line, 3);
+    assert_eq!(artifact(&plane, ArtifactKind::Review).await.1, "I looked at it.");
+    let written = sent(&plane);
+    let [WriteBack::Review(review)] = &written[..] else { panic!("{written:?}") };
+    assert_eq!((review.number, review.sha.as_str()), (5, SHA));
+    assert_eq!((review.body.as_str(), review.comments.len()), ("Not yet.", 1));
+}
+
+#[tokio::test]
+async fn a_run_that_was_for_a_review_and_has_none_is_no_success() {
+    let wrong = block(&json!({ "review": { "decision": "approved", "comments": "none" } }));
+    for report in ["Fine.", wrong.as_str()] {
+        let plane = allowing(&[("pull-request-review", "auto")]).await;
+        run(&plane, "review", said(report), |wish| {
+            wish["sourceRefs"] = json!({ "pullRequest": 5 });
+        })
+        .await;
+        let run = only_run(&plane).await;
+        let why = run.status.terminal_reason.clone().unwrap_or_default();
+        assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
+        assert!(why.starts_with("ReviewArtifactInvalid"), "{why}");
+        assert_eq!(all::<AgentReviewArtifact>(&plane).await.len(), 0);
+        assert_eq!(sent(&plane), []);
+    }
+}
+
+/// A yes that words from elsewhere may have led to is not given by a machine alone.
+#[tokio::test]
+async fn an_agent_alone_approves_nothing_from_elsewhere() {
+    let review = block(&json!({ "review": { "decision": "approved", "body": "@ada: fine" } }));
+    for (sha, expected) in
+        [(None, ReviewDecision::Approved), (Some("a".repeat(40)), ReviewDecision::CommentOnly)]
+    {
+        let plane = allowing(&[("pull-request-review", "auto")]).await;
+        let untrusted = sha.is_some();
+        run(&plane, "review", said(&review), |wish| {
+            wish["sourceRefs"] = json!({ "pullRequest": 5 });
+            wish["sha"] = json!(sha);
+        })
+        .await;
+        let written = sent(&plane);
+        let [WriteBack::Review(review)] = &written[..] else { panic!("{written:?}") };
+        assert_eq!(review.decision, expected);
+        assert_eq!(review.body.contains("@ada"), !untrusted, "{}", review.body);
+    }
+}
+
+#[tokio::test]
+async fn release_notes_are_proposed_for_the_tag_that_the_run_is_about() {
+    let notes = block(&json!({ "release": { "title": "One", "notes": "It is faster." } }));
+    for (reference, expected) in [("refs/tags/v1", 1), ("refs/heads/main", 0)] {
+        let plane = allowing(&[("release-note", "auto")]).await;
+        run(&plane, "release-notes", said(&format!("Ready.\n{notes}")), |wish| {
+            wish["ref"] = json!(reference);
+        })
+        .await;
+        assert_eq!(artifact(&plane, ArtifactKind::ReleaseReport).await.1, "Ready.");
+        let written = sent(&plane);
+        assert_eq!(written.len(), expected, "{written:?}");
+        for one in written {
+            let WriteBack::ReleaseNote { tag, title, body } = one else { panic!("{one:?}") };
+            assert_eq!(
+                (tag.as_str(), title.as_str(), body.as_str()),
+                ("v1", "One", "It is faster.")
+            );
+        }
+    }
+}
+
+/// Keeps a delivery, as if it had come before.
+async fn delivered(plane: &Plane, payload: &Value) -> String {
+    let bytes = payload.to_string().into_bytes();
+    let digest = Sha256Hex::of(&bytes).to_string();
+    let spec = json!({
+        "forge": "gitea", "deliveryId": "1", "event": "workflow_job", "repository": "app",
+        "payloadDigest": digest, "bytes": bytes.len(), "receivedAt": "2026-11-01T00:00:00Z",
+    });
+    let mut delivery = document(Kind::WebhookDelivery, "whd-1", spec);
+    delivery.status = json!({ "evaluated": true });
+    let writes = vec![Write::Blob { digest, bytes }, Write::Create(delivery)];
+    plane.store.commit(writes, plane.world.now()).await.unwrap();
+    "whd-1".to_owned()
+}
+
+#[tokio::test]
+async fn what_is_run_again_is_what_the_event_was_about() {
+    let wish = block(&json!({ "rerun": { "reason": "the network was down" } }));
+    let other = block(&json!({ "rerun": { "reason": "x", "run": "99" } }));
+    for (answer, expected) in [(wish, 1), (other, 0)] {
+        let plane = allowing(&[("check-rerun", "auto")]).await;
+        let payload = json!({ "workflow_job": { "id": 7, "run_id": 3, "run_attempt": 2 } });
+        let delivery = delivered(&plane, &payload).await;
+        run(&plane, "diagnose", said(&answer), |wish| {
+            wish["sourceRefs"] = json!({ "webhookDelivery": delivery });
+        })
+        .await;
+        let again = WriteBack::Rerun { run: "7".to_owned(), whole_workflow: false, attempt: 2 };
+        assert_eq!(sent(&plane), vec![again; expected], "{answer}");
+        if expected > 0 {
+            let (_, text) = artifact(&plane, ArtifactKind::RerunRequest).await;
+            assert!(text.contains("the network was down"), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_yes_to_a_deployment_is_proposed_and_a_no_is_not() {
+    for (approve, expected) in [(true, 1), (false, 0)] {
+        let plane = allowing(&[("deployment-approval", "auto")]).await;
+        let payload = json!({ "workflow_run": { "id": 3 }, "environment": "production" });
+        let delivery = delivered(&plane, &payload).await;
+        let answer =
+            block(&json!({ "deployment": { "approve": approve, "comment": "All green." } }));
+        run(&plane, "gatekeep", said(&answer), |wish| {
+            wish["sourceRefs"] = json!({ "webhookDelivery": delivery });
+        })
+        .await;
+        let yes = WriteBack::DeploymentApproval {
+            run: "3".to_owned(),
+            environment: "production".to_owned(),
+            comment: "All green.".to_owned(),
+        };
+        assert_eq!(sent(&plane), vec![yes; expected]);
+    }
+}
+
+#[tokio::test]
+async fn only_the_branch_of_the_pull_request_itself_is_pushed_to() {
+    let known = [
+        (pull(5, "main"), true),
+        (pull(5, "another"), false),
+        (PullRequestState { open: false, ..pull(5, "main") }, false),
+        (
+            PullRequestState { head_repository: Some("eve/app".to_owned()), ..pull(5, "main") },
+            false,
+        ),
+        (PullRequestState { head_repository: None, ..pull(5, "main") }, false),
+        // The forge knows no such pull request.
+        (pull(6, "main"), false),
+    ];
+    for (state, onto) in known {
+        let plane = allowing(&[("branch-push", "auto"), ("create-branch", "auto")]).await;
+        plane.world.forge.pulls.lock().unwrap().insert(state.number, state.clone());
+        run(&plane, "repair", said("Done."), |wish| {
+            wish["sourceRefs"] = json!({ "pullRequest": 5 });
+            wish["ref"] = json!("refs/heads/main");
+        })
+        .await;
+        let written = sent(&plane);
+        let [WriteBack::Push { branch, from, .. }] = &written[..] else { panic!("{written:?}") };
+        assert_eq!(branch == "main", onto, "{state:?}: {written:?}");
+        assert_eq!(from.is_some(), onto, "{state:?}: {written:?}");
+        assert!(onto || branch.starts_with("agent/"), "{written:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_pull_request_falls_with_the_push_that_it_stands_on() {
+    let targets = [
+        ("create-branch", "always-approve"),
+        ("open-pull-request", "auto"),
+        ("check-status", "auto"),
+    ];
+    for (decision, good) in [(Verdict::Reject, false), (Verdict::Approve, true)] {
+        let plane = allowing(&targets).await;
+        run(&plane, "repair", said("Done."), |_| {}).await;
+        let asked = question(&plane, WriteBackTarget::CreateBranch).await;
+        answer(&plane, &asked, "bob", decision).await.unwrap();
+        turn(&plane).await;
+        let run = only_run(&plane).await;
+        let expected = if good { RunPhase::Succeeded } else { RunPhase::Failed };
+        assert_eq!(run.status.phase, expected, "{:?}", run.status);
+        let states: Vec<WriteBackState> =
+            run.status.write_backs.iter().map(|one| one.state).collect();
+        let state = if good { WriteBackState::Written } else { WriteBackState::Denied };
+        assert_eq!(states, [state, state], "{:?}", run.status.write_backs);
+        let opened =
+            sent(&plane).iter().any(|one| matches!(one, WriteBack::OpenPullRequest { .. }));
+        assert_eq!(opened, good);
+        assert_eq!(said_of(&plane).last().unwrap().0 == CheckState::Success, good);
+    }
+}
+
+#[tokio::test]
+async fn no_pull_request_is_proposed_of_a_branch_that_is_not() {
+    let plane = allowing(&[("open-pull-request", "auto")]).await;
+    run(&plane, "repair", said("Done."), |_| {}).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
+    assert_eq!(sent(&plane), []);
+    // It is kept all the same, for whoever pushes it.
+    let (_, text) = artifact(&plane, ArtifactKind::BranchProposal).await;
+    assert!(text.contains("agent/") && text.contains("open-pull-request"), "{text}");
+}
+
+#[tokio::test]
+async fn who_started_a_run_by_hand_does_not_approve_what_it_writes() {
+    for may in [false, true] {
+        let plane = stand(|object| {
+            if object.kind == Kind::AgentStack {
+                object.spec["writeBackPolicy"]["dispatcherMayApprove"] = json!(may);
+            }
+        })
+        .await;
+        run(&plane, "repair", said("Done."), |_| {}).await;
+        let asked = question(&plane, WriteBackTarget::CreateBranch).await;
+        let own = answer(&plane, &asked, "ada", Verdict::Approve).await;
+        assert_eq!(own.is_ok(), may, "{own:?}");
+        if !may {
+            answer(&plane, &asked, "bob", Verdict::Approve).await.unwrap();
+        }
+        turn(&plane).await;
+        assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
+    }
+}
+
+/// What a person looked at is the pull request as it was.
+#[tokio::test]
+async fn a_comment_is_not_written_to_a_pull_request_that_has_moved() {
+    for moved in [false, true] {
+        let plane = allowing(&[("pull-request-comment", "always-approve")]).await;
+        plane.world.forge.pulls.lock().unwrap().insert(5, pull(5, "theirs"));
+        run(&plane, "diagnose", said("Look at it."), |wish| {
+            wish["sourceRefs"] = json!({ "pullRequest": 5 });
+        })
+        .await;
+        let asked = question(&plane, WriteBackTarget::PullRequestComment).await;
+        assert_eq!(asked.spec.target_state.as_deref(), Some(SHA));
+        answer(&plane, &asked, "bob", Verdict::Approve).await.unwrap();
+        if moved {
+            let now = PullRequestState { head_sha: "b".repeat(40), ..pull(5, "theirs") };
+            plane.world.forge.pulls.lock().unwrap().insert(5, now);
+        }
+        turn(&plane).await;
+        assert_eq!(sent(&plane).len(), usize::from(!moved), "{:?}", sent(&plane));
+    }
+}
+
+/// State and description of every status that was set, in order; all under one name.
+fn said_of(plane: &Plane) -> Vec<(CheckState, String)> {
+    let each = sent(plane).into_iter().filter_map(|one| match one {
+        WriteBack::CheckStatus { sha, context, state, description, .. } => {
+            assert_eq!((sha.as_str(), context.as_str()), (SHA, "bailiwick/fixer"));
+            Some((state, description))
+        }
+        _ => None,
+    });
+    each.collect()
+}
+
+fn states(plane: &Plane) -> Vec<(CheckState, String)> {
+    let first = |words: String| words.split(':').next().unwrap_or_default().to_owned();
+    said_of(plane).into_iter().map(|(state, words)| (state, first(words))).collect()
+}
+
+#[tokio::test]
+async fn a_commit_says_how_far_its_run_is() {
+    let plane = allowing(&[("check-status", "auto"), ("create-branch", "always-approve")]).await;
+    let word = |state, words: &str| (state, words.to_owned());
+    let waits = word(CheckState::Pending, "waits for its turn");
+    let works = word(CheckState::Pending, "is at work");
+    let asks = word(CheckState::Pending, "waits for a person");
+    let done = word(CheckState::Success, "is done");
+    let cancelled = word(CheckState::Error, "was cancelled");
+    let failed = word(CheckState::Failure, "failed");
+    // The pool is full: it waits, and is told of once however often it is looked at.
+    let paused = |paused: bool| {
+        let mut pool = super::dispatch::fleet(|_| {})
+            .into_iter()
+            .find(|one| one.metadata.name == "inside")
+            .unwrap();
+        pool.spec["paused"] = json!(paused);
+        pool
+    };
+    begin(&plane, "repair", |_| {}).await;
+    super::dispatch::declare(&plane, &[paused(true)]).await;
+    turn(&plane).await;
+    assert_eq!(states(&plane), [waits.clone()]);
+    super::dispatch::declare(&plane, &[paused(false)]).await;
+    turn(&plane).await;
+    assert_eq!(states(&plane), [waits.clone(), works.clone()]);
+    set(&plane, &agent(&plane), said("Done."));
+    turn(&plane).await;
+    let asked = question(&plane, WriteBackTarget::CreateBranch).await;
+    answer(&plane, &asked, "bob", Verdict::Approve).await.unwrap();
+    turn(&plane).await;
+    let mut expected = vec![waits, works.clone(), asks, done];
+    assert_eq!(states(&plane), expected);
+    // Once more, and cancelled; and once more, and failed.
+    let target =
+        Target { namespace: "default".to_owned(), name: only_run(&plane).await.name().to_owned() };
+    let act = async |verb| {
+        plane.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await.unwrap();
+        turn(&plane).await;
+    };
+    act(RunVerb::Retry).await;
+    act(RunVerb::Cancel).await;
+    expected.extend([works.clone(), cancelled]);
+    assert_eq!(states(&plane), expected);
+    act(RunVerb::Retry).await;
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    expected.extend([works, failed]);
+    assert_eq!(states(&plane), expected);
+}
+
+#[tokio::test]
+async fn a_commit_says_nothing_where_no_policy_lets_it() {
+    let plane = allowing(&[("create-branch", "auto")]).await;
+    run(&plane, "repair", said("Done."), |_| {}).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
+    assert_eq!(states(&plane), []);
+    assert_eq!(sent(&plane).len(), 1, "the push is written");
+}
+
+/// A person is asked about the end alone, and the run does not wait for that.
+#[tokio::test]
+async fn a_person_is_asked_what_a_commit_says_only_at_the_end() {
+    for (decision, expected) in [(Verdict::Approve, 1), (Verdict::Reject, 0)] {
+        let plane = allowing(&[("check-status", "always-approve")]).await;
+        begin(&plane, "repair", |_| {}).await;
+        turn(&plane).await;
+        assert_eq!(all::<AgentApproval>(&plane).await.len(), 0);
+        set(&plane, &agent(&plane), said("Done."));
+        turn(&plane).await;
+        assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
+        assert_eq!(states(&plane), []);
+        let asked = question(&plane, WriteBackTarget::CheckStatus).await;
+        assert_eq!(asked.status.phase, ApprovalPhase::Pending);
+        answer(&plane, &asked, "bob", decision).await.unwrap();
+        turn(&plane).await;
+        assert_eq!(states(&plane).len(), expected);
+        assert_eq!(all::<AgentApproval>(&plane).await.len(), 1, "nobody is asked twice");
+    }
+}
+
+/// The forge's answer is lost, or it is away: the run ends all the same, and the last word arrives.
+#[tokio::test]
+async fn a_silent_forge_holds_no_run_up_and_hears_the_last_word() {
+    let plane = allowing(&[("check-status", "auto")]).await;
+    begin(&plane, "repair", |_| {}).await;
+    let away = || ForgeError::Unavailable("the line was cut".to_owned());
+    plane.world.forge.faults.lock().unwrap().extend([away(), away(), away()]);
+    let mut troubles = 0;
+    for round in 0..40 {
+        if round == 5 {
+            set(&plane, &agent(&plane), said("Done."));
+        }
+        troubles += plane.turn().await.troubles.len();
+        plane.world.clock.fetch_add(10_000, Ordering::Relaxed);
+    }
+    assert_eq!(troubles, 3, "each miss is told");
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Succeeded);
+    assert_eq!(run.status.check_report.unwrap().told, RunPhase::Succeeded);
+    assert_eq!(states(&plane).last().unwrap().0, CheckState::Success);
+    let asked = plane.world.forge.asked.load(Ordering::Relaxed);
+    assert!(asked <= 6, "it is not asked for ever: {asked}");
+}
+
+/// A forge that refuses a status does not make the run a failure.
+#[tokio::test]
+async fn a_status_that_is_refused_is_noted_and_no_more() {
+    let plane = allowing(&[("check-status", "auto")]).await;
+    let no = ForgeError::Unsupported("keep statuses".to_owned());
+    plane.world.forge.faults.lock().unwrap().extend([no.clone(), no.clone(), no]);
+    run(&plane, "repair", said("Done."), |_| {}).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Succeeded);
+    let report = run.status.check_report.unwrap();
+    assert_eq!(report.told, RunPhase::Succeeded);
+    assert!(report.detail.contains("keep statuses"), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_name_of_a_file_writes_nothing_but_itself() {
+    let plane = allowing(&[("issue-comment", "auto")]).await;
+    let mut ended = said("Done.");
+    let files = vec!["a`\n\n@everyone # x".to_owned()];
+    let kept = ended.work.take().unwrap();
+    ended.work = Some(FinishedWork { files, ..kept });
+    run(&plane, "repair", ended, |wish| wish["sourceRefs"] = json!({ "issue": 4 })).await;
+    let written = sent(&plane);
+    let [WriteBack::Comment { body, .. }] = &written[..] else { panic!("{written:?}") };
+    assert!(body.contains("everyone"), "{body}");
+    assert!(!body.contains("\n@everyone"), "{body}");
+    assert!(body.lines().any(|line| line.starts_with("- ``a`")), "{body}");
+}
