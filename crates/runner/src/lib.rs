@@ -10,5 +10,6 @@ pub mod checks;
 pub mod process;
 pub mod proxy;
 pub mod sandbox;
+pub mod servers;
 pub mod supervisor;
 pub mod toolchain;

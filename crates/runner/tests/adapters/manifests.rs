@@ -41,6 +41,17 @@ fn assignment(stage: &Stage) -> Assignment {
     Assignment { model: None, ..stage.assignment(Cli::Claude, "http://127.0.0.1:1") }
 }
 
+/// The kernel refuses such an argument, and nobody would know why.
+#[test]
+fn a_prompt_that_is_too_long_for_an_argument_is_refused_with_what_to_do() {
+    let stage = Stage::new();
+    let long = Assignment { prompt: "x".repeat(200 * 1024), ..assignment(&stage) };
+    let refused = parsed(BABYSITTER).plan(&long).unwrap_err().to_string();
+    assert!(refused.contains("prompt-on-stdin"), "{refused}");
+    let text = BABYSITTER.replace(", \"--\", \"{prompt}\"]", "]\nprompt-on-stdin = true");
+    assert!(parsed(&text).plan(&long).is_ok());
+}
+
 #[test]
 fn a_babysitter_is_started_as_its_manifest_says() {
     let manifest = parsed(BABYSITTER);

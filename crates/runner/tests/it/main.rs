@@ -28,6 +28,7 @@ mod sandbox_files;
 mod sandbox_network;
 mod sandbox_ordinary_user;
 mod sandbox_processes;
+mod servers;
 mod tests_told_apart;
 mod toolchain;
 mod workshop;

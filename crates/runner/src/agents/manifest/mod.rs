@@ -26,6 +26,9 @@ use crate::proxy::Wire;
 use file::placeholders;
 pub use file::{Argument, Gating, Manifest, Output};
 
+/// The kernel takes no longer argument, with some room for what stands around the prompt.
+const LONGEST_ARGUMENT: usize = 120 * 1024;
+
 impl Adapter for Manifest {
     fn name(&self) -> &str {
         self.adapter.name.as_str()
@@ -178,6 +181,11 @@ impl Manifest {
         }
         if !self.launch.prompt_on_stdin && !self.takes("prompt") {
             return error("be told its task", "its manifest has no place for {prompt}");
+        }
+        if self.takes("prompt") && assignment.prompt.len() > LONGEST_ARGUMENT {
+            let why =
+                "it is longer than an argument may be; let its manifest say `prompt-on-stdin`";
+            return error("be told its task", why);
         }
         if assignment.gate.is_some() && self.gate.kind == Gating::None {
             return error("be gated", "its manifest says `kind = \"none\"`");

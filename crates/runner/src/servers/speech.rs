@@ -1,0 +1,161 @@
+//! What is said to an MCP server and heard from it.
+
+use bailiwick_model::fleet::DiscoveredTool;
+use serde_json::{Value, json};
+
+/// The version of the protocol that is asked for; a server may answer with an older one.
+pub(super) const VERSION: &str = "2025-06-18";
+/// The most bytes that a server may say.
+pub(super) const LONGEST: usize = 8 << 20;
+/// The most pages of its list that are read.
+pub(super) const MOST_PAGES: usize = 64;
+/// The most tools that it may have.
+const MOST_TOOLS: usize = 2_000;
+/// The longest name of a page.
+const LONGEST_CURSOR: usize = 1024;
+/// The most that it may ask itself.
+pub(super) const MOST_ASKED: usize = 64;
+/// The longest name of one.
+const LONGEST_NAME: usize = 128;
+
+pub(super) fn hello() -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {
+            "protocolVersion": VERSION,
+            "capabilities": {},
+            "clientInfo": { "name": "bailiwick", "version": env!("CARGO_PKG_VERSION") },
+        },
+    })
+}
+
+pub(super) fn ready() -> Value {
+    json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })
+}
+
+pub(super) fn list(id: usize, cursor: Option<&str>) -> Value {
+    let params = match cursor {
+        Some(cursor) => json!({ "cursor": cursor }),
+        None => json!({}),
+    };
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params })
+}
+
+/// What a message of the server is to whoever waits for an answer.
+pub(super) enum Heard {
+    /// The answer.
+    Result(Value),
+    /// It asks something itself; this is said to it.
+    Asked(Value),
+    /// Nothing of interest.
+    Aside,
+}
+
+/// Reads a message.
+pub(super) fn heard(message: &Value, waiting: usize) -> Result<Heard, String> {
+    if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err("what it says is no JSON-RPC".to_owned());
+    }
+    let id = message.get("id").filter(|id| !id.is_null());
+    if id.is_some_and(|id| id.to_string().len() > LONGEST_NAME) {
+        return Err("it names its messages too long".to_owned());
+    }
+    match (message.get("method").and_then(Value::as_str), id) {
+        (Some("ping"), Some(id)) => {
+            Ok(Heard::Asked(json!({ "jsonrpc": "2.0", "id": id, "result": {} })))
+        }
+        (Some(_), Some(id)) => {
+            let error = json!({ "code": -32601, "message": "not here" });
+            Ok(Heard::Asked(json!({ "jsonrpc": "2.0", "id": id, "error": error })))
+        }
+        (Some(_), None) => Ok(Heard::Aside),
+        (None, Some(id)) if id.as_u64() == u64::try_from(waiting).ok() => {
+            if let Some(error) = message.get("error") {
+                let said = error.get("message").and_then(Value::as_str).unwrap_or("no words");
+                return Err(format!("it refuses: {}", shown(said)));
+            }
+            let result = message.get("result").cloned();
+            result.map(Heard::Result).ok_or_else(|| "it answers without a result".to_owned())
+        }
+        (None, _) => Ok(Heard::Aside),
+    }
+}
+
+/// An error if this is no server that has tools.
+pub(super) fn greeted(result: &Value) -> Result<(), String> {
+    if result.get("protocolVersion").and_then(Value::as_str).is_none() {
+        return Err("it does not say which protocol it speaks".to_owned());
+    }
+    match result.pointer("/capabilities/tools") {
+        Some(Value::Object(_)) => Ok(()),
+        Some(_) | None => Err("it says that it has no tools".to_owned()),
+    }
+}
+
+/// Adds a page of tools; where the next one begins.
+pub(super) fn page(
+    result: &Value,
+    tools: &mut Vec<DiscoveredTool>,
+) -> Result<Option<String>, String> {
+    let listed = result.get("tools").and_then(Value::as_array);
+    for tool in listed.ok_or_else(|| "its list of tools is none".to_owned())? {
+        let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+        if !is_plain(name) {
+            // It would stand in lists of tools, where some characters match others.
+            return Err(format!("`{}` is no name for a tool", shown(name)));
+        }
+        if tools.len() >= MOST_TOOLS {
+            return Err(format!("it has more than {MOST_TOOLS} tools"));
+        }
+        let hint = tool.pointer("/annotations/readOnlyHint").and_then(Value::as_bool);
+        tools.push(DiscoveredTool { name: name.to_owned(), read_only: hint.unwrap_or(false) });
+    }
+    match result.get("nextCursor").and_then(Value::as_str) {
+        Some(cursor) if cursor.len() > LONGEST_CURSOR => {
+            Err("its pages are named too long".to_owned())
+        }
+        cursor => Ok(cursor.map(str::to_owned)),
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits)
+}
+
+/// What a server said, short and in one line.
+pub(super) fn shown(text: &str) -> String {
+    let line = text.trim().lines().last().unwrap_or_default();
+    line.chars().filter(|c| !c.is_control()).take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_whose_name_would_match_others_is_refused() {
+        for name in ["*", "a?", "", "a b", "mcp__x__*", "é"] {
+            let result = json!({ "tools": [{ "name": name }] });
+            assert!(page(&result, &mut Vec::new()).is_err(), "{name}");
+        }
+        let mut tools = Vec::new();
+        let good = json!({
+            "tools": [{ "name": "a.b-c_d", "annotations": { "readOnlyHint": true } }, { "name": "e" }],
+            "nextCursor": "2",
+        });
+        assert_eq!(page(&good, &mut tools), Ok(Some("2".to_owned())));
+        assert_eq!(tools.iter().map(|tool| tool.read_only).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
+    fn what_the_server_asks_is_answered_and_is_not_the_answer() {
+        let ping = json!({ "jsonrpc": "2.0", "id": 0, "method": "ping" });
+        assert!(matches!(heard(&ping, 0), Ok(Heard::Asked(_))));
+        let other = json!({ "jsonrpc": "2.0", "id": 7, "result": {} });
+        assert!(matches!(heard(&other, 0), Ok(Heard::Aside)));
+        let answer = json!({ "jsonrpc": "2.0", "id": 0, "result": {} });
+        assert!(matches!(heard(&answer, 0), Ok(Heard::Result(_))));
+        assert!(heard(&json!({ "id": 0, "result": {} }), 0).is_err());
+    }
+}

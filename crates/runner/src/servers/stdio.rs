@@ -1,0 +1,212 @@
+//! A server that is a program: started in a sandbox without a network and with nothing of ours in its
+//! environment, asked, and ended with everything that it started.
+
+use std::io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::speech::{self, Heard, LONGEST, MOST_ASKED, MOST_PAGES};
+use super::{Answer, Silence};
+use crate::sandbox::{
+    Bounds, Launcher, Level, Network, Next, Report, Running, Sandbox, SandboxError, Streams,
+};
+
+/// Where it finds programs.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const MEMORY: u64 = 1 << 30;
+const PROCESSES: u64 = 256;
+/// How much of its complaints is kept.
+const COMPLAINTS: u64 = 16 * 1024;
+/// How long its end may take to be told.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A server that is a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The program, by its name or path.
+    pub command: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// What must hold it.
+    pub level: Level,
+}
+
+/// Starts a server, asks for its tools, and comes back when nothing of it is left.
+pub fn ask_program(launcher: &Launcher, program: &Program, patience: Duration) -> Answer {
+    let refused = |error: SandboxError| Silence::Failed(format!("it cannot be started: {error}"));
+    let pipes = |error: io::Error| Silence::Failed(format!("it cannot be spoken to: {error}"));
+    let (input, to_it) = io::pipe().map_err(pipes)?;
+    let (from_it, output) = io::pipe().map_err(pipes)?;
+    let (complaints, errors) = io::pipe().map_err(pipes)?;
+    let streams =
+        Streams::new(Stdio::from(output), Stdio::from(errors)).reading(OwnedFd::from(input));
+    let argv: Vec<String> =
+        [program.command.clone()].into_iter().chain(program.arguments.clone()).collect();
+    let running = launcher.start_with(&sandbox(program.level), &argv, streams);
+    let mut running = running.map_err(refused)?;
+    let complained = std::thread::spawn(move || complained(complaints));
+    let mut talk =
+        Talk { to_it, heard: listen(from_it), late: Instant::now() + patience, asked: 0 };
+    let said = talk.tools();
+    let ended = match &said {
+        Err(Stopped::Gone) => how_it_ended(&mut running),
+        Ok(_) | Err(Stopped::Late | Stopped::Wrong(_)) => None,
+    };
+    // Whatever it said: after this nothing of it is left, and nobody holds the pipes.
+    running.end();
+    drop(talk);
+    let complaint = complained.join().unwrap_or_default();
+    match said {
+        Ok(tools) => Ok(tools),
+        Err(Stopped::Late) => Err(Silence::TimedOut(patience)),
+        Err(Stopped::Wrong(why)) => Err(Silence::Failed(why)),
+        Err(Stopped::Gone) => {
+            let how = ended.unwrap_or_else(|| "it ended".to_owned());
+            Err(Silence::Failed(format!("{how} before it answered. {complaint}").trim().to_owned()))
+        }
+    }
+}
+
+fn sandbox(level: Level) -> Sandbox {
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    Sandbox {
+        read_only: Vec::new(),
+        writable: Vec::new(),
+        layered: Vec::new(),
+        overlaid: Vec::new(),
+        private: Vec::new(),
+        emptied: Vec::new(),
+        hidden: Vec::new(),
+        frozen: Vec::new(),
+        environment: vec![
+            variable("PATH", PATH),
+            variable("HOME", "/tmp"),
+            variable("LANG", "C.UTF-8"),
+        ],
+        directory: PathBuf::from("/tmp"),
+        network: Network::None,
+        door: None,
+        bounds: Bounds { memory: Some(MEMORY), processes: Some(PROCESSES) },
+        level,
+    }
+}
+
+/// Why a conversation came to no answer.
+enum Stopped {
+    Late,
+    Gone,
+    Wrong(String),
+}
+
+struct Talk {
+    to_it: PipeWriter,
+    heard: Receiver<Result<Value, String>>,
+    late: Instant,
+    asked: usize,
+}
+
+impl Talk {
+    fn tools(&mut self) -> Result<Vec<bailiwick_model::fleet::DiscoveredTool>, Stopped> {
+        let hello = self.ask(&speech::hello(), 0)?;
+        speech::greeted(&hello).map_err(Stopped::Wrong)?;
+        self.say(&speech::ready())?;
+        let (mut tools, mut cursor) = (Vec::new(), None);
+        for id in 1..=MOST_PAGES {
+            let result = self.ask(&speech::list(id, cursor.as_deref()), id)?;
+            cursor = speech::page(&result, &mut tools).map_err(Stopped::Wrong)?;
+            if cursor.is_none() {
+                return Ok(tools);
+            }
+        }
+        Err(Stopped::Wrong("its list of tools does not end".to_owned()))
+    }
+
+    fn say(&mut self, message: &Value) -> Result<(), Stopped> {
+        // All that is said fits into the pipe, so that nobody waits for a server that does not read.
+        let line = format!("{message}\n");
+        self.to_it.write_all(line.as_bytes()).map_err(|_| Stopped::Gone)
+    }
+
+    fn ask(&mut self, message: &Value, id: usize) -> Result<Value, Stopped> {
+        self.say(message)?;
+        loop {
+            if self.asked > MOST_ASKED {
+                return Err(Stopped::Wrong("it asks too much itself".to_owned()));
+            }
+            let left = self.late.saturating_duration_since(Instant::now());
+            let message = match self.heard.recv_timeout(left) {
+                Ok(message) => message.map_err(Stopped::Wrong)?,
+                Err(RecvTimeoutError::Timeout) => return Err(Stopped::Late),
+                Err(RecvTimeoutError::Disconnected) => return Err(Stopped::Gone),
+            };
+            match speech::heard(&message, id).map_err(Stopped::Wrong)? {
+                Heard::Result(result) => return Ok(result),
+                Heard::Asked(answer) => {
+                    self.asked += 1;
+                    self.say(&answer)?;
+                }
+                Heard::Aside => {}
+            }
+        }
+    }
+}
+
+/// Its messages as they come, one a line, until there is one that is none or too much of them.
+fn listen(from_it: PipeReader) -> Receiver<Result<Value, String>> {
+    let (said, heard) = mpsc::sync_channel(16);
+    std::thread::spawn(move || {
+        let mut lines = BufReader::new(from_it.take(u64::try_from(LONGEST).unwrap_or(u64::MAX)));
+        let mut read = 0;
+        loop {
+            let mut line = String::new();
+            let message = match lines.read_line(&mut line) {
+                Ok(0) if read >= LONGEST => Err("it says too much".to_owned()),
+                Ok(0) => return,
+                Ok(length) => {
+                    read += length;
+                    if line.trim().is_empty() {
+                        continue;
+                    }
+                    serde_json::from_str(&line).map_err(|_| {
+                        format!("it says what is no message: {}", speech::shown(&line))
+                    })
+                }
+                Err(_) => Err("what it says is no text".to_owned()),
+            };
+            let over = message.is_err();
+            if said.send(message).is_err() || over {
+                return;
+            }
+        }
+    });
+    heard
+}
+
+/// The last line of what it complained about.
+fn complained(complaints: PipeReader) -> String {
+    let mut text = Vec::new();
+    let mut complaints = complaints.take(COMPLAINTS);
+    let _ = complaints.read_to_end(&mut text);
+    // Whoever complains at length is not made to wait.
+    let _ = io::copy(&mut complaints.into_inner(), &mut io::sink());
+    speech::shown(&String::from_utf8_lossy(&text))
+}
+
+fn how_it_ended(running: &mut Running) -> Option<String> {
+    let late = Instant::now() + LAST_WORDS;
+    loop {
+        return match running.next_report(late.saturating_duration_since(Instant::now())) {
+            Next::Report(Report::Door(_) | Report::Held(_)) => continue,
+            Next::Report(Report::Exit(code)) => Some(format!("it ended with {code}")),
+            Next::Report(Report::Signal(signal)) => Some(format!("signal {signal} ended it")),
+            Next::Report(Report::MemorySpent(_)) => Some("it took too much memory".to_owned()),
+            Next::Report(Report::Refused(error)) => Some(format!("it was not started: {error}")),
+            Next::TimedOut | Next::Over => None,
+        };
+    }
+}
