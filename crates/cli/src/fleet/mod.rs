@@ -2,11 +2,13 @@
 //! both are joined with its store.
 //!
 //! ```text
-//! engine   attempts as runs of ours, each held by a process of its own
-//! world    repositories, forges and agent programs, as they are
+//! engine       attempts as runs of ours, each held by a process of its own
+//! world        repositories, forges and agent programs, as they are
+//! workspaces   worktrees, and the git that works on them
 //! ```
 
 pub mod engine;
+pub mod workspaces;
 pub mod world;
 
 use std::sync::Arc;

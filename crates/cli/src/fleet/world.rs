@@ -11,7 +11,10 @@ use bailiwick_control::admission::conditions::{
 };
 use bailiwick_control::admission::snapshot::Frozen;
 use bailiwick_control::bundle::SourcePart;
-use bailiwick_control::ports::fleet::{FleetStore, Forge as _, ForgeError, World};
+use bailiwick_control::ports::fleet::{
+    FleetStore, Forge as _, ForgeError, WorkspaceDeed, WorkspacePlace, WorkspaceSeen,
+    WorkspaceTrouble, World,
+};
 use bailiwick_kit::bind;
 use bailiwick_model::fleet::{
     AgentDispatchRun, AgentSkill, AgentStack, ContextSource, Moment, Object, Repository,
@@ -26,6 +29,7 @@ use bailiwick_store::Store;
 use serde_json::{Value, json};
 
 use super::engine::said;
+use super::workspaces;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::wire;
@@ -338,6 +342,33 @@ impl World for LocalWorld {
             .await
             .ok()?;
         Some(text.unwrap_or_default().lines().map(str::to_owned).collect())
+    }
+
+    fn workspace_path(&self, name: &str) -> Option<String> {
+        workspaces::path(&self.context, name)
+    }
+
+    fn has_files(&self, path: &str) -> bool {
+        workspaces::has_files(path)
+    }
+
+    async fn worktree(&self, agent: &str) -> Result<Option<(String, String)>, String> {
+        let (context, agent) = (self.context.clone(), agent.to_owned());
+        let found = move || workspaces::worktree(&context, &agent);
+        let found = tokio::task::spawn_blocking(found).await;
+        found.map_err(|error| format!("it broke: {error}"))?.map_err(|failure| said(&failure))
+    }
+
+    async fn work_on(
+        &self,
+        repository: &Repository,
+        place: &WorkspacePlace,
+        deed: WorkspaceDeed,
+    ) -> Result<WorkspaceSeen, WorkspaceTrouble> {
+        let (context, place) = (self.at(repository), place.clone());
+        let work = move || workspaces::work_on(&context, &place, &deed);
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|error| WorkspaceTrouble::Failed(format!("it broke: {error}")))?
     }
 }
 

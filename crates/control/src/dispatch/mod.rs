@@ -24,6 +24,7 @@ mod results;
 mod scheduling;
 mod statuses;
 mod unreadable;
+mod workspaces;
 mod writing;
 
 use std::sync::Arc;
@@ -110,6 +111,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         self.fire_schedules(&mut turn).await;
         self.poll_forges(&mut turn).await;
         self.settle_queue(&mut turn).await;
+        self.keep_workspaces(&mut turn).await;
         self.follow_runs(&mut turn).await;
         self.report_statuses(&mut turn).await;
         turn

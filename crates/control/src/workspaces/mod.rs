@@ -14,71 +14,11 @@ use bailiwick_model::fleet::{
 };
 use thiserror::Error;
 
-/// What can be done with a workspace that is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
-    /// It is kept until somebody says otherwise.
-    Pin,
-    /// It is kept no longer than others.
-    Unpin,
-    /// Its files go, its branch stays.
-    Archive,
-    /// Its files go, and its record with them.
-    Cleanup,
-    /// Its files come back.
-    Recover,
-    /// Something is written about it.
-    NotesSave,
-    /// It is put on top of its target.
-    RebaseStart,
-    /// Conflicts that were settled before are settled in the same way.
-    RebaseAutoResolve,
-    /// Somebody wants to see the files with conflicts.
-    RebaseOpenInEditor,
-    /// The conflicts are settled, and the rebase goes on.
-    RebaseMarkResolved,
-    /// It is put back as it was.
-    RebaseAbort,
-}
+mod names;
+mod verb;
 
-impl Verb {
-    /// Every one.
-    pub const ALL: [Self; 11] = [
-        Self::Pin,
-        Self::Unpin,
-        Self::Archive,
-        Self::Cleanup,
-        Self::Recover,
-        Self::NotesSave,
-        Self::RebaseStart,
-        Self::RebaseAutoResolve,
-        Self::RebaseOpenInEditor,
-        Self::RebaseMarkResolved,
-        Self::RebaseAbort,
-    ];
-
-    /// As it is written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pin => "pin",
-            Self::Unpin => "unpin",
-            Self::Archive => "archive",
-            Self::Cleanup => "cleanup",
-            Self::Recover => "recover",
-            Self::NotesSave => "notes-save",
-            Self::RebaseStart => "rebase-start",
-            Self::RebaseAutoResolve => "rebase-auto-resolve",
-            Self::RebaseOpenInEditor => "rebase-open-in-editor",
-            Self::RebaseMarkResolved => "rebase-mark-resolved",
-            Self::RebaseAbort => "rebase-abort",
-        }
-    }
-
-    /// The verb that is written so.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|verb| verb.as_str() == text)
-    }
-}
+pub use names::{made_for, session_link, work_items, workspace_link, workspace_name};
+pub use verb::Verb;
 
 /// Why a verb is not for this workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -108,12 +48,14 @@ pub fn permit(
         WorkspaceState::Archived | WorkspaceState::Missing => false,
     };
     match verb {
-        Verb::Pin | Verb::Unpin | Verb::NotesSave => Ok(()),
+        Verb::Pin | Verb::Unpin | Verb::NotesSave | Verb::Provision | Verb::LinkExisting => Ok(()),
         Verb::Recover if there => refuse("its files are there", "use it as it is"),
         Verb::Recover => Ok(()),
         _ if status.state == WorkspaceState::Active => {
             refuse("somebody works in it", "wait for the run, or cancel it")
         }
+        // Only the record goes.
+        Verb::Unlink => Ok(()),
         // A record whose files are gone is all that is left of it.
         Verb::Cleanup if status.state == WorkspaceState::Missing => {
             refuse("its files are gone and nobody knows why", "recover it first")

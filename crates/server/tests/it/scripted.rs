@@ -202,6 +202,9 @@ impl Fleet for Scripted {
             accepted: true,
             workspace: workspace.unwrap_or("made-1").to_owned(),
             state: WorkspaceState::Active,
+            rebase: None,
+            files: Vec::new(),
+            kept: None,
             message: "done".to_owned(),
         })
     }

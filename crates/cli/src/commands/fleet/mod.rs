@@ -14,6 +14,7 @@ pub mod serve;
 pub mod tokens;
 pub mod trigger;
 pub mod wait;
+pub mod workspaces;
 
 use bailiwick_control::ports::fleet::FleetError;
 use bailiwick_control::resources::DeclareError;

@@ -6,6 +6,7 @@ mod engine;
 mod forge;
 mod memory;
 mod store;
+mod workspaces;
 mod world;
 
 pub use api::*;
@@ -20,4 +21,5 @@ pub use store::{
     Applied, AuditEntry, Change, ChangeKind, FleetError, FleetStore, IncomingDelivery, Page,
     Received, Selection, TokenRecord, TokenScope, Write, indexed_fields,
 };
+pub use workspaces::{WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble};
 pub use world::World;

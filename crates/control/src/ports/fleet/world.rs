@@ -7,6 +7,7 @@ use std::future::Future;
 use bailiwick_model::fleet::{AgentDispatchRun, ContextSource, Moment, Object, Repository};
 
 use super::forge::{Forge, ForgeError};
+use super::workspaces::{WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble};
 use crate::admission::conditions::StackFacts;
 use crate::admission::snapshot::Frozen;
 use crate::bundle::SourcePart;
@@ -70,4 +71,32 @@ pub trait World: Send + Sync + 'static {
         repository: &Repository,
         sha: &str,
     ) -> impl Future<Output = Option<Vec<String>>> + Send;
+
+    /// Where a workspace of this name is made; nothing where none can be.
+    fn workspace_path(&self, _name: &str) -> Option<String> {
+        None
+    }
+
+    /// Whether a workspace has its files.
+    fn has_files(&self, _path: &str) -> bool {
+        false
+    }
+
+    /// The worktree of a run of the ledger: its directory and its branch; nothing if it has none.
+    fn worktree(
+        &self,
+        _agent: &str,
+    ) -> impl Future<Output = Result<Option<(String, String)>, String>> + Send {
+        async { Ok(None) }
+    }
+
+    /// Does something with the files of a workspace of this repository.
+    fn work_on(
+        &self,
+        _repository: &Repository,
+        _place: &WorkspacePlace,
+        _deed: WorkspaceDeed,
+    ) -> impl Future<Output = Result<WorkspaceSeen, WorkspaceTrouble>> + Send {
+        async { Err(WorkspaceTrouble::Failed("there are no workspaces here".to_owned())) }
+    }
 }

@@ -15,6 +15,7 @@
 //! ```
 
 mod away;
+mod deeds;
 mod places;
 mod rebase;
 mod rescue;

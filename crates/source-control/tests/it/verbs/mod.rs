@@ -1,9 +1,12 @@
 //! The verbs on workspaces, with real git as the judge.
 
+mod asked;
 mod away;
 mod killed;
 mod random;
 mod rebase;
+mod runs;
+mod stand;
 
 use std::path::{Path, PathBuf};
 

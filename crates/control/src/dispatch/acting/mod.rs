@@ -1,0 +1,202 @@
+//! What people ask of the control plane, by its API or the command line.
+//!
+//! ```text
+//! runs   rules   approvals   permissions   workspaces      one file for what each is asked
+//! ```
+
+mod approvals;
+mod permissions;
+mod rules;
+mod runs;
+mod workspaces;
+
+use std::collections::BTreeMap;
+
+use bailiwick_model::fleet::{AgentDispatchRun, Moment, Object, Resource};
+use serde_json::Value;
+
+use super::{ControlPlane, PlaneError};
+use crate::admission::Refused;
+use crate::ports::fleet::{
+    ActionError, ActionReason, AuditEntry, Caller, DecisionAnswer, DecisionRequest,
+    DispatchRequest, Engine, ExecutionAnswer, Fleet, FleetStore, LifecycleAnswer, LifecycleRequest,
+    PermissionQuestion, PermissionReview, ReplayRequest, RuleSample, RuleTrial, RunAnswer,
+    RunEvent, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved, Unverified, WorkspaceAnswer,
+    WorkspaceRequest, World, Write,
+};
+use crate::triggers::{self, Intent, SignatureHeaders};
+
+impl From<PlaneError> for ActionError {
+    fn from(error: PlaneError) -> Self {
+        match error {
+            PlaneError::Store(error) => Self::Store(error),
+            other @ (PlaneError::Object(_)
+            | PlaneError::Forge(_)
+            | PlaneError::Engine(_)
+            | PlaneError::Other(_)) => Self::Unavailable(other.to_string()),
+        }
+    }
+}
+
+fn conflict(code: &str, message: impl Into<String>) -> ActionError {
+    ActionError::Conflict { code: code.to_owned(), message: message.into() }
+}
+
+fn audited(caller: &Caller, event: &str, subject: String, detail: Value) -> Write {
+    let correlation = BTreeMap::from([("correlationId".to_owned(), caller.correlation.clone())]);
+    let (at, actor) = (caller.at, caller.actor.clone());
+    Write::Audit(AuditEntry { at, actor, event: event.to_owned(), subject, correlation, detail })
+}
+
+fn refusal(refused: &Refused) -> ActionError {
+    let reasons = refused.reasons.iter().map(|why| ActionReason {
+        code: why.code.as_str().to_owned(),
+        field: why.about.clone(),
+        message: why.message.clone(),
+    });
+    let message = format!("not admitted at step {:?}", refused.step);
+    ActionError::Denied { message, reasons: reasons.collect() }
+}
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    pub(super) async fn named<R: Resource>(
+        &self,
+        target: &Target,
+    ) -> Result<Object<R>, ActionError> {
+        let found = self.store.get(R::KIND, &target.namespace, &target.name).await?;
+        let found = found.ok_or_else(|| {
+            ActionError::NotFound(format!("there is no {} `{}`", R::KIND, target.name))
+        })?;
+        Ok(found.typed::<R>().map_err(PlaneError::from)?)
+    }
+}
+
+impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
+    async fn act_on_run(
+        &self,
+        caller: &Caller,
+        run: &Target,
+        verb: RunVerb,
+        request: RunVerbRequest,
+    ) -> Result<RunAnswer, ActionError> {
+        self.do_to_run(caller, run, verb, request).await
+    }
+
+    async fn dispatch(
+        &self,
+        caller: &Caller,
+        namespace: &str,
+        request: DispatchRequest,
+    ) -> Result<RunAnswer, ActionError> {
+        self.wish_for_run(caller, namespace, request).await
+    }
+
+    async fn decide(
+        &self,
+        caller: &Caller,
+        approval: &Target,
+        request: DecisionRequest,
+    ) -> Result<DecisionAnswer, ActionError> {
+        self.take_answer(caller, approval, request).await
+    }
+
+    async fn try_rule(
+        &self,
+        caller: &Caller,
+        rule: &Target,
+        sample: RuleSample,
+    ) -> Result<RuleTrial, ActionError> {
+        self.trial(caller, rule, sample).await
+    }
+
+    async fn set_lifecycle(
+        &self,
+        caller: &Caller,
+        rule: &Target,
+        request: LifecycleRequest,
+    ) -> Result<LifecycleAnswer, ActionError> {
+        self.change_lifecycle(caller, rule, request).await
+    }
+
+    async fn replay_delivery(
+        &self,
+        caller: &Caller,
+        rule: &Target,
+        request: ReplayRequest,
+    ) -> Result<ExecutionAnswer, ActionError> {
+        let sample =
+            RuleSample { delivery: Some(request.delivery.clone()), ..RuleSample::default() };
+        self.looked_again(caller, rule, sample, Intent::Replay).await
+    }
+
+    async fn materialize(
+        &self,
+        caller: &Caller,
+        rule: &Target,
+        sample: RuleSample,
+    ) -> Result<ExecutionAnswer, ActionError> {
+        self.looked_again(caller, rule, sample, Intent::Materialize).await
+    }
+
+    async fn review_permissions(
+        &self,
+        _: &Caller,
+        _: &str,
+        question: PermissionQuestion,
+    ) -> Result<PermissionReview, ActionError> {
+        let repository = self.repository(&question.repository).await?;
+        let tier = repository.spec.trust_tier;
+        self.reviewed(&repository, &question, tier).await
+    }
+
+    async fn act_on_workspace(
+        &self,
+        caller: &Caller,
+        namespace: &str,
+        workspace: Option<&str>,
+        request: WorkspaceRequest,
+    ) -> Result<WorkspaceAnswer, ActionError> {
+        self.do_to_workspace(caller, namespace, workspace, request).await
+    }
+
+    async fn capabilities(&self) -> Result<BTreeMap<String, Value>, ActionError> {
+        Ok(self.world.capabilities().await)
+    }
+
+    async fn run_events(
+        &self,
+        run: &Target,
+        after: u64,
+        limit: usize,
+    ) -> Result<RunEvents, ActionError> {
+        let run = self.named::<AgentDispatchRun>(run).await?;
+        let Some(agent) = &run.status.agent_mux_run_id else {
+            return Ok(RunEvents { events: Vec::new(), ended: run.status.phase.is_final() });
+        };
+        let events = self.engine.events(agent, after, limit).await.map_err(PlaneError::from)?;
+        let ended = run.status.phase.is_final() && events.len() < limit;
+        let told = events.into_iter().map(|event| RunEvent {
+            cursor: event.number,
+            at: Moment::from_millis(event.at),
+            kind: event.kind,
+            body: event.body,
+        });
+        Ok(RunEvents { events: told.collect(), ended })
+    }
+
+    async fn wait_for_run_event(&self, _: &Target, _: u64, millis: u64) {
+        self.world.sleep(millis.min(500)).await;
+    }
+
+    fn verify_webhook(&self, webhook: Unverified<'_>) -> Result<(), Unbelieved> {
+        let header = |name: &str| webhook.headers.get(name).map(String::as_str);
+        let headers = SignatureHeaders {
+            hub_256: header("x-hub-signature-256"),
+            gitea: header("x-gitea-signature").or(header("x-forgejo-signature")),
+            bailiwick: header("x-bailiwick-signature"),
+        };
+        let secret = Some(webhook.secret).filter(|secret| !secret.is_empty());
+        triggers::signature::verify(webhook.forge, headers, secret, webhook.body, self.world.now())
+            .map_err(|error| Unbelieved(error.to_string()))
+    }
+}

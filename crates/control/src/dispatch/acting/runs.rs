@@ -1,0 +1,306 @@
+//! Runs that people start, end, try again, go on with and fork.
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_model::fleet::{
+    AgentDispatchAttempt, AgentDispatchRun, AgentWorkspace, AnyObject, AttemptReason, EventSource,
+    LabelRef, Metadata, Object, Repository, RunPhase, SourceEventRef, TrustTier, WorkspaceState,
+};
+use serde_json::json;
+
+use super::super::admitting::{LAUNCH, Wish, attempt_name};
+use super::super::following::EARLIER;
+use super::super::launching::agent_of;
+use super::super::{ControlPlane, PlaneError};
+use super::{audited, conflict, refusal};
+use crate::admission::admit::narrowed;
+use crate::ports::fleet::{
+    ActionError, Caller, DispatchRequest, Engine, FleetStore, RunAnswer, RunVerb, RunVerbRequest,
+    Target, World, Write,
+};
+use crate::workspaces::workspace_name;
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    pub(super) async fn do_to_run(
+        &self,
+        caller: &Caller,
+        run: &Target,
+        verb: RunVerb,
+        request: RunVerbRequest,
+    ) -> Result<RunAnswer, ActionError> {
+        let run = self.named::<AgentDispatchRun>(run).await?;
+        let generation = run.metadata.generation;
+        if request.expected_generation.is_some_and(|wanted| wanted != generation) {
+            let message = format!("{} is of generation {generation}", run.name());
+            return Err(conflict("StaleGeneration", message));
+        }
+        match verb {
+            RunVerb::Cancel => self.cancel(caller, run, &request).await,
+            RunVerb::Retry => self.again(caller, run, AttemptReason::Retry, &request).await,
+            RunVerb::Resume => self.again(caller, run, AttemptReason::Resume, &request).await,
+            RunVerb::Continue => {
+                if request.message.is_empty() {
+                    return Err(conflict("NothingToSay", "say what the agent is to do now"));
+                }
+                self.again(caller, run, AttemptReason::Continuation, &request).await
+            }
+            RunVerb::Fork => {
+                let repository = self.repository(&run.spec.repository).await?;
+                let seed = format!("fork of {}\n{}", run.name(), caller.correlation);
+                let name = run_name(&seed);
+                let task = match request.message.as_str() {
+                    "" => run.spec.task.clone(),
+                    message => message.to_owned(),
+                };
+                let spec = AgentDispatchRun {
+                    source_event: SourceEventRef {
+                        source: EventSource::Manual,
+                        uid: caller.correlation.clone(),
+                        actor: Some(caller.actor.clone()),
+                    },
+                    trigger_rule: None,
+                    task: task.clone(),
+                    concurrency_group: None,
+                    ..run.spec.clone()
+                };
+                let mut wish = Wish::of_person(&caller.actor, task);
+                wish.approval_policy = run.spec.approval_policy.clone();
+                wish.write_back_policy = Some(run.spec.write_back_policy.clone());
+                self.admit_person(caller, &repository, &name, spec, wish).await
+            }
+        }
+    }
+
+    pub(super) async fn wish_for_run(
+        &self,
+        caller: &Caller,
+        namespace: &str,
+        request: DispatchRequest,
+    ) -> Result<RunAnswer, ActionError> {
+        let target = Target { namespace: namespace.to_owned(), name: request.repository.clone() };
+        let repository = match self.named::<Repository>(&target).await {
+            Ok(repository) => repository,
+            Err(ActionError::NotFound(_)) => self.repository(&request.repository).await?,
+            Err(error) => return Err(error),
+        };
+        let default = format!("refs/heads/{}", repository.spec.default_branch);
+        let reference = request.reference.clone().unwrap_or(default);
+        let sha = request.sha.as_deref();
+        let found = self.world.commit(&repository.spec, &reference, sha).await;
+        let Some(sha) = found.map_err(ActionError::Unavailable)? else {
+            return Err(ActionError::NotFound(format!("{reference} names no commit")));
+        };
+        // A ref that is not one of the repository's own branches or tags may be anybody's, and so may a
+        // commit that is not where such a ref is now.
+        let own = (reference.starts_with("refs/heads/") || reference.starts_with("refs/tags/"))
+            && request.sha.is_none();
+        let trust_tier = if own { repository.spec.trust_tier } else { TrustTier::Untrusted };
+        let uid = request.request_id.clone().unwrap_or_else(|| caller.correlation.clone());
+        let name = run_name(&format!("request of {}\n{uid}", caller.actor));
+        let spec = AgentDispatchRun {
+            repository: repository.spec.full_name.clone(),
+            branch: reference.strip_prefix("refs/heads/").map(str::to_owned),
+            reference,
+            sha,
+            source_event: SourceEventRef {
+                source: EventSource::Manual,
+                uid,
+                actor: Some(caller.actor.clone()),
+            },
+            source_refs: request.source_refs.clone(),
+            agent_stack: request.agent_stack.clone(),
+            task_kind: request.task_kind.clone(),
+            trigger_rule: None,
+            task: request.task.clone(),
+            context_bundle_ref: None,
+            workspace_ref: None,
+            runner_pool: request.runner_pool.clone().unwrap_or_default(),
+            trust_tier,
+            approval_policy: Default::default(),
+            write_back_policy: Default::default(),
+            parent_run: None,
+            concurrency_group: None,
+        };
+        let mut wish = Wish::of_person(&caller.actor, request.task.clone());
+        wish.runner_pool = request.runner_pool.clone();
+        let label = |name: String| LabelRef { name, digest: None };
+        wish.labels = request.context_labels.into_iter().map(label).collect();
+        self.admit_person(caller, &repository, &name, spec, wish).await
+    }
+
+    /// Another attempt of a run, in the place of the last one.
+    async fn again(
+        &self,
+        caller: &Caller,
+        mut run: Object<AgentDispatchRun>,
+        reason: AttemptReason,
+        request: &RunVerbRequest,
+    ) -> Result<RunAnswer, ActionError> {
+        if !run.status.phase.is_final() {
+            let message = format!("{} has not ended; cancel it first", run.name());
+            return Err(conflict("RunActive", message));
+        }
+        if !self.is_let_start(&run).await? {
+            let message = format!("{} was not approved; ask for a new one", run.name());
+            return Err(conflict("NotApproved", message));
+        }
+        let last = run.status.attempts.last().cloned().unwrap_or_default();
+        let Some(last) = self.typed::<AgentDispatchAttempt>(&last).await? else {
+            return Err(conflict("NoAttempt", format!("{} has no attempt", run.name())));
+        };
+        let number = last.spec.number.saturating_add(1);
+        let name = attempt_name(run.name(), number);
+        let mut attempt = Object::new(
+            Metadata {
+                namespace: run.metadata.namespace.clone(),
+                ..Metadata::named(name.as_str())
+            },
+            AgentDispatchAttempt {
+                number,
+                attempt_reason: reason,
+                message: Some(request.message.clone()).filter(|text| !text.is_empty()),
+                ..last.spec.clone()
+            },
+        );
+        let launch = last.metadata.annotations.get(LAUNCH).cloned().unwrap_or_default();
+        attempt.metadata.annotations.insert(LAUNCH.to_owned(), launch);
+        let goes_on = match reason {
+            AttemptReason::Resume | AttemptReason::Continuation => true,
+            AttemptReason::Initial
+            | AttemptReason::Retry
+            | AttemptReason::Repair
+            | AttemptReason::RerunAfterFix => false,
+        };
+        if goes_on {
+            if last.status.agent_mux_session_id.is_none() {
+                let message = "its conversation is not known; retry it instead";
+                return Err(conflict("NotResumable", message));
+            }
+            attempt.status.agent_mux_run_id.clone_from(&last.status.agent_mux_run_id);
+            let agent = agent_of(&attempt);
+            self.require_workspace(&agent).await?;
+            let known = self.engine.state(&agent).await.map_err(PlaneError::from)?;
+            let earlier = known.map_or(0, |known| known.attempts);
+            attempt.metadata.annotations.insert(EARLIER.to_owned(), earlier.to_string());
+        }
+        attempt.status.queue_entered_at = Some(caller.at);
+        attempt.status.runtime_identity.clone_from(&last.status.runtime_identity);
+        attempt.status.runner_identity.clone_from(&last.status.runner_identity);
+        run.status.attempts.push(name.clone());
+        run.status.phase = RunPhase::Queued;
+        run.status.queue_entered_at = Some(caller.at);
+        run.status.started_at = None;
+        run.status.completed_at = None;
+        run.status.terminal_reason = None;
+        run.status.cancel_requested = None;
+        run.status.write_backs.clear();
+        let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
+        let detail = json!({ "attempt": name, "reason": request.reason });
+        let writes = vec![
+            Write::Create(AnyObject::of(&attempt).map_err(PlaneError::from)?),
+            Write::Status(AnyObject::of(&run).map_err(PlaneError::from)?),
+            audited(caller, "AgentDispatchQueued", subject, detail),
+        ];
+        self.store.commit(writes, caller.at).await?;
+        Ok(RunAnswer {
+            accepted: true,
+            run: run.name().to_owned(),
+            attempt: Some(name),
+            phase: RunPhase::Queued,
+        })
+    }
+
+    /// Whoever goes on does so where the work is: its files must be there.
+    async fn require_workspace(&self, agent: &str) -> Result<(), ActionError> {
+        let name = workspace_name(agent);
+        let Some(workspace) = self.typed::<AgentWorkspace>(&name).await? else { return Ok(()) };
+        match workspace.status.state {
+            WorkspaceState::Active | WorkspaceState::Idle => Ok(()),
+            WorkspaceState::Archived | WorkspaceState::Missing => {
+                let message =
+                    format!("the files of its workspace `{name}` are not there; recover it first");
+                Err(conflict("WorkspaceAway", message))
+            }
+        }
+    }
+
+    async fn cancel(
+        &self,
+        caller: &Caller,
+        mut run: Object<AgentDispatchRun>,
+        request: &RunVerbRequest,
+    ) -> Result<RunAnswer, ActionError> {
+        if run.status.phase.is_final() {
+            return Err(conflict("RunEnded", format!("{} has ended", run.name())));
+        }
+        let why = match request.reason.as_str() {
+            "" => format!("cancelled by {}", caller.actor),
+            reason => format!("cancelled by {}: {reason}", caller.actor),
+        };
+        run.status.cancel_requested = Some(why.clone());
+        let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
+        let writes = vec![
+            Write::Status(AnyObject::of(&run).map_err(PlaneError::from)?),
+            audited(caller, "AgentDispatchCancelRequested", subject, json!({ "reason": why })),
+        ];
+        self.store.commit(writes, caller.at).await?;
+        let (phase, attempt) = (run.status.phase, run.status.attempts.last().cloned());
+        Ok(RunAnswer { accepted: true, run: run.name().to_owned(), attempt, phase })
+    }
+
+    /// Admits a run that a person wants, and keeps it.
+    async fn admit_person(
+        &self,
+        caller: &Caller,
+        repository: &Object<Repository>,
+        name: &str,
+        spec: AgentDispatchRun,
+        wish: Wish<'_>,
+    ) -> Result<RunAnswer, ActionError> {
+        if let Some(known) = self.typed::<AgentDispatchRun>(name).await? {
+            // The same wish twice is the same run.
+            let (phase, attempt) = (known.status.phase, known.status.attempts.last().cloned());
+            return Ok(RunAnswer { accepted: true, run: name.to_owned(), attempt, phase });
+        }
+        let inventory = self.inventory().await;
+        let narrower = wish.write_back_policy.clone();
+        let admitted = self.admit_wish(&inventory, repository, name, &spec, wish).await?;
+        let mut admitted = admitted.map_err(|refused| refusal(&refused))?;
+        if let Some(narrower) = narrower {
+            let policy = &mut admitted.run.spec.write_back_policy;
+            *policy = narrowed(policy, &narrower);
+        }
+        let mut writes = self.admitted_writes(&admitted, Vec::new())?;
+        let subject = format!("AgentDispatchRun/{}/{name}", repository.metadata.namespace);
+        let detail = json!({ "stack": spec.agent_stack, "repository": spec.repository });
+        writes.push(audited(caller, "AgentDispatchQueued", subject, detail));
+        self.store.commit(writes, caller.at).await?;
+        Ok(RunAnswer {
+            accepted: true,
+            run: name.to_owned(),
+            attempt: Some(admitted.attempt.name().to_owned()),
+            phase: admitted.run.status.phase,
+        })
+    }
+}
+
+/// The name of a run that a person wishes for: the same for the same wish.
+fn run_name(seed: &str) -> String {
+    format!("adr-{}", Sha256Hex::of(seed).prefix(26))
+}
+
+impl Wish<'_> {
+    /// A person's own.
+    fn of_person(actor: &str, task: String) -> Self {
+        Self {
+            rule: None,
+            labels: Vec::new(),
+            trigger: None,
+            task: Some((actor.to_owned(), task)),
+            workflow: None,
+            job: None,
+            approval_policy: Default::default(),
+            write_back_policy: None,
+            runner_pool: None,
+        }
+    }
+}
