@@ -16,6 +16,7 @@ mod probes;
 mod resumed;
 mod scripts;
 mod servers;
+mod skills;
 mod stage;
 mod streams;
 mod sub_agents;

@@ -183,10 +183,15 @@ impl Stage {
 
     /// Writes the launch's files and starts the program with it and nothing else.
     pub(crate) fn launch(&self, cli: Cli, assignment: &Assignment) -> Outcome {
+        let launch = adapter(cli).plan(assignment).unwrap();
+        self.start(cli, assignment, &launch)
+    }
+
+    /// The same with a launch that may be another than planned.
+    pub(crate) fn start(&self, cli: Cli, assignment: &Assignment, launch: &Launch) -> Outcome {
         let adapter = adapter(cli);
-        let launch = adapter.plan(assignment).unwrap();
-        write_files(&assignment.home, &launch);
-        let (code, out, err) = start(&cli.program(), adapter.as_ref(), assignment, &launch);
+        write_files(&assignment.home, launch);
+        let (code, out, err) = start(&cli.program(), adapter.as_ref(), assignment, launch);
         let mut reader = adapter.reader(&assignment.worktree);
         let reads = out.lines().flat_map(|line| reader.line(line)).collect();
         let verdict = reader.end(code, &err);

@@ -1,0 +1,65 @@
+//! A skill of Claude Code tells, and does nothing: neither by shell lines in its text, nor by hooks, nor by
+//! tools that it allows. The same skill does all of it where nobody takes that from it.
+
+use bailiwick_runner::agents::adapter::Launch;
+use bailiwick_testkit::clis::Cli;
+use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
+use serde_json::json;
+
+use crate::stage::{Stage, adapter};
+
+const SKILL: &str = r#"---
+name: greet
+description: Greets
+allowed-tools: Bash
+hooks:
+  PreToolUse:
+    - matcher: "*"
+      hooks:
+        - type: command
+          command: "echo ran > hooked.txt"
+---
+GREETING-OF-THE-SKILL !`echo ran > shell-line.txt`
+"#;
+
+const PLACE: &str = "skills/greet/SKILL.md";
+
+/// What is there when the skill was used and a command was run after it; and what the model was told.
+fn used(change: impl FnOnce(&mut Launch)) -> (bool, bool, String) {
+    let stage = Stage::new();
+    let (tool, input) = adapter(Cli::Claude).shell_call("echo made > made.txt");
+    let model = ScriptedModel::start(Script::new(vec![
+        Turn::Calls(vec![Call::raw("Skill", json!({"skill": "greet"}))]),
+        Turn::Calls(vec![Call::raw(&tool, input)]),
+        Turn::say("finished"),
+    ]));
+    let mut assignment = stage.assignment(Cli::Claude, &model.base_url());
+    assignment.skills.insert(PLACE.to_owned(), SKILL.to_owned());
+    let mut launch = adapter(Cli::Claude).plan(&assignment).unwrap();
+    change(&mut launch);
+    let outcome = stage.start(Cli::Claude, &assignment, &launch);
+    assert_eq!(stage.text("made.txt").as_deref(), Some("made\n"), "{}", outcome.err);
+    let told = model.requests().pop().unwrap().body.to_string();
+    (stage.text("shell-line.txt").is_some(), stage.text("hooked.txt").is_some(), told)
+}
+
+#[test]
+fn a_skill_of_claude_code_tells_and_does_nothing() {
+    let (line, hook, told) = used(|_| {});
+    assert!(told.contains("GREETING-OF-THE-SKILL"), "{told}");
+    assert_eq!((line, hook), (false, false), "a line or a hook of the skill ran");
+    let whole = |launch: &mut Launch| {
+        let place = format!(".claude/{PLACE}");
+        assert!(!launch.files[&place].contains("hooks"), "{}", launch.files[&place]);
+        launch.files.insert(place, SKILL.to_owned());
+    };
+    let (line, _, _) = used(whole);
+    assert!(!line, "its settings alone keep it from shell lines");
+    let (line, hook, _) = used(|launch| {
+        whole(launch);
+        for file in [".claude/settings.json", ".bailiwick/settings.json"] {
+            launch.files.insert(file.to_owned(), json!({"disableAllHooks": false}).to_string());
+        }
+    });
+    assert_eq!((line, hook), (true, true), "not even where nobody keeps it from that");
+}
