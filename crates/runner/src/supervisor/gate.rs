@@ -208,3 +208,65 @@ async fn receive(stream: &mut UnixStream) -> Result<Question, String> {
     stream.take(most).read_to_end(&mut bytes).await.map_err(|error| error.to_string())?;
     Question::read(&bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bailiwick_policy::dialects::Dialect;
+    use bailiwick_policy::protocol::VERSION;
+
+    /// Answers all but what waits for a person.
+    struct Person;
+
+    impl Keeper for Person {
+        fn announced(&self) {}
+
+        fn decide(
+            &self,
+            question: Question,
+        ) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
+            match question.payload.as_str() {
+                "waits" => Box::pin(std::future::pending()),
+                _ => Box::pin(std::future::ready(Decision::allow())),
+            }
+        }
+
+        fn lingers(&self, _lingers: bool) {}
+    }
+
+    async fn asked(socket: &std::path::Path, payload: &str) -> UnixStream {
+        let question = Question {
+            version: VERSION,
+            dialect: Dialect::Codex,
+            directory: String::new(),
+            payload: payload.to_owned(),
+            announces: false,
+        };
+        let mut stream = UnixStream::connect(socket).await.unwrap();
+        stream.write_all(question.line().as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        stream
+    }
+
+    #[test]
+    fn questions_that_wait_for_a_person_keep_no_other_waiting() {
+        let place = tempfile::tempdir().unwrap();
+        let socket = place.path().join("gate.sock");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let answer = runtime.block_on(async {
+            let listener = UnixListener::bind(&socket).unwrap();
+            tokio::spawn(serve(listener, Arc::new(Person)));
+            let mut waiting = Vec::new();
+            for _ in 0..2 * AT_ONCE {
+                waiting.push(asked(&socket, "waits").await);
+            }
+            let mut answer = Vec::new();
+            let mut other = asked(&socket, "goes").await;
+            let read = other.read_to_end(&mut answer);
+            tokio::time::timeout(Duration::from_secs(60), read).await.unwrap().unwrap();
+            drop(waiting);
+            answer
+        });
+        assert_eq!(Reply::read(&answer).unwrap().decision, Decision::allow());
+    }
+}

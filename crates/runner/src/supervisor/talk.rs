@@ -126,3 +126,58 @@ async fn tell(mut stream: tokio::net::UnixStream, mut lines: UnboundedReceiver<S
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bailiwick_policy::Decision;
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[derive(Default)]
+    struct Lingers(AtomicBool);
+
+    impl Keeper for Lingers {
+        fn announced(&self) {}
+
+        fn decide(&self, _: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
+            Box::pin(std::future::ready(Decision::allow()))
+        }
+
+        fn lingers(&self, lingers: bool) {
+            self.0.store(lingers, Ordering::SeqCst);
+        }
+    }
+
+    /// Asks, rests or says nothing, as it is told.
+    struct Told;
+
+    impl Talk for Told {
+        fn hear(&mut self, line: &str) -> Option<Wish> {
+            match line {
+                "asks" => Some(Wish::Decide(String::new(), Box::new(|_| String::new()))),
+                "rests" => Some(Wish::Linger),
+                _ => None,
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_that_asks_is_at_work_again() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let keeper = Arc::new(Lingers::default());
+        let answers = Answers {
+            keeper: Arc::clone(&keeper) as Arc<dyn Keeper>,
+            runtime: runtime.handle().clone(),
+        };
+        let (mut talking, _theirs) =
+            Talking::begin(Box::new(Told), Dialect::Claude, answers, Vec::new()).unwrap();
+        for (line, lingers) in
+            [("rests", true), ("says", true), ("asks", false), ("rests", true), ("asks", false)]
+        {
+            talking.hear(line);
+            assert_eq!(keeper.0.load(Ordering::SeqCst), lingers, "{line}");
+        }
+    }
+}
