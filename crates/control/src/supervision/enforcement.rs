@@ -20,6 +20,8 @@ pub struct Habits {
     /// What the first line has in which the model is told of a denial: words of the program, which no
     /// tool that ran can print there. Empty where it has none.
     pub denial: &'static str,
+    /// Whether it shows the model less of earlier results as a conversation grows.
+    pub forgets: bool,
 }
 
 /// A limit may not have held.
@@ -67,6 +69,8 @@ pub struct Watch {
     /// The same for calls that have no name.
     unnamed_denials: BTreeMap<(String, String), Vec<String>>,
     back: BTreeSet<String>,
+    /// Those of which the model was told that they have not run.
+    spared: BTreeSet<String>,
     /// What calls are about, by their names.
     about: BTreeMap<String, String>,
     /// Calls of this attempt that were neither decided nor came back: name, tool and input.
@@ -91,6 +95,7 @@ impl Watch {
             denials: BTreeMap::new(),
             unnamed_denials: BTreeMap::new(),
             back: BTreeSet::new(),
+            spared: BTreeSet::new(),
             about: BTreeMap::new(),
             open: Vec::new(),
             ran: Vec::new(),
@@ -112,6 +117,7 @@ impl Watch {
             self.decided.remove(id);
             self.denials.remove(id);
             self.back.remove(id);
+            self.spared.remove(id);
             self.about.remove(id);
         }
         self.open.push((id.to_owned(), call.clone()));
@@ -194,7 +200,10 @@ impl Watch {
         failed: Option<bool>,
     ) -> Result<bool, Lost> {
         if !self.back.insert(id.to_owned()) {
-            return Ok(false);
+            return self.came_again(id, tool, output, failed);
+        }
+        if self.says_not_run(id, output, failed) {
+            self.spared.insert(id.to_owned());
         }
         let asked = self.asked.get(id);
         let tool = asked.map(|(tool, _)| tool.as_str()).or(tool).unwrap_or("an unknown tool");
@@ -225,6 +234,30 @@ impl Watch {
             true => Ok(true),
             false => Err(Lost { id: id.to_owned(), tool, denied: decided }),
         }
+    }
+
+    /// A result that is known already. Whoever is inside can tell the model by himself that a call has
+    /// not run; if the program says otherwise later, the call has run.
+    fn came_again(
+        &self,
+        id: &str,
+        tool: Option<&str>,
+        output: &str,
+        failed: Option<bool>,
+    ) -> Result<bool, Lost> {
+        let contradicted = self.spared.contains(id) && !self.says_not_run(id, output, failed);
+        if self.habits.forgets || !contradicted {
+            return Ok(false);
+        }
+        let tool = self.asked.get(id).map(|(tool, _)| tool.as_str()).or(tool);
+        let tool = tool.unwrap_or("an unknown tool").to_owned();
+        Err(Lost { id: id.to_owned(), tool, denied: self.denials.contains_key(id) })
+    }
+
+    /// Whether the model is told that the call was denied, or refused by the program itself.
+    fn says_not_run(&self, id: &str, output: &str, failed: Option<bool>) -> bool {
+        let denied = self.denials.get(id).is_some_and(|rule| self.tells(rule, output, failed));
+        denied || failed != Some(false) && self.was_refused(output)
     }
 
     /// Whether this can be what came of a call without a name: as many denials as are left must still
@@ -357,6 +390,7 @@ mod tests {
         unhooked: &["update_plan"],
         refusals: &["No such tool"],
         denial: "",
+        forgets: true,
     };
 
     #[test]
@@ -431,6 +465,34 @@ mod tests {
             assert_eq!(watch.ran_unheld().is_none(), held, "{output}");
             assert!(watch.ran_unheld().is_none_or(|lost| lost.denied), "{output}");
         }
+    }
+
+    /// Some calls reach no hook and no stream of the program: what comes back is all that is seen of them.
+    #[test]
+    fn a_result_that_contradicts_what_the_model_was_told_before_is_a_loss() {
+        let input = json!({"command": "git push"});
+        for (forgets, first, second, held) in [
+            (false, "No such tool: x", "No such tool: x", true),
+            (false, "No such tool: x", "pushed", false),
+            (false, "hook: policy::git: no", "pushed", false),
+            (true, "No such tool: x", "[cleared]", true),
+        ] {
+            let mut watch = Watch::new(Habits { forgets, ..NAMED });
+            watch.asked("a", "Typing", &input);
+            if first.contains("policy") {
+                watch.decided(Some("a"), "Typing", &input);
+                watch.denied(Some("a"), "Typing", &input, "policy::git");
+            }
+            assert_eq!(watch.came_back("a", None, first, None), Ok(true));
+            assert_eq!(watch.came_back("a", None, first, None), Ok(false));
+            assert_eq!(watch.came_back("a", None, second, None).is_ok(), held, "{second}");
+        }
+        // What has run may be shown in another way later.
+        let mut watch = Watch::new(Habits { forgets: false, ..NAMED });
+        watch.asked("a", "Bash", &input);
+        watch.decided(Some("a"), "Bash", &input);
+        assert_eq!(watch.came_back("a", None, "pushed, and much more", None), Ok(true));
+        assert_eq!(watch.came_back("a", None, "pushed …", None), Ok(false));
     }
 
     #[test]

@@ -569,7 +569,13 @@ mod tests {
             (Answer::Deny, "policy::x: no", true),
             (Answer::Allow, "pushed", true),
         ] {
-            let habits = Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "" };
+            let habits = Habits {
+                names_calls: true,
+                unhooked: &[],
+                refusals: &[],
+                denial: "",
+                forgets: true,
+            };
             let mut known = Watch::new(habits);
             let earlier =
                 [event(Witness::Proxy, asked.clone()), event(Witness::Gate, decided(answer))];
@@ -596,7 +602,8 @@ mod tests {
             rule: None,
             reason: None,
         };
-        let habits = Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "" };
+        let habits =
+            Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "", forgets: true };
         for (about, again, held) in [
             ("git push", None, true),
             ("echo hi", None, false),

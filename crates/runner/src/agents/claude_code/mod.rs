@@ -121,6 +121,7 @@ impl Adapter for ClaudeCode {
                 "<tool_use_error>File is a Jupyter Notebook. ",
             ],
             denial: "",
+            forgets: true,
         }
     }
 

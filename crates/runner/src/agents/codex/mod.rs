@@ -81,6 +81,7 @@ impl Adapter for Codex {
                 "request_user_input is unavailable in ",
             ],
             denial: "blocked by PreToolUse hook: ",
+            forgets: false,
         }
     }
 

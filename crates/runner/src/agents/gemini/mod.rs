@@ -107,6 +107,7 @@ impl Adapter for Gemini {
                 "Skill \"",
             ],
             denial: "Tool execution blocked: ",
+            forgets: true,
         }
     }
 

@@ -52,7 +52,13 @@ impl Adapter for Manifest {
     fn habits(&self) -> Habits {
         match self.gate.kind {
             Gating::ClaudeHooks => claude_code::ClaudeCode.habits(),
-            Gating::None => Habits { names_calls: false, unhooked: &[], refusals: &[], denial: "" },
+            Gating::None => Habits {
+                names_calls: false,
+                unhooked: &[],
+                refusals: &[],
+                denial: "",
+                forgets: true,
+            },
         }
     }
 

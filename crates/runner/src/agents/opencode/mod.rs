@@ -73,7 +73,7 @@ impl Adapter for OpenCode {
 
     fn habits(&self) -> Habits {
         // A tool that it does not have reaches the plugin as `invalid`, by the name of the call.
-        Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "" }
+        Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "", forgets: true }
     }
 
     fn help_arguments(&self) -> Vec<String> {

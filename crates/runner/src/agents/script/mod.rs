@@ -44,7 +44,7 @@ impl Adapter for Script {
     }
 
     fn habits(&self) -> Habits {
-        Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "" }
+        Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "", forgets: true }
     }
 
     fn capabilities(&self, _version: &str, _help: &str) -> Capabilities {
