@@ -9,6 +9,7 @@ use bailiwick_model::fleet::{
 
 use super::launching::agent_of;
 use super::results::Keeping;
+use super::stating::When;
 use super::{ControlPlane, PlaneError, Turn};
 use crate::ports::fleet::{Engine, FleetStore, Launched, LaunchedState, Selection, World, Write};
 
@@ -135,6 +136,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.phase = RunPhase::Failed;
         run.status.completed_at = Some(now);
         run.status.terminal_reason = Some(why.clone());
+        self.with_conditions(&mut run, When::Ending).await?;
         let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
         let detail = serde_json::json!({ "reason": why });
         let writes = vec![
@@ -301,6 +303,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.phase = phase;
         run.status.terminal_reason = Some(why.clone());
         run.status.completed_at = Some(now);
+        self.with_conditions(&mut run, When::Ending).await?;
         let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
         let good = phase == RunPhase::Succeeded;
         let event = if good { "AgentDispatchCompleted" } else { "AgentDispatchFailed" };

@@ -23,6 +23,7 @@ mod reconciling;
 mod results;
 mod scheduling;
 mod statuses;
+mod stating;
 mod unreadable;
 mod workspaces;
 mod writing;

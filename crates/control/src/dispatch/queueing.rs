@@ -7,6 +7,7 @@ use bailiwick_model::fleet::{
     RunnerPool,
 };
 
+use super::stating::When;
 use super::{ControlPlane, PlaneError, Turn};
 use crate::ports::fleet::{Engine, FleetStore, Selection, World, Write};
 use crate::write_back::expire;
@@ -153,6 +154,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.phase = phase;
         run.status.terminal_reason = Some(why.clone());
         run.status.completed_at = Some(now);
+        self.with_conditions(&mut run, When::Ending).await?;
         let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
         let good = phase == RunPhase::Succeeded;
         let event = if good { "AgentDispatchCompleted" } else { "AgentDispatchFailed" };

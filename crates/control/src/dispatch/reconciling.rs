@@ -1,22 +1,23 @@
 //! What is so of what people have declared: the platform's objects, and conditions, computed from what is
 //! really there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_model::fleet::{
-    AgentConfigGrant, AgentRoleBinding, AgentSecretGrant, AgentServiceAccount, AgentStack,
-    AgentTriggerRule, AnyObject, ConditionType, Finding, Kind, Object, Repository, Resource,
-    Standing, expected_conditions, settle,
+    AgentCapabilityRequirement, AgentCapabilityRequirementStatus, AgentConfigGrant,
+    AgentRoleBinding, AgentSecretGrant, AgentServiceAccount, AgentStack, AgentTriggerRule,
+    AnyObject, ConditionType, Finding, Kind, Metadata, Object, Repository, Resource, Standing,
+    expected_conditions, settle,
 };
 use serde_json::{Map, Value};
 
 use super::{ControlPlane, PlaneError, Turn};
 use crate::admission::conditions::{
-    StackInput, config_grant_conditions, role_binding_conditions, secret_grant_conditions,
-    service_account_conditions, stack_conditions, validation_of,
+    StackInput, config_grant_conditions, requirement_status, role_binding_conditions,
+    secret_grant_conditions, service_account_conditions, stack_conditions, validation_of,
 };
 use crate::admission::review::{ReviewInput, Scope};
-use crate::admission::{Inventory, collect, review, roles, snapshot, wildcards};
+use crate::admission::{Inventory, Review, collect, review, roles, snapshot, wildcards};
 use crate::ports::fleet::{Engine, FleetStore, World, Write};
 use crate::triggers::{self, RepositoryFacts, RuleFacts};
 
@@ -54,7 +55,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         each!(AgentConfigGrant, |one| config_grant_conditions(one, &inventory, people.as_ref()));
         self.reconcile_stacks(&inventory, &mut turn).await;
         let inventory = self.inventory().await;
+        self.reconcile_requirements(&inventory, &mut turn).await;
         self.reconcile_rules(&inventory, &mut turn).await;
+        self.state_runs(&inventory, &mut turn).await;
         turn
     }
 
@@ -146,6 +149,105 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let validation = validation_of(&findings);
         more.insert("validation".to_owned(), serde_json::to_value(validation).unwrap_or_default());
         self.state(stack, findings, more).await
+    }
+
+    /// Keeps what stacks and all that they name need, and whether each need has its grant. Several stacks may
+    /// name the same thing: what one of them lacks is told.
+    async fn reconcile_requirements(&self, inventory: &Inventory, turn: &mut Turn) {
+        let stacks = match inventory.readable::<AgentStack>() {
+            Ok(stacks) => stacks,
+            Err(why) => return turn.note("stacks", Err(PlaneError::Other(why))),
+        };
+        let mut needed: BTreeMap<(String, String), Vec<(AgentCapabilityRequirement, Review)>> =
+            BTreeMap::new();
+        let mut all_known = true;
+        for stack in stacks {
+            let namespace = &stack.metadata.namespace;
+            let Ok(frozen) = snapshot(inventory, namespace, stack.name(), &[]) else {
+                all_known = false;
+                continue;
+            };
+            let requirements = collect(&frozen);
+            let reviewed = review(&ReviewInput {
+                frozen: &frozen,
+                requirements: &requirements,
+                inventory,
+                scope: Scope::Anywhere,
+                pool: None,
+                approval_policy: &Default::default(),
+                now: self.world.now(),
+            });
+            for (name, record) in requirements.records {
+                let place = (namespace.clone(), name);
+                needed.entry(place).or_default().push((record, reviewed.clone()));
+            }
+        }
+        for ((namespace, name), records) in &needed {
+            let result = self.require(inventory, namespace, name, records).await;
+            turn.note(name, result);
+        }
+        let known = inventory.readable::<AgentCapabilityRequirement>().unwrap_or_default();
+        for old in known {
+            let place = (old.metadata.namespace.clone(), old.name().to_owned());
+            if all_known && !needed.contains_key(&place) {
+                let result = self.unneeded(&old).await;
+                turn.note(old.name(), result);
+            }
+        }
+    }
+
+    /// Keeps one record of needs, if it is news.
+    async fn require(
+        &self,
+        inventory: &Inventory,
+        namespace: &str,
+        name: &str,
+        records: &[(AgentCapabilityRequirement, Review)],
+    ) -> Result<bool, PlaneError> {
+        let known = inventory.get::<AgentCapabilityRequirement>(namespace, name).here();
+        let metadata =
+            Metadata { namespace: namespace.to_owned(), ..Metadata::named(name.to_owned()) };
+        let Some((spec, _)) = records.first() else { return Ok(false) };
+        let mut record = known.clone().unwrap_or_else(|| Object::new(metadata, spec.clone()));
+        record.spec = spec.clone();
+        let now = self.world.now();
+        let statuses: Vec<AgentCapabilityRequirementStatus> = records
+            .iter()
+            .map(|(_, review)| requirement_status(&record, inventory, Some(review), now))
+            .collect();
+        let ready = |status: &AgentCapabilityRequirementStatus| {
+            let ready = status.conditions.iter().find(|one| one.kind == ConditionType::Ready);
+            ready.map_or(Standing::Unknown, |one| one.status)
+        };
+        let worst = [Standing::False, Standing::Unknown, Standing::True]
+            .into_iter()
+            .find_map(|standing| statuses.iter().find(|status| ready(status) == standing));
+        record.status = worst.cloned().unwrap_or_default();
+        let write = match &known {
+            None => {
+                // A new object has the generation of its first spec.
+                record.status.observed_generation = 1;
+                record.status.conditions.iter_mut().for_each(|one| one.observed_generation = 1);
+                Write::Create(AnyObject::of(&record)?)
+            }
+            Some(known) if known.spec != record.spec => Write::Replace(AnyObject::of(&record)?),
+            Some(known) if known.status != record.status => Write::Status(AnyObject::of(&record)?),
+            Some(_) => return Ok(false),
+        };
+        self.store.commit(vec![write], now).await?;
+        Ok(true)
+    }
+
+    /// Nothing has these needs any more.
+    async fn unneeded(&self, old: &Object<AgentCapabilityRequirement>) -> Result<bool, PlaneError> {
+        let gone = Write::Delete {
+            kind: Kind::AgentCapabilityRequirement,
+            namespace: old.metadata.namespace.clone(),
+            name: old.name().to_owned(),
+            version: old.metadata.resource_version,
+        };
+        self.store.commit(vec![gone], self.world.now()).await?;
+        Ok(true)
     }
 
     async fn reconcile_rules(&self, inventory: &Inventory, turn: &mut Turn) {
