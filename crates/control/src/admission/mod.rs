@@ -15,6 +15,7 @@ pub mod admit;
 pub mod compile;
 pub mod conditions;
 pub mod inventory;
+pub mod native;
 pub mod requirements;
 pub mod review;
 pub mod roles;

@@ -16,8 +16,9 @@ use crate::admission::conditions::{
     StackInput, config_grant_conditions, requirement_status, role_binding_conditions,
     secret_grant_conditions, service_account_conditions, stack_conditions, validation_of,
 };
+use crate::admission::native::{self, NativeStep};
 use crate::admission::review::{ReviewInput, Scope};
-use crate::admission::{Inventory, Review, collect, review, roles, snapshot, wildcards};
+use crate::admission::{Inventory, Review, collect, review, snapshot, wildcards};
 use crate::ports::fleet::{Engine, FleetStore, World, Write};
 use crate::triggers::{self, RepositoryFacts, RuleFacts};
 
@@ -67,31 +68,27 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(tokens.into_iter().map(|token| token.actor).collect())
     }
 
-    /// Makes the platform's objects that are wanting. Those that differ are left: that is drift, and told.
+    /// Keeps the platform's objects as ours say, and tells what strangers have changed.
     async fn native(&self, inventory: &Inventory) -> Result<bool, PlaneError> {
-        let mut writes = Vec::new();
-        let accounts = inventory.readable::<AgentServiceAccount>().map_err(PlaneError::Other)?;
-        for account in accounts {
-            let native = roles::native_account(&account);
-            let place = &native.metadata;
-            if !inventory.has(Kind::ServiceAccount, &place.namespace, &place.name) {
-                let subject = format!("ServiceAccount/{}/{}", place.namespace, place.name);
-                writes.push(self.audit("AgentServiceAccountCreated", subject, Value::Null));
-                writes.push(Write::Create(AnyObject::of(&native)?));
-            }
-        }
-        let bindings = inventory.readable::<AgentRoleBinding>().map_err(PlaneError::Other)?;
-        for binding in bindings {
-            let native = roles::native_binding(&binding);
-            let place = &native.metadata;
-            if !inventory.has(Kind::RoleBinding, &place.namespace, &place.name) {
-                let subject = format!("RoleBinding/{}/{}", place.namespace, place.name);
-                writes.push(self.audit("AgentRoleBindingApplied", subject, Value::Null));
-                writes.push(Write::Create(AnyObject::of(&native)?));
-            }
-        }
-        if writes.is_empty() {
+        let steps = native::plan(inventory).map_err(PlaneError::Other)?;
+        if steps.is_empty() {
             return Ok(false);
+        }
+        let mut writes = Vec::new();
+        for step in steps {
+            let place = &step.object().metadata;
+            let subject = format!("{}/{}/{}", step.object().kind, place.namespace, place.name);
+            writes.push(self.audit(step.event(), subject, Value::Null));
+            writes.push(match step {
+                NativeStep::Make(object) => Write::Create(object),
+                NativeStep::Change(object) | NativeStep::Tell(object) => Write::Replace(object),
+                NativeStep::Remove(object) => Write::Delete {
+                    kind: object.kind,
+                    namespace: object.metadata.namespace,
+                    name: object.metadata.name,
+                    version: object.metadata.resource_version,
+                },
+            });
         }
         self.store.commit(writes, self.world.now()).await?;
         Ok(true)
