@@ -14,7 +14,9 @@ use super::{ControlPlane, PlaneError};
 use crate::admission::admit::{PoolUse, Request, label_source};
 use crate::admission::conditions::SkillProbe;
 use crate::admission::review::{EntryDecision, RequiredSecret};
-use crate::admission::{Admission, Admitted, Inventory, Refused, Situation, admit, snapshot};
+use crate::admission::{
+    Admission, Admitted, Inventory, Refused, Review, Situation, admit, snapshot,
+};
 use crate::bundle::{RedactionRules, StackTexts};
 use crate::ports::fleet::{Engine, FleetStore, Selection, World, Write};
 use crate::triggers::{RunDraft, SourceEvent};
@@ -342,8 +344,9 @@ fn breadcrumbs(spec: &AgentDispatchRun) -> String {
     lines.join("\n")
 }
 
-fn prepared(admitted: &Admitted) -> Prepared {
-    let values = admitted.review.required_secrets.iter().filter_map(|secret| {
+/// The values that a review lets arrive, and under which names.
+pub(super) fn values_of(review: &Review) -> Vec<PreparedValue> {
+    let values = review.required_secrets.iter().filter_map(|secret| {
         let name = match secret.mount() {
             Some((_, name)) => name,
             None => held(secret)?,
@@ -352,13 +355,17 @@ fn prepared(admitted: &Admitted) -> Prepared {
         let (secret, key) = (need.name.clone(), need.key.clone());
         Some(PreparedValue { name, namespace: Some(need.namespace.clone()), secret, key })
     });
+    values.collect()
+}
+
+fn prepared(admitted: &Admitted) -> Prepared {
     Prepared {
         task: admitted.compiled.task.clone(),
         context: admitted.bundle.render(),
         limits: admitted.compiled.launch_limits(),
-        values: values.collect(),
         kit_from: admitted.kit_from.clone(),
         lent_model_key: admitted.lent_model_key,
+        values: values_of(&admitted.review),
     }
 }
 

@@ -124,7 +124,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// An attempt that could not be started: it and its run end at once.
-    async fn not_launched(
+    pub(super) async fn not_launched(
         &self,
         mut run: Object<AgentDispatchRun>,
         mut attempt: Object<AgentDispatchAttempt>,

@@ -8,6 +8,7 @@ use serde::Deserialize as _;
 
 use super::admitting::{LAUNCH, Prepared};
 use super::{ControlPlane, PlaneError};
+use crate::admission::admit::uncovered;
 use crate::admission::review::{ReviewInput, Scope};
 use crate::admission::snapshot::thaw;
 use crate::admission::{Decision, Inventory, Situation, collect, review};
@@ -109,9 +110,15 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Decision::Denied => Err(refused(reasons())),
             Decision::RequiresApproval => {
                 let asked = self.start_approvals(run).await?;
-                match asked.is_empty() || !self.is_let_start(run).await? {
-                    true => Err(refused(format!("a person has to be asked: {}", reasons()))),
-                    false => Ok(()),
+                let wanted = &reviewed.approval_requirements;
+                let open = uncovered(&asked, wanted, self.world.now());
+                match open.first() {
+                    Some(one) => {
+                        let why =
+                            format!("a person has to be asked: {}: {}", one.about, one.message);
+                        Err(refused(why))
+                    }
+                    None => Ok(()),
                 }
             }
         }
@@ -140,7 +147,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(asked.iter().all(|one| one.status.phase == ApprovalPhase::Approved))
     }
 
-    async fn prepared(
+    pub(super) async fn prepared(
         &self,
         attempt: &Object<AgentDispatchAttempt>,
     ) -> Result<Prepared, PlaneError> {
@@ -193,12 +200,12 @@ fn bound_by(
 }
 
 /// An object as it is now; nothing if it is gone.
-fn now<R: Resource>(inventory: &Inventory, then: &Object<R>) -> Option<Object<R>> {
+pub(super) fn now<R: Resource>(inventory: &Inventory, then: &Object<R>) -> Option<Object<R>> {
     inventory.get::<R>(&then.metadata.namespace, then.name()).here()
 }
 
 /// The labels that a rule or a person added to those of the stack.
-fn more_labels(snapshot: &StackSnapshot) -> Vec<LabelRef> {
+pub(super) fn more_labels(snapshot: &StackSnapshot) -> Vec<LabelRef> {
     let stack =
         snapshot.objects.first().and_then(|first| AgentStack::deserialize(&first.spec).ok());
     let own = stack.map(|stack| stack.context_label_refs).unwrap_or_default();

@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_model::fleet::{
-    AgentApproval, AgentDispatchRun, AnyObject, ApprovalPhase, Kind, Object, Resource, RunPhase,
-    RunnerPool,
+    AgentApproval, AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPhase, Kind, Object,
+    Resource, RunPhase, RunnerPool,
 };
 
+use super::renewing::Renewal;
 use super::stating::When;
 use super::{ControlPlane, PlaneError, Turn};
+use crate::admission::wildcards;
 use crate::ports::fleet::{Engine, FleetStore, Selection, World, Write};
+use crate::triggers::concurrency::limit;
 use crate::write_back::expire;
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
@@ -69,8 +72,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if let Some(why) = run.status.cancel_requested.clone() {
             return self.end(run, RunPhase::Cancelled, why).await;
         }
-        let asked = Selection::of(Kind::AgentApproval).field("run", run.name());
-        let asked = self.all_typed::<AgentApproval>(asked).await?;
+        // What was asked about its earlier work has nothing to do with whether it starts.
+        let asked = self.start_approvals(&run).await?;
         let of = |phase| asked.iter().find(|one| one.status.phase == phase);
         if let Some(no) = of(ApprovalPhase::Rejected).or(of(ApprovalPhase::Expired)) {
             let why = format!("{} was not approved", no.name());
@@ -107,6 +110,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let why = format!("the pool `{}` does not take such work any more", pool.name());
             return self.end(run, RunPhase::Failed, why).await;
         }
+        let taken = &pool.spec.allowed_repositories;
+        if !taken.is_empty() && !wildcards::any(taken, &run.spec.repository) {
+            let why = format!("the pool `{}` does not take its repository any more", pool.name());
+            return self.end(run, RunPhase::Failed, why).await;
+        }
         let entered = run.status.queue_entered_at.unwrap_or_default();
         let late = pool.spec.queue_timeout.map(|span| entered.plus_millis(span.millis()));
         if late.is_some_and(|late| self.world.now() >= late) {
@@ -121,17 +129,42 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             full.insert(pool.name().to_owned());
             return Ok(false);
         }
-        let mut run = run;
+        if self.is_group_full(&run).await? {
+            return Ok(false);
+        }
+        let (mut run, more) = match self.renew(run).await? {
+            Renewal::Settled => return Ok(true),
+            Renewal::Stands { run, writes } => (*run, writes),
+        };
         run.status.phase = RunPhase::Running;
         run.status.started_at = Some(self.world.now());
         let mut pool = pool;
         pool.status.active = counted.active + 1;
         pool.status.queued = counted.queued.saturating_sub(1);
         // Both or neither: whoever else takes a place in this pool changes it first.
-        let writes =
+        let mut writes =
             vec![Write::Status(AnyObject::of(&pool)?), Write::Status(AnyObject::of(&run)?)];
+        writes.extend(more);
         self.store.commit(writes, self.world.now()).await?;
         Ok(true)
+    }
+
+    /// Whether as many of its group are at work as its rule lets. A retry asks nobody else for its place.
+    async fn is_group_full(&self, run: &Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
+        let (Some(group), Some(rule)) = (&run.spec.concurrency_group, &run.spec.trigger_rule)
+        else {
+            return Ok(false);
+        };
+        let Some(rule) = self.typed::<AgentTriggerRule>(rule).await? else { return Ok(false) };
+        let Some(most) = limit(&rule.spec.concurrency_policy) else { return Ok(false) };
+        let same = Selection::of(Kind::AgentDispatchRun).field("group", group.as_str());
+        let at_work = |other: &Object<AgentDispatchRun>| {
+            let status = &other.status;
+            !status.phase.is_final() && status.started_at.is_some() && status.write_backs.is_empty()
+        };
+        let others = self.all_typed::<AgentDispatchRun>(same).await?;
+        let others = others.iter().filter(|other| other.name() != run.name() && at_work(other));
+        Ok(others.count() >= most)
     }
 
     async fn counted(

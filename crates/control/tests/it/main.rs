@@ -22,6 +22,7 @@ mod foreign_rights;
 mod invocation;
 mod kit_in_memory;
 mod plane;
+mod renewing;
 mod request;
 mod resources;
 mod spawn_plan;

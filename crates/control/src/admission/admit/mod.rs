@@ -4,6 +4,7 @@
 //! The plan writes nothing. What it gives back can be kept in one transaction, and given the same inputs it
 //! is the same again.
 
+mod questions;
 mod runner;
 mod workspace;
 mod write_back;
@@ -12,10 +13,9 @@ use std::collections::BTreeMap;
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
-    ActionType, AgentApproval, AgentContextBundle, AgentDispatchAttempt, AgentDispatchRun,
-    AgentTriggerRule, AgentWorkspace, ApprovalAction, ApprovalPolicy, ApprovalReason,
-    AttemptReason, LabelRef, LabelSource, Metadata, Moment, Object, Reason, Repository, Requester,
-    RunPhase, RunnerPool, SourceEventRef, SourceRefs, StackSnapshot, SubjectKind, TrustTier,
+    AgentApproval, AgentContextBundle, AgentDispatchAttempt, AgentDispatchRun, AgentTriggerRule,
+    AgentWorkspace, ApprovalPolicy, AttemptReason, LabelRef, LabelSource, Metadata, Moment, Object,
+    Reason, Repository, RunPhase, RunnerPool, SourceEventRef, SourceRefs, StackSnapshot, TrustTier,
     WriteBackPolicy,
 };
 use serde::{Deserialize, Serialize};
@@ -29,12 +29,10 @@ use super::snapshot::{Frozen, snapshot};
 use super::validations::{Candidate, Validation, objections};
 use crate::bundle::{Bundle, BundleError, RedactionRules, StackTexts, assemble, stack_parts};
 
+pub use questions::{Asking, questions, uncovered};
 pub use runner::{Placement, PoolUse, select_runner};
 pub use workspace::{WorkspaceDecision, select_workspace};
 pub use write_back::narrowed;
-
-/// How long a question stays open where nobody says.
-const A_DAY: u64 = 86_400_000;
 
 /// The steps of admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -458,7 +456,18 @@ fn create(
         parent_run: request.parent_run.clone(),
         concurrency_group: request.concurrency_group.clone(),
     };
-    let approvals = approvals(admission, &review, &approval_policy, &admitted_digest);
+    let asking = Asking {
+        namespace: admission.namespace,
+        run: &request.run,
+        attempt: &request.attempt,
+        stack: &request.stack,
+        repository: &admission.situation.repository,
+        reference: &admission.situation.reference,
+        sha: &request.sha,
+        digest: &admitted_digest,
+    };
+    let wanted: Vec<_> = review.approval_requirements.iter().collect();
+    let approvals = questions(&asking, &wanted, &approval_policy, admission.now);
     let mut run = Object::new(metadata(&request.run), spec);
     run.status.phase = match approvals.is_empty() {
         true => RunPhase::Queued,
@@ -514,59 +523,6 @@ fn create(
 pub fn admitted_digest(snapshot: &str, permissions: &str, bundle: &str) -> String {
     let text = format!("snapshot {snapshot}\npermissions {permissions}\ncontext {bundle}\n");
     Sha256Hex::of(text).to_string()
-}
-
-/// One question for each reason why a person has to be asked before the launch.
-fn approvals(
-    admission: &Admission<'_>,
-    review: &Review,
-    policy: &ApprovalPolicy,
-    digest: &str,
-) -> Vec<Object<AgentApproval>> {
-    let classes = [
-        (ApprovalReason::SecretAccess, ActionType::SecretAccess, "secret-access"),
-        (ApprovalReason::NetworkExpanded, ActionType::NetworkExpanded, "network-expanded"),
-        (ApprovalReason::Escalation, ActionType::Escalation, "escalation"),
-    ];
-    let request = &admission.request;
-    let mut found = Vec::new();
-    for (reason, kind, word) in classes {
-        let wanted = review.approval_requirements.iter().filter(|one| one.reason == reason);
-        let about: Vec<String> =
-            wanted.map(|one| format!("{}: {}", one.about, one.message)).collect();
-        if about.is_empty() {
-            continue;
-        }
-        let life = policy.expires_after.map_or(A_DAY, |span| span.millis());
-        let mut metadata = Metadata::named(format!("{}-{word}", request.attempt));
-        metadata.namespace = admission.namespace.to_owned();
-        found.push(Object::new(
-            metadata,
-            AgentApproval {
-                dispatch_run: request.run.clone(),
-                attempt: Some(request.attempt.clone()),
-                requested_by: Requester {
-                    kind: SubjectKind::AgentStack,
-                    name: request.stack.clone(),
-                },
-                dispatched_by: None,
-                action: ApprovalAction {
-                    kind,
-                    target: format!(
-                        "{}@{}",
-                        admission.situation.repository, admission.situation.reference
-                    ),
-                    summary: about.join("\n"),
-                },
-                policy_reasons: vec![reason],
-                artifact_refs: vec![format!("{}-context", request.run)],
-                artifact_digest: digest.to_owned(),
-                target_state: Some(request.sha.clone()),
-                expires_at: admission.now.plus_millis(life),
-            },
-        ));
-    }
-    found
 }
 
 /// What a piece of work is about, for labels: by what it points at, then by where it came from.

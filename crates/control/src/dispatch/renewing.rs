@@ -1,0 +1,347 @@
+//! What was admitted is looked at again before it starts: today's repository, tool profile, servers,
+//! identities and grants have their say, and nobody's yes counts for more, or for longer, than it was given.
+//!
+//! It happens where a run leaves the queue, so that it holds for a first attempt that waited long, and for
+//! every retry, resumption and continuation.
+
+use std::collections::BTreeSet;
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_model::fleet::{
+    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, AttemptReason, Kind, Object,
+    Repository, RunPhase,
+};
+use serde::Deserialize as _;
+
+use super::admitting::{LAUNCH, Prepared, values_of};
+use super::launching::{more_labels, now};
+use super::{ControlPlane, PlaneError};
+use crate::admission::admit::{Asking, admitted_digest, label_source, questions, uncovered};
+use crate::admission::compile::{CompileInput, LaunchLimits, compile};
+use crate::admission::conditions::{KitRole, StackFacts};
+use crate::admission::review::{ApprovalRequirement, ReviewInput, Scope, Severity};
+use crate::admission::snapshot::{Frozen, thaw};
+use crate::admission::validations::{Candidate, objections};
+use crate::admission::{Decision, Inventory, Review, Situation, collect, review};
+use crate::ports::fleet::{Engine, FleetStore, World, Write};
+
+/// What has become of a run that was looked at again.
+pub(super) enum Renewal {
+    /// It may start, and this is kept of it in the same commit.
+    Stands {
+        /// The run.
+        run: Box<Object<AgentDispatchRun>>,
+        /// What else is kept.
+        writes: Vec<Write>,
+    },
+    /// It has ended, or waits for people; that is kept.
+    Settled,
+}
+
+/// How an attempt stands today.
+struct Today {
+    review: Review,
+    launch: Prepared,
+}
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// Looks at a run as if it were asked for today.
+    pub(super) async fn renew(&self, run: Object<AgentDispatchRun>) -> Result<Renewal, PlaneError> {
+        let last = run.status.attempts.last().cloned().unwrap_or_default();
+        let Some(attempt) = self.typed::<AgentDispatchAttempt>(&last).await? else {
+            // Whoever follows it ends it.
+            return Ok(Renewal::Stands { run: Box::new(run), writes: Vec::new() });
+        };
+        let inventory = self.inventory().await;
+        if let Some(why) = Kind::ALL.iter().find_map(|kind| inventory.why_unlistable(*kind)) {
+            // Nobody knows, so that it waits.
+            return Err(PlaneError::Other(why.to_owned()));
+        }
+        let today = match self.look_again(&inventory, &run, &attempt).await? {
+            Ok(today) => today,
+            Err(why) => {
+                let why = format!("PermissionsChanged: {why}");
+                self.not_launched(run, attempt, why).await?;
+                return Ok(Renewal::Settled);
+            }
+        };
+        let asked = self.start_approvals(&run).await?;
+        let wanted = &today.review.approval_requirements;
+        let open = uncovered(&asked, wanted, self.world.now());
+        if !open.is_empty() {
+            return self.ask_anew(run, &attempt, &today, (&asked, &open)).await;
+        }
+        self.kept(run, attempt, &today)
+    }
+
+    /// What today has to say, or why it may not start.
+    async fn look_again(
+        &self,
+        inventory: &Inventory,
+        run: &Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+    ) -> Result<Result<Today, String>, PlaneError> {
+        let repository = match todays_repository(inventory, run) {
+            Ok(repository) => repository,
+            Err(why) => return Ok(Err(why)),
+        };
+        let frozen = match as_it_is(inventory, attempt) {
+            Ok(frozen) => frozen,
+            Err(why) => return Ok(Err(why)),
+        };
+        let prepared = match self.prepared(attempt).await {
+            Ok(prepared) => prepared,
+            Err(error @ PlaneError::Store(_)) => return Err(error),
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let at = Some((&repository.spec, run.spec.sha.as_str()));
+        let facts = self.world.stack_facts(&frozen, at).await;
+        let ignored = self.world.ignored(&repository.spec, &run.spec.sha).await;
+        let situation = situation(run);
+        let namespace = &repository.metadata.namespace;
+        let pool = inventory.get(namespace, &attempt.spec.runner_pool).here();
+        let review = review(&ReviewInput {
+            frozen: &frozen,
+            requirements: &collect(&frozen),
+            inventory,
+            scope: Scope::Here(&situation),
+            pool: pool.as_ref(),
+            approval_policy: &run.spec.approval_policy,
+            now: self.world.now(),
+        });
+        let candidate = Candidate {
+            frozen: &frozen,
+            inventory,
+            facts: &facts,
+            repository: &repository,
+            situation: &situation,
+            review: &review,
+            about: Some(label_source(&run.spec.source_refs, run.spec.source_event.source)),
+        };
+        if let Some(why) = objected(&candidate) {
+            return Ok(Err(why));
+        }
+        let narrowed = narrowed(prepared, &candidate, run, ignored.as_deref());
+        let goes_on = match attempt.spec.attempt_reason {
+            AttemptReason::Resume | AttemptReason::Continuation => true,
+            AttemptReason::Initial
+            | AttemptReason::Retry
+            | AttemptReason::Repair
+            | AttemptReason::RerunAfterFix => false,
+        };
+        Ok(narrowed.and_then(|(launch, narrower)| match goes_on && narrower {
+            // The agent of a conversation keeps the policy that it was begun with.
+            true => Err("less is allowed than when its conversation began; retry it".to_owned()),
+            false => Ok(Today { review, launch }),
+        }))
+    }
+
+    /// Asks for what nobody has said yes to, and lets the run wait.
+    async fn ask_anew(
+        &self,
+        mut run: Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+        today: &Today,
+        (asked, open): (&[Object<AgentApproval>], &[&ApprovalRequirement]),
+    ) -> Result<Renewal, PlaneError> {
+        let spec = &attempt.spec;
+        let permissions = today.review.digest().to_string();
+        let stack = &spec.agent_stack_snapshot.digest;
+        let digest = admitted_digest(stack, &permissions, &spec.context_bundle_digest);
+        let asking = Asking {
+            namespace: &run.metadata.namespace,
+            run: run.name(),
+            attempt: attempt.name(),
+            stack: &run.spec.agent_stack,
+            repository: &run.spec.repository,
+            reference: &run.spec.reference,
+            sha: &run.spec.sha,
+            digest: &digest,
+        };
+        let at = self.world.now();
+        let mut writes = Vec::new();
+        let mut names = Vec::new();
+        for mut question in questions(&asking, open, &run.spec.approval_policy, at) {
+            let first = question.name().to_owned();
+            let taken = |name: &String| asked.iter().any(|one| one.name() == name.as_str());
+            let numbered = (2_u32..).map(|number| format!("{first}-{number}"));
+            let free = std::iter::once(first.clone()).chain(numbered).find(|name| !taken(name));
+            question.metadata.name = free.unwrap_or(first);
+            names.push(question.name().to_owned());
+            writes.push(Write::Create(AnyObject::of(&question)?));
+        }
+        run.status.approvals.extend(names);
+        run.status.phase = RunPhase::WaitingForApproval;
+        writes.push(Write::Status(AnyObject::of(&run)?));
+        self.store.commit(writes, at).await?;
+        Ok(Renewal::Settled)
+    }
+
+    /// What is kept of a run that may start: what it is permitted today, and what it is launched with.
+    fn kept(
+        &self,
+        mut run: Object<AgentDispatchRun>,
+        mut attempt: Object<AgentDispatchAttempt>,
+        today: &Today,
+    ) -> Result<Renewal, PlaneError> {
+        let mut writes = Vec::new();
+        let bytes = serde_json::to_vec(&today.launch)
+            .map_err(|error| PlaneError::Other(format!("a launch cannot be written: {error}")))?;
+        let digest = Sha256Hex::of(&bytes).to_string();
+        if attempt.metadata.annotations.get(LAUNCH) != Some(&digest) {
+            attempt.metadata.annotations.insert(LAUNCH.to_owned(), digest.clone());
+            writes.push(Write::Blob { digest, bytes });
+        }
+        let permissions = today.review.digest().to_string();
+        if !writes.is_empty() || attempt.spec.permission_snapshot_digest != permissions {
+            attempt.spec.permission_snapshot_digest.clone_from(&permissions);
+            let subject =
+                format!("AgentDispatchAttempt/{}/{}", attempt.metadata.namespace, attempt.name());
+            let detail = serde_json::json!({
+                "permissionSnapshotDigest": permissions, "run": run.name(), "renewed": true,
+            });
+            writes.push(self.audit("AgentDispatchPermissionSnapshotCreated", subject, detail));
+            writes.push(Write::Replace(AnyObject::of(&attempt)?));
+        }
+        run.status.permission_snapshot_digest = Some(permissions);
+        Ok(Renewal::Stands { run: Box::new(run), writes })
+    }
+}
+
+/// The repository of a run, if it is trusted as much as it was.
+fn todays_repository(
+    inventory: &Inventory,
+    run: &Object<AgentDispatchRun>,
+) -> Result<Object<Repository>, String> {
+    let full_name = &run.spec.repository;
+    let mut all = inventory.all::<Repository>()?.into_iter();
+    let repository = all
+        .find(|repository| repository.spec.full_name.eq_ignore_ascii_case(full_name))
+        .ok_or_else(|| format!("there is no repository `{full_name}`"))?;
+    match repository.spec.trust_tier < run.spec.trust_tier {
+        true => Err(format!("`{full_name}` is not trusted any more")),
+        false => Ok(repository),
+    }
+}
+
+/// The stack as it was admitted, with what permits and limits it as that is today.
+fn as_it_is(
+    inventory: &Inventory,
+    attempt: &Object<AgentDispatchAttempt>,
+) -> Result<Frozen, String> {
+    let kept = &attempt.spec.agent_stack_snapshot;
+    let mut frozen = thaw(kept, &more_labels(kept)).map_err(|error| error.to_string())?;
+    frozen.service_account = frozen.service_account.and_then(|then| now(inventory, &then));
+    frozen.role_bindings =
+        frozen.role_bindings.iter().filter_map(|then| now(inventory, then)).collect();
+    frozen.secret_grants =
+        frozen.secret_grants.iter().filter_map(|then| now(inventory, then)).collect();
+    frozen.config_grants =
+        frozen.config_grants.iter().filter_map(|then| now(inventory, then)).collect();
+    if let Some(then) = frozen.tool_profile.take() {
+        let gone = || format!("the tool profile `{}` is gone", then.name());
+        frozen.tool_profile = Some(now(inventory, &then).ok_or_else(gone)?);
+    }
+    let servers = frozen.mcp_servers.iter().map(|then| {
+        now(inventory, then).ok_or_else(|| format!("the MCP server `{}` is gone", then.name()))
+    });
+    frozen.mcp_servers = servers.collect::<Result<_, _>>()?;
+    Ok(frozen)
+}
+
+fn situation(run: &Object<AgentDispatchRun>) -> Situation {
+    let spec = &run.spec;
+    Situation {
+        repository: spec.repository.clone(),
+        reference: spec.reference.clone(),
+        trust_tier: spec.trust_tier,
+        actor: spec.source_event.actor.clone(),
+        memberships: Vec::new(),
+        source: spec.source_event.source,
+        workflow: spec.source_refs.pipeline.clone(),
+        job: spec.source_refs.job.clone(),
+        task_kind: spec.task_kind.clone(),
+    }
+}
+
+/// What the ten validations, or the review itself, have against it.
+fn objected(candidate: &Candidate<'_>) -> Option<String> {
+    let objections = objections(candidate);
+    let mut reasons: Vec<String> =
+        objections.iter().flat_map(|(_, whys)| whys).map(|why| why.message.clone()).collect();
+    if reasons.is_empty() && candidate.review.decision == Decision::Denied {
+        let grave = candidate.review.reasons.iter().filter(|why| why.severity == Severity::Error);
+        reasons.extend(grave.map(|why| why.message.clone()));
+    }
+    reasons.sort();
+    reasons.dedup();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+/// What it is launched with, narrowed by what is so today; and whether that is less than it was.
+fn narrowed(
+    mut kept: Prepared,
+    candidate: &Candidate<'_>,
+    run: &Object<AgentDispatchRun>,
+    ignored: Option<&[String]>,
+) -> Result<(Prepared, bool), String> {
+    let compiled = compile(&CompileInput {
+        frozen: candidate.frozen,
+        repository: candidate.repository,
+        approval_policy: &run.spec.approval_policy,
+        review: Some(candidate.review),
+        accepted: accepted(candidate.facts),
+        ignored,
+        discovered: &candidate.facts.discovered(),
+        child: None,
+        body: &run.spec.task,
+    });
+    let compiled = compiled.map_err(|faults| {
+        faults.into_iter().map(|fault| fault.message).collect::<Vec<_>>().join("; ")
+    })?;
+    for list in ["hosts", "secrets"] {
+        let then = listed(&kept.task, list)?;
+        let today = listed(&compiled.task, list)?;
+        if let Some(closed) = then.difference(&today).next() {
+            return Err(format!("`{closed}` of its {list} is not open to it any more"));
+        }
+    }
+    let mut limits = LaunchLimits::deserialize(&kept.limits)
+        .map_err(|error| format!("its limits cannot be read: {error}"))?;
+    // Everything that limits a call has to let it through, so that one more only narrows.
+    let known = limits.limits.0.len();
+    for limit in compiled.limits.0 {
+        if !limits.limits.0.contains(&limit) {
+            limits.limits.0.push(limit);
+        }
+    }
+    let narrower = limits.limits.0.len() > known;
+    if narrower {
+        kept.limits = serde_json::to_value(&limits)
+            .map_err(|error| format!("its limits cannot be written: {error}"))?;
+    }
+    let arriving = values_of(candidate.review);
+    for value in &mut kept.values {
+        let home = || candidate.repository.metadata.namespace.clone();
+        value.namespace.get_or_insert_with(home);
+    }
+    kept.values.retain(|value| arriving.contains(value));
+    Ok((kept, narrower))
+}
+
+fn accepted(facts: &StackFacts) -> &[String] {
+    match &facts.role {
+        KitRole::Found(role) => role.accepted.as_slice(),
+        KitRole::NotYet | KitRole::Missing(_) => &[],
+    }
+}
+
+/// A list of what the agent of a task is given.
+fn listed(task: &str, list: &str) -> Result<BTreeSet<String>, String> {
+    let task: toml::Table =
+        task.parse().map_err(|error| format!("its task cannot be read: {error}"))?;
+    let values = task.get("agent").and_then(|agent| agent.get(list));
+    let values = values.and_then(|values| values.as_array());
+    let texts = values.into_iter().flatten().filter_map(|value| value.as_str());
+    Ok(texts.map(str::to_owned).collect())
+}
