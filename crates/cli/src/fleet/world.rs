@@ -398,10 +398,12 @@ fn seen(context: &Context, adapter: &dyn Adapter) -> AdapterProbe {
             AdapterProbe::Unavailable(why)
         }
         Some(capabilities) => AdapterProbe::Seen(AdapterFacts {
-            is_current: true,
-            gates_tools: true,
+            // What its help does not name any more it would be started with all the same.
+            is_current: capabilities.missing.is_empty(),
+            gates_tools: adapter.dialect().is_some(),
             mcp: capabilities.mcp,
             subagents: capabilities.mcp || capabilities.sub_agents,
+            // No program says how many, and whom our gate asks is the same for all of them.
             max_parallel: None,
             approval_modes: Vec::new(),
         }),

@@ -20,7 +20,7 @@ pub enum AdapterProbe {
 /// What an agent program can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdapterFacts {
-    /// Whether this was asked of the program as it is installed now.
+    /// Whether the program, as it is installed now, has what its adapter expects of it.
     pub is_current: bool,
     /// Whether each tool call can be stopped before it runs.
     pub gates_tools: bool,

@@ -47,7 +47,7 @@ pub fn capabilities_resolved(input: &StackInput<'_>) -> Finding {
         AdapterProbe::Unavailable(why) => judgement.fault(Reason::AdapterUnavailable, why),
         AdapterProbe::Seen(facts) => {
             if !facts.is_current {
-                let message = "the program was updated after it was asked";
+                let message = "the installed program does not have what its adapter expects of it";
                 judgement.fault(Reason::StaleCapabilitySchema, message);
             }
             if !facts.gates_tools {
