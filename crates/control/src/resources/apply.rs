@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use thiserror::Error;
 
+use super::label_review::{keep_writer, review_fault};
 use crate::ports::fleet::{AuditEntry, FleetError, FleetStore, Write};
 
 /// How often a declaration is tried again when somebody else wrote meanwhile.
@@ -125,6 +126,8 @@ pub fn plan(
     let mut planned = Vec::new();
     for (document, there) in documents.iter().zip(there) {
         let mut object = document.clone();
+        keep_writer(there.as_ref(), &mut object);
+        let document = &object.clone();
         object.status = serde_json::Value::Null;
         let Some(there) = there else {
             object.spec = canonical(document)?;
@@ -178,7 +181,13 @@ pub async fn apply<S: FleetStore>(
             let Metadata { name, namespace, .. } = &document.metadata;
             there.push(store.get(document.kind, namespace, name).await?);
         }
-        let planned = plan(documents, &there)?;
+        let mut planned = plan(documents, &there)?;
+        for ((_, object), there) in planned.iter_mut().zip(&there) {
+            if let Some(fault) = review_fault(there.as_ref(), object, actor) {
+                let (kind, name) = (object.kind, object.metadata.name.clone());
+                return Err(DeclareError::Faulty { kind, name, faults: vec![fault] });
+            }
+        }
         if dry_run {
             let applied = |(outcome, object)| Applied { outcome, object };
             return Ok(planned.into_iter().map(applied).collect());

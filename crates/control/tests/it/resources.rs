@@ -1,7 +1,7 @@
 //! Declaring resources: all of a list or none, and nothing that is not a person's to write.
 
 use bailiwick_control::ports::fleet::{FleetError, FleetStore as _, MemoryFleet, Selection};
-use bailiwick_control::resources::{DeclareError, Outcome, apply, delete};
+use bailiwick_control::resources::{DeclareError, Outcome, TEXT_BY, apply, delete};
 use bailiwick_model::fleet::{API_VERSION, AnyObject, Kind, Metadata, Moment};
 use serde_json::{Value, json};
 
@@ -99,4 +99,43 @@ async fn what_is_recorded_cannot_be_deleted_by_people() {
     assert_eq!(fleet.get(Kind::RunnerPool, "default", "a").await, Ok(None));
     let again = delete(&fleet, Kind::RunnerPool, "default", "a", 0, "ada", now).await;
     assert!(matches!(again, Err(DeclareError::Store(FleetError::NotFound { .. }))), "{again:?}");
+}
+
+/// A review is somebody else's, in their own name, of the text as it is.
+#[tokio::test]
+async fn nobody_reviews_their_own_label_or_in_another_s_name() {
+    let fleet = MemoryFleet::default();
+    let label = |text: &str, by: Option<&str>| {
+        let mut spec = json!({
+            "promptFragment": text, "allowedSources": ["manual"], "requiresReview": true,
+        });
+        if let Some(by) = by {
+            spec["reviewedBy"] = json!(by);
+            spec["reviewedDigest"] = json!(bailiwick_model::Sha256Hex::of(text).as_str());
+        }
+        document(Kind::AgentContextLabel, "careful", spec)
+    };
+    let write = async |actor: &str, object: AnyObject| {
+        let applied = apply(&fleet, &[object], actor, Moment::from_millis(NOW), false).await;
+        applied.map(|applied| applied[0].outcome).map_err(|error| error.to_string())
+    };
+    // At once, in one's own name or in another's.
+    for by in ["ada", "bob"] {
+        assert!(write("ada", label("Be careful.", Some(by))).await.is_err(), "{by}");
+    }
+    assert_eq!(write("ada", label("Be careful.", None)).await, Ok(Outcome::Created));
+    assert_eq!(write("bob", label("Be careful.", None)).await, Ok(Outcome::Unchanged));
+    for by in ["ada", "bob"] {
+        assert!(write("ada", label("Be careful.", Some(by))).await.is_err(), "{by}");
+    }
+    let mut forged = label("Be careful.", Some("ada"));
+    forged.metadata.annotations.insert(TEXT_BY.to_owned(), "somebody".to_owned());
+    assert!(write("ada", forged).await.is_err(), "who wrote it is not what a document says");
+    assert_eq!(write("bob", label("Be careful.", Some("bob"))).await, Ok(Outcome::Configured));
+    // What was reviewed stays so, whoever applies it again; another text does not.
+    assert_eq!(write("ada", label("Be careful.", Some("bob"))).await, Ok(Outcome::Unchanged));
+    assert!(write("ada", label("Do as you like.", Some("bob"))).await.is_err());
+    assert!(write("bob", label("Do as you like.", Some("bob"))).await.is_err());
+    assert_eq!(write("bob", label("Do as you like.", None)).await, Ok(Outcome::Configured));
+    assert_eq!(write("ada", label("Do as you like.", Some("ada"))).await, Ok(Outcome::Configured));
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::document::{Expected, document, own_status};
-use super::write::{Deed, line, replacement};
+use super::write::{Deed, line, replacement, reviewed};
 use crate::app::App;
 use crate::asked::{Answer, Asked, ok, subject};
 use crate::problem::Problem;
@@ -73,19 +73,24 @@ struct Planned {
     outcome: ApplyOutcome,
 }
 
-fn plan(known: Option<&AnyObject>, mut given: AnyObject) -> Result<Planned, Problem> {
+fn plan(
+    asked: &Asked,
+    known: Option<&AnyObject>,
+    mut given: AnyObject,
+) -> Result<Planned, Problem> {
     let Some(known) = known else {
         own_status(&given, None)?;
         if given.metadata.resource_version != 0 {
             let message = "it has a version and is not there: somebody has deleted it";
             return Err(Problem::conflict("CONFLICT", message).about(subject(&given)));
         }
+        reviewed(None, &mut given, asked)?;
         given.metadata.generation = 1;
         return Ok(Planned { object: given, outcome: ApplyOutcome::Created });
     };
     // A document may have been read from another server: what its store has said is not ours.
     given.metadata.uid = String::new();
-    let object = replacement(known, given)?;
+    let object = replacement(asked, known, given)?;
     let same = object.spec == known.spec
         && object.metadata.labels == known.metadata.labels
         && object.metadata.annotations == known.metadata.annotations;
@@ -131,7 +136,7 @@ async fn once<S: FleetStore, F: Fleet>(
     for object in given {
         let metadata = &object.metadata;
         let known = app.store.get(object.kind, &metadata.namespace, &metadata.name).await?;
-        planned.push(plan(known.as_ref(), object.clone())?);
+        planned.push(plan(asked, known.as_ref(), object.clone())?);
     }
     let dry_run = asked.dry_run()?;
     let mut writes = Vec::new();

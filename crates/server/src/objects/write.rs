@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bailiwick_control::ports::fleet::{AuditEntry, Fleet, FleetError, FleetStore, Write};
+use bailiwick_control::resources::review_fault;
 use bailiwick_model::fleet::{AnyObject, Kind};
 use hyper::StatusCode;
 use serde_json::{Value, json as value};
@@ -48,8 +49,9 @@ pub(crate) async fn create<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked:
     let kind = asked.kind()?;
     let expected = Expected { kind: Some(kind), namespace: asked.named_namespace(), name: None };
     must_be_declared(kind)?;
-    let object = document(asked.json()?, expected)?;
+    let mut object = document(asked.json()?, expected)?;
     own_status(&object, None)?;
+    reviewed(None, &mut object, asked)?;
     let line = line(asked, &object, Deed::Created);
     if asked.dry_run()? {
         let metadata = &object.metadata;
@@ -74,7 +76,11 @@ fn conflict(object: &AnyObject, given: u64, found: u64) -> Problem {
 }
 
 /// What a replacement of `known` by `given` would be; refused if it is about another object.
-pub(super) fn replacement(known: &AnyObject, mut given: AnyObject) -> Result<AnyObject, Problem> {
+pub(super) fn replacement(
+    asked: &Asked,
+    known: &AnyObject,
+    mut given: AnyObject,
+) -> Result<AnyObject, Problem> {
     own_status(&given, Some(known))?;
     if !given.metadata.uid.is_empty() && given.metadata.uid != known.metadata.uid {
         let message = "there is another object of this name: the uid is not the one that you send";
@@ -91,7 +97,21 @@ pub(super) fn replacement(known: &AnyObject, mut given: AnyObject) -> Result<Any
     given.metadata.annotations = annotations;
     given.metadata.generation += u64::from(changed);
     given.status = known.status.clone();
+    reviewed(Some(known), &mut given, asked)?;
     Ok(given)
+}
+
+/// Refuses a label whose review is none.
+pub(super) fn reviewed(
+    known: Option<&AnyObject>,
+    next: &mut AnyObject,
+    asked: &Asked,
+) -> Result<(), Problem> {
+    let actor = asked.token.as_ref().map_or("nobody", |token| token.actor.as_str());
+    match review_fault(known, next, actor) {
+        Some(fault) => Err(Problem::fault(&fault.field, fault.message).about(subject(next))),
+        None => Ok(()),
+    }
 }
 
 /// Commits a replacement that was made from what was found: whoever was quicker is not written over.
@@ -115,7 +135,7 @@ pub(crate) async fn replace<S: FleetStore, F: Fleet>(
     let expected =
         Expected { kind: Some(kind), namespace: Some(&target.namespace), name: Some(&target.name) };
     let given = document(asked.json()?, expected)?;
-    let next = replacement(&found(app, asked).await?, given)?;
+    let next = replacement(asked, &found(app, asked).await?, given)?;
     if asked.dry_run()? {
         return ok(&next);
     }
@@ -160,7 +180,7 @@ pub(crate) async fn patch<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: 
         let mut merged = serde_json::to_value(&known)
             .map_err(|error| Problem::unavailable(format!("the object cannot be read: {error}")))?;
         merge(&mut merged, change.clone());
-        let next = replacement(&known, document(merged, expected)?)?;
+        let next = replacement(asked, &known, document(merged, expected)?)?;
         if asked.dry_run()? {
             return ok(&next);
         }

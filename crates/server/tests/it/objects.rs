@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use bailiwick_control::ports::fleet::FleetStore;
+use bailiwick_control::ports::fleet::{FleetStore, TokenScope};
 use bailiwick_model::fleet::{Author, Kind};
+use bailiwick_server::mint;
 use serde_json::{Value, json};
 
 use crate::client::Ask;
-use crate::place::{config_map, place};
+use crate::place::{config_map, moment, place};
 
 const MAPS: &str = "/api/v1alpha1/configmaps";
 const ONE: &str = "/api/v1alpha1/namespaces/default/configmaps/one";
@@ -273,4 +274,46 @@ async fn short_routes_lead_to_the_same_objects() {
     let long = place.get(MAPS).await.json();
     assert_eq!(place.get("/api/agents/configmaps").await.expect(200).json(), long);
     assert_eq!(place.get("/api/v1alpha1/cm").await.expect(200).json(), long);
+}
+
+/// A review that its own author writes is none, whichever way it comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_label_is_reviewed_by_somebody_else_on_every_route() {
+    let place = place().await;
+    let bob = mint("bob", TokenScope::Admin, None, moment()).unwrap();
+    place.store.put_token(bob.record).await.unwrap();
+    let text = "Take small steps.";
+    let digest = bailiwick_model::Sha256Hex::of(text);
+    let label = |by: Option<&str>| {
+        let mut spec = json!({
+            "promptFragment": text, "allowedSources": ["manual"], "requiresReview": true,
+        });
+        if let Some(by) = by {
+            spec["reviewedBy"] = json!(by);
+            spec["reviewedDigest"] = json!(digest.as_str());
+        }
+        json!({
+            "apiVersion": "bailiwick.dev/v1alpha1", "kind": "AgentContextLabel",
+            "metadata": { "name": "careful" }, "spec": spec,
+        })
+    };
+    let all = "/api/v1alpha1/agentcontextlabels";
+    let one = "/api/v1alpha1/namespaces/default/agentcontextlabels/careful";
+    let apply = "/api/v1alpha1/apply";
+    let documents = |by| json!({ "documents": [label(by)] });
+    for by in ["admin", "bob"] {
+        place.send("POST", all, &label(Some(by))).await.expect(422);
+        place.send("POST", apply, &documents(Some(by))).await.expect(422);
+    }
+    place.send("POST", all, &label(None)).await.expect(201);
+    let review = |by: &str| json!({ "spec": { "reviewedBy": by, "reviewedDigest": digest } });
+    for by in ["admin", "bob"] {
+        place.send("PUT", one, &label(Some(by))).await.expect(422);
+        place.send("PATCH", one, &review(by)).await.expect(422);
+        place.send("POST", apply, &documents(Some(by))).await.expect(422);
+    }
+    place.ask(Ask::new("PATCH", one).token(&bob.text).json(&review("bob"))).await.expect(200);
+    // What is applied again is left alone, with the review in it.
+    let again = place.send("POST", apply, &documents(Some("bob"))).await.expect(200).json();
+    assert_eq!(again["items"][0]["outcome"], "unchanged");
 }
