@@ -11,6 +11,7 @@ pub mod failure;
 pub mod fleet;
 pub mod hooks;
 pub mod kei;
+pub mod managed;
 pub mod output;
 pub mod plumbing;
 pub mod policy_file;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bailiwick_model::fleet::{AgentSubagent, OutputContract, OutputFormat};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// How many children are at work, wherever that is counted.
@@ -21,7 +22,8 @@ pub struct AtWork {
 }
 
 /// How many may be; nothing means that nobody says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ParallelLimits {
     /// By the adapter, for one run.
     pub run: Option<u32>,

@@ -11,6 +11,7 @@ use super::reject::reject;
 use super::spawn::{Lineage, print, spawn};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::managed::Managed;
 use crate::output::{self, Format, FormatOption};
 use crate::verifying::{Places, Shown, Subject};
 use crate::{policy_file, wire};
@@ -83,6 +84,8 @@ impl Respawn {
             true => Lineage::again(policy_file::recorded(&directory)?.policy, fork_parent),
             false => Lineage { fork_parent, ..Lineage::default() },
         };
+        // So does what it was handed.
+        let lineage = Lineage { managed: Managed::of(&directory)?, ..lineage };
         let spawned = spawn(&subject.context, &source, Some(&id), &self.base, lineage)?;
         // One that was delegated stays where it was in its tree.
         wire::with_store(context, async |store| {

@@ -9,6 +9,7 @@ use bailiwick_kit::bind;
 use bailiwick_model::task::Line;
 use bailiwick_model::{AgentId, Source, Task};
 use bailiwick_policy::{Limits, Policy, ToolStack};
+use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::WorktreeWorkspaces;
 use clap::Args;
 use serde::Serialize;
@@ -17,6 +18,7 @@ use super::prepare::agent_id;
 use super::run::How;
 use crate::context::{Context, variable};
 use crate::failure::Failure;
+use crate::managed::Managed;
 use crate::output::{self, Format, FormatOption};
 use crate::running::detached;
 use crate::verifying::settings;
@@ -99,6 +101,8 @@ pub(crate) struct Lineage {
     pub(crate) read_only: bool,
     /// What else is laid over its policy.
     pub(crate) limits: Limits,
+    /// What the control plane hands it.
+    pub(crate) managed: Option<Managed>,
 }
 
 impl Lineage {
@@ -113,6 +117,7 @@ impl Lineage {
             read_only: policy.read_only,
             // They are among the policies above.
             limits: Limits::default(),
+            managed: None,
         }
     }
 
@@ -165,12 +170,15 @@ pub(crate) fn spawn(
     let compiled = policy_file::of_bound(context, &bound, Some(&id), Some(&worktree))?;
     let limited = lineage.limit(lineage.narrow(compiled.policy.clone()))?;
     let compiled = compiled.changed(|_| limited);
-    request.run.fork_parent = lineage.fork_parent;
+    request.run.fork_parent.clone_from(&lineage.fork_parent);
     wire::warn(&bound.warnings);
     let policy = context.state.join("runs").join(id.as_str()).join("policy.json");
     let make = || {
         let lock = workspaces.lock(&id)?;
         wire::write_whole(&policy, &compiled.json)?;
+        if let Some(managed) = &lineage.managed {
+            managed.keep(&RunDirectory::new(&context.state, id.as_str()))?;
+        }
         let dna = wire::with_store(context, async |store| {
             let done = executor::spawn(&request, &store, &workspaces, tell).await;
             done.map_err(|error| explain(error, &id, &source.file))?;

@@ -250,6 +250,11 @@ impl Caller {
         Ok(())
     }
 
+    /// What the caller itself was given to read.
+    pub(super) fn context(&self) -> Option<&str> {
+        self.task.get("body")?.get("text")?.as_str()
+    }
+
     /// Its task: what the caller's says of scope and checks, and what the template says of the agent.
     pub(super) fn task_text(
         &self,
@@ -257,7 +262,7 @@ impl Caller {
         given: &Given,
         template: Option<&Template>,
         asked: &SpawnAgent,
-        delegate: &Delegate,
+        (delegate, servers): (&Delegate, &[String]),
     ) -> Result<String, String> {
         let mut all = Table::new();
         for kept in ["scope", "verification", "output", "workspace", "parameters"] {
@@ -305,6 +310,9 @@ impl Caller {
             agent.insert("context".to_owned(), limits.clone());
         }
         agent.insert("allowed-subagents".to_owned(), delegate.may_start.clone().into());
+        if !servers.is_empty() {
+            agent.insert("mcp-servers".to_owned(), servers.to_vec().into());
+        }
         all.insert("agent".to_owned(), agent.into());
         all.insert("budget".to_owned(), budget(&delegate.reserved).into());
         let body = Table::from_iter([("text".to_owned(), delegate.message.clone().into())]);

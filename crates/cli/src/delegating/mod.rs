@@ -8,6 +8,8 @@
 //! starting   spawn_agent: a full run, bound by all that binds its caller
 //! pending    who is just being started
 //! purse      what is reserved for whom
+//! declared   sub-agents that a control plane has declared: which, and how many at once
+//! returning  what an agent returned
 //! standing   list_active_agents, wait: how those below stand
 //! talking    send_input, close_agent, set_thread_note
 //! ```
@@ -15,9 +17,11 @@
 //! Every verb looks who calls: an agent reaches only what is below it.
 
 mod caller;
+mod declared;
 pub mod http;
 mod pending;
 pub mod purse;
+pub mod returning;
 pub mod server;
 pub mod session;
 pub mod standing;

@@ -93,6 +93,9 @@ impl Session {
                 self.asking().map_err(said)?.may_start
             }
         };
+        if let Some(declared) = self.declared().map_err(said)? {
+            return Ok(declared.spawnable());
+        }
         let all = self.templates().map_err(said)?.survey().templates;
         let may = |name: &str| may_start.iter().any(|glob| matches(glob, name));
         // One that is broken cannot be started.
@@ -145,6 +148,9 @@ impl Session {
     }
 
     fn list_agents(&self, asked: &ListAgents) -> Result<Value, String> {
+        if let Some(declared) = self.declared().map_err(said)? {
+            return declared.listed(asked);
+        }
         let all = self.templates().map_err(said)?;
         let listed = list(&all, asked).map_err(|error| error.to_string())?;
         serde_json::to_value(listed).map_err(|error| error.to_string())
@@ -202,7 +208,7 @@ impl Session {
     }
 
     /// Whether an agent is below the caller. A person is above all.
-    pub(super) fn is_above(&self, one: &Delegate, all: &[Delegate]) -> bool {
+    pub(crate) fn is_above(&self, one: &Delegate, all: &[Delegate]) -> bool {
         let Some(caller) = &self.caller else { return true };
         let mut parent = one.parent.as_ref();
         // No line is longer than all that there are.

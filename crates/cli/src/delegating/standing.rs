@@ -203,8 +203,13 @@ impl Session {
             let mut status = serde_json::Map::new();
             let mut results = serde_json::Map::new();
             for (run, (one, how)) in &ended {
+                let (how, faults) = self.held_to_contract(one, how.clone())?;
                 status.insert(run.to_string(), how.json());
-                results.insert(run.to_string(), self.result(one)?);
+                let mut result = self.result(one)?;
+                if let (Some(faults), Some(result)) = (faults, result.as_object_mut()) {
+                    result.insert("contract_faults".to_owned(), json!(faults));
+                }
+                results.insert(run.to_string(), result);
             }
             return Ok(json!({"status": status, "results": results, "timed_out": timed_out}));
         }

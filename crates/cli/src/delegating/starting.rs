@@ -20,7 +20,7 @@ use super::talking::{Item, input};
 use crate::commands::spawn::{Lineage, spawn};
 use crate::failure::Failure;
 use crate::running::{assign as assigning, detached};
-use crate::wire;
+use crate::{managed, wire};
 
 /// How many agents of one tree may be at work at once, unless the settings say otherwise.
 const MOST: u32 = 12;
@@ -136,7 +136,19 @@ impl Session {
         let caller = self.asking().map_err(said)?;
         let all = self.delegates()?;
         self.require_room(&caller, &all)?;
-        let template = self.template(&caller, agent_type)?;
+        let declared = self.declared().map_err(said)?;
+        let template = match &declared {
+            None => self.template(&caller, agent_type)?,
+            Some(declared) => Some(declared.template(agent_type)?),
+        };
+        let child = match (&declared, &template) {
+            (Some(declared), Some(template)) => {
+                let name = template.agent_type.as_str();
+                self.require_parallel(declared, name, &caller, &all)?;
+                declared.0.subagent(name)
+            }
+            (Some(_) | None, _) => None,
+        };
         let template = template.as_ref();
         let (depth, deepest) = caller.depth(asked, template)?;
         let known = self.models(&caller, template).map_err(said)?;
@@ -170,7 +182,10 @@ impl Session {
             agent_type: name.to_owned(),
             agent_name: given.agent_name.clone(),
             note: asked.thread_note.clone().or_else(|| given.note(name)),
-            message,
+            message: match child {
+                Some(child) => managed::told(child, &message, caller.context()),
+                None => message,
+            },
             model: given.model.clone(),
             reasoning_effort: given.effort.clone(),
             may_start: caller.may_start(template),
@@ -180,7 +195,8 @@ impl Session {
             closed: false,
             created_at: wire::now_ms(),
         };
-        let task = caller.task_text(&role, &given, template, asked, &delegate)?;
+        let servers = child.map(|child| child.mcp_servers.as_slice()).unwrap_or_default();
+        let task = caller.task_text(&role, &given, template, asked, (&delegate, servers))?;
         // First taken off, then kept: what fails between the two is put right when anything settles.
         if let Some(purse) = purse {
             self.charge(&purse)?;
@@ -192,7 +208,9 @@ impl Session {
             above: caller.policy,
             lists: given.lists,
             read_only: given.read_only,
-            ..Lineage::default()
+            limits: child.map(|child| child.limits.clone()).unwrap_or_default(),
+            managed: child
+                .and_then(|child| declared.as_ref().map(|declared| declared.0.for_child(child))),
         };
         Ok((Birth { delegate, task, base: caller.base, lineage }, pending))
     }

@@ -143,6 +143,7 @@ impl Session {
             return Err(format!("`{run}` is about to begin; say it again in a moment"));
         }
         self.require_space()?;
+        self.require_parallel_again(&one)?;
         self.require_rest(&one)?;
         let pending = self.pending(&one.run, Some(text))?;
         self.change(&one.run, |one| one.pending = true)?;

@@ -10,9 +10,11 @@ use std::io::{Seek as _, Write as _};
 
 use bailiwick_control::admission::compile::LaunchLimits;
 use bailiwick_control::ports::fleet::{
-    Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState, ModelKey,
+    Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedChild, LaunchedState,
+    ModelKey,
 };
 use bailiwick_control::ports::{RunStore as _, Work as _};
+use bailiwick_control::subagents::ParallelLimits;
 use bailiwick_model::attempt::{Attempt, Used};
 use bailiwick_model::event::{Answer, Ending};
 use bailiwick_model::fleet::RunCost;
@@ -20,10 +22,12 @@ use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Run, RunStatus, Source, Task};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 
+use super::children;
 use crate::commands::run::{How, LandWhen};
 use crate::commands::spawn::{Lineage, spawn};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::managed::Managed;
 use crate::running::detached::{self, Environment, Input};
 use crate::running::login;
 use crate::verifying::{Places, Shown, Subject};
@@ -83,6 +87,11 @@ impl Engine for LocalEngine {
     async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
         let agent = agent.to_owned();
         self.apart(move |context| look(context, &id(&agent)?)).await
+    }
+
+    async fn children(&self, agent: &str) -> Result<Vec<LaunchedChild>, EngineError> {
+        let agent = agent.to_owned();
+        self.apart(move |context| children::of(context, &id(&agent)?)).await
     }
 
     async fn answer(&self, agent: &str, question: &str, yes: bool) -> Result<bool, EngineError> {
@@ -211,7 +220,14 @@ fn written(words: &str) -> Result<File, Failure> {
 fn lineage(launch: &Launch) -> Result<Lineage, Failure> {
     let limits: LaunchLimits = serde_json::from_value(launch.limits.clone())
         .map_err(|error| Failure::general(format!("its limits cannot be read: {error}")))?;
-    Ok(Lineage { limits: limits.limits, ..Lineage::default() })
+    let managed = Managed {
+        servers: limits.mcp_servers,
+        subagents: limits.subagents,
+        parallel: ParallelLimits { pool: launch.belongs.capacity, ..limits.parallel },
+        belongs: launch.belongs.clone(),
+        contract: None,
+    };
+    Ok(Lineage { limits: limits.limits, managed: Some(managed), ..Lineage::default() })
 }
 
 /// The task with all that the agent is to read in it.

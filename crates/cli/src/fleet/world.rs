@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_control::admission::conditions::{
-    AdapterFacts, AdapterProbe, KitRole, McpProbe, RoleFacts, SkillProbe, StackFacts,
+    AdapterFacts, AdapterProbe, KitRole, RoleFacts, SkillProbe, StackFacts,
 };
 use bailiwick_control::admission::snapshot::Frozen;
 use bailiwick_control::bundle::SourcePart;
@@ -29,6 +29,7 @@ use bailiwick_store::Store;
 use serde_json::{Value, json};
 
 use super::engine::said;
+use super::servers;
 use super::workspaces;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -172,6 +173,7 @@ impl World for LocalWorld {
         let stack = frozen.stack.spec.clone();
         let Some((repository, sha)) = repository else {
             facts.adapter = adapter(&self.context, &stack);
+            facts.mcp = servers::probes(&self.context, &frozen.mcp_servers).await;
             return facts;
         };
         let commit = sha.to_owned();
@@ -194,10 +196,7 @@ impl World for LocalWorld {
             }
             Err(why) => facts.adapter = AdapterProbe::Unavailable(why),
         }
-        for server in &frozen.mcp_servers {
-            // Nobody has started it: a lazy one is allowed to be so, any other keeps its stack unready.
-            facts.mcp.insert(server.name().to_owned(), McpProbe::NotYet);
-        }
+        facts.mcp = servers::probes(&self.context, &frozen.mcp_servers).await;
         facts
     }
 
@@ -402,7 +401,8 @@ fn seen(context: &Context, adapter: &dyn Adapter) -> AdapterProbe {
             is_current: capabilities.missing.is_empty(),
             gates_tools: adapter.dialect().is_some(),
             mcp: capabilities.mcp,
-            subagents: capabilities.mcp || capabilities.sub_agents,
+            // Sub-agents are runs of ours, which an agent starts through our own server.
+            subagents: capabilities.mcp,
             // No program says how many, and whom our gate asks is the same for all of them.
             max_parallel: None,
             approval_modes: Vec::new(),

@@ -20,6 +20,7 @@ use crate::commands::run::How;
 use crate::context::Context;
 use crate::delegating::{Session as Delegating, purse};
 use crate::failure::Failure;
+use crate::managed::{Managed, Servers};
 use crate::verifying::Subject;
 use crate::wire;
 
@@ -46,6 +47,8 @@ pub struct Prepared {
     pub secrets: Vec<String>,
     /// What it may spend.
     pub budget: Allowance,
+    /// What of the secrets only its MCP servers are told.
+    pub of_servers: Vec<String>,
 }
 
 /// Works out what an attempt needs.
@@ -67,6 +70,16 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         upstream
     });
     let (instructions, skills) = told(&subject.repository, &subject.commit)?;
+    let chosen = &task.agent.mcp_servers;
+    let given = match Managed::of(directory)? {
+        Some(managed) => managed.servers(chosen)?,
+        None => Servers {
+            all: servers(&subject.repository, &subject.commit, chosen)?,
+            secrets: Vec::new(),
+        },
+    };
+    let of_servers = given.secrets;
+    secrets.extend(of_servers.iter().cloned());
     let assignment = Assignment {
         version: found.version.clone(),
         prompt: prompt(running, start)?,
@@ -84,7 +97,7 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         gate: None,
         tools: Some(subject.bound.role.tools.clone()),
         sub_agents: task.agent.sub_agents.clone(),
-        mcp_servers: servers(&subject.repository, &subject.commit, &task.agent.mcp_servers)?,
+        mcp_servers: given.all,
         instructions,
         skills,
         turns: budget.turns,
@@ -101,7 +114,7 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         let own = delegation(directory, &enclosure);
         assignment.mcp_servers.insert(OWN_SERVER.to_owned(), own);
     }
-    Ok(Prepared { adapter, assignment, enclosure, upstream, secrets, budget })
+    Ok(Prepared { adapter, assignment, enclosure, upstream, secrets, budget, of_servers })
 }
 
 /// Our own MCP server, as the agent program starts it inside of its sandbox.

@@ -49,7 +49,7 @@ use crate::context::Context;
 use crate::delegating::Session;
 use crate::failure::Failure;
 use crate::verifying::{Places, SandboxLevel, Subject};
-use crate::{claiming, output, policy_file, wire};
+use crate::{claiming, managed, output, policy_file, wire};
 use judge::PolicyJudge;
 use kept::{Kept, KeptEvents};
 use view::View;
@@ -121,6 +121,7 @@ impl Running {
         claiming::take_again(&self.subject, &self.id)?;
         let view = View::start(wishes.quiet, self.directory.clone());
         let prepared = assign::prepare(self, start, wishes)?;
+        let of_servers = prepared.of_servers.clone();
         let mut attempt = self.begin(&prepared)?;
         view.phase(Phase::Proving);
         let proved = self.prove(&prepared, &mut attempt);
@@ -134,6 +135,7 @@ impl Running {
             self.note(What::Phase { phase: Phase::Working })?;
             self.supervise(prepared, &attempt, view, begun)
         });
+        managed::forget(&self.directory.home(), &of_servers);
         match went {
             Ok(outcome) => {
                 self.end(attempt, &outcome)?;

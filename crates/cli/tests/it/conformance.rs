@@ -15,6 +15,8 @@ mod delegation;
 mod endings;
 mod families;
 mod fleet;
+mod fleet_children;
+mod fleet_servers;
 mod hunted_hooks;
 mod logins;
 mod lost_answers;

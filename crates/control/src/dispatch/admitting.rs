@@ -10,6 +10,7 @@ use bailiwick_model::fleet::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::children::is_child;
 use super::{ControlPlane, PlaneError};
 use crate::admission::admit::{PoolUse, Request, label_source};
 use crate::admission::conditions::SkillProbe;
@@ -243,6 +244,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     .field("pool", pool.name())
                     .field("status", phase.as_str());
                 for run in self.all_typed::<AgentDispatchRun>(selection).await? {
+                    if is_child(&run) {
+                        continue;
+                    }
                     if phase == RunPhase::Queued {
                         count.queued += 1;
                     } else if run.status.started_at.is_some() && run.status.write_backs.is_empty() {

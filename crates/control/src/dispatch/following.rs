@@ -7,6 +7,7 @@ use bailiwick_model::fleet::{
     RunPhase, SubjectKind,
 };
 
+use super::children::is_child;
 use super::launching::agent_of;
 use super::results::Keeping;
 use super::stating::When;
@@ -31,7 +32,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 Ok(runs) => runs,
                 Err(error) => return turn.note("runs", Err(error)),
             };
-            for run in runs.into_iter().filter(|run| run.status.started_at.is_some()) {
+            for run in
+                runs.into_iter().filter(|run| run.status.started_at.is_some() && !is_child(run))
+            {
                 let name = run.name().to_owned();
                 let result = self.follow(run).await;
                 turn.note(&name, result);
@@ -96,7 +99,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 self.observed(run, attempt, &launched, Vec::new()).await
             }
             LaunchedState::Running | LaunchedState::WaitingForApproval => {
-                let asked = self.questions(&run, &attempt, &launched).await?;
+                let agent = agent_of(&attempt);
+                let asked = (agent.as_str(), launched.questions.as_slice());
+                let asked = self.questions(&run, Some(attempt.name()), asked).await?;
                 self.observed(run, attempt, &launched, asked).await
             }
             LaunchedState::Verified
@@ -162,6 +167,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             true => RunPhase::Running,
             false => RunPhase::WaitingForApproval,
         };
+        writes.extend(self.children(&mut run, &mut attempt).await?);
         writes.extend(self.session(&run, launched).await?);
         if run.status != run_before {
             writes.push(Write::Status(AnyObject::of(&run)?));
@@ -200,32 +206,32 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Questions of the agent's gate become approvals; answers go back to it.
-    async fn questions(
+    pub(super) async fn questions(
         &self,
         run: &Object<AgentDispatchRun>,
-        attempt: &Object<AgentDispatchAttempt>,
-        launched: &Launched,
+        attempt: Option<&str>,
+        (agent, questions): (&str, &[(String, String)]),
     ) -> Result<Vec<Write>, PlaneError> {
         let mut writes = Vec::new();
-        let agent = agent_of(attempt);
-        for (question, about) in &launched.questions {
+        for (question, about) in questions {
             // A later attempt counts its questions anew: a yes to one of this is none to one of that.
-            let identity = format!("{}\n{agent}\n{question}\n{about}", attempt.name());
+            let whose = attempt.unwrap_or(run.name());
+            let identity = format!("{whose}\n{agent}\n{question}\n{about}");
             let digest = Sha256Hex::of(identity);
             let name = format!("aap-{}", digest.prefix(24));
             match self.typed::<AgentApproval>(&name).await? {
                 None => {
                     let spec = AgentApproval {
                         dispatch_run: run.name().to_owned(),
-                        attempt: Some(attempt.name().to_owned()),
+                        attempt: attempt.map(str::to_owned),
                         requested_by: Requester {
                             kind: SubjectKind::AgentStack,
-                            name: agent.clone(),
+                            name: agent.to_owned(),
                         },
                         dispatched_by: None,
                         action: ApprovalAction {
                             kind: ActionType::ToolCall,
-                            target: agent.clone(),
+                            target: agent.to_owned(),
                             summary: about.clone(),
                         },
                         policy_reasons: vec![ApprovalReason::ToolCall],
@@ -241,10 +247,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 Some(known) => match known.status.phase {
                     ApprovalPhase::Pending => {}
                     ApprovalPhase::Approved => {
-                        self.engine.answer(&agent, question, true).await?;
+                        self.engine.answer(agent, question, true).await?;
                     }
                     ApprovalPhase::Rejected | ApprovalPhase::Expired => {
-                        self.engine.answer(&agent, question, false).await?;
+                        self.engine.answer(agent, question, false).await?;
                     }
                 },
             }
@@ -263,7 +269,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         told(&mut run, &mut attempt, launched, now);
         attempt.status.completed_at = Some(now);
         attempt.status.exit_reason = Some(exit_reason(launched));
-        let mut writes: Vec<Write> = self.session(&run, launched).await?.into_iter().collect();
+        let mut writes = self.children(&mut run, &mut attempt).await?;
+        writes.extend(self.session(&run, launched).await?);
         let results = match &launched.work {
             Some(work) => {
                 let (run, attempt) = (&mut run, &mut attempt);

@@ -1,18 +1,20 @@
 //! Starting an attempt: everything that it gets was admitted and kept before.
 
 use bailiwick_model::fleet::{
-    ActionType, AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AgentStack, ApprovalPhase,
-    AttemptReason, Kind, LabelRef, Object, Repository, Resource, StackSnapshot, TrustTier,
+    ActionType, AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AgentStack, AgentSubagent,
+    ApprovalPhase, AttemptReason, ConfigMap, Kind, LabelRef, Metadata, Object, Repository,
+    Resource, RunnerPool, StackSnapshot, TrustTier,
 };
 use serde::Deserialize as _;
 
-use super::admitting::{LAUNCH, Prepared};
+use super::admitting::{LAUNCH, Prepared, PreparedValue};
 use super::{ControlPlane, PlaneError};
 use crate::admission::admit::uncovered;
+use crate::admission::compile::{LaunchLimits, subagent_name};
 use crate::admission::review::{ReviewInput, Scope};
 use crate::admission::snapshot::thaw;
 use crate::admission::{Decision, Inventory, Situation, collect, review};
-use crate::ports::fleet::{Engine, FleetStore, Launch, ModelKey, Selection, World};
+use crate::ports::fleet::{Belongs, Engine, FleetStore, Launch, ModelKey, Selection, World};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Has the engine start an attempt; a second time it does nothing.
@@ -24,7 +26,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let repository = self.repository(&run.spec.repository).await?;
         self.require_permission(run, attempt, &repository).await?;
         let prepared = self.prepared(attempt).await?;
-        let environment = self.environment(&repository, &prepared).await?;
+        let mut environment = self.environment(&repository, &prepared).await?;
+        environment.extend(self.server_values(&repository, &prepared).await?);
         let resume = match attempt.spec.attempt_reason {
             AttemptReason::Resume | AttemptReason::Continuation => {
                 Some(attempt.spec.message.clone().unwrap_or_default())
@@ -49,6 +52,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             limits: prepared.limits,
             environment,
             resume,
+            belongs: self.belongs(run, attempt).await?,
         };
         Ok(self.engine.launch(launch).await?)
     }
@@ -163,6 +167,60 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             .map_err(|error| gone(&format!("what it is launched with cannot be read: {error}")))
     }
 
+    /// Whose an attempt is, with how many its pool takes.
+    async fn belongs(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+    ) -> Result<Belongs, PlaneError> {
+        let pool = self.typed::<RunnerPool>(&attempt.spec.runner_pool).await?;
+        Ok(Belongs {
+            stack: run.spec.agent_stack.clone(),
+            pool: attempt.spec.runner_pool.clone(),
+            capacity: pool.map(|pool| pool.spec.capacity),
+            repository: run.spec.repository.clone(),
+        })
+    }
+
+    /// What its MCP servers need, under names that only whoever holds the agent knows. A secret arrives only
+    /// if it was admitted to be mounted.
+    async fn server_values(
+        &self,
+        repository: &Object<Repository>,
+        prepared: &Prepared,
+    ) -> Result<Vec<(String, String)>, PlaneError> {
+        let namespace = &repository.metadata.namespace;
+        let limits = LaunchLimits::deserialize(&prepared.limits)
+            .map_err(|error| PlaneError::Other(format!("its limits cannot be read: {error}")))?;
+        let mut all = Vec::new();
+        for server in &limits.mcp_servers {
+            for value in server.env_from.iter().chain(&server.headers_from) {
+                let gone = |what: &str| {
+                    let (server, name) = (&server.name, &value.name);
+                    PlaneError::Other(format!("`{name}` of the MCP server `{server}`: {what}"))
+                };
+                let found = match (&value.secret_ref, &value.config_map_ref) {
+                    (Some(key), None) => {
+                        let admitted =
+                            |one: &PreparedValue| one.secret == key.name && one.key == key.key;
+                        if !prepared.values.iter().any(admitted) {
+                            return Err(gone("no grant lets the secret be mounted"));
+                        }
+                        let bytes = self.store.secret_value(namespace, &key.name, &key.key).await?;
+                        bytes.and_then(|bytes| String::from_utf8(bytes).ok())
+                    }
+                    (None, Some(key)) => {
+                        let map = self.typed::<ConfigMap>(&key.name).await?;
+                        map.and_then(|map| map.spec.data.get(&key.key).cloned())
+                    }
+                    (Some(_), Some(_)) | (None, None) => None,
+                };
+                all.push((server.variable(value), found.ok_or_else(|| gone("it is gone"))?));
+            }
+        }
+        Ok(all)
+    }
+
     /// The values that it was admitted with, as they are now.
     async fn environment(
         &self,
@@ -218,4 +276,16 @@ pub(super) fn more_labels(snapshot: &StackSnapshot) -> Vec<LabelRef> {
 pub(super) fn agent_of(attempt: &Object<AgentDispatchAttempt>) -> String {
     let known = attempt.status.agent_mux_run_id.clone();
     known.unwrap_or_else(|| attempt.name().to_owned())
+}
+
+/// The sub-agents that an attempt was admitted with, by the names that their parent has for them.
+pub(super) fn subagents_of(attempt: &Object<AgentDispatchAttempt>) -> Vec<(String, AgentSubagent)> {
+    let objects = attempt.spec.agent_stack_snapshot.objects.iter();
+    let children = objects.filter(|one| one.object.kind == Kind::AgentSubagent);
+    let named = children.filter_map(|one| {
+        let spec = AgentSubagent::deserialize(&one.spec).ok()?;
+        let child = Object::new(Metadata::named(one.object.name.clone()), spec);
+        Some((subagent_name(&child).to_owned(), child.spec))
+    });
+    named.collect()
 }

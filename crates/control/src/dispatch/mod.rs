@@ -13,6 +13,7 @@
 
 mod acting;
 mod admitting;
+mod children;
 mod evaluating;
 mod following;
 mod launching;
@@ -23,6 +24,7 @@ mod reconciling;
 mod renewing;
 mod results;
 mod scheduling;
+mod serving;
 mod stating;
 mod statuses;
 mod unreadable;
@@ -115,6 +117,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         self.settle_queue(&mut turn).await;
         self.keep_workspaces(&mut turn).await;
         self.follow_runs(&mut turn).await;
+        self.follow_children(&mut turn).await;
         self.report_statuses(&mut turn).await;
         turn
     }

@@ -145,7 +145,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut more = Map::new();
         let validation = validation_of(&findings);
         more.insert("validation".to_owned(), serde_json::to_value(validation).unwrap_or_default());
-        self.state(stack, findings, more).await
+        let stated = self.state(stack, findings, more).await?;
+        Ok(self.state_servers(&frozen, &facts).await? || stated)
     }
 
     /// Keeps what stacks and all that they name need, and whether each need has its grant. Several stacks may

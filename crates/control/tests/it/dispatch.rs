@@ -13,8 +13,8 @@ use bailiwick_control::dispatch::ControlPlane;
 use bailiwick_control::ports::fleet::{
     ActionError, Caller, CheckRun, DecisionRequest, DispatchRequest, Engine, EngineError,
     EngineEvent, FinishedWork, Fleet as _, FleetStore as _, Forge, ForgeError, Launch, Launched,
-    LaunchedState, LifecycleRequest, LifecycleVerb, MemoryFleet, PullRequestState, RunVerb,
-    RunVerbRequest, Selection, Target, TokenScope, Verdict, World, WriteBack, Written,
+    LaunchedChild, LaunchedState, LifecycleRequest, LifecycleVerb, MemoryFleet, PullRequestState,
+    RunVerb, RunVerbRequest, Selection, Target, TokenScope, Verdict, World, WriteBack, Written,
 };
 use bailiwick_control::resources::apply;
 use bailiwick_model::fleet::{
@@ -33,6 +33,7 @@ pub(crate) struct Scripted {
     pub(crate) states: Mutex<BTreeMap<String, Launched>>,
     pub(crate) cancelled: Mutex<Vec<String>>,
     pub(crate) answered: Mutex<Vec<(String, String, bool)>>,
+    pub(crate) children: Mutex<BTreeMap<String, Vec<LaunchedChild>>>,
 }
 
 pub(crate) fn standing(state: LaunchedState) -> Launched {
@@ -73,6 +74,10 @@ impl Engine for Scripted {
 
     async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
         Ok(self.states.lock().unwrap().get(agent).cloned())
+    }
+
+    async fn children(&self, agent: &str) -> Result<Vec<LaunchedChild>, EngineError> {
+        Ok(self.children.lock().unwrap().get(agent).cloned().unwrap_or_default())
     }
 
     async fn answer(&self, agent: &str, question: &str, yes: bool) -> Result<bool, EngineError> {

@@ -14,6 +14,7 @@ mod bundle;
 mod conditions;
 mod delegation_budget;
 mod dispatch;
+mod dispatch_children;
 mod dispatch_results;
 mod executor;
 mod failing_world;

@@ -46,6 +46,15 @@ pub struct AgentMcpServer {
     /// Whether forks and other untrusted work may use it.
     #[serde(default)]
     pub allow_untrusted: bool,
+    /// Its tools that may be used, as globs; all of them when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Its tools that may not, as globs; what both lists name may not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denied_tools: Vec<String>,
+    /// Tools that it must have; without one of them it is not healthy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_tools: Vec<String>,
     /// Who is asked for its tools.
     #[serde(default)]
     pub approval_policy: McpApproval,
@@ -191,6 +200,18 @@ impl Resource for AgentMcpServer {
             }
         }
         faults.extend(scope_fault(self.scope).map(|message| Fault::new("spec.scope", message)));
+        let lists = [
+            ("spec.allowedTools", self.allowed_tools.as_deref().unwrap_or_default()),
+            ("spec.deniedTools", self.denied_tools.as_slice()),
+            ("spec.requiredTools", self.required_tools.as_slice()),
+        ];
+        for (field, tools) in lists {
+            for tool in tools.iter().filter(|tool| !is_tool(tool, field != "spec.requiredTools")) {
+                let message =
+                    format!("`{tool}` is no tool of a server: write it without `mcp__…__`");
+                faults.push(Fault::new(field, message));
+            }
+        }
         if self.scope == McpScope::Repository && self.allowed_repositories.is_empty() {
             let message = "a scope of repositories names at least one";
             faults.push(Fault::new("spec.allowedRepositories", message));
@@ -210,4 +231,11 @@ pub fn scope_fault(scope: McpScope) -> Option<&'static str> {
         McpScope::Org => Some("there is no organisation: write `repository` and its repositories"),
         McpScope::Dispatch => Some("no run asks for a server: write `stack` and its stacks"),
     }
+}
+
+/// The name of a tool as its server says it, or a glob of such names.
+fn is_tool(name: &str, globs: bool) -> bool {
+    let fits =
+        |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c) || globs && "*?".contains(c);
+    !name.is_empty() && !name.starts_with("mcp__") && name.chars().all(fits)
 }

@@ -53,6 +53,10 @@ reasons! {
     McpServerMissing,
     /// A server did not answer when asked for its tools.
     McpProbeFailed,
+    /// A server did not answer in time.
+    McpProbeTimedOut,
+    /// A server answered, and does not have a tool that is needed.
+    McpToolMissing,
     /// A server needs a secret that is not there.
     McpSecretMissing,
     /// A server may not be used here.

@@ -39,6 +39,7 @@ fn columns(kind: Kind) -> &'static [Column] {
             ("TRUST", "/spec/trustTier", true),
             ("TOKENS", "/status/cost/tokens", true),
             ("RULE", "/spec/triggerRule", true),
+            ("PARENT", "/spec/parentRun", true),
         ],
         Kind::AgentDispatchAttempt => &[
             ("RUN", "/spec/agentDispatchRun", false),

@@ -19,7 +19,7 @@ const SECRET: &str = "the-webhook-s-own-secret";
 /// Nothing here takes longer, also where others are at work.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-fn documents(stage: &Stage, forge: &StandIn) -> String {
+pub(crate) fn documents(stage: &Stage, forge: &StandIn) -> String {
     let checkout = stage.scratch.root().display().to_string();
     let account = |name: &str, kind: &str| {
         json!({
@@ -97,9 +97,9 @@ fn documents(stage: &Stage, forge: &StandIn) -> String {
     texts.join("\n---\n")
 }
 
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Drop for Serving {
@@ -110,7 +110,7 @@ impl Drop for Serving {
 }
 
 impl Serving {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         command.args(["serve", "--listen", "127.0.0.1:0"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
@@ -120,7 +120,7 @@ impl Serving {
         Self { child, address }
     }
 
-    fn post(&self, path: &str, token: &str, body: &Value) -> (u16, String) {
+    pub(crate) fn post(&self, path: &str, token: &str, body: &Value) -> (u16, String) {
         let body = body.to_string();
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let head = format!(
@@ -137,7 +137,7 @@ impl Serving {
     }
 }
 
-fn given(stage: &Stage, arguments: &[&str], input: &str) -> String {
+pub(crate) fn given(stage: &Stage, arguments: &[&str], input: &str) -> String {
     let mut command = stage.command(None, None);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -148,13 +148,13 @@ fn given(stage: &Stage, arguments: &[&str], input: &str) -> String {
     String::from_utf8(ended.stdout).unwrap()
 }
 
-fn list(stage: &Stage, arguments: &[&str]) -> Vec<Value> {
+pub(crate) fn list(stage: &Stage, arguments: &[&str]) -> Vec<Value> {
     let all = [&["get"], arguments, &["-o", "json"]].concat();
     let said = stage.bailiwick(&all);
     serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{all:?}: {}{}", said.out, said.err))
 }
 
-fn until<T>(what: &str, stage: &Stage, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, stage: &Stage, mut look: impl FnMut() -> Option<T>) -> T {
     let late = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
@@ -171,7 +171,7 @@ fn until<T>(what: &str, stage: &Stage, mut look: impl FnMut() -> Option<T>) -> T
     }
 }
 
-fn phase(run: &Value) -> &str {
+pub(crate) fn phase(run: &Value) -> &str {
     run["status"]["phase"].as_str().unwrap_or_default()
 }
 

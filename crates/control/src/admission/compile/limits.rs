@@ -7,7 +7,7 @@ use bailiwick_model::fleet::{
 };
 use bailiwick_policy::{Limit, Limits};
 
-use super::tools::{PRIVILEGED_COMMANDS, READING, class_tools, own_server, speaking, touching};
+use super::tools::{PRIVILEGED_COMMANDS, all_but, class_tools, own_server, speaking, touching};
 use super::{CompileFault, CompileInput, server_name, servers};
 use crate::admission::snapshot::Frozen;
 
@@ -179,7 +179,9 @@ fn tools_of(input: &CompileInput<'_>, class: ToolClass) -> Vec<String> {
                 }
             }
         }
-        ToolClass::Subagents => tools.push(own_server()),
+        // Where sub-agents are declared, they are runs of ours and nothing that a program starts by itself.
+        ToolClass::Subagents if input.frozen.subagents.is_empty() => tools.push(own_server()),
+        ToolClass::Subagents => tools = vec![own_server()],
         ToolClass::Shell | ToolClass::Filesystem | ToolClass::Network | ToolClass::Browser => {}
     }
     tools
@@ -228,8 +230,13 @@ fn of_stack(input: &CompileInput<'_>) -> Limit {
     let spec = &stack.spec;
     let given = !spec.allowed_commands.is_empty();
     let scope = spec.scope.as_ref();
+    let declared = !input.frozen.subagents.is_empty() && input.child.is_none();
     Limit {
         whose: format!("the stack {}", stack.name()),
+        allow_tools: declared.then(|| {
+            let others = ["mcp__*".to_owned(), own_server()];
+            all_but(&class_tools(ToolClass::Subagents)).into_iter().chain(others).collect()
+        }),
         allow_commands: given.then(|| spec.allowed_commands.clone()),
         deny_commands: spec.denied_commands.clone(),
         whitelist: scope.map(|scope| scope.files_whitelist.clone()),
@@ -247,6 +254,7 @@ fn servers_limit(input: &CompileInput<'_>) -> Vec<Limit> {
         let name = server_name(server);
         let all = format!("mcp__{name}__*");
         let whose = format!("the MCP server {name}");
+        limits.extend(listed(input, server));
         let ask: Vec<String> = match server.spec.approval_policy {
             McpApproval::Allow => Vec::new(),
             McpApproval::Deny => {
@@ -275,7 +283,24 @@ fn servers_limit(input: &CompileInput<'_>) -> Vec<Limit> {
     limits
 }
 
-fn of_child(
+/// What the lists of a server's own object say of its tools. Whatever is not its, they leave alone.
+fn listed(input: &CompileInput<'_>, server: &Object<AgentMcpServer>) -> Option<Limit> {
+    let name = server_name(server);
+    let of_it = |tools: &[String]| -> Vec<String> {
+        tools.iter().map(|tool| format!("mcp__{name}__{tool}")).collect()
+    };
+    let deny_tools = of_it(&server.spec.denied_tools);
+    let allow_tools = server.spec.allowed_tools.as_deref().map(|tools| {
+        let others = servers(input).into_iter().map(server_name).filter(|other| *other != name);
+        let others = others.map(|other| format!("mcp__{other}__*"));
+        all_but(&[]).into_iter().chain(others).chain([own_server()]).chain(of_it(tools)).collect()
+    });
+    let whose = format!("the MCP server {name}");
+    let limits = allow_tools.is_some() || !deny_tools.is_empty();
+    limits.then(|| Limit { whose, allow_tools, deny_tools, ..Limit::default() })
+}
+
+pub(super) fn of_child(
     input: &CompileInput<'_>,
     child: &Object<AgentSubagent>,
     faults: &mut Vec<CompileFault>,
@@ -284,7 +309,7 @@ fn of_child(
     let mut limit = Limit {
         whose: format!("the sub-agent {}", child.name()),
         // A child of a child is nobody's sub-agent.
-        deny_tools: tools_of(input, ToolClass::Subagents),
+        deny_tools: class_tools(ToolClass::Subagents).into_iter().chain([own_server()]).collect(),
         ..Limit::default()
     };
     if let Some(tools) = &spec.tool_refs {
@@ -370,21 +395,4 @@ pub fn tool_faults(
         fault(Reason::FilesystemScopeTooBroad, message);
     }
     faults
-}
-
-/// The tools of a sub-agent inside of its parent's conversation; all of the parent's where it says so.
-pub(super) fn native_tools(child: &AgentSubagent) -> Option<Vec<String>> {
-    let reading = || READING.iter().map(ToString::to_string).collect();
-    match (&child.tool_refs, child.workspace_scope) {
-        (_, WorkspaceScope::NoWorkspace) => Some(Vec::new()),
-        (None, WorkspaceScope::ReadOnly) => Some(reading()),
-        (Some(tools), WorkspaceScope::ReadOnly) => Some(
-            tools
-                .iter()
-                .filter(|tool| !matches!(tool.as_str(), "Write" | "Edit" | "NotebookEdit"))
-                .cloned()
-                .collect(),
-        ),
-        (tools, WorkspaceScope::BranchLocal | WorkspaceScope::IsolatedWorktree) => tools.clone(),
-    }
 }

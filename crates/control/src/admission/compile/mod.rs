@@ -4,6 +4,7 @@
 //! the limits of `bailiwick_policy`, judged by the same rules as everything else. A limit that no rule can
 //! hold is a fault: it is never left out in silence.
 
+mod children;
 mod limits;
 mod network;
 mod task;
@@ -11,16 +12,20 @@ mod tools;
 
 use std::collections::BTreeMap;
 
+use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentMcpServer, AgentSubagent, ApprovalPolicy, AuditLevel, DiscoveredTool, McpTransport,
     Object, Reason, Repository, ValueFrom,
 };
 use bailiwick_policy::Limits;
+use bailiwick_policy::tool_lists::OWN_SERVER;
 use serde::{Deserialize, Serialize};
 
 use super::review::Review;
 use super::snapshot::Frozen;
+use crate::subagents::ParallelLimits;
 
+pub use children::{SubagentDefinition, subagent_name};
 pub use limits::tool_faults;
 pub use tools::class_tools;
 
@@ -83,6 +88,15 @@ pub struct McpDefinition {
     pub headers_from: Vec<ValueFrom>,
 }
 
+impl McpDefinition {
+    /// The variable by which a value of its environment or of its headers reaches whoever holds the agent.
+    pub fn variable(&self, value: &ValueFrom) -> String {
+        let kind = if self.env_from.contains(value) { "env" } else { "header" };
+        let digest = Sha256Hex::of(format!("{}\n{kind}\n{}", self.name, value.name));
+        format!("BAILIWICK_SERVER_{}", digest.prefix(24).to_ascii_uppercase())
+    }
+}
+
 /// What the engine reads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compiled {
@@ -92,6 +106,10 @@ pub struct Compiled {
     pub limits: Limits,
     /// Its MCP servers.
     pub mcp_servers: Vec<McpDefinition>,
+    /// Its sub-agents.
+    pub subagents: Vec<SubagentDefinition>,
+    /// How many of them may work at once.
+    pub parallel: ParallelLimits,
     /// How much of each call is written down.
     pub audit_level: AuditLevel,
     /// What people should know: limits that came out narrower than they were written.
@@ -106,6 +124,12 @@ pub struct LaunchLimits {
     pub limits: Limits,
     /// MCP servers.
     pub mcp_servers: Vec<McpDefinition>,
+    /// Sub-agents that it may start.
+    #[serde(default)]
+    pub subagents: Vec<SubagentDefinition>,
+    /// How many of them may work at once.
+    #[serde(default)]
+    pub parallel: ParallelLimits,
     /// How much of each call is written down.
     pub audit_level: AuditLevel,
 }
@@ -116,6 +140,8 @@ impl Compiled {
         let limits = LaunchLimits {
             limits: self.limits.clone(),
             mcp_servers: self.mcp_servers.clone(),
+            subagents: self.subagents.clone(),
+            parallel: self.parallel,
             audit_level: self.audit_level,
         };
         serde_json::to_value(limits).unwrap_or_default()
@@ -132,6 +158,10 @@ pub fn compile(input: &CompileInput<'_>) -> Result<Compiled, Vec<CompileFault>> 
             faults.push(CompileFault::new(Reason::DeniedShellCommand, error.to_string()));
         }
     }
+    let subagents = children::of(input, &mut faults);
+    for server in servers(input) {
+        faults.extend(name_fault(server_name(server)));
+    }
     let task = task::text(input, &mut faults);
     if !faults.is_empty() {
         return Err(faults);
@@ -141,17 +171,31 @@ pub fn compile(input: &CompileInput<'_>) -> Result<Compiled, Vec<CompileFault>> 
         task,
         limits,
         mcp_servers: servers(input).into_iter().map(definition).collect(),
+        subagents,
+        parallel: children::parallel(input),
         audit_level: profile.map_or_else(AuditLevel::default, |profile| profile.spec.audit_level),
         notes,
     })
 }
 
 /// What agents call a server.
-pub(super) fn server_name(server: &Object<AgentMcpServer>) -> &str {
+pub(in crate::admission) fn server_name(server: &Object<AgentMcpServer>) -> &str {
     match server.spec.name.as_str() {
         "" => server.name(),
         name => name,
     }
+}
+
+/// Why a server cannot be called so: its tools are known by the name.
+fn name_fault(name: &str) -> Option<CompileFault> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let fits = !name.is_empty() && name.chars().all(plain) && !name.contains("__");
+    let message = match (fits, name == OWN_SERVER) {
+        (true, false) => return None,
+        (_, true) => format!("no other server may be called `{OWN_SERVER}`"),
+        (false, false) => format!("`{name}` is no name for a server: write it as in my-docs"),
+    };
+    Some(CompileFault::new(Reason::McpServerNotAllowed, message))
 }
 
 /// The servers that this piece of work has: the stack's, or those of them that its sub-agent names.

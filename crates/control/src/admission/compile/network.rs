@@ -2,10 +2,36 @@
 
 use bailiwick_model::fleet::{NetworkMode, Reason, Repository, ToolClass};
 
-use super::{CompileFault, CompileInput};
+use super::{CompileFault, CompileInput, server_name, servers};
 
-/// The hosts, as `host:port`; none where nothing says so.
+/// The hosts, as `host:port`: those that the profile names, and those of MCP servers on the network. A
+/// server whose host the profile closes cannot be used, which is a fault and nothing that opens the host.
 pub(super) fn hosts(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Vec<String> {
+    let mut hosts = of_profile(input, faults);
+    for server in servers(input) {
+        let Some(url) = server.spec.url.as_deref() else { continue };
+        let name = server_name(server);
+        let Some(host) = host_of(url) else {
+            let message = format!("the address of the MCP server `{name}` has no host");
+            faults.push(CompileFault::new(Reason::McpServerNotAllowed, message));
+            continue;
+        };
+        if hosts.contains(&host) {
+            continue;
+        }
+        let profile = input.frozen.tool_profile.as_ref();
+        match profile.and_then(|profile| profile.spec.network_policy.as_ref()) {
+            None => hosts.push(host),
+            Some(_) => {
+                let message = format!("the tool profile closes {host}, where `{name}` is");
+                faults.push(CompileFault::new(Reason::McpServerNotAllowed, message));
+            }
+        }
+    }
+    hosts
+}
+
+fn of_profile(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Vec<String> {
     let Some(profile) = &input.frozen.tool_profile else { return Vec::new() };
     let on = |class| profile.spec.native_tools.get(&class).copied().unwrap_or(false);
     let Some(policy) = &profile.spec.network_policy else {
@@ -56,7 +82,11 @@ fn checked(host: &str) -> Result<String, String> {
 
 /// The host of a repository.
 pub(super) fn repository_host(repository: &Repository) -> Option<String> {
-    let url = repository.clone_url.as_deref().or(repository.api_url.as_deref())?;
+    host_of(repository.clone_url.as_deref().or(repository.api_url.as_deref())?)
+}
+
+/// The host of an address.
+fn host_of(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
     let host = authority.rsplit('@').next()?;

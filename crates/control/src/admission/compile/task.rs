@@ -1,12 +1,11 @@
 //! The task.toml of a piece of work.
 
-use bailiwick_model::fleet::{AgentSubagent, Object, Reason, SecretMount};
+use bailiwick_model::fleet::{Reason, SecretMount};
 use bailiwick_model::task::{Line, PathPattern, ShellCommand};
 use toml::{Table, Value};
 
-use super::limits::native_tools;
 use super::network::hosts;
-use super::{CompileFault, CompileInput, server_name, servers};
+use super::{CompileFault, CompileInput, server_name, servers, subagent_name};
 
 pub(super) fn text(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> String {
     let mut task = Table::new();
@@ -118,11 +117,12 @@ fn agent(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Table {
     let some = |texts: Vec<String>| (!texts.is_empty()).then(|| texts_value(&texts));
     let names = servers(input).into_iter().map(|server| server_name(server).to_owned()).collect();
     let hosts = hosts(input, faults);
+    // Each of them is a run of its own, started through us: what a program starts inside of itself, nobody
+    // could count or hold to a contract.
     let children = match input.child {
         Some(_) => Vec::new(),
-        None => input.frozen.subagents.iter().map(sub_agent).collect(),
+        None => input.frozen.subagents.iter().map(|one| subagent_name(one).to_owned()).collect(),
     };
-    let children = (!children.is_empty()).then_some(Value::Array(children));
     table([
         ("cli", cli),
         ("model", model),
@@ -131,7 +131,7 @@ fn agent(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Table {
         ("mcp-servers", some(names)),
         ("secrets", some(secrets(input))),
         ("hosts", some(hosts)),
-        ("sub-agents", children),
+        ("allowed-subagents", some(children)),
     ])
 }
 
@@ -147,22 +147,6 @@ fn secrets(input: &CompileInput<'_>) -> Vec<String> {
     names.sort();
     names.dedup();
     names
-}
-
-fn sub_agent(child: &Object<AgentSubagent>) -> Value {
-    let spec = &child.spec;
-    let name = if spec.name.is_empty() { child.name() } else { &spec.name };
-    let description = match spec.description.as_str() {
-        "" => format!("for {:?}", spec.task_kinds).to_lowercase(),
-        text => text.to_owned(),
-    };
-    Value::Table(table([
-        ("name", Some(name.into())),
-        ("description", Some(description.into())),
-        ("prompt", Some(spec.role_prompt.clone().into())),
-        ("tools", native_tools(spec).map(|tools| texts_value(&tools))),
-        ("model", spec.model_override.clone().map(Value::String)),
-    ]))
 }
 
 fn budget(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Table {

@@ -75,5 +75,8 @@ pub(super) fn touching() -> Vec<String> {
     touching.map(|tool| tool.name.to_owned()).chain(["mcp__*".to_owned()]).collect()
 }
 
-/// Tools that read files.
-pub(super) const READING: [&str; 4] = ["Read", "Glob", "Grep", "LSP"];
+/// Every tool of the vocabulary but these.
+pub(super) fn all_but(left_out: &[String]) -> Vec<String> {
+    let all = Tool::all().iter().map(|tool| tool.name.to_owned());
+    all.filter(|name| !left_out.contains(name)).collect()
+}

@@ -43,6 +43,8 @@ pub enum McpProbe {
     Answered(Vec<DiscoveredTool>),
     /// It did not.
     Failed(String),
+    /// It did not in time.
+    TimedOut(String),
 }
 
 /// What came of looking for a skill.
@@ -126,7 +128,7 @@ impl StackFacts {
     pub fn discovered(&self) -> BTreeMap<String, Vec<DiscoveredTool>> {
         let answered = self.mcp.iter().filter_map(|(name, probe)| match probe {
             McpProbe::Answered(tools) => Some((name.clone(), tools.clone())),
-            McpProbe::NotYet | McpProbe::Failed(_) => None,
+            McpProbe::NotYet | McpProbe::Failed(_) | McpProbe::TimedOut(_) => None,
         });
         answered.collect()
     }

@@ -1,15 +1,16 @@
 //! The parts of a stack, each judged by what was observed of it.
 
 use bailiwick_model::fleet::{
-    AgentSecretGrant, ApprovalMode, ConditionType, FilesystemPolicy, Finding, Kind, McpScope,
-    Object, Reason, Repository, Secret, SkillFormat, TrustTier, WorkspaceScope, scope_fault,
+    AgentMcpServer, AgentSecretGrant, ApprovalMode, ConditionType, FilesystemPolicy, Finding, Kind,
+    McpScope, Object, Reason, Repository, Secret, SkillFormat, TrustTier, WorkspaceScope,
+    scope_fault,
 };
 use bailiwick_policy::tool::{in_vocabulary, matches};
 
 use super::Judgement;
 use super::facts::{AdapterFacts, AdapterProbe, KitRole, McpProbe, SkillProbe};
 use super::stack::StackInput;
-use crate::admission::compile::{class_tools, tool_faults};
+use crate::admission::compile::{class_tools, server_name, tool_faults};
 use crate::admission::inventory::Found;
 use crate::admission::requirements::collect;
 use crate::admission::review::is_privileged;
@@ -160,8 +161,20 @@ pub fn mcp_healthy(input: &StackInput<'_>) -> Finding {
             }
         }
         match input.facts.mcp.get(name).unwrap_or(&McpProbe::NotYet) {
-            McpProbe::Answered(_) => {}
-            McpProbe::Failed(_) | McpProbe::NotYet if spec.lazy => lazy += 1,
+            McpProbe::Answered(tools) => {
+                for (wanted, by) in needed(input, server) {
+                    if !tools.iter().any(|tool| tool.name == wanted) {
+                        let message = format!("`{name}` has no tool `{wanted}`, which {by} needs");
+                        judgement.fault(Reason::McpToolMissing, message);
+                    }
+                }
+            }
+            McpProbe::Failed(_) | McpProbe::TimedOut(_) | McpProbe::NotYet if spec.lazy => {
+                lazy += 1;
+            }
+            McpProbe::TimedOut(why) => {
+                judgement.fault(Reason::McpProbeTimedOut, format!("`{name}`: {why}"));
+            }
             McpProbe::Failed(why) => {
                 judgement.fault(Reason::McpProbeFailed, format!("`{name}`: {why}"));
             }
@@ -179,6 +192,19 @@ pub fn mcp_healthy(input: &StackInput<'_>) -> Finding {
     }
 }
 
+/// The tools that a server must have, and who says so: its own object, or a skill of the stack.
+fn needed(input: &StackInput<'_>, server: &Object<AgentMcpServer>) -> Vec<(String, String)> {
+    let own = server.spec.required_tools.iter();
+    let own = own.map(|tool| (tool.clone(), "its own object".to_owned()));
+    let prefix = format!("mcp__{}__", server_name(server));
+    let skills = input.frozen.skills.iter().flat_map(|skill| {
+        let tools = skill.spec.required_tools.iter();
+        let of_it = tools.filter_map(|tool| tool.strip_prefix(&prefix));
+        of_it.map(|tool| (tool.to_owned(), format!("the skill `{}`", skill.name())))
+    });
+    own.chain(skills).collect()
+}
+
 /// Whether a tool would be allowed by the profile and the role; without knowledge of the role, nothing.
 fn admits(input: &StackInput<'_>, tool: &str) -> Option<bool> {
     let tool = in_vocabulary(tool);
@@ -187,7 +213,7 @@ fn admits(input: &StackInput<'_>, tool: &str) -> Option<bool> {
         let mut listed = on.flat_map(|(class, _)| class_tools(*class));
         let served = |tool: &str| {
             let mut servers = input.frozen.mcp_servers.iter();
-            servers.any(|server| tool.starts_with(&format!("mcp__{}__", server.name())))
+            servers.any(|server| tool.starts_with(&format!("mcp__{}__", server_name(server))))
         };
         listed.any(|one| one == tool) || served(&tool)
     });

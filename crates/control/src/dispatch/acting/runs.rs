@@ -8,6 +8,7 @@ use bailiwick_model::fleet::{
 use serde_json::json;
 
 use super::super::admitting::{LAUNCH, Wish, attempt_name};
+use super::super::children::is_child;
 use super::super::following::EARLIER;
 use super::super::launching::agent_of;
 use super::super::{ControlPlane, PlaneError};
@@ -32,6 +33,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if request.expected_generation.is_some_and(|wanted| wanted != generation) {
             let message = format!("{} is of generation {generation}", run.name());
             return Err(conflict("StaleGeneration", message));
+        }
+        if is_child(&run) && verb != RunVerb::Cancel {
+            let message = format!("{} is a sub-agent: its parent takes it up again", run.name());
+            return Err(conflict("Subagent", message));
         }
         match verb {
             RunVerb::Cancel => self.cancel(caller, run, &request).await,

@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use bailiwick_model::fleet::RunCost;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// What an attempt is started with. Everything in it was admitted and digested before.
@@ -32,6 +33,64 @@ pub struct Launch {
     pub model_key: ModelKey,
     /// Whether the conversation of the last attempt goes on, and with which words.
     pub resume: Option<String>,
+    /// Whose it is, where sub-agents are counted over several runs.
+    pub belongs: Belongs,
+}
+
+/// Whose an attempt is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Belongs {
+    /// Its stack.
+    pub stack: String,
+    /// Its pool.
+    pub pool: String,
+    /// How many that takes.
+    pub capacity: Option<u32>,
+    /// Its repository.
+    pub repository: String,
+}
+
+/// A run that the agent of an attempt has started through us.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LaunchedChild {
+    /// The run of the ledger.
+    pub agent: String,
+    /// The sub-agent that it is.
+    pub subagent: String,
+    /// What it was told.
+    pub received: String,
+    /// When it was asked for, in milliseconds since 1970.
+    pub at: u64,
+    /// How it stands.
+    pub state: ChildState,
+    /// What it returned, whole, once it has.
+    pub returned: Option<String>,
+    /// Why it stands so.
+    pub detail: String,
+    /// The conversation, once it is known.
+    pub session: Option<String>,
+    /// What it has used.
+    pub cost: RunCost,
+    /// Its last event.
+    pub cursor: u64,
+    /// What people are asked: the id of each question, and what it is about.
+    pub questions: Vec<(String, String)>,
+}
+
+/// How a child stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChildState {
+    /// Its agent is being started.
+    Starting,
+    /// Its agent is at work.
+    Running,
+    /// It came to its end.
+    Completed,
+    /// It did not.
+    Failed,
+    /// It was ended.
+    Stopped,
 }
 
 /// What becomes of the key of the model, or the login, that the control plane was started with.
@@ -138,6 +197,12 @@ pub trait Engine: Send + Sync + 'static {
         &self,
         agent: &str,
     ) -> impl Future<Output = Result<Option<Launched>, EngineError>> + Send;
+
+    /// Every run that this one's agent has started through us, and those that they have, the oldest first.
+    fn children(
+        &self,
+        agent: &str,
+    ) -> impl Future<Output = Result<Vec<LaunchedChild>, EngineError>> + Send;
 
     /// Answers a question; whether anybody was still waiting for it.
     fn answer(

@@ -11,7 +11,8 @@ mod world;
 
 pub use api::*;
 pub use engine::{
-    Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedState, ModelKey,
+    Belongs, ChildState, Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched,
+    LaunchedChild, LaunchedState, ModelKey,
 };
 pub use forge::{
     CheckRun, CheckState, Forge, ForgeError, PullRequestState, Review, WriteBack, Written,

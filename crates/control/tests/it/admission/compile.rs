@@ -83,8 +83,11 @@ fn the_task_is_one_that_the_engine_reads() {
     assert_eq!(task.task.role.get_ref().as_str(), "developer");
     assert_eq!(task.agent.cli.unwrap().as_str(), "claude-code");
     assert_eq!(task.agent.mcp_servers, ["docs"]);
-    assert_eq!(task.agent.sub_agents[0].prompt, "You look over changes.");
-    assert_eq!(task.agent.sub_agents[0].tools.as_ref().unwrap()[0], "Read");
+    assert_eq!(task.agent.allowed_subagents, ["reviewer"]);
+    assert!(task.agent.sub_agents.is_empty(), "each is a run of its own");
+    let child = &compiled.subagents[0];
+    assert_eq!(child.spec.role_prompt, "You look over changes.");
+    assert!(child.limits.0[0].read_only && child.mcp_servers.is_empty());
     assert_eq!((task.budget.tokens, task.budget.usd), (Some(1000), Some(2.5)));
     assert_eq!(task.body.text, "Mend it.");
     assert_eq!(task.scope.files_whitelist.get(), ["src/**"]);
@@ -213,7 +216,8 @@ fn a_child_has_less_than_its_parent() {
     );
     assert_eq!(shell(&child, "cargo test"), Outcome::Allow);
     let compiled = compiled_as(&world, Some("reviewer")).unwrap();
-    assert!(compiled.mcp_servers.is_empty() && !compiled.task.contains("sub-agents"));
+    assert!(compiled.mcp_servers.is_empty() && !compiled.task.contains("subagents"));
+    assert!(compiled.subagents.is_empty(), "nobody is below a sub-agent");
     assert!(compiled.task.contains("You look over changes."));
     world.set(Kind::AgentSubagent, "reviewer", "/toolRefs", json!(["Read"]));
     let child = policy_as(&world, Some("reviewer"));
@@ -241,6 +245,78 @@ fn servers_that_sort_their_tools_let_reads_through_and_ask_for_the_rest() {
     let asks =
         |limit: &bailiwick_policy::Limit| limit.ask_tools.iter().any(|t| t == "mcp__docs__*");
     assert!(compiled.limits.0.iter().any(asks));
+}
+
+/// Whatever the role allows: what is left are the limits.
+fn limits_alone(world: &World) -> Policy {
+    let compiled = compiled_as(world, None).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let bound = bound(&embedded(), &compiled.task);
+    let mut policy = of_task(&bound, None, &Surroundings::default()).unwrap();
+    policy.tools = Some(vec!["*".to_owned()]);
+    compiled.limits.over(policy).unwrap()
+}
+
+#[test]
+fn a_server_s_own_lists_bind_its_tools_and_nobody_else_s() {
+    let tool = |policy: &Policy, name: &str| outcome(policy, name, json!({}));
+    let mut world = World::good();
+    world.set(Kind::AgentMcpServer, "docs", "/approvalPolicy", json!("allow"));
+    let free = limits_alone(&world);
+    assert_eq!(tool(&free, "mcp__docs__search"), Outcome::Allow);
+    assert_eq!(tool(&free, "mcp__docs__post"), Outcome::Allow);
+    for (field, list) in [("/allowedTools", json!(["se*"])), ("/deniedTools", json!(["post"]))] {
+        let mut world = world.clone();
+        world.set(Kind::AgentMcpServer, "docs", field, list);
+        let held = limits_alone(&world);
+        assert_eq!(tool(&held, "mcp__docs__search"), Outcome::Allow, "{field}");
+        assert_eq!(tool(&held, "mcp__docs__post"), Outcome::Deny, "{field}");
+        assert_eq!(tool(&held, "mcp__bailiwick__spawn_agent"), Outcome::Allow, "{field}");
+        assert_eq!(read(&held), Outcome::Allow, "{field}");
+        assert_eq!(shell(&held, "cargo test"), Outcome::Allow, "{field}");
+    }
+    world.set(Kind::AgentMcpServer, "docs", "/allowedTools", json!([]));
+    assert_eq!(tool(&limits_alone(&world), "mcp__docs__search"), Outcome::Deny);
+}
+
+#[test]
+fn where_sub_agents_are_declared_a_program_starts_none_by_itself() {
+    let mut world = World::good();
+    let own = json!({ "agent_type": "reviewer", "message": "x" });
+    let native = json!({ "description": "x", "prompt": "x", "subagent_type": "general" });
+    let declared = limits_alone(&world);
+    assert_eq!(outcome(&declared, "mcp__bailiwick__spawn_agent", own), Outcome::Allow);
+    assert_eq!(outcome(&declared, "Task", native.clone()), Outcome::Deny);
+    world.set_stack("/subagentRefs", json!([]));
+    assert_eq!(outcome(&limits_alone(&world), "Task", native), Outcome::Allow);
+}
+
+#[test]
+fn a_server_that_would_be_taken_for_ours_or_cannot_be_reached_is_a_fault() {
+    let fault = |change: &dyn Fn(&mut World)| {
+        let mut world = World::good();
+        change(&mut world);
+        let faults = compiled_as(&world, None).unwrap_err();
+        assert!(faults.iter().all(|one| one.reason == Reason::McpServerNotAllowed), "{faults:?}");
+    };
+    for name in ["bailiwick", "a b", "a__b", "docs*"] {
+        fault(&|world| world.set(Kind::AgentMcpServer, "docs", "/name", json!(name)));
+    }
+    let remote = |world: &mut World| {
+        for (field, value) in [
+            ("/transport", json!("streamable-http")),
+            ("/url", json!("https://docs.example/mcp")),
+            ("/command", json!(null)),
+        ] {
+            world.set(Kind::AgentMcpServer, "docs", field, value);
+        }
+    };
+    fault(&remote);
+    let mut world = World::good();
+    remote(&mut world);
+    let open = json!({ "mode": "allowlist", "allowHosts": ["docs.example"] });
+    world.set(Kind::AgentToolProfile, "tools", "/networkPolicy", open);
+    let compiled = compiled_as(&world, None).unwrap();
+    assert!(compiled.task.contains("docs.example:443"), "{}", compiled.task);
 }
 
 #[test]

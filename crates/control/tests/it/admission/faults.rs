@@ -170,11 +170,12 @@ fn fault_14_skills_servers_tools_context_and_labels_reach_the_task() {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
     let task = &admitted.compiled.task;
-    for part in ["docs", "reviewer", "You look over changes.", "claude-code", "tokens = 1000"] {
+    for part in ["docs", "reviewer", "claude-code", "tokens = 1000"] {
         assert!(task.contains(part), "{part} is missing in\n{task}");
     }
     let limits = admitted.compiled.launch_limits();
     assert_eq!(limits["mcpServers"][0]["command"], "docs-mcp");
+    assert_eq!(limits["subagents"][0]["spec"]["rolePrompt"], "You look over changes.");
     assert!(limits["limits"].to_string().contains("cargo check"), "{limits}");
     let stacks = [Kind::AgentSkill, Kind::AgentMcpServer, Kind::AgentContextLabel];
     for kind in stacks {

@@ -96,6 +96,15 @@ examples! {
     failed_probe: McpHealthy False McpProbeFailed, |world| {
         world.facts.mcp.insert("docs".into(), McpProbe::Failed("no answer".into()));
     };
+    a_server_that_did_not_answer_in_time: McpHealthy False McpProbeTimedOut, |world| {
+        world.facts.mcp.insert("docs".into(), McpProbe::TimedOut("20 s".into()));
+    };
+    a_server_without_a_tool_that_its_object_needs: McpHealthy False McpToolMissing, |world| {
+        world.set(Kind::AgentMcpServer, "docs", "/requiredTools", json!(["search", "absent"]));
+    };
+    a_server_without_a_tool_that_a_skill_needs: McpHealthy False McpToolMissing, |world| {
+        world.set(Kind::AgentSkill, "runbook", "/requiredTools", json!(["mcp__docs__absent"]));
+    };
     secret_ref_missing: McpHealthy False McpSecretMissing, |world| {
         world.remove(Kind::Secret, "docs-key");
     };

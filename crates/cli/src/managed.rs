@@ -1,0 +1,236 @@
+//! What the control plane hands a run besides its task and its policy: MCP servers as they were admitted, and
+//! the sub-agents that it may start. It is kept beside the policy, where no agent sees it.
+//!
+//! A run that has this takes servers and templates from it alone: nothing of a commit stands in for them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bailiwick_control::admission::compile::{McpDefinition, SubagentDefinition};
+use bailiwick_control::ports::fleet::Belongs;
+use bailiwick_control::subagents::{ParallelLimits, contract_faults};
+use bailiwick_model::fleet::{
+    ContextPolicy, McpTransport, OutputContract, OutputFormat, ValueFrom, WorkspaceScope,
+};
+use bailiwick_model::task;
+use bailiwick_model::template::{AgentType, Template};
+use bailiwick_runner::supervisor::RunDirectory;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::context::variable;
+use crate::failure::Failure;
+use crate::wire;
+
+const FILE: &str = "managed.json";
+
+/// What a run was handed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Managed {
+    /// Its MCP servers.
+    pub servers: Vec<McpDefinition>,
+    /// The sub-agents that it may start.
+    pub subagents: Vec<SubagentDefinition>,
+    /// How many of them may be at work.
+    pub parallel: ParallelLimits,
+    /// Where they are counted.
+    pub belongs: Belongs,
+    /// What it has to return, if it is a sub-agent itself.
+    pub contract: Option<OutputContract>,
+}
+
+/// The MCP servers of a run, and the secrets that they are told.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Servers {
+    /// By name, each as `.mcp.json` describes it.
+    pub all: BTreeMap<String, Value>,
+    /// What must never be seen.
+    pub secrets: Vec<String>,
+}
+
+impl Managed {
+    /// What a run was handed; nothing if no control plane started it.
+    pub fn of(directory: &RunDirectory) -> Result<Option<Self>, Failure> {
+        let file = directory.path().join(FILE);
+        let unusable =
+            |why: String| Failure::general(format!("{} cannot be used: {why}", file.display()));
+        match std::fs::read_to_string(&file) {
+            Ok(text) => {
+                serde_json::from_str(&text).map(Some).map_err(|error| unusable(error.to_string()))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unusable(error.to_string())),
+        }
+    }
+
+    /// Keeps it for a run.
+    pub fn keep(&self, directory: &RunDirectory) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|error| Failure::general(format!("{FILE} cannot be written: {error}")))?;
+        wire::write_whole(&directory.path().join(FILE), &text)
+    }
+
+    /// The servers that a task chooses, with the values that whoever holds the run was given for them.
+    pub fn servers(&self, chosen: &[task::Line]) -> Result<Servers, Failure> {
+        let mut found = Servers::default();
+        for name in chosen {
+            let Some(server) = self.servers.iter().find(|one| one.name == name.as_str()) else {
+                return Err(Failure::usage(format!("the run was given no MCP server `{name}`")));
+            };
+            let described = described(server, &mut found.secrets)?;
+            found.all.insert(name.to_string(), described);
+        }
+        Ok(found)
+    }
+
+    /// A sub-agent that the run may start.
+    pub fn subagent(&self, name: &str) -> Option<&SubagentDefinition> {
+        self.subagents.iter().find(|one| one.name == name)
+    }
+
+    /// What a sub-agent is handed itself: those servers that it names, and nobody below it.
+    pub fn for_child(&self, child: &SubagentDefinition) -> Self {
+        let has = |server: &&McpDefinition| child.mcp_servers.contains(&server.name);
+        Self {
+            servers: self.servers.iter().filter(has).cloned().collect(),
+            subagents: Vec::new(),
+            parallel: ParallelLimits::default(),
+            belongs: self.belongs.clone(),
+            contract: Some(child.spec.output_contract.clone()),
+        }
+    }
+
+    /// What is wrong with what a sub-agent returned.
+    pub fn faults(&self, returned: &str) -> Vec<String> {
+        self.contract.as_ref().map(|it| contract_faults(it, returned)).unwrap_or_default()
+    }
+}
+
+/// The files in which agent programs are told of their servers.
+const TOLD_IN: [&str; 4] = ["mcp.json", "config.toml", "settings.json", "opencode.json"];
+/// How far below its home they are, at most.
+const DEEPEST: usize = 4;
+const LARGEST: u64 = 4 << 20;
+
+/// Takes away what told an agent program of its servers' secrets: its attempt is over, and a secret lies
+/// nowhere in plain text. The next attempt is told anew.
+pub fn forget(home: &Path, secrets: &[String]) {
+    if !secrets.is_empty() {
+        forget_below(home, secrets, DEEPEST);
+    }
+}
+
+fn forget_below(directory: &Path, secrets: &[String], depth: usize) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        // The agent may have put links here: none is followed.
+        let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
+        if found.is_dir() && depth > 0 {
+            forget_below(&path, secrets, depth - 1);
+        }
+        let told = TOLD_IN.iter().any(|name| entry.file_name() == *name);
+        if !(told && found.is_file() && found.len() <= LARGEST) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        // Written in JSON or TOML, a secret may look otherwise.
+        let quoted = |secret: &String| Value::from(secret.as_str()).to_string();
+        let has = |secret: &String| {
+            text.contains(secret.as_str()) || text.contains(quoted(secret).trim_matches('"'))
+        };
+        if secrets.iter().any(has) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+fn described(server: &McpDefinition, secrets: &mut Vec<String>) -> Result<Value, Failure> {
+    let mut values = |from: &[ValueFrom]| -> Result<Map<String, Value>, Failure> {
+        let mut all = Map::new();
+        for value in from {
+            let given = variable(&server.variable(value))?.ok_or_else(|| {
+                let (server, name) = (&server.name, &value.name);
+                Failure::general(format!("the MCP server `{server}` was given no `{name}`"))
+            })?;
+            if value.secret_ref.is_some() {
+                secrets.push(given.clone());
+            }
+            all.insert(value.name.clone(), given.into());
+        }
+        Ok(all)
+    };
+    Ok(match server.transport {
+        McpTransport::Stdio => json!({
+            "command": server.command.clone().unwrap_or_default(),
+            "args": server.args,
+            "env": values(&server.env_from)?,
+        }),
+        McpTransport::Sse | McpTransport::StreamableHttp => json!({
+            "type": if server.transport == McpTransport::Sse { "sse" } else { "http" },
+            "url": server.url.clone().unwrap_or_default(),
+            "headers": values(&server.headers_from)?,
+        }),
+    })
+}
+
+/// A sub-agent as a template, which is what agents are started by.
+pub fn template(child: &SubagentDefinition) -> Result<Template, String> {
+    let spec = &child.spec;
+    let agent_type = AgentType::parse(&child.name).map_err(|error| error.to_string())?;
+    let description = match spec.description.as_str() {
+        "" => format!("For {:?}.", spec.task_kinds).to_lowercase(),
+        text => text.to_owned(),
+    };
+    let prompt = format!("{}\n\n{}", spec.role_prompt.trim_end(), asked_for(&spec.output_contract));
+    Ok(Template {
+        agent_type,
+        description,
+        model: spec.model_override.clone(),
+        read_only: match spec.workspace_scope {
+            WorkspaceScope::ReadOnly | WorkspaceScope::NoWorkspace => true,
+            WorkspaceScope::BranchLocal | WorkspaceScope::IsolatedWorktree => false,
+        },
+        default_prompt: prompt,
+        allowed_subagents: Some(Vec::new()),
+        ..Template::plain()
+    })
+}
+
+/// What a sub-agent is told of all that its parent has to read.
+pub fn told(child: &SubagentDefinition, message: &str, context: Option<&str>) -> String {
+    match (child.spec.context_policy, context) {
+        (ContextPolicy::FullRedacted, Some(context)) => {
+            format!("{message}\n\n# What your parent was given\n\n{context}")
+        }
+        (
+            ContextPolicy::FullRedacted
+            | ContextPolicy::SummaryOnly
+            | ContextPolicy::SelectedSources
+            | ContextPolicy::ArtifactOnly
+            | ContextPolicy::NoContext,
+            _,
+        ) => message.to_owned(),
+    }
+}
+
+/// A contract in words: who is held to something is told of it.
+fn asked_for(contract: &OutputContract) -> String {
+    let form = match contract.format {
+        OutputFormat::Summary => "a summary in Markdown",
+        OutputFormat::Patch => "a unified diff and nothing else",
+        OutputFormat::Checklist => "a checklist in Markdown, with lines such as `- [x] …`",
+        OutputFormat::Json => "JSON and nothing else",
+        OutputFormat::ReviewComments => "review comments, each as `path:line: …`",
+        OutputFormat::TestReport => "a test report in Markdown",
+        OutputFormat::ReleaseReadiness => "a report on whether a release is ready, in Markdown",
+        OutputFormat::RiskAssessment => "an assessment of risks in Markdown",
+    };
+    let sections = match (contract.required_sections.join(", "), contract.format) {
+        (list, _) if list.is_empty() => String::new(),
+        (list, OutputFormat::Json) => format!(" It has the keys {list}."),
+        (list, _) => format!(" It has the headings {list}."),
+    };
+    format!("Your last message is what you return: {form}.{sections} It is checked.")
+}

@@ -1,0 +1,293 @@
+//! Sub-agents of a run, as the control plane records them: made once, kept up to date, held to their
+//! contracts, and never lost when their parent ends before them.
+
+use std::collections::BTreeMap;
+
+use bailiwick_control::ports::fleet::{
+    ActionError, ChildState, DecisionRequest, Fleet as _, FleetStore as _, Launched, LaunchedChild,
+    LaunchedState, RunVerb, RunVerbRequest, Selection, Target, Verdict, World as _,
+};
+use bailiwick_model::fleet::{
+    AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ArtifactKind,
+    Kind, Object, RunCost, RunPhase,
+};
+use bailiwick_testkit::random::Random;
+use serde_json::json;
+
+use crate::dispatch::{
+    Plane, agent, all, caller, declare, document, request, set, stand, standing, turn, work,
+};
+
+const SECRET: &str = "hunter2-is-the-value";
+
+fn with_reviewer(object: &mut AnyObject) {
+    if object.kind == Kind::AgentStack {
+        object.spec["subagentRefs"] = json!(["reviewer"]);
+        object.spec["maxParallelSubagents"] = json!(2);
+    }
+    if object.kind == Kind::AgentToolProfile {
+        object.spec["nativeTools"]["subagents"] = json!(true);
+    }
+}
+
+async fn parent() -> Plane {
+    let plane = stand(|_| {}).await;
+    let reviewer = document(
+        Kind::AgentSubagent,
+        "reviewer",
+        json!({
+            "rolePrompt": "You look.", "taskKinds": ["review"], "maxParallelTasks": 2,
+            "outputContract": { "format": "summary", "requiredSections": ["Findings"] },
+        }),
+    );
+    declare(&plane, &[reviewer]).await;
+    declare(&plane, &changed()).await;
+    let values = BTreeMap::from([("key".to_owned(), SECRET.as_bytes().to_vec())]);
+    plane.store.set_secret("default", "tool", values, plane.world.now()).await.unwrap();
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    plane
+}
+
+fn changed() -> Vec<AnyObject> {
+    let mut all = crate::dispatch::fleet(with_reviewer);
+    all.retain(|one| matches!(one.kind, Kind::AgentStack | Kind::AgentToolProfile));
+    all
+}
+
+fn child(state: ChildState) -> LaunchedChild {
+    let over = state == ChildState::Completed;
+    LaunchedChild {
+        agent: "worker-1".to_owned(),
+        subagent: "reviewer".to_owned(),
+        received: format!("Look at src/a.rs; the password={SECRET} is none of yours."),
+        at: 1_794_000_000_500,
+        state,
+        returned: over.then(|| format!("# Findings\n\nNone but {SECRET}.\n")),
+        detail: "as it says".to_owned(),
+        session: Some("its own".to_owned()),
+        cost: RunCost { tokens: 5, ..RunCost::default() },
+        cursor: if over { 9 } else { 4 },
+        questions: Vec::new(),
+    }
+}
+
+fn has(plane: &Plane, children: Vec<LaunchedChild>) {
+    let parent = agent(plane);
+    plane.engine.children.lock().unwrap().insert(parent, children);
+}
+
+async fn runs(plane: &Plane) -> (Object<AgentDispatchRun>, Vec<Object<AgentDispatchRun>>) {
+    let all = all::<AgentDispatchRun>(plane).await;
+    let (children, mut parents): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|run| run.spec.parent_run.is_some());
+    assert_eq!(parents.len(), 1);
+    (parents.remove(0), children)
+}
+
+#[tokio::test]
+async fn the_agent_is_offered_its_stack_s_sub_agents_and_nobody_else() {
+    let plane = parent().await;
+    let launch = plane.engine.launched.lock().unwrap()[0].clone();
+    assert!(launch.task.contains("allowed-subagents = [\"reviewer\"]"), "{}", launch.task);
+    assert_eq!(launch.limits["subagents"][0]["name"], "reviewer");
+    assert_eq!(launch.limits["parallel"]["stack"], 2);
+    assert_eq!(
+        (launch.belongs.stack.as_str(), launch.belongs.capacity),
+        ("fixer", Some(1)),
+        "where they are counted"
+    );
+}
+
+#[tokio::test]
+async fn a_child_is_one_run_however_often_it_is_looked_at() {
+    let plane = parent().await;
+    has(&plane, vec![child(ChildState::Running)]);
+    turn(&plane).await;
+    let (run, children) = runs(&plane).await;
+    assert_eq!(children.len(), 1);
+    let one = &children[0];
+    assert_eq!(one.spec.parent_run.as_deref(), Some(run.name()));
+    assert_eq!(one.status.phase, RunPhase::Running);
+    assert_eq!(one.status.agent_mux_run_id.as_deref(), Some("worker-1"));
+    assert_eq!(one.status.cost.tokens, 5);
+    assert!(one.spec.task.contains("Look at src/a.rs"), "{}", one.spec.task);
+    assert!(!one.spec.task.contains(SECRET), "{}", one.spec.task);
+    let listed = Selection::of(Kind::AgentDispatchRun).field("parent", run.name());
+    assert_eq!(plane.store.list(&listed).await.unwrap().objects.len(), 1);
+    // Nothing is new, so nothing is written.
+    let version = one.metadata.resource_version;
+    turn(&plane).await;
+    assert_eq!(runs(&plane).await.1[0].metadata.resource_version, version);
+    // It takes no place in the pool: the next run waits for its parent alone.
+    has(&plane, vec![child(ChildState::Completed)]);
+    plane.dispatch(&caller("ada"), "default", request("next")).await.unwrap();
+    let done = Launched { work: None, ..standing(LaunchedState::Failed) };
+    set(&plane, &agent(&plane), done);
+    turn(&plane).await;
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 2, "the next one has begun");
+}
+
+#[tokio::test]
+async fn what_a_child_returns_is_kept_whole_without_secrets_and_held_to_its_contract() {
+    for (returned, phase, fulfilled) in [
+        (format!("# Findings\n\nNone but {SECRET}.\n"), RunPhase::Succeeded, true),
+        ("I found nothing.".to_owned(), RunPhase::Failed, false),
+        (String::new(), RunPhase::Failed, false),
+    ] {
+        let plane = parent().await;
+        has(&plane, vec![child(ChildState::Running)]);
+        turn(&plane).await;
+        let ended =
+            LaunchedChild { returned: Some(returned.clone()), ..child(ChildState::Completed) };
+        has(&plane, vec![ended]);
+        turn(&plane).await;
+        let (run, children) = runs(&plane).await;
+        let one = &children[0];
+        assert_eq!(one.status.phase, phase, "{returned}: {:?}", one.status.terminal_reason);
+        let record = &run.status.child_subagent_runs[0];
+        assert_eq!((record.run.as_str(), record.subagent.as_str()), (one.name(), "reviewer"));
+        assert_eq!(record.contract_fulfilled, Some(fulfilled));
+        assert!(!record.returned.as_ref().unwrap().contains(SECRET));
+        let why = one.status.terminal_reason.clone().unwrap();
+        assert_eq!(why.starts_with("ContractBroken"), !fulfilled, "{why}");
+        let artifacts = all::<AgentArtifact>(&plane).await;
+        assert_eq!(artifacts.len(), 1);
+        assert_eq!(artifacts[0].spec.kind, ArtifactKind::SubagentOutput);
+        let kept = plane.store.blob(&artifacts[0].spec.digest).await.unwrap().unwrap();
+        let kept = String::from_utf8(kept).unwrap();
+        assert!(!kept.contains(SECRET), "{kept}");
+        assert_eq!(kept.contains("Findings"), fulfilled, "{kept}");
+        let attempts = all::<AgentDispatchAttempt>(&plane).await;
+        let told: Vec<&str> =
+            attempts[0].status.subagent_events.iter().map(|one| one.what.as_str()).collect();
+        assert_eq!(told[0], "running");
+        assert!(told[1].starts_with(phase.as_str()), "{told:?}");
+        assert_eq!(told.len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_outlives_its_parent_is_followed_to_its_end() {
+    let plane = parent().await;
+    has(&plane, vec![child(ChildState::Running)]);
+    turn(&plane).await;
+    let first = agent(&plane);
+    set(&plane, &first, Launched { work: Some(work()), ..standing(LaunchedState::Failed) });
+    turn(&plane).await;
+    let (run, children) = runs(&plane).await;
+    assert_eq!((run.status.phase, children[0].status.phase), (RunPhase::Failed, RunPhase::Running));
+    has(&plane, vec![child(ChildState::Stopped)]);
+    turn(&plane).await;
+    assert_eq!(runs(&plane).await.1[0].status.phase, RunPhase::Cancelled);
+    // One that was asked for at the very end, and never began.
+    let late = LaunchedChild { agent: "worker-2".to_owned(), ..child(ChildState::Starting) };
+    let plane = parent().await;
+    has(&plane, vec![late]);
+    turn(&plane).await;
+    assert_eq!(runs(&plane).await.1[0].status.phase, RunPhase::Pending);
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    let one = runs(&plane).await.1.remove(0);
+    assert_eq!(one.status.phase, RunPhase::Failed);
+    assert_eq!(one.status.terminal_reason.as_deref(), Some("it never began"));
+}
+
+#[tokio::test]
+async fn a_child_s_question_reaches_a_person_and_the_answer_reaches_the_child() {
+    let plane = parent().await;
+    let asks = LaunchedChild {
+        questions: vec![("q1".to_owned(), "mcp__docs__post".to_owned())],
+        ..child(ChildState::Running)
+    };
+    has(&plane, vec![asks]);
+    turn(&plane).await;
+    let (_, children) = runs(&plane).await;
+    assert_eq!(children[0].status.phase, RunPhase::WaitingForApproval);
+    let asked = all::<AgentApproval>(&plane).await.remove(0);
+    assert_eq!(asked.spec.dispatch_run, children[0].name());
+    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+    let yes = DecisionRequest {
+        decision: Verdict::Approve,
+        comment: String::new(),
+        approved_action_subset: Vec::new(),
+        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+    };
+    plane.decide(&caller("bob"), &target, yes).await.unwrap();
+    turn(&plane).await;
+    let answered = plane.engine.answered.lock().unwrap().clone();
+    assert!(answered.contains(&("worker-1".to_owned(), "q1".to_owned(), true)), "{answered:?}");
+}
+
+#[tokio::test]
+async fn a_child_can_be_cancelled_and_not_be_taken_up_again_past_its_parent() {
+    let plane = parent().await;
+    has(&plane, vec![child(ChildState::Running)]);
+    turn(&plane).await;
+    let name = runs(&plane).await.1[0].name().to_owned();
+    let target = Target { namespace: "default".to_owned(), name };
+    let verb = async |verb: RunVerb| {
+        plane.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
+    };
+    let refused = verb(RunVerb::Fork).await;
+    assert!(matches!(refused, Err(ActionError::Conflict { .. })), "{refused:?}");
+    verb(RunVerb::Cancel).await.unwrap();
+    turn(&plane).await;
+    assert!(plane.engine.cancelled.lock().unwrap().contains(&"worker-1".to_owned()));
+    has(&plane, vec![child(ChildState::Stopped)]);
+    turn(&plane).await;
+    assert_eq!(runs(&plane).await.1[0].status.phase, RunPhase::Cancelled);
+    let again = verb(RunVerb::Retry).await;
+    assert!(matches!(again, Err(ActionError::Conflict { .. })), "{again:?}");
+}
+
+/// Whatever is seen in whatever order: every child is one object, none is lost, and at the end each stands
+/// as the engine says.
+#[tokio::test]
+async fn whatever_happens_to_children_every_one_is_recorded_once() {
+    let mut random = Random::rotating("children-of-runs");
+    for _ in 0..20 {
+        let plane = parent().await;
+        let mut seen: Vec<LaunchedChild> = Vec::new();
+        for step in 0..12_u64 {
+            if seen.len() < 5 && random.below(2) == 0 {
+                let agent = format!("worker-{}", seen.len());
+                seen.push(LaunchedChild { agent, ..child(ChildState::Starting) });
+            }
+            if !seen.is_empty() {
+                let at = random.below(seen.len());
+                let states = [
+                    ChildState::Starting,
+                    ChildState::Running,
+                    ChildState::Completed,
+                    ChildState::Failed,
+                    ChildState::Stopped,
+                ];
+                let state = states[random.below(states.len())];
+                let agent = seen[at].agent.clone();
+                seen[at] = LaunchedChild { agent, cursor: 10 + step, ..child(state) };
+            }
+            has(&plane, seen.clone());
+            if random.below(3) > 0 {
+                turn(&plane).await;
+            }
+        }
+        turn(&plane).await;
+        let (run, children) = runs(&plane).await;
+        assert_eq!(children.len(), seen.len());
+        assert_eq!(run.status.child_subagent_runs.len(), seen.len());
+        for one in &seen {
+            let kept = children
+                .iter()
+                .find(|kept| kept.status.agent_mux_run_id.as_deref() == Some(one.agent.as_str()));
+            let expected = match one.state {
+                ChildState::Starting => RunPhase::Pending,
+                ChildState::Running => RunPhase::Running,
+                ChildState::Completed => RunPhase::Succeeded,
+                ChildState::Failed => RunPhase::Failed,
+                ChildState::Stopped => RunPhase::Cancelled,
+            };
+            assert_eq!(kept.unwrap().status.phase, expected);
+        }
+    }
+}
