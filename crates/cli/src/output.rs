@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
 use bailiwick_model::{Problem, Severity};
@@ -123,7 +124,20 @@ pub fn plain_error(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Whether what stands beside the result is told to the log.
+static TO_LOG: AtomicBool = AtomicBool::new(false);
+
+/// From now on what stands beside the result is a line of the log: nobody sits at a terminal.
+pub fn speak_to_the_log() {
+    TO_LOG.store(true, Ordering::Relaxed);
+}
+
 fn aside(text: impl fmt::Display) {
+    if TO_LOG.load(Ordering::Relaxed) {
+        let text = text.to_string();
+        tracing::info!(said = %anstream::adapter::strip_str(&text), "told");
+        return;
+    }
     let mut out = anstream::stderr();
     let _ = writeln!(out, "{text}");
 }

@@ -9,6 +9,7 @@ pub mod bundle;
 pub mod delegation;
 pub mod dispatch;
 pub mod executor;
+pub mod explaining;
 pub mod landing;
 pub mod policy;
 pub mod ports;

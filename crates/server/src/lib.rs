@@ -32,8 +32,8 @@ mod webhooks;
 
 pub use access::{Minted, TOKEN_PREFIX, TokenError, mint};
 pub use objects::{
-    AppliedItem, ApplyAnswer, ApplyOutcome, ApplyRequest, AuditLine, AuditList, ListMetadata,
-    ObjectList, SecretValues,
+    AppliedItem, ApplyAnswer, ApplyRequest, AuditLine, AuditList, ListMetadata, ObjectList,
+    SecretValues,
 };
 pub use openapi::{openapi, schemas};
 pub use problem::{ErrorBody, ErrorDetail};

@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use bailiwick_control::ports::fleet::{ActionError, ActionReason, FleetError};
+use bailiwick_control::resources::DeclareError;
 use bailiwick_model::fleet::{Fault, ObjectError};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -171,6 +172,22 @@ impl From<FleetError> for Problem {
                 tracing::error!(why, "the store does not work");
                 Self::unavailable("the store does not answer; the log says why")
             }
+        }
+    }
+}
+
+impl From<DeclareError> for Problem {
+    fn from(error: DeclareError) -> Self {
+        let message = error.to_string();
+        match error {
+            DeclareError::Store(error) => error.into(),
+            DeclareError::Shape(error) => error.into(),
+            DeclareError::Faulty { kind, name, faults } => {
+                Self::invalid(&faults).about(format!("{kind}/{name}"))
+            }
+            DeclareError::Recorded { .. } => Self::forbidden("KIND_DENIED", message),
+            DeclareError::Secret { .. } => Self::fault("kind", message),
+            DeclareError::Twice { .. } => Self::fault("documents", message),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `bailiwick explain`: what a call would do, and what every limit says to it.
+//! `bailiwick explain`: what a call would do, and what every limit says to it; or why an object of the
+//! control plane is as it is.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -15,13 +16,18 @@ use bailiwick_policy::{Decision, Effects, Facts};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::fleet::{Namespace, explain as object};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
 use crate::policy_file::{What, compile_working};
 use crate::wire;
 
-/// Say what a command would run and write, and what every limit says to it
+/// Say what a command would run and write, and what every limit says to it; or why an object is as it is
+///
+/// KIND/NAME is an object of the control plane: its conditions, what their reasons mean and what to do
+/// next; of a run also why it waits or failed, its rule, its approvals and its last events. Anything else is
+/// a command.
 ///
 /// Nothing is run. The paths are looked up where this is called, the kit is read from the working
 /// copy. Without a role or task the role `developer` is asked, and it may write anywhere.
@@ -29,11 +35,12 @@ use crate::wire;
 #[command(after_help = "Examples:\n  bailiwick explain -- 'cargo test && git push'\n  bailiwick \
                         explain --role edit-local --files 'src/**' -- 'sed -i s/a/b/ Cargo.toml'\n  \
                         bailiwick explain --task task.toml -o json -- 'rm -rf build'\n  bailiwick \
-                        explain --payload payload.json --dialect codex")]
+                        explain --payload payload.json --dialect codex\n  bailiwick explain run/adr-…\n  \
+                        bailiwick explain stack/fixer -o json")]
 pub struct Explain {
     #[command(flatten)]
     limits: Limits,
-    /// The shell command
+    /// The shell command; or KIND/NAME
     #[arg(value_name = "COMMAND", required_unless_present = "payload", conflicts_with = "payload")]
     command: Vec<String>,
     /// A hook's payload instead of a command; `-` reads standard input
@@ -45,6 +52,8 @@ pub struct Explain {
     /// Exit 2 if it is denied, or needs approval
     #[arg(long)]
     exit_code: bool,
+    #[command(flatten)]
+    namespace: Namespace,
     #[command(flatten)]
     format: FormatOption,
 }
@@ -93,6 +102,10 @@ impl Limits {
 impl Explain {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
+        if let Some(named) = object::object(&self.command) {
+            let namespace = &self.namespace.namespace;
+            return object::run(context, &named, namespace, self.format.format);
+        }
         let what = match self.limits.what() {
             Some(What::Role { role, files, deny }) if files.is_empty() => {
                 What::Role { role, files: vec!["**".to_owned()], deny }

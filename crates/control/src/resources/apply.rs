@@ -1,6 +1,5 @@
 //! A list of documents, all of them or none.
 
-use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use bailiwick_model::fleet::{
@@ -8,11 +7,11 @@ use bailiwick_model::fleet::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use thiserror::Error;
 
+use super::audit::{By, Deed};
 use super::label_review::{keep_writer, review_fault};
-use crate::ports::fleet::{AuditEntry, FleetError, FleetStore, Write};
+use crate::ports::fleet::{FleetError, FleetStore, Write};
 
 /// How often a declaration is tried again when somebody else wrote meanwhile.
 const TRIES: usize = 8;
@@ -20,6 +19,7 @@ const TRIES: usize = 8;
 /// What became of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "ApplyOutcome")]
 pub enum Outcome {
     /// There was none.
     Created,
@@ -130,10 +130,25 @@ pub fn plan(
         let document = &object.clone();
         object.status = serde_json::Value::Null;
         let Some(there) = there else {
+            let Metadata { name, namespace, resource_version: given, .. } = &object.metadata;
+            if *given != 0 {
+                // It was read when it was there: somebody has deleted it since.
+                let (kind, namespace, name) = (document.kind, namespace.clone(), name.clone());
+                let found = 0;
+                return Err(
+                    FleetError::Conflict { kind, namespace, name, given: *given, found }.into()
+                );
+            }
             object.spec = canonical(document)?;
             let Metadata { name, namespace, labels, annotations, .. } = object.metadata;
-            object.metadata =
-                Metadata { name, namespace, labels, annotations, ..Metadata::default() };
+            object.metadata = Metadata {
+                name,
+                namespace,
+                labels,
+                annotations,
+                generation: 1,
+                ..Metadata::default()
+            };
             planned.push((Outcome::Created, object));
             continue;
         };
@@ -145,15 +160,18 @@ pub fn plan(
             return Err(FleetError::Conflict { kind, namespace, name, given, found }.into());
         }
         // One that cannot be read is mended by what is declared now.
-        let same = Some(canonical(document)?) == canonical(there).ok()
+        let given = canonical(document)?;
+        let declares_the_same = Some(&given) == canonical(there).ok().as_ref();
+        let same = declares_the_same
             && document.metadata.labels == there.metadata.labels
             && document.metadata.annotations == there.metadata.annotations;
         object.metadata = Metadata {
             labels: document.metadata.labels.clone(),
             annotations: document.metadata.annotations.clone(),
+            generation: there.metadata.generation + u64::from(!declares_the_same),
             ..there.metadata.clone()
         };
-        object.spec = canonical(document)?;
+        object.spec = given;
         object.status = there.status.clone();
         planned.push((if same { Outcome::Unchanged } else { Outcome::Configured }, object));
     }
@@ -174,6 +192,17 @@ pub async fn apply<S: FleetStore>(
     now: Moment,
     dry_run: bool,
 ) -> Result<Vec<Applied>, DeclareError> {
+    apply_by(store, documents, &By::person(actor), now, dry_run).await
+}
+
+/// The same, by somebody of whom more is known than a name.
+pub async fn apply_by<S: FleetStore>(
+    store: &S,
+    documents: &[AnyObject],
+    by: &By,
+    now: Moment,
+    dry_run: bool,
+) -> Result<Vec<Applied>, DeclareError> {
     let mut tries = 0;
     loop {
         let mut there = Vec::new();
@@ -183,7 +212,7 @@ pub async fn apply<S: FleetStore>(
         }
         let mut planned = plan(documents, &there)?;
         for ((_, object), there) in planned.iter_mut().zip(&there) {
-            if let Some(fault) = review_fault(there.as_ref(), object, actor) {
+            if let Some(fault) = review_fault(there.as_ref(), object, &by.actor) {
                 let (kind, name) = (object.kind, object.metadata.name.clone());
                 return Err(DeclareError::Faulty { kind, name, faults: vec![fault] });
             }
@@ -192,7 +221,7 @@ pub async fn apply<S: FleetStore>(
             let applied = |(outcome, object)| Applied { outcome, object };
             return Ok(planned.into_iter().map(applied).collect());
         }
-        match carry_out(store, &planned, actor, now).await {
+        match carry_out(store, &planned, by, now).await {
             Ok(done) => return Ok(done),
             // Whoever named no version is content with what is there now.
             Err(
@@ -208,23 +237,23 @@ pub async fn apply<S: FleetStore>(
 async fn carry_out<S: FleetStore>(
     store: &S,
     planned: &[(Outcome, AnyObject)],
-    actor: &str,
+    by: &By,
     now: Moment,
 ) -> Result<Vec<Applied>, FleetError> {
     let mut writes = Vec::new();
     for (outcome, object) in planned {
-        let event = match outcome {
+        let deed = match outcome {
             Outcome::Unchanged => continue,
             Outcome::Created => {
                 writes.push(Write::Create(object.clone()));
-                "ResourceCreated"
+                Deed::Created
             }
             Outcome::Configured => {
                 writes.push(Write::Replace(object.clone()));
-                "ResourceConfigured"
+                Deed::Replaced
             }
         };
-        writes.push(Write::Audit(entry(event, object, actor, now)));
+        writes.push(Write::Audit(by.line(deed, object, now)));
     }
     let applied = store.commit(writes, now).await?;
     let mut objects = applied.objects.into_iter();
@@ -237,18 +266,6 @@ async fn carry_out<S: FleetStore>(
         Applied { outcome: *outcome, object }
     });
     Ok(done.collect())
-}
-
-fn entry(event: &str, object: &AnyObject, actor: &str, now: Moment) -> AuditEntry {
-    let Metadata { name, namespace, .. } = &object.metadata;
-    AuditEntry {
-        at: now,
-        actor: actor.to_owned(),
-        event: event.to_owned(),
-        subject: format!("{}/{namespace}/{name}", object.kind),
-        correlation: BTreeMap::new(),
-        detail: json!({ "specDigest": object.spec_digest().as_str() }),
-    }
 }
 
 /// Takes an object away, at this version or whatever it is at.
@@ -270,7 +287,7 @@ pub async fn delete<S: FleetStore>(
     };
     let gone =
         Write::Delete { kind, namespace: namespace.to_owned(), name: name.to_owned(), version };
-    let audit = Write::Audit(entry("ResourceDeleted", &object, actor, now));
+    let audit = Write::Audit(By::person(actor).line(Deed::Deleted, &object, now));
     store.commit(vec![gone, audit], now).await?;
     Ok(())
 }

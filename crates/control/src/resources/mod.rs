@@ -1,7 +1,9 @@
 //! Declaring resources: what people may write, and what a list of documents would change.
 
 mod apply;
+mod audit;
 mod label_review;
 
-pub use apply::{Applied, DeclareError, Outcome, apply, delete, plan};
+pub use apply::{Applied, DeclareError, Outcome, apply, apply_by, delete, plan};
+pub use audit::{By, Deed};
 pub use label_review::{TEXT_BY, keep_writer, review_fault};

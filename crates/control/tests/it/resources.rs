@@ -41,7 +41,7 @@ async fn a_document_is_created_then_unchanged_then_configured() {
     assert_eq!(there.metadata.generation, 2);
     let events: Vec<String> =
         fleet.audit(0, 10).await.unwrap().into_iter().map(|(_, entry)| entry.event).collect();
-    assert_eq!(events, ["ResourceCreated", "ResourceConfigured"]);
+    assert_eq!(events, ["RunnerPoolCreated", "RunnerPoolReplaced"]);
 }
 
 #[tokio::test]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bailiwick_control::ports::fleet::{AuditEntry, Fleet, FleetError, FleetStore, Write};
-use bailiwick_control::resources::review_fault;
-use bailiwick_model::fleet::{AnyObject, Kind};
+use bailiwick_control::resources::{Deed, review_fault};
+use bailiwick_model::fleet::AnyObject;
 use hyper::StatusCode;
-use serde_json::{Value, json as value};
+use serde_json::Value;
 
 use super::document::{Expected, document, must_be_declared, own_status};
 use super::read::found;
@@ -17,31 +17,9 @@ use crate::problem::Problem;
 /// How often a merge is tried again when somebody else was quicker.
 const TRIES: usize = 5;
 
-/// What is done to an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
-    Created,
-    Replaced,
-    Deleted,
-}
-
-/// The event by which the audit log speaks of it.
-fn event(kind: Kind, deed: Deed) -> String {
-    let grants =
-        matches!(kind, Kind::AgentRoleBinding | Kind::AgentSecretGrant | Kind::AgentConfigGrant);
-    let what = match deed {
-        Deed::Created | Deed::Replaced if grants => "Applied",
-        Deed::Created => "Created",
-        Deed::Replaced => "Replaced",
-        Deed::Deleted => "Deleted",
-    };
-    format!("{kind}{what}")
-}
-
 /// The line about a deed. Of the spec only its digest: it may say more than the log's readers may know.
-pub(super) fn line(asked: &Asked, object: &AnyObject, deed: Deed) -> AuditEntry {
-    let detail = value!({ "specDigest": object.spec_digest() });
-    asked.audit(&event(object.kind, deed), subject(object), detail)
+fn line(asked: &Asked, object: &AnyObject, deed: Deed) -> AuditEntry {
+    asked.by().line(deed, object, asked.now)
 }
 
 pub(crate) async fn create<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: &Asked) -> Answer {
@@ -76,7 +54,7 @@ fn conflict(object: &AnyObject, given: u64, found: u64) -> Problem {
 }
 
 /// What a replacement of `known` by `given` would be; refused if it is about another object.
-pub(super) fn replacement(
+fn replacement(
     asked: &Asked,
     known: &AnyObject,
     mut given: AnyObject,
@@ -102,11 +80,7 @@ pub(super) fn replacement(
 }
 
 /// Refuses a label whose review is none.
-pub(super) fn reviewed(
-    known: Option<&AnyObject>,
-    next: &mut AnyObject,
-    asked: &Asked,
-) -> Result<(), Problem> {
+fn reviewed(known: Option<&AnyObject>, next: &mut AnyObject, asked: &Asked) -> Result<(), Problem> {
     let actor = asked.token.as_ref().map_or("nobody", |token| token.actor.as_str());
     match review_fault(known, next, actor) {
         Some(fault) => Err(Problem::fault(&fault.field, fault.message).about(subject(next))),

@@ -5,7 +5,9 @@ pub mod apply;
 pub mod columns;
 pub mod delete;
 pub mod describe;
+pub mod difference;
 pub mod documents;
+pub mod explain;
 pub mod get;
 pub mod named;
 pub mod runs;
@@ -13,6 +15,7 @@ pub mod secrets;
 pub mod serve;
 pub mod tokens;
 pub mod trigger;
+pub mod unified;
 pub mod wait;
 pub mod workspaces;
 

@@ -88,6 +88,8 @@ impl Serve {
                 context.repeated
             ));
         }
+        // What spawns and turns tell belongs to the log, line by line, as everything else there.
+        output::speak_to_the_log();
         let turning = tokio::spawn(turn(plane));
         server.run(ended()).await;
         turning.abort();
