@@ -12,7 +12,7 @@ use bailiwick_control::admission::conditions::{
 use bailiwick_control::admission::snapshot::Frozen;
 use bailiwick_control::bundle::SourcePart;
 use bailiwick_control::ports::fleet::{
-    FleetStore, Forge as _, ForgeError, WorkspaceDeed, WorkspacePlace, WorkspaceSeen,
+    FleetStore, Forge as _, ForgeError, Unfetched, WorkspaceDeed, WorkspacePlace, WorkspaceSeen,
     WorkspaceTrouble, World,
 };
 use bailiwick_kit::bind;
@@ -115,25 +115,31 @@ impl World for LocalWorld {
         reference: &str,
         sha: Option<&str>,
     ) -> Result<Option<String>, String> {
-        let known = sha.map(str::to_owned);
-        if let Some(wanted) = known {
-            let here =
-                self.apart(repository, move |_, checkout| Ok(checkout.commit(&wanted)?)).await?;
+        self.bring(repository, reference, sha).await.map_err(|fault| fault.to_string())
+    }
+
+    async fn bring(
+        &self,
+        repository: &Repository,
+        reference: &str,
+        sha: Option<&str>,
+    ) -> Result<Option<String>, Unfetched> {
+        if let Some(wanted) = sha.map(str::to_owned) {
+            let here = self.apart(repository, move |_, checkout| Ok(checkout.commit(&wanted)?));
+            let here = here.await.map_err(Unfetched::Failed)?;
             if here.is_some() {
                 return Ok(here);
             }
         }
-        let token = self.credential(repository).await?;
+        let token = self.credential(repository).await.map_err(Unfetched::Failed)?;
         let state = &self.context.state;
-        let whole = fetch(repository, token.clone(), state, reference).await;
-        let found = whole.map_err(|error| error.to_string())?;
+        let found = fetch(repository, token.clone(), state, reference).await?;
         match sha {
             None => Ok(found),
             Some(sha) if found.as_deref() == Some(sha) => Ok(found),
             // The ref has moved on since; the forge may still give the commit itself.
             Some(sha) => {
-                let found = fetch(repository, token, state, sha).await;
-                let found = found.map_err(|error| error.to_string())?;
+                let found = fetch(repository, token, state, sha).await?;
                 Ok(found.filter(|found| found == sha))
             }
         }
@@ -205,7 +211,7 @@ impl World for LocalWorld {
         repository: &Object<Repository>,
         run: &AgentDispatchRun,
         source: ContextSource,
-    ) -> Result<Option<SourcePart>, String> {
+    ) -> Result<Option<SourcePart>, Unfetched> {
         let part = |name: &str, provenance: String, text: String| SourcePart {
             source,
             name: name.to_owned(),
@@ -214,75 +220,40 @@ impl World for LocalWorld {
         };
         let spec = &repository.spec;
         let at = format!("{}@{}", spec.full_name, run.sha);
-        let default = spec.default_branch.clone();
-        let sha = run.sha.clone();
-        let git = |arguments: Vec<String>| {
-            self.apart(spec, move |_, checkout| {
-                let mut text = checkout.git().run(arguments.iter().map(String::as_str))?;
-                text.truncate(LONGEST);
-                Ok(String::from_utf8_lossy(&text).into_owned())
-            })
-        };
-        let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let range = format!("{default}...{sha}");
         Ok(match source {
             ContextSource::ChangedFiles => {
-                let list = words(&[
-                    "diff",
-                    "--no-ext-diff",
-                    "--stat",
-                    "--stat-width=100",
-                    "--end-of-options",
-                    &range,
-                    "--",
-                ]);
-                Some(part("changed files", at, git(list).await.unwrap_or_default()))
+                let how = ["diff", "--no-ext-diff", "--stat", "--stat-width=100"];
+                let text = self.compared(spec, run, &how).await?;
+                text.map(|text| part("changed files", at, text))
             }
             ContextSource::Diff => {
-                let diff = words(&[
-                    "diff",
-                    "--no-ext-diff",
-                    "--no-textconv",
-                    "--end-of-options",
-                    &range,
-                    "--",
-                ]);
-                Some(part("diff", at, git(diff).await.unwrap_or_default()))
+                let how = ["diff", "--no-ext-diff", "--no-textconv"];
+                let text = self.compared(spec, run, &how).await?;
+                text.map(|text| part("diff", at, text))
             }
             ContextSource::RecentCommits => {
-                let log = words(&[
-                    "log",
-                    "--max-count=20",
-                    "--format=%h %an %s",
-                    "--end-of-options",
-                    &sha,
-                    "--",
-                ]);
-                Some(part("recent commits", at, git(log).await?))
+                let how = ["log", "--max-count=20", "--format=%h %an %s"];
+                Some(part("recent commits", at, self.git(spec, &how, &run.sha).await?))
             }
             ContextSource::RepositoryInstructions => {
-                let found = self
-                    .apart(spec, move |_, checkout| {
-                        wire::committed_file(checkout, &sha, "AGENTS.md")
-                    })
-                    .await?;
+                let sha = run.sha.clone();
+                let found = self.apart(spec, move |_, checkout| {
+                    wire::committed_file(checkout, &sha, "AGENTS.md")
+                });
+                let found = found.await.map_err(Unfetched::Failed)?;
                 found.map(|text| part("AGENTS.md", at, text))
             }
-            ContextSource::FailingJobLog => match &run.source_refs.job {
+            ContextSource::FailingJobLog => match &run.source_refs.job_id {
                 None => None,
                 Some(job) => {
-                    let forge = self.forge_of(spec).await?;
-                    let log =
-                        forge.job_log(job, LONGEST).await.map_err(|error| error.to_string())?;
+                    let log = self.forge_of(spec).await?.job_log(job, LONGEST).await?;
                     Some(part(&format!("log of job {job}"), spec.full_name.clone(), log))
                 }
             },
             ContextSource::PullRequestSummary => match run.source_refs.pull_request {
                 None => None,
                 Some(number) => {
-                    let forge = self.forge_of(spec).await?;
-                    let state =
-                        forge.pull_request(number).await.map_err(|error| error.to_string())?;
+                    let state = self.forge_of(spec).await?.pull_request(number).await?;
                     let text = format!("{}\n\n{}", state.title, state.body);
                     Some(part(&format!("pull request {number}"), spec.full_name.clone(), text))
                 }
@@ -290,14 +261,12 @@ impl World for LocalWorld {
             ContextSource::IssueSummary => match run.source_refs.issue {
                 None => None,
                 Some(number) => {
-                    let forge = self.forge_of(spec).await?;
-                    let (title, body) =
-                        forge.issue(number).await.map_err(|error| error.to_string())?;
+                    let (title, body) = self.forge_of(spec).await?.issue(number).await?;
                     let text = format!("{title}\n\n{body}");
                     Some(part(&format!("issue {number}"), spec.full_name.clone(), text))
                 }
             },
-            // The rule's template already has it, fenced.
+            // It is part of the event, and known where that is.
             ContextSource::EventPayload => None,
         })
     }
@@ -372,9 +341,45 @@ impl World for LocalWorld {
 }
 
 impl LocalWorld {
-    async fn forge_of(&self, repository: &Repository) -> Result<AnyForge, String> {
-        let token = self.credential(repository).await?;
-        open(repository, token, &self.context.state).map_err(|error| error.to_string())
+    async fn forge_of(&self, repository: &Repository) -> Result<AnyForge, Unfetched> {
+        let token = self.credential(repository).await.map_err(Unfetched::Failed)?;
+        Ok(open(repository, token, &self.context.state)?)
+    }
+
+    /// What git says of a commit or a range.
+    async fn git(
+        &self,
+        repository: &Repository,
+        how: &[&str],
+        of: &str,
+    ) -> Result<String, Unfetched> {
+        let about = ["--end-of-options", of, "--"];
+        let arguments: Vec<String> = how.iter().chain(&about).map(ToString::to_string).collect();
+        let said = self.apart(repository, move |_, checkout| {
+            let mut text = checkout.git().run(arguments.iter().map(String::as_str))?;
+            text.truncate(LONGEST);
+            Ok(String::from_utf8_lossy(&text).into_owned())
+        });
+        said.await.map_err(Unfetched::Failed)
+    }
+
+    /// What a run's commit has that the commit before it, or the branch that it goes to, has not; nothing if
+    /// nothing differs.
+    async fn compared(
+        &self,
+        repository: &Repository,
+        run: &AgentDispatchRun,
+        how: &[&str],
+    ) -> Result<Option<String>, Unfetched> {
+        let default = format!("refs/heads/{}", repository.default_branch);
+        let known = run.source_refs.base_sha.as_deref();
+        let base = self.bring(repository, known.unwrap_or(&default), known).await?;
+        let base = base.ok_or_else(|| {
+            let base = known.unwrap_or(&default);
+            Unfetched::Missing(format!("{base}, which it is compared with, is not there"))
+        })?;
+        let text = self.git(repository, how, &format!("{base}...{}", run.sha)).await?;
+        Ok(Some(text).filter(|text| !text.is_empty()))
     }
 }
 

@@ -79,6 +79,23 @@ pub fn snapshot(
     stack: &str,
     more_labels: &[LabelRef],
 ) -> Result<Frozen, NoStack> {
+    freeze(inventory, namespace, stack, Labels::Besides(more_labels))
+}
+
+/// The labels that are frozen with a stack.
+enum Labels<'a> {
+    /// The stack's own and these.
+    Besides(&'a [LabelRef]),
+    /// Exactly these.
+    Exactly(&'a [LabelRef]),
+}
+
+fn freeze(
+    inventory: &Inventory,
+    namespace: &str,
+    stack: &str,
+    labels: Labels<'_>,
+) -> Result<Frozen, NoStack> {
     let found = match inventory.get::<AgentStack>(namespace, stack) {
         Found::Here(object) => *object,
         Found::Missing => {
@@ -111,8 +128,10 @@ pub fn snapshot(
         let by = format!("AgentSkill/{}", skill.name());
         mcp_servers.extend(freezer.take_all(&skill.spec.required_mcp_servers, &by));
     }
-    let mut label_refs = spec.context_label_refs.clone();
-    label_refs.extend(more_labels.iter().cloned());
+    let label_refs: Vec<LabelRef> = match labels {
+        Labels::Besides(more) => spec.context_label_refs.iter().chain(more).cloned().collect(),
+        Labels::Exactly(all) => all.to_vec(),
+    };
     let names: Vec<String> = label_refs.iter().map(|label| label.name.clone()).collect();
     let labels = freezer.take_all(&names, &by);
     let workspace_policy =
@@ -139,7 +158,8 @@ pub fn snapshot(
     })
 }
 
-/// Thaws a snapshot: the objects as they were, for a later attempt.
+/// Thaws a snapshot: the objects as they were, for a later attempt. `more_labels` are those of one that does
+/// not say which labels it was made with.
 pub fn thaw(snapshot: &StackSnapshot, more_labels: &[LabelRef]) -> Result<Frozen, NoStack> {
     let first = snapshot.objects.first().filter(|first| first.object.kind == Kind::AgentStack);
     let Some(first) = first else {
@@ -159,8 +179,11 @@ pub fn thaw(snapshot: &StackSnapshot, more_labels: &[LabelRef]) -> Result<Frozen
         spec: kept.spec.clone(),
         status: serde_json::Value::Null,
     });
-    let frozen =
-        self::snapshot(&Inventory::new(objects), &namespace, &first.object.name, more_labels)?;
+    let labels = match snapshot.labels.is_empty() {
+        true => Labels::Besides(more_labels),
+        false => Labels::Exactly(&snapshot.labels),
+    };
+    let frozen = freeze(&Inventory::new(objects), &namespace, &first.object.name, labels)?;
     if frozen.snapshot.digest != snapshot.digest {
         let why = "the snapshot does not have the digest that it was kept under".to_owned();
         return Err(NoStack { name: first.object.name.clone(), why, unknown: true });
@@ -242,6 +265,6 @@ impl<'a> Freezer<'a> {
             text.push_str(&format!("label {} {digest}\n", label.name));
         }
         let digest = Sha256Hex::of(text).to_string();
-        StackSnapshot { digest, objects: self.kept.clone() }
+        StackSnapshot { digest, objects: self.kept.clone(), labels: labels.to_vec() }
     }
 }

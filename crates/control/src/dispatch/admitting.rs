@@ -10,7 +10,9 @@ use bailiwick_model::fleet::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::auditing::{Correlation, subject};
 use super::children::is_child;
+use super::sourcing::not_here;
 use super::{ControlPlane, PlaneError};
 use crate::admission::admit::{PoolUse, Request, label_source};
 use crate::admission::conditions::SkillProbe;
@@ -83,10 +85,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             write_back_policy: None,
             runner_pool: None,
         };
-        self.admit_wish(inventory, repository, &draft.name, &draft.spec, wish).await
+        self.admit_about(inventory, repository, &draft.name, &draft.spec, wish, event).await
     }
 
-    /// Admits a run, or says why not.
+    /// Admits a run that no event led to, or says why not.
     pub(super) async fn admit_wish(
         &self,
         inventory: &Inventory,
@@ -95,12 +97,24 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         spec: &AgentDispatchRun,
         wish: Wish<'_>,
     ) -> Result<Result<Admitted, Box<Refused>>, PlaneError> {
+        self.admit_about(inventory, repository, name, spec, wish, None).await
+    }
+
+    /// Admits a run about an event, or says why not.
+    async fn admit_about(
+        &self,
+        inventory: &Inventory,
+        repository: &Object<Repository>,
+        name: &str,
+        spec: &AgentDispatchRun,
+        wish: Wish<'_>,
+        event: Option<&SourceEvent>,
+    ) -> Result<Result<Admitted, Box<Refused>>, PlaneError> {
         let namespace = &repository.metadata.namespace;
         // The commit must be here before anything of it can be read.
-        let here = self.world.commit(&repository.spec, &spec.reference, Some(&spec.sha)).await;
-        if here.map_err(PlaneError::Other)?.is_none() {
-            let why = format!("the commit {} of {} is not there", spec.sha, spec.reference);
-            return Err(PlaneError::Other(why));
+        let here = self.world.bring(&repository.spec, &spec.reference, Some(&spec.sha)).await;
+        if let Some(refused) = not_here(spec, here)? {
+            return Ok(Err(refused));
         }
         let kit_from = match spec.trust_tier {
             TrustTier::Trusted => None,
@@ -117,7 +131,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
             Err(_) => crate::admission::conditions::StackFacts::default(),
         };
-        let texts = self.texts(repository, (spec, binding), &wish, &facts).await?;
+        let texts = match self.texts(repository, (spec, binding), &wish, &facts, event).await? {
+            Ok(texts) => texts,
+            Err(refused) => return Ok(Err(refused)),
+        };
         let situation = Situation {
             repository: spec.repository.clone(),
             reference: spec.reference.clone(),
@@ -180,38 +197,25 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         (spec, binding): (&AgentDispatchRun, &str),
         wish: &Wish<'_>,
         facts: &crate::admission::conditions::StackFacts,
-    ) -> Result<StackTexts, PlaneError> {
+        event: Option<&SourceEvent>,
+    ) -> Result<Result<StackTexts, Box<Refused>>, PlaneError> {
         let skills = facts.skills.iter().filter_map(|(name, probe)| match probe {
             SkillProbe::Found { text, .. } => Some((name.clone(), text.clone())),
             SkillProbe::NotYet | SkillProbe::Missing | SkillProbe::Invalid(_) => None,
         });
-        let mut sources = Vec::new();
-        let wanted = wish.rule.map(|rule| rule.spec.context_bundle_template.include.clone());
-        for source in wanted.unwrap_or_default() {
-            // What instructs agents comes from where the kit comes from; all else is about the work.
-            let found = match source {
-                ContextSource::RepositoryInstructions => {
-                    let bound = AgentDispatchRun { sha: binding.to_owned(), ..spec.clone() };
-                    self.world.source(repository, &bound, source).await
-                }
-                ContextSource::ChangedFiles
-                | ContextSource::Diff
-                | ContextSource::FailingJobLog
-                | ContextSource::PullRequestSummary
-                | ContextSource::IssueSummary
-                | ContextSource::RecentCommits
-                | ContextSource::EventPayload => self.world.source(repository, spec, source).await,
-            };
-            sources.extend(found.map_err(PlaneError::Other)?);
-        }
-        Ok(StackTexts {
+        let attached = match self.attached(repository, (spec, binding), wish.rule, event).await? {
+            Ok(attached) => attached,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let crumbs = [Some(breadcrumbs(spec)), attached.crumb()];
+        Ok(Ok(StackTexts {
             skills: skills.collect(),
             trigger: wish.trigger.clone(),
             task: wish.task.clone(),
-            breadcrumbs: breadcrumbs(spec),
-            sources,
+            breadcrumbs: crumbs.into_iter().flatten().collect::<Vec<_>>().join("\n"),
+            sources: attached.parts,
             about: Some(label_source(&spec.source_refs, spec.source_event.source)),
-        })
+        }))
     }
 
     /// Every value that nobody may see, so that none of them reaches a prompt.
@@ -285,8 +289,6 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         for approval in &admitted.approvals {
             writes.push(Write::Create(AnyObject::of(approval)?));
         }
-        let subject =
-            format!("AgentDispatchAttempt/{}/{}", attempt.metadata.namespace, attempt.name());
         let detail = serde_json::json!({
             "permissionSnapshotDigest": attempt.spec.permission_snapshot_digest,
             "contextBundleDigest": attempt.spec.context_bundle_digest,
@@ -295,7 +297,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             "kitFrom": admitted.kit_from,
             "lentModelKey": admitted.lent_model_key,
         });
-        writes.push(self.audit("AgentDispatchPermissionSnapshotCreated", subject, detail));
+        let event = "AgentDispatchPermissionSnapshotCreated";
+        let joined = Correlation::of_run(&run);
+        writes.push(joined.line(self.world.now(), event, subject(&attempt), detail));
         writes.push(Write::Create(AnyObject::of(&attempt)?));
         writes.push(Write::Create(AnyObject::of(&run)?));
         Ok(writes)

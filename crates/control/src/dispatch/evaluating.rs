@@ -1,14 +1,19 @@
 //! From what came in to what rules make of it.
 
+use std::collections::BTreeSet;
+
 use bailiwick_model::fleet::{
     AgentDispatchRun, AgentDispatchRunStatus, AgentTriggerExecution, AgentTriggerRule, AnyObject,
-    DEFAULT_NAMESPACE, ExecutionDecision, Kind, Metadata, Moment, Object, Repository,
+    DEFAULT_NAMESPACE, ExecutionDecision, Kind, Metadata, Moment, Object, Reason, Repository,
     WebhookDelivery,
 };
+use serde_json::json;
 
+use super::auditing::{Correlation, subject};
 use super::{ControlPlane, PlaneError, Turn};
+use crate::admission::Inventory;
 use crate::ports::fleet::{
-    Engine, FleetError, FleetStore, Forge, ForgeError, Selection, World, Write,
+    Engine, FleetError, FleetStore, Forge, ForgeError, Selection, Unfetched, World, Write,
 };
 use crate::triggers::plan::{self, Planned};
 use crate::triggers::{
@@ -18,6 +23,10 @@ use crate::triggers::{
 
 /// How many deliveries are taken at once.
 const TAKEN: usize = 64;
+/// How many that wait are looked through for those whose time has come.
+const MOST_PAGES: usize = 16;
+/// How long one waits at most before it is looked at again.
+const LONGEST_WAIT: u64 = 60_000;
 /// How often a plan is made again when somebody else wrote meanwhile.
 const TRIES: usize = 8;
 /// How long a delivery waits for a forge that does not answer before it is judged by itself.
@@ -27,29 +36,60 @@ const PATIENCE: u64 = 10 * 60 * 1000;
 pub(super) struct Considered {
     /// The executions, by their names.
     pub(super) executions: Vec<(String, AgentTriggerExecution)>,
+    /// Why not every rule has had its turn.
+    left: Option<String>,
+}
+
+/// What became of one plan.
+enum Made {
+    /// It is to be kept, and a run with it unless it was refused.
+    Kept(Vec<Write>, Box<AgentTriggerExecution>),
+    /// Somebody did not answer.
+    Later(String),
 }
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Lets rules look at what came in, the oldest first.
     pub(super) async fn evaluate_deliveries(&self, turn: &mut Turn) {
-        let waiting = Selection {
+        let mut waiting = Selection {
             limit: TAKEN,
             ..Selection::of(Kind::WebhookDelivery).field("evaluated", "false")
         };
-        let page = match self.store.list(&waiting).await {
-            Ok(page) => page,
-            Err(error) => return turn.note("deliveries", Err(error.into())),
-        };
-        for object in page.objects {
-            let name = object.metadata.name.clone();
-            let result = match self.evaluate_delivery(&object).await {
-                Err(error) if self.is_hopeless(&object, &error) => {
-                    self.evaluated(&object, Vec::new(), Some(error.to_string())).await
-                }
-                other => other,
+        let mut room = TAKEN;
+        for _ in 0..MOST_PAGES {
+            let page = match self.store.list(&waiting).await {
+                Ok(page) => page,
+                Err(error) => return turn.note("deliveries", Err(error.into())),
             };
-            turn.note(&name, result);
+            let now = self.world.now();
+            for object in page.objects.into_iter().filter(|object| is_due(object, now)).take(room) {
+                room -= 1;
+                let name = object.metadata.name.clone();
+                let result = self.evaluate_in_time(&object).await;
+                turn.note(&name, result);
+            }
+            waiting.after = match page.next {
+                Some(next) if room > 0 => Some(next),
+                Some(_) | None => return,
+            };
         }
+    }
+
+    /// Looks at a delivery, and notes when to look again if somebody did not answer: those behind it need not
+    /// wait for that.
+    async fn evaluate_in_time(&self, object: &AnyObject) -> Result<bool, PlaneError> {
+        let error = match self.evaluate_delivery(object).await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        if self.is_hopeless(object, &error) {
+            return self.evaluated(object, Vec::new(), Some(error.to_string())).await;
+        }
+        if let PlaneError::Forge(ForgeError::Unavailable(why)) = &error {
+            let now = self.world.now();
+            self.store.commit(vec![postponed(object, Vec::new(), why, now)?], now).await?;
+        }
+        Err(error)
     }
 
     /// Whether a delivery has been tried for long enough: it would stand in the way of others for ever. It
@@ -79,6 +119,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Err(PlaneError::Forge(_)) => {}
             Err(error) => return Err(error),
         }
+        self.notice(&repository, &events).await?;
         self.consider(&repository, &events, Intent::Deliver, None, Some(object)).await?;
         Ok(true)
     }
@@ -121,19 +162,31 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(true)
     }
 
-    /// Asks the forge and git for what was not sent.
+    /// Asks the forge and git for what was not sent. What is refused stays unknown; whoever does not answer is
+    /// named at the end, when all the others were asked.
     pub(super) async fn learn(
         &self,
         repository: &Object<Repository>,
         events: &mut [SourceEvent],
     ) -> Result<(), PlaneError> {
         let rules = self.rules().await?;
+        let mut silent = None;
         for event in events {
             for lookup in lookups(event, &rules) {
-                self.look_up(repository, event, lookup).await?;
+                match self.look_up(repository, event, lookup).await {
+                    Err(error @ PlaneError::Forge(ForgeError::Unavailable(_))) => {
+                        silent.get_or_insert(error);
+                    }
+                    Ok(()) | Err(PlaneError::Forge(_) | PlaneError::Other(_)) => {}
+                    Err(
+                        error @ (PlaneError::Store(_)
+                        | PlaneError::Object(_)
+                        | PlaneError::Engine(_)),
+                    ) => return Err(error),
+                }
             }
         }
-        Ok(())
+        silent.map_or(Ok(()), Err)
     }
 
     async fn look_up(
@@ -154,19 +207,38 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 }
             }
             Lookup::Commit(reference) => {
-                let found = self.world.commit(&repository.spec, &reference, None).await;
-                event.sha = found.map_err(PlaneError::Other)?;
+                event.sha = self.brought(repository, &reference, None).await?;
             }
             Lookup::ChangedPaths { base, head } => {
-                event.changed_paths =
-                    self.world.changed_paths(&repository.spec, &base, &head).await.ok();
+                // Neither of them need be here yet.
+                for sha in [&base, &head] {
+                    self.brought(repository, sha, Some(sha)).await?;
+                }
+                let paths = self.world.changed_paths(&repository.spec, &base, &head).await;
+                event.changed_paths = Some(paths.map_err(PlaneError::Other)?);
             }
             Lookup::JobLog(job) => {
-                let log = self.forge(repository).await?.job_log(&job, LONGEST_LOG).await;
-                event.failure_log = log.ok();
+                let log = self.forge(repository).await?.job_log(&job, LONGEST_LOG).await?;
+                event.failure_log = Some(log);
             }
         }
         Ok(())
+    }
+
+    /// A commit, brought here.
+    async fn brought(
+        &self,
+        repository: &Object<Repository>,
+        reference: &str,
+        sha: Option<&str>,
+    ) -> Result<Option<String>, PlaneError> {
+        let found = self.world.bring(&repository.spec, reference, sha).await;
+        found.map_err(|fault| match fault {
+            Unfetched::Unavailable(why) => ForgeError::Unavailable(why).into(),
+            other @ (Unfetched::Missing(_) | Unfetched::Failed(_)) => {
+                PlaneError::Other(other.to_string())
+            }
+        })
     }
 
     pub(super) async fn rules(&self) -> Result<Vec<Object<AgentTriggerRule>>, PlaneError> {
@@ -186,12 +258,34 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         only: Option<&str>,
         delivery: Option<&AnyObject>,
     ) -> Result<Considered, PlaneError> {
+        self.consider_asked(repository, events, intent, only, delivery, &[]).await
+    }
+
+    /// The same, with more that is to be kept if anything comes of it: the line of whoever asked.
+    pub(super) async fn consider_asked(
+        &self,
+        repository: &Object<Repository>,
+        events: &[SourceEvent],
+        intent: Intent,
+        only: Option<&str>,
+        delivery: Option<&AnyObject>,
+        asked: &[Write],
+    ) -> Result<Considered, PlaneError> {
         let mut tries = 0;
         loop {
             let made = self.planned(repository, events, intent, only, delivery).await?;
-            let (writes, considered) = made;
+            let (mut writes, considered) = made;
+            if !considered.executions.is_empty() {
+                writes.extend_from_slice(asked);
+            }
             match self.store.commit(writes, self.world.now()).await {
-                Ok(_) => return Ok(considered),
+                Ok(_) => {
+                    return match (&considered.left, delivery) {
+                        // Nothing else would look at it again.
+                        (Some(why), None) => Err(ForgeError::Unavailable(why.clone()).into()),
+                        (Some(_) | None, _) => Ok(considered),
+                    };
+                }
                 Err(FleetError::Conflict { .. } | FleetError::AlreadyExists { .. })
                     if tries < TRIES =>
                 {
@@ -218,49 +312,96 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let inventory = self.inventory().await;
         let mut writes = Vec::new();
         let mut executions = Vec::new();
+        let (mut unmade, mut left) = (BTreeSet::new(), None);
         for plan in plans {
             let rule = rules.iter().find(|rule| rule.name() == plan.execution.trigger_rule);
             let Some(rule) = rule else { continue };
-            let (name, mut execution) = (plan.name.clone(), plan.execution.clone());
-            self.cancels(&plan, &mut writes).await?;
-            if let Some(draft) = &plan.run {
-                let admitted =
-                    self.admit_draft(&inventory, repository, rule, draft, events).await?;
-                match admitted {
-                    Ok(admitted) => {
-                        execution.context_bundle_digest = Some(admitted.bundle.digest.clone());
-                        execution.stack_digest = Some(admitted.snapshot.digest.clone());
-                        if !admitted.approvals.is_empty() {
-                            execution.decision = ExecutionDecision::WaitingForApproval;
-                        }
-                        let behind = draft.queue_behind.clone();
-                        writes.extend(self.admitted_writes(&admitted, behind)?);
-                    }
-                    Err(refused) => {
-                        execution.decision = ExecutionDecision::Rejected;
-                        execution.dispatch_run = None;
-                        let why = refused.reasons.iter().map(|why| {
-                            format!("{}: {} ({})", why.code.as_str(), why.message, why.about)
-                        });
-                        execution.reason = why.collect::<Vec<_>>().join("; ");
-                        let detail = serde_json::to_value(&refused).unwrap_or_default();
-                        let subject = format!("AgentTriggerExecution/{}/{name}", plan.namespace);
-                        writes.push(self.audit("AgentPermissionReviewDenied", subject, detail));
-                    }
+            let made = match stands_on(&plan, &unmade) {
+                Some(run) => Made::Later(format!("{run}, which it stands on, was not made")),
+                None => self.carried_out(&inventory, repository, rule, &plan, events).await?,
+            };
+            let run = plan.run.as_ref().map(|run| run.name.clone());
+            match made {
+                Made::Later(why) => {
+                    unmade.extend(run);
+                    left.get_or_insert(why);
+                }
+                Made::Kept(more, execution) => {
+                    unmade.extend(run.filter(|_| execution.dispatch_run.is_none()));
+                    writes.extend(more);
+                    writes.push(counted(rule, &execution, now)?);
+                    executions.push((plan.name.clone(), *execution));
                 }
             }
-            let metadata =
-                Metadata { namespace: plan.namespace.clone(), ..Metadata::named(name.as_str()) };
-            let object = AnyObject::of(&Object::new(metadata, execution.clone()))?;
-            writes.push(Write::Create(object));
-            writes.push(counted(rule, &execution, now)?);
-            executions.push((name, execution));
         }
         if let Some(delivery) = delivery {
             let names = executions.iter().map(|(name, _)| name.clone()).collect();
-            writes.push(seen(delivery, names, None)?);
+            writes.push(match &left {
+                None => seen(delivery, names, None)?,
+                Some(why) => postponed(delivery, names, why, now)?,
+            });
         }
-        Ok((writes, Considered { executions }))
+        Ok((writes, Considered { executions, left }))
+    }
+
+    /// Everything that is kept of a plan: its execution, and its run if that is admitted.
+    async fn carried_out(
+        &self,
+        inventory: &Inventory,
+        repository: &Object<Repository>,
+        rule: &Object<AgentTriggerRule>,
+        plan: &Planned,
+        events: &[SourceEvent],
+    ) -> Result<Made, PlaneError> {
+        let now = self.world.now();
+        let mut writes = Vec::new();
+        let mut execution = plan.execution.clone();
+        if let Some(draft) = &plan.run {
+            let late = events.first().is_none_or(|event| now >= event.at.plus_millis(PATIENCE));
+            match self.admit_draft(inventory, repository, rule, draft, events).await {
+                Ok(Ok(admitted)) => {
+                    execution.context_bundle_digest = Some(admitted.bundle.digest.clone());
+                    execution.stack_digest = Some(admitted.snapshot.digest.clone());
+                    if !admitted.approvals.is_empty() {
+                        execution.decision = ExecutionDecision::WaitingForApproval;
+                    }
+                    // Only one that is really made takes the place of others.
+                    self.cancels(plan, &mut writes).await?;
+                    let behind = draft.queue_behind.clone();
+                    writes.extend(self.admitted_writes(&admitted, behind)?);
+                    let joined = Correlation::of_run(&admitted.run);
+                    let detail = json!({ "stack": draft.spec.agent_stack, "rule": rule.name() });
+                    let about = subject(&admitted.run);
+                    writes.push(joined.line(now, "AgentDispatchQueued", about, detail));
+                }
+                Ok(Err(refused)) => {
+                    let why = refused.reasons.iter().map(|why| {
+                        format!("{}: {} ({})", why.code.as_str(), why.message, why.about)
+                    });
+                    reject(&mut execution, why.collect::<Vec<_>>().join("; "));
+                    let detail = serde_json::to_value(&refused).unwrap_or_default();
+                    let about = format!("AgentTriggerExecution/{}/{}", plan.namespace, plan.name);
+                    let joined = Correlation::of_execution(&plan.name, &execution);
+                    writes.push(joined.line(now, "AgentPermissionReviewDenied", about, detail));
+                }
+                Err(PlaneError::Forge(ForgeError::Unavailable(why))) if late => {
+                    let code = Reason::ArtifactFetchFailed.as_str();
+                    reject(&mut execution, format!("{code}: nobody answered in time: {why}"));
+                }
+                Err(PlaneError::Forge(ForgeError::Unavailable(why))) => {
+                    return Ok(Made::Later(why));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let metadata =
+            Metadata { namespace: plan.namespace.clone(), ..Metadata::named(plan.name.as_str()) };
+        let object = Object::new(metadata, execution.clone());
+        let joined = Correlation::of_execution(&plan.name, &execution);
+        let detail = json!({ "decision": execution.decision, "reason": execution.reason });
+        writes.push(joined.line(now, "AgentTriggerEvaluated", subject(&object), detail));
+        writes.push(Write::Create(AnyObject::of(&object)?));
+        Ok(Made::Kept(writes, Box::new(execution)))
     }
 
     /// What has to be known before events can be judged.
@@ -274,8 +415,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut seen = Seen {
             repository_trust: repository.spec.trust_tier,
             default_branch: repository.spec.default_branch.clone(),
+            own_accounts: repository.status.own_accounts.clone(),
             ..Seen::default()
         };
+        seen.own_work = self.own_work(&repository.spec, &seen.own_accounts, events).await?;
         for name in interests.executions {
             if self.typed::<AgentTriggerExecution>(&name).await?.is_some() {
                 seen.recorded.insert(name);
@@ -323,6 +466,25 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 /// How much is read of a job's log.
 const LONGEST_LOG: usize = 256 * 1024;
 
+/// Whether the time has come to look at a delivery.
+fn is_due(object: &AnyObject, now: Moment) -> bool {
+    let next = object.typed::<WebhookDelivery>().ok().and_then(|one| one.status.next_try_at);
+    next.is_none_or(|next| now >= next)
+}
+
+/// The run that a plan needs and that was not made.
+fn stands_on<'a>(plan: &'a Planned, unmade: &BTreeSet<String>) -> Option<&'a String> {
+    let joined = plan.execution.dispatch_run.as_ref().filter(|_| plan.run.is_none());
+    let behind = plan.run.iter().flat_map(|run| &run.queue_behind);
+    joined.into_iter().chain(behind).chain(&plan.cancel).find(|run| unmade.contains(*run))
+}
+
+fn reject(execution: &mut AgentTriggerExecution, why: String) {
+    execution.decision = ExecutionDecision::Rejected;
+    execution.dispatch_run = None;
+    execution.reason = why;
+}
+
 /// The delivery, as it was looked at.
 fn seen(
     object: &AnyObject,
@@ -331,8 +493,26 @@ fn seen(
 ) -> Result<Write, PlaneError> {
     let mut delivery = object.typed::<WebhookDelivery>()?;
     delivery.status.evaluated = true;
-    delivery.status.executions = executions;
+    delivery.status.executions.extend(executions);
     delivery.status.fault = fault;
+    delivery.status.next_try_at = None;
+    Ok(Write::Status(AnyObject::of(&delivery)?))
+}
+
+/// The delivery, to be looked at again: later each time.
+fn postponed(
+    object: &AnyObject,
+    executions: Vec<String>,
+    why: &str,
+    now: Moment,
+) -> Result<Write, PlaneError> {
+    let mut delivery = object.typed::<WebhookDelivery>()?;
+    let status = &mut delivery.status;
+    let wait = 1_000_u64.saturating_mul(1 << status.tries.min(6)).min(LONGEST_WAIT);
+    status.tries = status.tries.saturating_add(1);
+    status.next_try_at = Some(now.plus_millis(wait));
+    status.executions.extend(executions);
+    status.fault = Some(format!("it waits: {why}"));
     Ok(Write::Status(AnyObject::of(&delivery)?))
 }
 
@@ -344,14 +524,17 @@ fn counted(
 ) -> Result<Write, PlaneError> {
     let mut rule = rule.clone();
     let summary = &mut rule.status.execution_summary;
-    let count = match execution.decision {
-        ExecutionDecision::Created | ExecutionDecision::Materialized => &mut summary.created,
-        ExecutionDecision::Coalesced => &mut summary.coalesced,
-        ExecutionDecision::Deduplicated => &mut summary.deduplicated,
-        ExecutionDecision::Rejected => &mut summary.rejected,
-        ExecutionDecision::WaitingForApproval => &mut summary.waiting,
+    let (count, came_of_it) = match execution.decision {
+        ExecutionDecision::Created => (&mut summary.created, true),
+        ExecutionDecision::Materialized => (&mut summary.materialized, true),
+        ExecutionDecision::Coalesced => (&mut summary.coalesced, true),
+        ExecutionDecision::Deduplicated => (&mut summary.deduplicated, false),
+        ExecutionDecision::Rejected => (&mut summary.rejected, false),
+        ExecutionDecision::WaitingForApproval => (&mut summary.waiting, true),
     };
     *count += 1;
-    rule.status.last_triggered_at = Some(now);
+    if came_of_it {
+        rule.status.last_triggered_at = Some(now);
+    }
     Ok(Write::Status(AnyObject::of(&rule)?))
 }

@@ -7,6 +7,7 @@ use bailiwick_model::fleet::{
     RunPhase, SubjectKind,
 };
 
+use super::auditing::ended;
 use super::children::is_child;
 use super::launching::agent_of;
 use super::results::Keeping;
@@ -142,12 +143,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.completed_at = Some(now);
         run.status.terminal_reason = Some(why.clone());
         self.with_conditions(&mut run, When::Ending).await?;
-        let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
-        let detail = serde_json::json!({ "reason": why });
         let writes = vec![
             Write::Status(AnyObject::of(&attempt)?),
             Write::Status(AnyObject::of(&run)?),
-            self.audit("AgentDispatchFailed", subject, detail),
+            ended(&run, now),
         ];
         self.store.commit(writes, now).await?;
         Ok(true)
@@ -311,11 +310,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.terminal_reason = Some(why.clone());
         run.status.completed_at = Some(now);
         self.with_conditions(&mut run, When::Ending).await?;
-        let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
-        let good = phase == RunPhase::Succeeded;
-        let event = if good { "AgentDispatchCompleted" } else { "AgentDispatchFailed" };
-        let detail = serde_json::json!({ "phase": phase, "reason": why });
-        writes.push(self.audit(event, subject, detail));
+        writes.push(ended(&run, now));
         writes.push(Write::Status(AnyObject::of(&attempt)?));
         writes.push(Write::Status(AnyObject::of(&run)?));
         self.store.commit(writes, now).await?;

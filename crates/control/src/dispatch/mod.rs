@@ -13,23 +13,31 @@
 
 mod acting;
 mod admitting;
+mod auditing;
 mod children;
 mod evaluating;
+mod firing;
 mod following;
 mod launching;
+mod observing;
+mod owning;
 mod polling;
 mod proposing;
 mod queueing;
 mod reconciling;
 mod renewing;
 mod results;
+mod sampling;
 mod scheduling;
 mod serving;
+mod sourcing;
 mod stating;
 mod statuses;
 mod unreadable;
 mod workspaces;
 mod writing;
+
+pub use firing::FireRequest;
 
 use std::sync::Arc;
 
@@ -111,6 +119,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Does everything that is wanting, once.
     pub async fn turn(&self) -> Turn {
         let mut turn = Turn::default();
+        self.observe_forges(&mut turn).await;
         self.evaluate_deliveries(&mut turn).await;
         self.fire_schedules(&mut turn).await;
         self.poll_forges(&mut turn).await;

@@ -1,10 +1,13 @@
 //! What webhooks failed to bring: the forge is asked which checks have ended since.
 
-use bailiwick_model::fleet::{Kind, Object, Repository};
+use std::collections::BTreeMap;
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_model::fleet::{Kind, Object, Repository, WebhookDelivery};
 
 use super::{ControlPlane, PlaneError, Turn};
-use crate::ports::fleet::{Engine, FleetStore, Forge as _, Selection, World};
-use crate::triggers::{Delivery, Intent, wire};
+use crate::ports::fleet::{Engine, FleetStore, Forge as _, IncomingDelivery, Selection, World};
+use crate::triggers::delivery_name;
 
 /// The event that a check is told as.
 const EVENT: &str = "workflow_run";
@@ -42,37 +45,27 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 return self.keep_status(&repository).await;
             }
         };
-        let mut trouble = None;
+        // What was polled is kept as what a webhook brings, before any rule looks at it: it can be replayed,
+        // and what was kept already is the same.
         for check in checks {
-            let id = format!("poll/{}/{}", check.id, check.sha);
-            let delivery = Delivery {
+            let bytes = check.payload.to_string().into_bytes();
+            let digest = Sha256Hex::of(&bytes);
+            let delivery_id = format!("poll/{}/{}/{}", check.id, check.sha, digest.prefix(16));
+            let name = delivery_name(&repository.spec.full_name, &delivery_id);
+            let spec = WebhookDelivery {
                 forge: repository.spec.forge,
-                id: &id,
-                event: EVENT,
-                repository: &repository.spec.full_name,
-                name: &id,
+                delivery_id,
+                event: EVENT.to_owned(),
+                repository: repository.name().to_owned(),
+                payload_digest: digest.to_string(),
+                bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
                 received_at: now,
+                headers: BTreeMap::new(),
             };
-            let bytes = check.payload.to_string();
-            // What cannot be read is not there; the others are.
-            let Ok(mut events) = wire::read(&delivery, bytes.as_bytes()) else { continue };
-            let learnt = self.learn(&repository, &mut events).await;
-            let done = match learnt {
-                Ok(()) => self
-                    .consider(&repository, &events, Intent::Deliver, None, None)
-                    .await
-                    .map(|_| ()),
-                Err(error) => Err(error),
-            };
-            if let Err(error) = done {
-                trouble.get_or_insert(error.to_string());
-            }
+            self.store.receive(IncomingDelivery { name, spec, payload: bytes }).await?;
         }
-        // Whatever could not be considered is asked for again, at its time; the rest has its keys.
-        if trouble.is_none() {
-            repository.status.poll_cursor = next.or(cursor);
-        }
-        repository.status.fault = trouble;
+        repository.status.poll_cursor = next.or(cursor);
+        repository.status.fault = None;
         self.keep_status(&repository).await
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_model::fleet::{
-    AgentApproval, AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPhase, Kind, Object,
-    Resource, RunPhase, RunnerPool,
+    AgentApproval, AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPhase, Kind, Moment,
+    Object, Resource, RunPhase, RunnerPool,
 };
 
+use super::auditing::{Correlation, ended, subject};
 use super::renewing::Renewal;
 use super::stating::When;
 use super::{ControlPlane, PlaneError, Turn};
@@ -50,9 +51,26 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let Some(status) = expire(&approval.spec, &approval.status, now) else { continue };
             approval.status = status;
             let name = approval.name().to_owned();
-            let result = self.keep_status(&approval).await;
+            let result = self.keep_expired(&approval, now).await;
             turn.note(&name, result);
         }
+    }
+
+    /// Keeps that nobody has answered, and a line of it.
+    async fn keep_expired(
+        &self,
+        approval: &Object<AgentApproval>,
+        now: Moment,
+    ) -> Result<bool, PlaneError> {
+        let spec = &approval.spec;
+        let joined = Correlation::default()
+            .with("run", Some(&spec.dispatch_run))
+            .with("attempt", spec.attempt.as_deref())
+            .with("artifactDigest", Some(&spec.artifact_digest));
+        let detail = serde_json::json!({ "phase": approval.status.phase, "action": spec.action });
+        let line = joined.line(now, "AgentApprovalExpired", subject(approval), detail);
+        self.store.commit(vec![Write::Status(AnyObject::of(approval)?), line], now).await?;
+        Ok(true)
     }
 
     /// Keeps the status of an object.
@@ -185,14 +203,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     ) -> Result<bool, PlaneError> {
         let now = self.world.now();
         run.status.phase = phase;
-        run.status.terminal_reason = Some(why.clone());
+        run.status.terminal_reason = Some(why);
         run.status.completed_at = Some(now);
         self.with_conditions(&mut run, When::Ending).await?;
-        let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
-        let good = phase == RunPhase::Succeeded;
-        let event = if good { "AgentDispatchCompleted" } else { "AgentDispatchFailed" };
-        let detail = serde_json::json!({ "phase": phase, "reason": why });
-        let writes = vec![Write::Status(AnyObject::of(&run)?), self.audit(event, subject, detail)];
+        let writes = vec![Write::Status(AnyObject::of(&run)?), ended(&run, now)];
         self.store.commit(writes, now).await?;
         Ok(true)
     }

@@ -264,11 +264,15 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             known_workflows: some(&repository.status.known_workflows),
             known_labels: some(&repository.status.known_labels),
         };
+        let samples = match self.samples().await {
+            Ok(samples) => samples,
+            Err(error) => return turn.note("deliveries", Err(error)),
+        };
         for rule in rules {
             let facts = RuleFacts {
                 repositories: repositories.iter().map(told).collect(),
                 stack: stands(inventory, &rule),
-                sample: None,
+                sample: triggers::sample(&rule.spec, &samples),
             };
             let findings = triggers::conditions(rule.name(), &rule.spec, &facts);
             let stated = self.state(&rule, findings, Map::new()).await;

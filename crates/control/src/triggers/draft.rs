@@ -28,7 +28,7 @@ impl Judgement {
             rule_generation: rule.metadata.generation,
             source: event.source,
             event_uid: event.uid.clone(),
-            source_refs: source_refs(event, rule.spec.work_item),
+            source_refs: source_refs(event, rule.spec.work_item, seen),
             trust_tier,
             decision: ExecutionDecision::Rejected,
             reason: String::new(),
@@ -109,10 +109,13 @@ fn approval(rule: &AgentTriggerRule) -> String {
     format!("a person is asked for {}", words.join(", "))
 }
 
-fn source_refs(event: &SourceEvent, mode: WorkItemMode) -> SourceRefs {
+fn source_refs(event: &SourceEvent, mode: WorkItemMode, seen: &Seen) -> SourceRefs {
     let mut refs = event.source_refs.clone();
     refs.pull_request = event.pull_request;
     refs.issue = event.issue;
+    refs.job_id.clone_from(&event.job_id);
+    refs.base_sha.clone_from(&event.base_sha);
+    refs.caused_by = seen.own_work.as_ref().map(|own| own.run.clone());
     if mode != WorkItemMode::None && refs.work_item.is_none() {
         let pull_request = event.pull_request.map(|number| format!("pull-request/{number}"));
         refs.work_item =
@@ -131,7 +134,7 @@ impl RunDraft {
         prompt: RenderedPrompt,
     ) -> Self {
         let spec = &rule.spec;
-        let mut refs = source_refs(event, spec.work_item);
+        let mut refs = source_refs(event, spec.work_item, seen);
         refs.trigger_execution = Some(execution.to_owned());
         let branch = event.branch.clone().or_else(|| {
             (event.tag.is_none() && event.pull_request.is_none())

@@ -14,6 +14,7 @@ use super::event::SourceEvent;
 use super::lifecycle;
 use super::matcher::{self, MatchReport};
 use super::names::timed_name;
+use super::own_work::{self, OwnWork};
 use super::prompt::{self, RenderedPrompt};
 use super::template::{TemplateContext, TemplateError};
 
@@ -26,6 +27,8 @@ pub struct Seen {
     pub default_branch: String,
     /// Our own accounts on the forge.
     pub own_accounts: Vec<String>,
+    /// The run whose work the events are about.
+    pub own_work: Option<OwnWork>,
     /// Executions that are recorded already, of those in `interests`.
     pub recorded: BTreeSet<String>,
     /// Executions with the keys in `interests`.
@@ -255,18 +258,12 @@ fn outcome(
         let why = "a label alone starts nothing unless allowLabelDispatch says so";
         return refused("LabelDispatchOff", why);
     }
-    let speaks = match event.source {
-        EventSource::IssueComment | EventSource::PrComment | EventSource::Label => true,
-        EventSource::Ci
-        | EventSource::Webhook
-        | EventSource::Push
-        | EventSource::Tag
-        | EventSource::Schedule
-        | EventSource::Manual
-        | EventSource::RepositoryDispatch => false,
-    };
-    if event.by_agent && speaks {
-        return refused("OwnAccount", "an agent's own words start nothing");
+    if let Some((code, why)) = own_work::objection(event, spec, seen.own_work.as_ref()) {
+        return refused(code, why);
+    }
+    let unbounded = dedupe::faults(spec).into_iter().chain(concurrency::faults(spec)).next();
+    if let Some(fault) = unbounded {
+        return faulty(&fault);
     }
     let (key, group) = match (key, group) {
         (Ok(key), Ok(group)) => (key, group),

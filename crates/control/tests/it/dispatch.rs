@@ -14,7 +14,8 @@ use bailiwick_control::ports::fleet::{
     ActionError, Caller, CheckRun, DecisionRequest, DispatchRequest, Engine, EngineError,
     EngineEvent, FinishedWork, Fleet as _, FleetStore as _, Forge, ForgeError, Launch, Launched,
     LaunchedChild, LaunchedState, LifecycleRequest, LifecycleVerb, MemoryFleet, PullRequestState,
-    RunVerb, RunVerbRequest, Selection, Target, TokenScope, Verdict, World, WriteBack, Written,
+    RunVerb, RunVerbRequest, Selection, Target, TokenScope, Unfetched, Verdict, World, WriteBack,
+    Written,
 };
 use bailiwick_control::resources::apply;
 use bailiwick_model::fleet::{
@@ -198,7 +199,7 @@ impl World for Stood {
         _: &Object<Repository>,
         _: &AgentDispatchRun,
         _: ContextSource,
-    ) -> Result<Option<SourcePart>, String> {
+    ) -> Result<Option<SourcePart>, Unfetched> {
         Ok(None)
     }
 

@@ -16,6 +16,7 @@ mod delegation_budget;
 mod dispatch;
 mod dispatch_children;
 mod dispatch_results;
+mod events;
 mod executor;
 mod failing_world;
 mod faults;

@@ -94,6 +94,15 @@ pub struct SourceRefs {
     /// The job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
+    /// The forge's id of the job, by which its log is fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
+    /// The commit before it, or the one that a pull request goes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_sha: Option<String>,
+    /// The run whose own work it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caused_by: Option<String>,
     /// The delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook_delivery: Option<String>,
@@ -432,6 +441,9 @@ pub struct StackSnapshot {
     pub digest: String,
     /// The objects, the stack first.
     pub objects: Vec<SnapshotObject>,
+    /// The labels that were asked for, the stack's first, with the digests they were pinned to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<super::LabelRef>,
 }
 
 /// One object of a snapshot.

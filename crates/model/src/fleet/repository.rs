@@ -88,6 +88,11 @@ pub struct RepositoryStatus {
     pub known_workflows: Vec<String>,
     /// Labels that were seen.
     pub known_labels: Vec<String>,
+    /// The accounts that our credential is of.
+    pub own_accounts: Vec<String>,
+    /// When the forge was last asked for accounts and labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_at: Option<Moment>,
     /// What does not work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,

@@ -59,6 +59,11 @@ pub struct WebhookDeliveryStatus {
     pub fault: Option<String>,
     /// How often it came.
     pub redeliveries: u32,
+    /// How often it could not be looked at because somebody did not answer.
+    pub tries: u32,
+    /// When it is looked at again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_try_at: Option<Moment>,
 }
 
 impl Resource for WebhookDelivery {

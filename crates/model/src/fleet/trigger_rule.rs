@@ -59,6 +59,18 @@ pub struct AgentTriggerRule {
     /// Whether a label alone may start a run: anybody who may label may then start it.
     #[serde(default)]
     pub allow_label_dispatch: bool,
+    /// How many runs in a row may come of the work of our own runs, or of what our own account does; none
+    /// when left out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub own_work_depth: u32,
+}
+
+/// The most runs in a row that one may come of the other.
+pub const DEEPEST_OWN_WORK: u32 = 8;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over by reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Whether a rule is at work.
@@ -330,13 +342,15 @@ pub struct ExecutionSummary {
     pub deduplicated: u64,
     /// Events that wait for a person.
     pub waiting: u64,
+    /// Work items made without a run.
+    pub materialized: u64,
 }
 
 /// What the control plane knows of a rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentTriggerRuleStatus {
-    /// When it last did something.
+    /// When something last came of it: a run, or a work item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_triggered_at: Option<Moment>,
     /// When its schedule fires next.
@@ -375,6 +389,10 @@ impl Resource for AgentTriggerRule {
         if !self.context_bundle_template.redact_secrets {
             let message = "secrets are always taken out; leave it out or write true";
             faults.push(Fault::new("spec.contextBundleTemplate.redactSecrets", message));
+        }
+        if self.own_work_depth > DEEPEST_OWN_WORK {
+            let message = format!("{DEEPEST_OWN_WORK} runs in a row are the most");
+            faults.push(Fault::new("spec.ownWorkDepth", message));
         }
         faults
     }

@@ -246,6 +246,16 @@ pub trait Forge: Send + Sync {
         most_bytes: usize,
     ) -> impl Future<Output = Result<String, ForgeError>> + Send;
 
+    /// The account that we speak to it with; nothing if it does not say.
+    fn account(&self) -> impl Future<Output = Result<Option<String>, ForgeError>> + Send {
+        async { Ok(None) }
+    }
+
+    /// The names of the labels that issues and pull requests can have; nothing if it has none to tell.
+    fn labels(&self) -> impl Future<Output = Result<Option<Vec<String>>, ForgeError>> + Send {
+        async { Ok(None) }
+    }
+
     /// Checks that ended after this cursor, the oldest first, and the cursor after them: what webhooks
     /// may have failed to bring.
     fn checks_since(

@@ -23,4 +23,4 @@ pub use store::{
     Received, Selection, TokenRecord, TokenScope, Write, indexed_fields,
 };
 pub use workspaces::{WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble};
-pub use world::World;
+pub use world::{Unfetched, World};

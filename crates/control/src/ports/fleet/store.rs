@@ -191,7 +191,12 @@ pub fn indexed_fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
             &[("repository", "/spec/repository"), ("evaluated", "/status/evaluated")]
         }
         Kind::AgentApproval => &[("run", "/spec/dispatchRun"), ("phase", "/status/phase")],
-        Kind::AgentArtifact | Kind::AgentReviewArtifact | Kind::AgentContextBundle => {
+        Kind::AgentArtifact => &[
+            ("run", "/spec/dispatchRun"),
+            ("digest", "/spec/digest"),
+            ("commit", "/spec/patch/commit"),
+        ],
+        Kind::AgentReviewArtifact | Kind::AgentContextBundle => {
             &[("run", "/spec/dispatchRun"), ("digest", "/spec/digest")]
         }
         Kind::AgentSession => {

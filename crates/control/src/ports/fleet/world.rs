@@ -6,11 +6,38 @@ use std::future::Future;
 
 use bailiwick_model::fleet::{AgentDispatchRun, ContextSource, Moment, Object, Repository};
 
+use thiserror::Error;
+
 use super::forge::{Forge, ForgeError};
 use super::workspaces::{WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble};
 use crate::admission::conditions::StackFacts;
 use crate::admission::snapshot::Frozen;
 use crate::bundle::SourcePart;
+
+/// Why something could not be brought here.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unfetched {
+    /// There is no such thing.
+    #[error("{0}")]
+    Missing(String),
+    /// It could not be had, and asking again does not help.
+    #[error("{0}")]
+    Failed(String),
+    /// Nobody answered: it can be asked again.
+    #[error("nobody answered: {0}")]
+    Unavailable(String),
+}
+
+impl From<ForgeError> for Unfetched {
+    fn from(error: ForgeError) -> Self {
+        match error {
+            ForgeError::Unavailable(why) => Self::Unavailable(why),
+            other @ (ForgeError::Refused(_)
+            | ForgeError::Moved { .. }
+            | ForgeError::Unsupported(_)) => Self::Failed(other.to_string()),
+        }
+    }
+}
 
 /// The world.
 pub trait World: Send + Sync + 'static {
@@ -35,6 +62,16 @@ pub trait World: Send + Sync + 'static {
         sha: Option<&str>,
     ) -> impl Future<Output = Result<Option<String>, String>> + Send;
 
+    /// The same, telling whether asking again may help.
+    fn bring(
+        &self,
+        repository: &Repository,
+        reference: &str,
+        sha: Option<&str>,
+    ) -> impl Future<Output = Result<Option<String>, Unfetched>> + Send {
+        async move { self.commit(repository, reference, sha).await.map_err(Unfetched::Failed) }
+    }
+
     /// The paths that differ between two commits.
     fn changed_paths(
         &self,
@@ -57,7 +94,7 @@ pub trait World: Send + Sync + 'static {
         repository: &Object<Repository>,
         run: &AgentDispatchRun,
         source: ContextSource,
-    ) -> impl Future<Output = Result<Option<SourcePart>, String>> + Send;
+    ) -> impl Future<Output = Result<Option<SourcePart>, Unfetched>> + Send;
 
     /// What each agent program can do here, by its name.
     fn capabilities(&self) -> impl Future<Output = BTreeMap<String, serde_json::Value>> + Send;

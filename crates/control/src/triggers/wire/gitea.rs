@@ -1,5 +1,5 @@
-//! Gitea's and Forgejo's webhooks: the event is named by `X-Gitea-Event`, or by
-//! `X-Gitea-Event-Type`, which tells more. They never say what an author is to the repository.
+//! Gitea's and Forgejo's webhooks: the event is named by `X-Gitea-Event`; what their `X-Gitea-Event-Type` says
+//! besides is understood in its place. They never say what an author is to the repository.
 
 use bailiwick_model::fleet::EventSource;
 use serde::Deserialize;

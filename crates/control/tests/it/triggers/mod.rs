@@ -8,6 +8,7 @@ mod hostile_payloads;
 mod hostile_text;
 mod lifecycle;
 mod matcher;
+mod own_work;
 mod plan;
 mod schedule;
 mod signature;

@@ -1,0 +1,120 @@
+//! A rule that a person fires: the source `manual`.
+
+use bailiwick_model::fleet::{AgentTriggerRule, EventSource, Object, Repository, Resource as _};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::auditing::{Correlation, subject};
+use super::{ControlPlane, PlaneError};
+use crate::ports::fleet::{
+    ActionError, Caller, Engine, ExecutionAnswer, FleetStore, Target, World,
+};
+use crate::triggers::{Intent, SourceEvent};
+
+/// What a rule is fired with.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct FireRequest {
+    /// The repository that it is about, by the name of its object or as `owner/name`.
+    pub repository: String,
+    /// The ref, in full; the default branch when left out.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// What the rule's templates see as `payload`.
+    pub payload: Value,
+    /// Why.
+    pub reason: String,
+    /// What makes a second request the same as the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+fn conflict(code: &str, message: String) -> ActionError {
+    ActionError::Conflict { code: code.to_owned(), message }
+}
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// Fires a rule that has the source `manual`. Everything that holds for an event holds for this one.
+    pub async fn fire_rule(
+        &self,
+        caller: &Caller,
+        rule: &Target,
+        request: FireRequest,
+    ) -> Result<ExecutionAnswer, ActionError> {
+        let kind = AgentTriggerRule::KIND;
+        let found = self.store.get(kind, &rule.namespace, &rule.name).await?;
+        let missing = || ActionError::NotFound(format!("there is no {kind} `{}`", rule.name));
+        let rule = found.ok_or_else(missing)?.typed::<AgentTriggerRule>();
+        let rule = rule.map_err(PlaneError::from)?;
+        if !rule.spec.sources.contains(&EventSource::Manual) {
+            let message = format!("the rule `{}` does not have the source `manual`", rule.name());
+            return Err(conflict("NotManual", message));
+        }
+        let repository = match self.typed::<Repository>(&request.repository).await? {
+            Some(repository) => repository,
+            None => self.repository(&request.repository).await?,
+        };
+        let mut events = [self.wished(caller, &repository, &request).await?];
+        self.learn(&repository, &mut events).await?;
+        let joined = Correlation::default()
+            .with("rule", Some(rule.name()))
+            .with("event", events.first().map(|event| event.uid.as_str()));
+        let detail = json!({ "repository": repository.spec.full_name, "reason": request.reason });
+        let line = joined.line_of(caller, "AgentTriggerFired", subject(&rule), detail);
+        let only = Some(rule.name());
+        let considered =
+            self.consider_asked(&repository, &events, Intent::Deliver, only, None, &[line]).await?;
+        let Some((name, execution)) = considered.executions.into_iter().next() else {
+            let message = format!("the rule `{}` does not mean this", rule.name());
+            return Err(conflict("NotMatched", message));
+        };
+        Ok(ExecutionAnswer {
+            accepted: true,
+            execution: name,
+            decision: execution.decision,
+            reason: execution.reason,
+            run: execution.dispatch_run,
+            work_item: execution.source_refs.work_item,
+        })
+    }
+
+    /// The event that a person's wish is. Only branches and tags are the repository's own.
+    async fn wished(
+        &self,
+        caller: &Caller,
+        repository: &Object<Repository>,
+        request: &FireRequest,
+    ) -> Result<SourceEvent, ActionError> {
+        let default = format!("refs/heads/{}", repository.spec.default_branch);
+        let reference = request.reference.clone().unwrap_or(default);
+        let id = request.request_id.as_ref().unwrap_or(&caller.correlation);
+        let uid = format!("manual/{}/{id}", caller.actor);
+        let full_name = &repository.spec.full_name;
+        let payload = request.payload.clone();
+        let mut event = SourceEvent::manual(&uid, caller.at, full_name, &caller.actor, payload);
+        let pull_request = reference
+            .strip_prefix("refs/pull/")
+            .and_then(|rest| rest.strip_suffix("/head"))
+            .and_then(|number| number.parse().ok());
+        event.branch = reference.strip_prefix("refs/heads/").map(str::to_owned);
+        event.tag = reference.strip_prefix("refs/tags/").map(str::to_owned);
+        event.pull_request = pull_request;
+        if event.branch.is_none() && event.tag.is_none() && pull_request.is_none() {
+            let message =
+                format!("`{reference}`: write refs/heads/…, refs/tags/… or refs/pull/N/head");
+            return Err(conflict("UnknownRef", message));
+        }
+        if pull_request.is_none() {
+            let found = self.world.bring(&repository.spec, &reference, None).await;
+            let found = found.map_err(|fault| ActionError::Unavailable(fault.to_string()))?;
+            let missing = || ActionError::NotFound(format!("{reference} names no commit"));
+            event.sha = Some(found.ok_or_else(missing)?);
+            event.head_repository = Some(full_name.clone());
+        }
+        event.reference = Some(reference);
+        // Whose commit a pull request has is learnt from the forge; until then it is nobody's.
+        event.trust();
+        Ok(event)
+    }
+}

@@ -1,0 +1,155 @@
+//! Whoever does not answer holds up nobody else, and is not waited for for ever.
+
+use std::collections::VecDeque;
+
+use bailiwick_control::ports::fleet::Unfetched;
+use bailiwick_model::fleet::{ContextSource, ExecutionDecision, WebhookDelivery};
+use serde_json::json;
+
+use super::{Plane, executions, later, one, push, rule, sha, stand, turns};
+
+fn say(plane: &Plane, said: impl IntoIterator<Item = Result<Option<String>, Unfetched>>) {
+    let said: VecDeque<_> = said.into_iter().collect();
+    plane.world.sources.lock().unwrap().insert(ContextSource::Diff, said);
+}
+
+fn silence() -> Result<Option<String>, Unfetched> {
+    Err(Unfetched::Unavailable("no route".to_owned()))
+}
+
+async fn two_rules(plane: &Plane) {
+    let diff = json!({ "include": ["diff"] });
+    rule(plane, "with-diff", |spec| spec["contextBundleTemplate"] = diff).await;
+    rule(plane, "without", |_| {}).await;
+}
+
+#[tokio::test]
+async fn a_source_that_cannot_be_had_refuses_its_own_rule_alone_and_says_why() {
+    for (fault, code) in [
+        (Unfetched::Failed("git said no".to_owned()), "ArtifactFetchFailed: git said no"),
+        (Unfetched::Missing("gone".to_owned()), "SourceObjectMissing: gone"),
+    ] {
+        let plane = stand().await;
+        two_rules(&plane).await;
+        say(&plane, [Err(fault)]);
+        let name = push(&plane, "a", "main", &sha('a')).await;
+        turns(&plane).await;
+        let refused = executions(&plane, "with-diff").await;
+        assert_eq!(refused[0].decision, ExecutionDecision::Rejected);
+        assert!(refused[0].reason.starts_with(code), "{}", refused[0].reason);
+        let started = executions(&plane, "without").await;
+        assert_eq!(started[0].decision, ExecutionDecision::Created, "{}", started[0].reason);
+        let delivery = one::<WebhookDelivery>(&plane, &name).await;
+        assert!(delivery.status.evaluated);
+        assert_eq!(delivery.status.executions.len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_source_that_is_silent_is_asked_again_while_other_rules_go_on() {
+    let plane = stand().await;
+    two_rules(&plane).await;
+    say(&plane, [silence(), silence(), Ok(Some("+a line".to_owned()))]);
+    let name = push(&plane, "a", "main", &sha('a')).await;
+    plane.turn().await;
+    assert_eq!(executions(&plane, "without").await.len(), 1);
+    assert_eq!(executions(&plane, "with-diff").await.len(), 0);
+    let waits = one::<WebhookDelivery>(&plane, &name).await;
+    assert!(!waits.status.evaluated);
+    assert!(waits.status.fault.is_some_and(|why| why.contains("no route")));
+    // Not before its time.
+    turns(&plane).await;
+    assert_eq!(plane.world.asked.lock().unwrap().len(), 1);
+    for _ in 0..4 {
+        later(&plane, 60_000);
+        turns(&plane).await;
+    }
+    let found = executions(&plane, "with-diff").await;
+    assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
+    assert_eq!(executions(&plane, "without").await.len(), 1, "what was recorded is not done again");
+    let delivery = one::<WebhookDelivery>(&plane, &name).await;
+    assert!(delivery.status.evaluated && delivery.status.fault.is_none());
+    assert_eq!(delivery.status.executions.len(), 2);
+}
+
+#[tokio::test]
+async fn one_that_never_answers_is_refused_in_the_end_with_a_record() {
+    let plane = stand().await;
+    two_rules(&plane).await;
+    say(&plane, [silence()]);
+    let name = push(&plane, "a", "main", &sha('a')).await;
+    for _ in 0..12 {
+        turns(&plane).await;
+        later(&plane, 60_000);
+    }
+    let found = executions(&plane, "with-diff").await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].decision, ExecutionDecision::Rejected);
+    assert!(found[0].reason.starts_with("ArtifactFetchFailed: "), "{}", found[0].reason);
+    assert!(one::<WebhookDelivery>(&plane, &name).await.status.evaluated);
+}
+
+#[tokio::test]
+async fn a_commit_that_is_not_there_is_a_refusal_and_one_that_cannot_be_fetched_too() {
+    for (said, code) in [
+        (Ok(None), "SourceObjectMissing"),
+        (Err(Unfetched::Failed("refused".to_owned())), "ArtifactFetchFailed"),
+    ] {
+        let plane = stand().await;
+        rule(&plane, "mend", |_| {}).await;
+        plane.world.commits.lock().unwrap().insert(sha('a'), VecDeque::from([said]));
+        push(&plane, "a", "main", &sha('a')).await;
+        push(&plane, "b", "main", &sha('b')).await;
+        turns(&plane).await;
+        let found = executions(&plane, "mend").await;
+        assert!(found[0].reason.starts_with(code), "{}", found[0].reason);
+        assert_eq!(found[1].decision, ExecutionDecision::Created, "positive control");
+    }
+}
+
+/// As many as are taken in one turn wait for somebody; what comes after them is looked at all the same.
+#[tokio::test]
+async fn those_that_wait_do_not_hold_up_those_behind_them() {
+    let plane = stand().await;
+    let diff = json!({ "include": ["diff"] });
+    rule(&plane, "with-diff", |spec| {
+        spec["contextBundleTemplate"] = diff;
+        spec["match"] = json!({ "branches": { "include": ["slow"] } });
+    })
+    .await;
+    rule(&plane, "quick", |spec| {
+        spec["match"] = json!({ "branches": { "include": ["main"] } });
+    })
+    .await;
+    say(&plane, [silence()]);
+    for number in 0..70 {
+        push(&plane, &format!("slow-{number}"), "slow", &sha('a')).await;
+    }
+    push(&plane, "quick", "main", &sha('b')).await;
+    plane.turn().await;
+    plane.turn().await;
+    assert_eq!(executions(&plane, "quick").await.len(), 1);
+    assert_eq!(executions(&plane, "with-diff").await.len(), 0, "they wait still");
+}
+
+/// What a run takes the place of goes on when that run is refused.
+#[tokio::test]
+async fn a_run_that_is_refused_takes_nobodys_place() {
+    let plane = stand().await;
+    let diff = json!({ "include": ["diff"] });
+    rule(&plane, "mend", |spec| {
+        spec["contextBundleTemplate"] = diff;
+        spec["concurrencyPolicy"] = json!({ "mode": "cancel-previous" });
+    })
+    .await;
+    let good = || Ok(Some("+a".to_owned()));
+    say(&plane, [good(), Err(Unfetched::Failed("no".to_owned())), good()]);
+    for (id, commit) in [("a", 'a'), ("b", 'b'), ("c", 'c')] {
+        push(&plane, id, "main", &sha(commit)).await;
+        plane.turn().await;
+        let runs = super::all::<bailiwick_model::fleet::AgentDispatchRun>(&plane).await;
+        let first = &runs[0].status;
+        let replaced = first.cancel_requested.is_some() || first.phase.is_final();
+        assert_eq!(replaced, id == "c", "after {id}");
+    }
+}
