@@ -39,6 +39,8 @@ pub(super) struct Manner {
 #[derive(Debug, Clone)]
 pub(super) struct Api {
     client: Client,
+    /// Where the whole of the API is.
+    root: Url,
     base: Url,
     token: Token,
     manner: Manner,
@@ -62,7 +64,8 @@ impl Api {
         token: Token,
         manner: Manner,
     ) -> Result<Self, ForgeError> {
-        let mut url = address(base)?;
+        let root = address(base)?;
+        let mut url = root.clone();
         let parts: Vec<&str> = full_name.split('/').collect();
         extend(&mut url, &["repos"])?;
         extend(&mut url, &parts)?;
@@ -80,7 +83,7 @@ impl Api {
         let client = client.build().map_err(|error| {
             ForgeError::Refused(format!("no client can be made: {}", in_full(&error)))
         })?;
-        Ok(Self { client, base: url, token, manner })
+        Ok(Self { client, root, base: url, token, manner })
     }
 
     /// Reads something.
@@ -108,6 +111,11 @@ impl Api {
             }
             tokio::time::sleep(Duration::from_millis(200 << tried)).await;
         }
+    }
+
+    /// The same for what is no repository's.
+    pub(super) fn whole(&self) -> Self {
+        Self { base: self.root.clone(), ..self.clone() }
     }
 
     /// Writes something, once.

@@ -144,6 +144,28 @@ pub(super) async fn open_pull_request(
     Ok(fresh(pull.number, pull.html_url))
 }
 
+/// The account that the token is of; nothing where tokens need not be of one.
+pub(super) async fn account(api: &Api) -> Result<Option<String>, ForgeError> {
+    let api = api.whole();
+    let answered = api.get(&["user"], &[]).await?;
+    if matches!(answered.status(), 403 | 404) {
+        return Ok(None);
+    }
+    let user: wire::User = api.good(answered)?.json()?;
+    Ok(Some(user.login))
+}
+
+/// The names of the labels.
+pub(super) async fn labels(api: &Api) -> Result<Option<Vec<String>>, ForgeError> {
+    let mut names = Vec::new();
+    let more = |page: &Vec<wire::Label>| {
+        names.extend(page.iter().map(|label| label.name.clone()));
+        None::<()>
+    };
+    api.find(&["labels"], &[], more).await?;
+    Ok(Some(names))
+}
+
 /// Where a branch is. That there is none is believed only of a repository that is there.
 pub(super) async fn branch(api: &Api, name: &str) -> Result<Option<String>, ForgeError> {
     let mut path = vec!["branches"];

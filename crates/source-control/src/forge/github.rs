@@ -183,6 +183,14 @@ impl Forge for Github {
         self.api.tail(&["actions", "jobs", job, "logs"], most_bytes).await
     }
 
+    async fn account(&self) -> Result<Option<String>, ForgeError> {
+        common::account(&self.api).await
+    }
+
+    async fn labels(&self) -> Result<Option<Vec<String>>, ForgeError> {
+        common::labels(&self.api).await
+    }
+
     async fn checks_since(
         &self,
         cursor: Option<&str>,

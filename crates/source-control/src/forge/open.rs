@@ -123,6 +123,14 @@ impl Forge for AnyForge {
         each!(self, forge => forge.job_log(job, most_bytes))
     }
 
+    async fn account(&self) -> Result<Option<String>, ForgeError> {
+        each!(self, forge => forge.account())
+    }
+
+    async fn labels(&self) -> Result<Option<Vec<String>>, ForgeError> {
+        each!(self, forge => forge.labels())
+    }
+
     async fn checks_since(
         &self,
         cursor: Option<&str>,

@@ -12,6 +12,16 @@ pub(super) struct Comment {
 }
 
 #[derive(Debug, Deserialize)]
+pub(super) struct User {
+    pub(super) login: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Label {
+    pub(super) name: String,
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct Issue {
     pub(super) title: String,
     #[serde(default)]

@@ -18,6 +18,7 @@ GET /pulls/{index} -> 200 PullRequest
 GET /pulls/{index}/files ?page,limit -> 200 [ChangedFile]
 GET /pulls/{index}/reviews ?page,limit -> 200 [PullReview]
 POST /pulls/{index}/reviews CreatePullReviewOptions -> 200 PullReview
+GET /labels ?page,limit -> 200 [Label]
 GET /branches/{branch} -> 200 Branch
 GET /tags/{tag} -> 200 Tag
 GET /commits/{ref}/statuses ?sort,state,page,limit -> 200 [CommitStatus]

@@ -122,6 +122,13 @@ impl StandIn {
         self.add(title, body, None)
     }
 
+    /// A label on an issue or a pull request.
+    pub fn put_label(&self, number: u64, label: &str) {
+        let mut state = self.state();
+        let item = state.items.get_mut(&number).expect("there is no such issue");
+        item.labels.push(label.to_owned());
+    }
+
     /// A new pull request from a branch of the repository.
     pub fn add_pull(&self, title: &str, head: &str, base: &str) -> u64 {
         let (head, base) = (head.to_owned(), base.to_owned());

@@ -1,8 +1,11 @@
 //! Requests about one repository, and what becomes of them.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::answer::Answer;
+use super::show::label;
 use super::state::{Comment, Flavour, Item, PullParts, Release, Review, State, Status};
 
 /// A request behind `/repos/{owner}/{repo}`.
@@ -31,6 +34,12 @@ pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
         [] if read => Answer::json(200, &state.show_repository(&state.full_name)),
         ["issues", number] if read => issue(state, number),
         ["issues", number, "comments"] => comments(state, asked, number),
+        ["labels"] if read => {
+            let names: BTreeSet<&String> =
+                state.items.values().flat_map(|item| &item.labels).collect();
+            let shown = (1..).zip(names).map(|(id, name)| label(id, name)).collect();
+            page(state, asked, shown)
+        }
         ["pulls", rest @ ..] => pulls(state, asked, rest),
         ["branches", name @ ..] if read => branch(state, &name.join("/")),
         ["tags", name @ ..] if read && state.flavour == Flavour::Gitea => {

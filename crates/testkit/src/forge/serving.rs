@@ -12,8 +12,12 @@ use crate::scripted_model::http::{Incoming, receive};
 
 use super::answer::Answer;
 use super::routes::Asked;
+use super::show::user;
 use super::state::{Fault, Flavour, Seen, State};
 use super::{contract, git, lock, routes};
+
+/// The account of whoever has the token; nobody else is called so.
+const OUR_LOGIN: &str = "mender-account";
 
 pub(super) fn converse(
     stream: &TcpStream,
@@ -90,6 +94,9 @@ fn respond(shared: &Mutex<State>, root: &Path, incoming: &Incoming, body: Value)
     let who = incoming.headers.iter().find(|(name, _)| name == "authorization");
     if who.map(|(_, value)| value) != Some(&wanted) {
         return Answer::no(401, "token is required");
+    }
+    if incoming.method == "GET" && path == format!("{prefix}/user") {
+        return Answer::json(200, &user(OUR_LOGIN));
     }
     let begin = format!("{prefix}/repos/{}", state.full_name);
     let rest = path.strip_prefix(&begin);

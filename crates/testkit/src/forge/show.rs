@@ -13,6 +13,10 @@ pub(super) fn user(login: &str) -> Value {
     json!({ "id": 7, "login": login, "full_name": login, "email": format!("{login}@example.org") })
 }
 
+pub(super) fn label(id: usize, name: &str) -> Value {
+    json!({ "id": id, "name": name, "color": "00aabb" })
+}
+
 impl State {
     pub(super) fn show_repository(&self, full_name: &str) -> Value {
         let (owner, name) = full_name.split_once('/').unwrap_or((full_name, full_name));
@@ -30,8 +34,7 @@ impl State {
     }
 
     fn labels(&self, item: &Item) -> Vec<Value> {
-        let one = |(place, name): (usize, &String)| json!({ "id": place + 1, "name": name, "color": "00aabb" });
-        item.labels.iter().enumerate().map(one).collect()
+        (1..).zip(&item.labels).map(|(id, name)| label(id, name)).collect()
     }
 
     pub(super) fn show_issue(&self, number: u64, item: &Item) -> Value {

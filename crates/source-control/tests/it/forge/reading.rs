@@ -1,7 +1,7 @@
 //! What is read from a forge.
 
 use bailiwick_control::ports::fleet::{Forge as _, ForgeError};
-use bailiwick_testkit::forge::RunSeed;
+use bailiwick_testkit::forge::{Fault, RunSeed};
 
 use super::{BOTH, Setup, block_on, opened};
 
@@ -68,6 +68,27 @@ fn the_end_of_a_log_is_its_end() {
             let end = read(most);
             assert!(log.ends_with(&end) && end.len() <= most && most - end.len() < 4, "{most}");
         }
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn a_forge_says_who_we_are_and_which_labels_there_are() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        setup.stand_in.limit_pages(3);
+        let number = setup.stand_in.add_issue("It fails", "Why?");
+        let wanted: Vec<String> = (0..8).map(|label| format!("label-{label}")).collect();
+        wanted.iter().for_each(|label| setup.stand_in.put_label(number, label));
+        assert_eq!(block_on(setup.forge.labels()), Ok(Some(wanted)), "all pages of them");
+        let account = block_on(setup.forge.account());
+        assert_eq!(account, Ok(Some("mender-account".to_owned())));
+        // Tokens of installations are nobody's.
+        setup.stand_in.fail_next("/user", Fault::Status(403, "no user".to_owned()));
+        assert_eq!(block_on(setup.forge.account()), Ok(None));
+        let stranger = opened(&setup.stand_in, &setup.scratch, "another");
+        let refused = block_on(stranger.account());
+        assert!(matches!(refused, Err(ForgeError::Refused(_))), "{refused:?}");
         setup.keeps_contract();
     }
 }
