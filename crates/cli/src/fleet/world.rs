@@ -37,6 +37,8 @@ use crate::wire;
 
 /// How much of a diff or a list is read.
 const LONGEST: usize = 1024 * 1024;
+/// The file of the user's kit that says what else is secret, one expression a line.
+const REDACT: &str = "redact";
 /// The programs that are asked what they can do.
 const PROGRAMS: [&str; 5] = ["claude-code", "codex", "gemini", "opencode", "script"];
 
@@ -269,6 +271,18 @@ impl World for LocalWorld {
             // It is part of the event, and known where that is.
             ContextSource::EventPayload => None,
         })
+    }
+
+    async fn redactions(&self) -> Result<Vec<String>, String> {
+        let file = self.context.user_kit.join(REDACT);
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(format!("{} cannot be read: {error}", file.display())),
+        };
+        let lines = text.lines().map(str::trim);
+        let patterns = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        Ok(patterns.map(str::to_owned).collect())
     }
 
     async fn capabilities(&self) -> BTreeMap<String, Value> {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::auditing::{Correlation, subject};
 use super::children::is_child;
-use super::sourcing::not_here;
+use super::sourcing::{not_here, not_redacted};
 use super::{ControlPlane, PlaneError};
 use crate::admission::admit::{PoolUse, Request, label_source};
 use crate::admission::conditions::SkillProbe;
@@ -146,6 +146,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             job: wish.job.clone(),
             task_kind: spec.task_kind.clone(),
         };
+        let mut redaction = self.redaction(inventory).await?;
+        match self.world.redactions().await {
+            Ok(personal) => redaction.personal = personal,
+            Err(why) => return Ok(Err(not_redacted(why))),
+        }
         let pools = self.pool_use(inventory).await?;
         let ignored = self.world.ignored(&repository.spec, binding).await;
         let admission = Admission {
@@ -172,7 +177,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             },
             facts: &facts,
             texts,
-            redaction: self.redaction(inventory).await?,
+            redaction,
             pools: &pools,
             ignored: ignored.as_deref(),
             now: self.world.now(),

@@ -127,6 +127,15 @@ pub(super) fn refusal(
         Unfetched::Failed(why) => (Reason::ArtifactFetchFailed, why),
         Unfetched::Unavailable(why) => return Err(ForgeError::Unavailable(why).into()),
     };
+    Ok(refused(step, about, code, message))
+}
+
+/// That nobody knows what all is secret.
+pub(super) fn not_redacted(why: String) -> Box<Refused> {
+    refused(Step::AssembleContext, "context", Reason::RedactionFailed, why)
+}
+
+fn refused(step: Step, about: &str, code: Reason, message: String) -> Box<Refused> {
     let why = Why { severity: Severity::Error, code, about: about.to_owned(), message };
-    Ok(Box::new(Refused { step, validations: Vec::new(), reasons: vec![why], review: None }))
+    Box::new(Refused { step, validations: Vec::new(), reasons: vec![why], review: None })
 }

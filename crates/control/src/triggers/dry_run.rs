@@ -217,7 +217,10 @@ fn context_plan(rule: &AgentTriggerRule, event: &SourceEvent) -> Vec<ContextPlan
             }
             ContextSource::RecentCommits => (commit.clone(), 64 * 1024),
             ContextSource::RepositoryInstructions => (commit.clone(), 64 * 1024),
-            ContextSource::EventPayload => (Some(format!("event {}", event.uid)), EXCERPT),
+            ContextSource::EventPayload => {
+                let sent = !event.payload.is_null();
+                (sent.then(|| format!("event {}", event.uid)), EXCERPT)
+            }
         };
         let available = from.is_some();
         let from = from.unwrap_or_else(|| "the event does not say".to_owned());

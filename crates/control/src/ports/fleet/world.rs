@@ -96,6 +96,12 @@ pub trait World: Send + Sync + 'static {
         source: ContextSource,
     ) -> impl Future<Output = Result<Option<SourcePart>, Unfetched>> + Send;
 
+    /// Regular expressions for what else is secret, as the person whose machine this is says; or why nobody
+    /// knows them.
+    fn redactions(&self) -> impl Future<Output = Result<Vec<String>, String>> + Send {
+        async { Ok(Vec::new()) }
+    }
+
     /// What each agent program can do here, by its name.
     fn capabilities(&self) -> impl Future<Output = BTreeMap<String, serde_json::Value>> + Send;
 

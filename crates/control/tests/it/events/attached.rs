@@ -82,3 +82,22 @@ async fn a_run_with_pinned_labels_is_launched() {
     assert_eq!(run.status.phase, RunPhase::Running, "{why:?}");
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn what_a_person_calls_secret_is_taken_out_and_without_knowing_it_nothing_starts() {
+    let plane = stand().await;
+    rule(&plane, "mend", |spec| {
+        spec["promptTemplate"] = json!("Mend Project X.");
+    })
+    .await;
+    *plane.world.personal.lock().unwrap() = Ok(vec!["Project [XYZ]".to_owned()]);
+    push(&plane, "a", "main", &sha('a')).await;
+    turns(&plane).await;
+    let context = plane.engine.launched.lock().unwrap().last().unwrap().context.clone();
+    assert!(context.contains("Mend [secret]"), "{context}");
+    *plane.world.personal.lock().unwrap() = Err("no permission".to_owned());
+    push(&plane, "b", "main", &sha('b')).await;
+    turns(&plane).await;
+    let found = executions(&plane, "mend").await;
+    assert!(found[1].reason.starts_with("RedactionFailed: no permission"), "{}", found[1].reason);
+}

@@ -146,6 +146,8 @@ struct Scripted {
     /// What sources say, each time they are asked; the last is said for ever.
     sources: Mutex<BTreeMap<ContextSource, VecDeque<Result<Option<String>, Unfetched>>>>,
     asked: Mutex<Vec<ContextSource>>,
+    /// What a person says is secret.
+    personal: Mutex<Result<Vec<String>, String>>,
 }
 
 impl World for Scripted {
@@ -222,6 +224,10 @@ impl World for Scripted {
         Ok(text.map(|text| SourcePart { source, name, provenance, text }))
     }
 
+    async fn redactions(&self) -> Result<Vec<String>, String> {
+        self.personal.lock().unwrap().clone()
+    }
+
     async fn capabilities(&self) -> BTreeMap<String, Value> {
         BTreeMap::new()
     }
@@ -294,6 +300,7 @@ async fn stand() -> Plane {
         commits: Mutex::default(),
         sources: Mutex::default(),
         asked: Mutex::default(),
+        personal: Mutex::new(Ok(Vec::new())),
     };
     let plane = ControlPlane { store, engine: Arc::new(Agents::default()), world: Arc::new(world) };
     declare(&plane, &fleet()).await;
