@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
-    AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPolicy, ContextSource, Kind, LabelRef,
-    Object, Repository, RunPhase, RunnerPool, SecretMount, SecretPurpose, TrustTier,
-    WriteBackPolicy,
+    AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPolicy, Kind, LabelRef, Object,
+    Repository, RunPhase, RunnerPool, SecretMount, SecretPurpose, TrustTier, WriteBackPolicy,
 };
 use serde::{Deserialize, Serialize};
 

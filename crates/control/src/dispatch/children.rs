@@ -15,7 +15,6 @@ use bailiwick_model::fleet::{
 use super::following::beside;
 use super::launching::{agent_of, subagents_of};
 use super::{ControlPlane, PlaneError, Turn};
-use crate::admission::Inventory;
 use crate::bundle::Redactor;
 use crate::ports::fleet::{ChildState, Engine, FleetStore, LaunchedChild, Selection, World, Write};
 use crate::subagents::contract_faults;
@@ -57,7 +56,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
             // Only words of its own can have a secret in them, and they come when it begins and ends.
             if redactor.is_none() && (known.is_none() || is_over(one)) {
-                redactor = Some(self.redactor(&run.metadata.namespace).await?);
+                let made = self.redactor(&run.spec.repository).await?;
+                redactor = Some(made.map_err(|error| PlaneError::Other(error.to_string()))?);
             }
             let (redactor, parent_ended) = (redactor.as_ref(), has_ended(run, attempt));
             let told = Told { one, definition, redactor, parent_ended };
@@ -132,13 +132,6 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             None => all.push(record),
         }
         Ok(writes)
-    }
-
-    /// What takes secrets out of a text.
-    async fn redactor(&self, namespace: &str) -> Result<Redactor, PlaneError> {
-        let secrets = Inventory::new(self.all(Selection::of(Kind::Secret)).await?);
-        let rules = self.redaction(&secrets, namespace).await?;
-        Redactor::new(&rules).map_err(|error| PlaneError::Other(error.to_string()))
     }
 
     /// Looks after the children of attempts that have ended: each of them ends as well, and that is seen.

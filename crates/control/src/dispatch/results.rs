@@ -64,7 +64,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 
     /// What takes secrets out of what an agent says: every value that is kept here, what looks like one,
     /// and what the repository says is one.
-    async fn redactor(
+    pub(super) async fn redactor(
         &self,
         repository: &str,
     ) -> Result<Result<Redactor, RedactionError>, PlaneError> {
@@ -72,6 +72,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let secrets = Inventory::new(self.all(Selection::of(Kind::Secret)).await?);
         let mut rules = self.redaction(&secrets).await?;
         rules.repository.clone_from(&repository.spec.policy.redact);
+        rules.personal = self.world.redactions().await.map_err(PlaneError::Other)?;
         Ok(Redactor::new(&rules))
     }
 }

@@ -13,7 +13,7 @@ use bailiwick_control::bundle::SourcePart;
 use bailiwick_control::dispatch::ControlPlane;
 use bailiwick_control::ports::fleet::{
     CheckRun, FleetStore as _, Forge, ForgeError, IncomingDelivery, MemoryFleet, PullRequestState,
-    Selection, World, WriteBack, Written,
+    Selection, Unfetched, World, WriteBack, Written,
 };
 use bailiwick_control::resources::apply;
 use bailiwick_model::Sha256Hex;
@@ -134,7 +134,7 @@ impl World for SetWorld {
         _: &Object<Repository>,
         _: &AgentDispatchRun,
         _: ContextSource,
-    ) -> Result<Option<SourcePart>, String> {
+    ) -> Result<Option<SourcePart>, Unfetched> {
         Ok(None)
     }
 

@@ -19,8 +19,8 @@ use bailiwick_control::bundle::SourcePart;
 use bailiwick_control::dispatch::ControlPlane;
 use bailiwick_control::ports::fleet::{
     Caller, CheckRun, Engine, EngineError, EngineEvent, FinishedWork, FleetStore as _, Forge,
-    ForgeError, IncomingDelivery, Launch, Launched, LaunchedState, MemoryFleet, PullRequestState,
-    Selection, TokenScope, Unfetched, World, WriteBack, Written,
+    ForgeError, IncomingDelivery, Launch, Launched, LaunchedChild, LaunchedState, MemoryFleet,
+    PullRequestState, Selection, TokenScope, Unfetched, World, WriteBack, Written,
 };
 use bailiwick_control::resources::apply;
 use bailiwick_control::triggers::delivery_name;
@@ -69,6 +69,10 @@ impl Engine for Agents {
 
     async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
         Ok(self.states.lock().unwrap().get(agent).cloned())
+    }
+
+    async fn children(&self, _: &str) -> Result<Vec<LaunchedChild>, EngineError> {
+        Ok(Vec::new())
     }
 
     async fn answer(&self, _: &str, _: &str, _: bool) -> Result<bool, EngineError> {
