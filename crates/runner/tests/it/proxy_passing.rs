@@ -446,6 +446,25 @@ fn side_paths_pass_and_are_no_turn() {
     assert!(host.heads.lock().unwrap()[0].contains(SECRET));
 }
 
+/// At Google's, other parameters say how the answer is written, or who pays for it.
+#[test]
+fn parameters_that_no_program_sends_do_not_reach_a_model_of_anthropic() {
+    let host = whole_answer("{\"input_tokens\":5}");
+    let observer = Recorder::passes();
+    let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
+    let (_, body) = beginning(Wire::Anthropic);
+    let google = "/publishers/anthropic/models/some-model:streamRawPredict";
+    for path in ["/v1/messages", "/v1/messages/count_tokens", google] {
+        for query in ["alt=json", "beta=true&$alt=proto", "beta=true&userProject=other"] {
+            assert_eq!(lab.post(&format!("{path}?{query}"), &body).status, 400, "{path}?{query}");
+        }
+    }
+    let refused = observer.told().iter().all(|told| matches!(told, Told::TurnedAway(_)));
+    assert!(refused && observer.told().len() == 9, "{:?}", observer.told());
+    assert_eq!(*host.heads.lock().unwrap(), [""; 0], "nothing has reached it");
+    assert_eq!(lab.post("/v1/messages/count_tokens?beta=true", &body).status, 200);
+}
+
 #[test]
 fn a_base_may_have_a_path_and_errors_pass_as_they_are() {
     let host = Host::start(|_, stream| {
