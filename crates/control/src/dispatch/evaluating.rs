@@ -217,6 +217,18 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let paths = self.world.changed_paths(&repository.spec, &base, &head).await;
                 event.changed_paths = Some(paths.map_err(PlaneError::Other)?);
             }
+            Lookup::Permission(actor) => {
+                match self.forge(repository).await?.permission(&actor).await {
+                    Ok(rights) => event.learn_rights(rights),
+                    // It is asked again; whoever may not be told takes nobody for a writer.
+                    Err(away @ ForgeError::Unavailable(_)) => return Err(away.into()),
+                    Err(
+                        ForgeError::Refused(_)
+                        | ForgeError::Moved { .. }
+                        | ForgeError::Unsupported(_),
+                    ) => {}
+                }
+            }
             Lookup::JobLog(job) => {
                 let log = self.forge(repository).await?.job_log(&job, LONGEST_LOG).await?;
                 event.failure_log = Some(log);

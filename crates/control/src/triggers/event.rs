@@ -6,7 +6,7 @@ use bailiwick_model::fleet::{EventSource, ForgeKind, Moment, SourceRefs, TrustTi
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ports::fleet::PullRequestState;
+use crate::ports::fleet::{PullRequestState, Rights};
 
 /// How what we write to forges begins, where people do not see it.
 pub const OUR_MARK: &str = "<!-- bailiwick:";
@@ -258,6 +258,16 @@ impl SourceEvent {
             self.head_repository = Some(self.repository.clone());
             self.trust();
         }
+    }
+
+    /// Adds what the forge says that its actor may do, where the event itself did not.
+    pub fn learn_rights(&mut self, rights: Rights) {
+        self.association = match (self.association, rights) {
+            (Association::Unknown, Rights::Write) => Association::Writer,
+            (Association::Unknown, Rights::Read) => Association::Stranger,
+            (known, Rights::Write | Rights::Read | Rights::Unknown) => known,
+        };
+        self.trust();
     }
 
     /// Marks what one of our own accounts did.

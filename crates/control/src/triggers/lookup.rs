@@ -1,10 +1,10 @@
 //! What has to be asked before rules can judge an event: forges do not send everything.
 
 use bailiwick_model::fleet::{
-    AgentTriggerRule, ContextSource, EventSource, LifecycleState, Object,
+    AgentTriggerRule, ContextSource, EventSource, ForgeKind, LifecycleState, Object,
 };
 
-use super::event::SourceEvent;
+use super::event::{Association, SourceEvent};
 
 /// Something that the forge, or git, is to be asked.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +25,8 @@ pub enum Lookup {
     },
     /// The end of a job's log; it becomes `failure_log`.
     JobLog(String),
+    /// What somebody may do to the repository; tell it by `SourceEvent::learn_rights`.
+    Permission(String),
 }
 
 /// What should be asked for the sake of these rules. An answer that does not come leaves the field
@@ -70,6 +72,22 @@ pub fn lookups(event: &SourceEvent, rules: &[Object<AgentTriggerRule>]) -> Vec<L
                 asked.push(Lookup::ChangedPaths { base, head });
             }
         }
+    }
+    // Who pushes may write; of others it has to be known.
+    let by_word = match event.telling {
+        EventSource::IssueComment
+        | EventSource::PrComment
+        | EventSource::Label
+        | EventSource::Webhook => event.forge != ForgeKind::Generic,
+        EventSource::Ci
+        | EventSource::Push
+        | EventSource::Tag
+        | EventSource::Schedule
+        | EventSource::Manual
+        | EventSource::RepositoryDispatch => false,
+    };
+    if let (true, Association::Unknown, Some(actor)) = (by_word, event.association, &event.actor) {
+        asked.push(Lookup::Permission(actor.clone()));
     }
     if let (true, None, Some(job)) = (wants_log, &event.failure_log, &event.job_id) {
         asked.push(Lookup::JobLog(job.clone()));

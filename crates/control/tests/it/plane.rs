@@ -13,7 +13,7 @@ use bailiwick_control::bundle::SourcePart;
 use bailiwick_control::dispatch::ControlPlane;
 use bailiwick_control::ports::fleet::{
     CheckRun, FleetStore as _, Forge, ForgeError, IncomingDelivery, MemoryFleet, PullRequestState,
-    Selection, Unfetched, World, WriteBack, Written,
+    Rights, Selection, Unfetched, World, WriteBack, Written,
 };
 use bailiwick_control::resources::apply;
 use bailiwick_model::Sha256Hex;
@@ -35,6 +35,8 @@ pub(crate) struct SetForge {
     pub(crate) answers: Arc<Mutex<VecDeque<ForgeError>>>,
     pub(crate) written: Arc<Mutex<BTreeMap<String, WriteBack>>>,
     pub(crate) asked: Arc<AtomicU64>,
+    /// What people may do, and who is asked for.
+    pub(crate) rights: Arc<Mutex<BTreeMap<String, Result<Rights, ForgeError>>>>,
 }
 
 impl Forge for SetForge {
@@ -53,6 +55,10 @@ impl Forge for SetForge {
 
     async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
         Ok(self.branches.lock().unwrap().get(name).cloned())
+    }
+
+    async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
+        self.rights.lock().unwrap().get(actor).cloned().unwrap_or(Ok(Rights::Read))
     }
 
     async fn issue(&self, _: u64) -> Result<(String, String), ForgeError> {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use bailiwick_control::ports::fleet::{
     ActionError, Fleet as _, FleetStore as _, ForgeError, Launched, LaunchedState, ModelKey,
-    Selection, World as _, Write,
+    Rights, Selection, World as _, Write,
 };
 use bailiwick_model::fleet::{
     AgentDispatchRun, AgentTriggerExecution, AgentTriggerRule, AnyObject, ExecutionDecision,
@@ -334,4 +334,60 @@ async fn an_object_that_cannot_be_read_stops_nothing_but_itself() {
     declare(&plane, &[nightly("bad")]).await;
     let told = plane.reconcile().await.troubles;
     assert!(!told.iter().any(|(about, _)| about.contains("bad")), "{told:?}");
+}
+
+/// Gitea does not say in an event what whoever comments may do: the forge is asked, and nobody else.
+#[tokio::test]
+async fn a_comment_is_trusted_if_the_forge_says_that_its_author_may_write() {
+    let refused = ForgeError::Refused("403 only for owners".to_owned());
+    for (rights, trust) in [
+        (Ok(Rights::Write), TrustTier::Trusted),
+        (Ok(Rights::Read), TrustTier::Untrusted),
+        (Ok(Rights::Unknown), TrustTier::Untrusted),
+        (Err(refused), TrustTier::Untrusted),
+    ] {
+        let plane = stand(|_| {}).await;
+        let mut rule = watching();
+        rule.spec["sources"] = json!(["issue-comment"]);
+        rule.spec["match"] = json!({});
+        declare(&plane, &[rule]).await;
+        plane.world.forge.branches.lock().unwrap().insert("main".to_owned(), TIP.to_owned());
+        plane.world.forge.rights.lock().unwrap().insert("zoe".to_owned(), rights.clone());
+        let payload = json!({
+            "action": "created", "repository": { "full_name": "acme/app" },
+            "sender": { "login": "zoe" },
+            "issue": { "number": 3, "title": "It fails", "body": "Why?" },
+            "comment": { "id": 5, "body": "Please mend it.", "user": { "login": "zoe" } },
+        });
+        deliver(&plane, ForgeKind::Gitea, "issue_comment", &payload).await;
+        turn(&plane).await;
+        let run = only::<AgentDispatchRun>(&plane).await;
+        assert_eq!(run.spec.trust_tier, trust, "{rights:?}");
+    }
+}
+
+/// A forge that is away is asked again before anybody is judged.
+#[tokio::test]
+async fn a_comment_waits_for_a_forge_that_does_not_say_who_its_author_is() {
+    let plane = stand(|_| {}).await;
+    let mut rule = watching();
+    rule.spec["sources"] = json!(["issue-comment"]);
+    rule.spec["match"] = json!({});
+    declare(&plane, &[rule]).await;
+    plane.world.forge.branches.lock().unwrap().insert("main".to_owned(), TIP.to_owned());
+    let away = Err(ForgeError::Unavailable("the line was cut".to_owned()));
+    let rights = &plane.world.forge.rights;
+    rights.lock().unwrap().insert("zoe".to_owned(), away);
+    let payload = json!({
+        "action": "created", "repository": { "full_name": "acme/app" },
+        "sender": { "login": "zoe" }, "issue": { "number": 3, "title": "It fails", "body": "" },
+        "comment": { "id": 5, "body": "Please mend it.", "user": { "login": "zoe" } },
+    });
+    deliver(&plane, ForgeKind::Gitea, "issue_comment", &payload).await;
+    assert_eq!(plane.turn().await.troubles.len(), 1);
+    assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
+    rights.lock().unwrap().insert("zoe".to_owned(), Ok(Rights::Write));
+    turn(&plane).await;
+    let run = only::<AgentDispatchRun>(&plane).await;
+    assert_eq!(run.spec.trust_tier, TrustTier::Trusted);
 }

@@ -1,6 +1,8 @@
 //! What Gitea and GitHub have in common.
 
-use bailiwick_control::ports::fleet::{CheckState, ForgeError, PullRequestState, Review, Written};
+use bailiwick_control::ports::fleet::{
+    CheckState, ForgeError, PullRequestState, Review, Rights, Written,
+};
 use reqwest::Method;
 use serde_json::json;
 
@@ -181,6 +183,27 @@ pub(super) async fn branch(api: &Api, name: &str) -> Result<Option<String>, Forg
     let commit = branch.commit.id.or(branch.commit.sha).filter(|commit| !commit.is_empty());
     let unknown = || ForgeError::Unavailable(format!("the branch {name} came without a commit"));
     commit.map(Some).ok_or_else(unknown)
+}
+
+/// What somebody may do here; both forges say it in the same words. One who is no collaborator may read
+/// at the most.
+pub(super) async fn permission(api: &Api, actor: &str) -> Result<Rights, ForgeError> {
+    let answered = api.get(&["collaborators", actor, "permission"], &[]).await?;
+    if answered.is_missing() {
+        let repository = api.get(&[], &[]).await?;
+        api.good(repository)?;
+        return Ok(Rights::Read);
+    }
+    let told: wire::Permission = api.good(answered)?.json()?;
+    // The answer must be about whom it was asked for.
+    if !told.user.is_some_and(|user| user.login.eq_ignore_ascii_case(actor)) {
+        return Ok(Rights::Unknown);
+    }
+    Ok(match told.permission.as_str() {
+        "owner" | "admin" | "maintain" | "write" => Rights::Write,
+        "triage" | "read" | "none" => Rights::Read,
+        _ => Rights::Unknown,
+    })
 }
 
 pub(super) async fn issue(api: &Api, number: u64) -> Result<(String, String), ForgeError> {

@@ -1,7 +1,7 @@
 //! Gitea, and Forgejo, which speaks the same.
 
 use bailiwick_control::ports::fleet::{
-    CheckRun, Forge, ForgeError, PullRequestState, Review, WriteBack, Written,
+    CheckRun, Forge, ForgeError, PullRequestState, Review, Rights, WriteBack, Written,
 };
 use bailiwick_model::fleet::ReviewDecision;
 use serde_json::json;
@@ -111,6 +111,10 @@ impl Forge for Gitea {
 
     async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
         common::branch(&self.api, name).await
+    }
+
+    async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
+        common::permission(&self.api, actor).await
     }
 
     async fn issue(&self, number: u64) -> Result<(String, String), ForgeError> {

@@ -1,7 +1,7 @@
 //! GitHub.
 
 use bailiwick_control::ports::fleet::{
-    CheckRun, Forge, ForgeError, PullRequestState, Review, WriteBack, Written,
+    CheckRun, Forge, ForgeError, PullRequestState, Review, Rights, WriteBack, Written,
 };
 use bailiwick_model::fleet::ReviewDecision;
 use reqwest::Method;
@@ -173,6 +173,10 @@ impl Forge for Github {
 
     async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
         common::branch(&self.api, name).await
+    }
+
+    async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
+        common::permission(&self.api, actor).await
     }
 
     async fn issue(&self, number: u64) -> Result<(String, String), ForgeError> {

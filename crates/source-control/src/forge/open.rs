@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bailiwick_control::ports::fleet::{
-    CheckRun, Forge, ForgeError, PullRequestState, WriteBack, Written,
+    CheckRun, Forge, ForgeError, PullRequestState, Rights, WriteBack, Written,
 };
 use bailiwick_model::fleet::{ForgeKind, Repository};
 
@@ -113,6 +113,10 @@ impl Forge for AnyForge {
 
     async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
         each!(self, forge => forge.branch(name))
+    }
+
+    async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
+        each!(self, forge => forge.permission(actor))
     }
 
     async fn issue(&self, number: u64) -> Result<(String, String), ForgeError> {

@@ -57,6 +57,18 @@ pub(super) struct RepositoryName {
 }
 
 #[derive(Debug, Deserialize)]
+pub(super) struct Permission {
+    pub(super) permission: String,
+    #[serde(default)]
+    pub(super) user: Option<Login>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Login {
+    pub(super) login: String,
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct ChangedFile {
     pub(super) filename: String,
 }

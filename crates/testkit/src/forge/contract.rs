@@ -20,6 +20,7 @@ GET /pulls/{index}/reviews ?page,limit -> 200 [PullReview]
 POST /pulls/{index}/reviews CreatePullReviewOptions -> 200 PullReview
 GET /labels ?page,limit -> 200 [Label]
 GET /branches/{branch} -> 200 Branch
+GET /collaborators/{collaborator}/permission -> 200 RepoCollaboratorPermission
 GET /tags/{tag} -> 200 Tag
 GET /commits/{ref}/statuses ?sort,state,page,limit -> 200 [CommitStatus]
 POST /statuses/{sha} CreateStatusOption -> 201 CommitStatus
@@ -46,6 +47,7 @@ PRBranchInfo: label=text ref=text sha=text repo_id=number repo=Repository
 PullRequest: id=number number=number title=text body=text state=text user=User labels=[Label] html_url=text head=PRBranchInfo base=PRBranchInfo merged=truth draft=truth created_at=time updated_at=time
 ChangedFile: filename=text status=text additions=number deletions=number changes=number
 PullReview: id=number body=text state=text commit_id=text user=User html_url=text comments_count=number submitted_at=time
+RepoCollaboratorPermission: permission=text role_name=text user=User
 PayloadCommit: id=text message=text url=text
 Branch: name=text commit=PayloadCommit protected=truth
 CommitMeta: sha=text url=text

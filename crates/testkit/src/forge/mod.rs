@@ -117,6 +117,11 @@ impl StandIn {
         self.state().page_limit = most;
     }
 
+    /// Somebody may do this much: `read`, `write`, `admin`, in the forge's own words.
+    pub fn permit(&self, name: &str, permission: &str) {
+        self.state().permissions.insert(name.to_owned(), permission.to_owned());
+    }
+
     /// A new issue.
     pub fn add_issue(&self, title: &str, body: &str) -> u64 {
         self.add(title, body, None)

@@ -42,6 +42,7 @@ pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
         }
         ["pulls", rest @ ..] => pulls(state, asked, rest),
         ["branches", name @ ..] if read => branch(state, &name.join("/")),
+        ["collaborators", name, "permission"] if read => permission(state, name),
         ["tags", name @ ..] if read && state.flavour == Flavour::Gitea => {
             tag(state, &name.join("/"))
         }
@@ -78,6 +79,16 @@ pub(super) fn cut(state: &State, asked: &Asked<'_>, all: Vec<Value>) -> (Vec<Val
     let before = size * (number("page").unwrap_or(1).max(1) - 1);
     let next = all.len() > before + size;
     (all.into_iter().skip(before).take(size).collect(), next)
+}
+
+/// What somebody may do here; a name that nobody has is not there.
+fn permission(state: &State, name: &str) -> Answer {
+    let Some(permission) = state.permissions.get(name) else { return Answer::no(404, NOT_FOUND) };
+    let user = json!({
+        "id": 7, "login": name, "full_name": "", "email": format!("{name}@example.org"),
+    });
+    let told = json!({ "permission": permission, "role_name": permission, "user": user });
+    Answer::json(200, &told)
 }
 
 fn issue(state: &State, number: &str) -> Answer {

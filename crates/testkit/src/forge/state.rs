@@ -183,6 +183,8 @@ pub(super) struct State {
     pub(super) clock: Timestamp,
     pub(super) next_id: u64,
     pub(super) page_limit: usize,
+    /// What people may do, by their names.
+    pub(super) permissions: BTreeMap<String, String>,
     pub(super) items: BTreeMap<u64, Item>,
     pub(super) comments: Vec<Comment>,
     pub(super) reviews: Vec<Review>,
@@ -206,6 +208,7 @@ impl State {
             clock: Timestamp::from_second(1_790_000_000).expect("a time"),
             next_id: 0,
             page_limit: 50,
+            permissions: BTreeMap::new(),
             items: BTreeMap::new(),
             comments: Vec::new(),
             reviews: Vec::new(),

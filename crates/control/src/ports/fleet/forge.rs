@@ -213,6 +213,17 @@ pub enum ForgeError {
     Unavailable(String),
 }
 
+/// What somebody may do to a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    /// Write to it, at the least.
+    Write,
+    /// Read it at the most.
+    Read,
+    /// The forge does not say, or does not say it to us.
+    Unknown,
+}
+
 /// One repository on one forge.
 pub trait Forge: Send + Sync {
     /// Writes it, once for this key however often it is asked: what is there already is found again by
@@ -232,6 +243,11 @@ pub trait Forge: Send + Sync {
     /// Where a branch is.
     fn branch(&self, name: &str)
     -> impl Future<Output = Result<Option<String>, ForgeError>> + Send;
+
+    /// What somebody may do here. A forge that does not tell says so; nobody is taken for more.
+    fn permission(&self, _actor: &str) -> impl Future<Output = Result<Rights, ForgeError>> + Send {
+        std::future::ready(Ok(Rights::Unknown))
+    }
 
     /// Title and text of an issue.
     fn issue(

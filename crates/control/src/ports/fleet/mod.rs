@@ -15,7 +15,7 @@ pub use engine::{
     LaunchedChild, LaunchedState, ModelKey,
 };
 pub use forge::{
-    CheckRun, CheckState, Forge, ForgeError, PullRequestState, Review, WriteBack, Written,
+    CheckRun, CheckState, Forge, ForgeError, PullRequestState, Review, Rights, WriteBack, Written,
 };
 pub use memory::MemoryFleet;
 pub use store::{

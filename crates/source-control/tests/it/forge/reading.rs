@@ -1,6 +1,6 @@
 //! What is read from a forge.
 
-use bailiwick_control::ports::fleet::{Forge as _, ForgeError};
+use bailiwick_control::ports::fleet::{Forge as _, ForgeError, Rights};
 use bailiwick_testkit::forge::{Fault, RunSeed};
 
 use super::{BOTH, Setup, block_on, opened};
@@ -50,6 +50,37 @@ fn branches_and_issues_are_there_or_not() {
         // Nothing is said of branches by a forge that does not know us.
         let stranger = opened(&setup.stand_in, &setup.scratch, "another");
         let none = block_on(stranger.branch("none"));
+        assert!(matches!(none, Err(ForgeError::Refused(_))), "{none:?}");
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn what_somebody_may_do_is_what_the_forge_says_of_them() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        for (name, word) in [
+            ("alice", "write"),
+            ("bob", "admin"),
+            ("olga", "owner"),
+            ("carol", "read"),
+            ("dave", "none"),
+            ("erin", "a-new-word"),
+        ] {
+            setup.stand_in.permit(name, word);
+        }
+        let of = |name: &str| block_on(setup.forge.permission(name));
+        for writer in ["alice", "bob", "olga"] {
+            assert_eq!(of(writer), Ok(Rights::Write), "{writer}");
+        }
+        for reader in ["carol", "dave", "nobody"] {
+            assert_eq!(of(reader), Ok(Rights::Read), "{reader}");
+        }
+        assert_eq!(of("erin"), Ok(Rights::Unknown));
+        assert!(matches!(of("../alice"), Err(ForgeError::Refused(_))));
+        // Nothing is said of people by a forge that does not know us, or that is away.
+        let stranger = opened(&setup.stand_in, &setup.scratch, "another");
+        let none = block_on(stranger.permission("nobody"));
         assert!(matches!(none, Err(ForgeError::Refused(_))), "{none:?}");
         setup.keeps_contract();
     }
