@@ -183,7 +183,9 @@ pub fn template(child: &SubagentDefinition) -> Result<Template, String> {
         "" => format!("For {:?}.", spec.task_kinds).to_lowercase(),
         text => text.to_owned(),
     };
-    let prompt = format!("{}\n\n{}", spec.role_prompt.trim_end(), asked_for(&spec.output_contract));
+    let told = [spec.role_prompt.clone()].into_iter().chain(child.skills.iter().cloned());
+    let told = told.chain([asked_for(&spec.output_contract)]);
+    let prompt = told.map(|text| text.trim_end().to_owned()).collect::<Vec<_>>().join("\n\n");
     Ok(Template {
         agent_type,
         description,

@@ -77,6 +77,16 @@ fn has(plane: &Plane, children: Vec<LaunchedChild>) {
     plane.engine.children.lock().unwrap().insert(parent, children);
 }
 
+async fn runs_of(
+    plane: &Plane,
+    parent: &str,
+) -> (Object<AgentDispatchRun>, Vec<Object<AgentDispatchRun>>) {
+    let all = all::<AgentDispatchRun>(plane).await;
+    let run = all.iter().find(|run| run.name() == parent).unwrap().clone();
+    let below = |run: &Object<AgentDispatchRun>| run.spec.parent_run.as_deref() == Some(parent);
+    (run, all.into_iter().filter(below).collect())
+}
+
 async fn runs(plane: &Plane) -> (Object<AgentDispatchRun>, Vec<Object<AgentDispatchRun>>) {
     let all = all::<AgentDispatchRun>(plane).await;
     let (children, mut parents): (Vec<_>, Vec<_>) =
@@ -120,12 +130,13 @@ async fn a_child_is_one_run_however_often_it_is_looked_at() {
     turn(&plane).await;
     assert_eq!(runs(&plane).await.1[0].metadata.resource_version, version);
     // It takes no place in the pool: the next run waits for its parent alone.
-    has(&plane, vec![child(ChildState::Completed)]);
     plane.dispatch(&caller("ada"), "default", request("next")).await.unwrap();
     let done = Launched { work: None, ..standing(LaunchedState::Failed) };
     set(&plane, &agent(&plane), done);
     turn(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 2, "the next one has begun");
+    let (_, children) = runs_of(&plane, run.name()).await;
+    assert_eq!(children[0].status.phase, RunPhase::Running, "while the child is at work");
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ mod dispatch;
 mod dispatch_children;
 mod dispatch_results;
 mod events;
+mod dispatch_servers;
 mod executor;
 mod failing_world;
 mod faults;

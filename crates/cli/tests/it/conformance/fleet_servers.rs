@@ -20,8 +20,7 @@ while (<STDIN>) {
         serverInfo => {name => "docs", version => "1"}} if $what eq "initialize";
   $r = {tools => [map {{name => $_, description => "It does.", inputSchema => {type => "object"}}}
         qw(look post)]} if $what eq "tools/list";
-  $r = {content => [{type => "text", text => "did $m->{params}{name} with $ENV{DOCS_TOKEN}, ".
-        ($ENV{ANTHROPIC_API_KEY} // "no key")}]} if $what eq "tools/call";
+  $r = {content => [{type => "text", text => "did $m->{params}{name} with $ENV{DOCS_TOKEN}"}]} if $what eq "tools/call";
   print encode_json({jsonrpc => "2.0", id => $m->{id}, result => $r}), "\n";
 }"#;
 
@@ -136,9 +135,9 @@ fn a_stack_is_ready_with_its_server_and_a_run_uses_what_the_server_may() {
         ["succeeded", "failed", "cancelled"].contains(&phase(&run)).then_some(run)
     });
     assert_eq!(phase(&ended), "succeeded", "{ended:#}");
-    // The server had its secret, and nothing of the agent's; the agent had none of the server's.
+    // The server had its secret; the agent had none of it in its own environment.
     let looked = model.result("call_0_0_0");
-    assert!(looked.contains(&format!("did look with {SECRET}, no key")), "{looked}");
+    assert!(looked.contains(&format!("did look with {SECRET}")), "{looked}");
     let posted = model.result("call_0_1_0");
     assert!(posted.contains("the MCP server docs does not allow"), "{posted}");
     let agent = ended["status"]["agentMuxRunId"].as_str().unwrap();

@@ -21,6 +21,9 @@ pub struct SubagentDefinition {
     pub limits: Limits,
     /// Its MCP servers out of its parent's, by the names that agents have for them.
     pub mcp_servers: Vec<String>,
+    /// What its skills tell it.
+    #[serde(default)]
+    pub skills: Vec<String>,
 }
 
 /// What a parent calls a sub-agent.
@@ -56,9 +59,20 @@ pub(super) fn of(
             spec: child.spec.clone(),
             limits: Limits(vec![limits::of_child(&own, child, faults)]),
             mcp_servers: servers(&own).into_iter().map(|one| server_name(one).to_owned()).collect(),
+            skills: skills(&own, child),
         });
     }
     all
+}
+
+/// What the skills that a sub-agent names say; those that lie in the repository, it reads there.
+fn skills(input: &CompileInput<'_>, child: &Object<AgentSubagent>) -> Vec<String> {
+    let named = |name: &str| child.spec.skill_refs.iter().any(|one| one == name);
+    let mine = input.frozen.skills.iter().filter(|skill| named(skill.name()));
+    let texts = mine.flat_map(|skill| {
+        [Some(skill.spec.prompt_fragment.clone()), skill.spec.source_ref.inline.clone()]
+    });
+    texts.flatten().filter(|text| !text.trim().is_empty()).collect()
 }
 
 /// How many may work at once, by whoever says so before a pool is known.
