@@ -16,7 +16,7 @@ use bailiwick_control::ports::fleet::{
 use bailiwick_control::ports::{RunStore as _, Work as _};
 use bailiwick_control::subagents::ParallelLimits;
 use bailiwick_model::attempt::{Attempt, Used};
-use bailiwick_model::event::{Answer, Ending};
+use bailiwick_model::event::{Answer, Ending, What};
 use bailiwick_model::fleet::RunCost;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Run, RunStatus, Source, Task};
@@ -35,6 +35,11 @@ use crate::wire;
 
 /// The longest patch that is kept.
 const LONGEST_PATCH: usize = 16 * 1024 * 1024;
+
+/// An answer that is as long as this may have been cut where the attempt keeps it.
+const CUT_FROM: usize = 3_900;
+/// Among how many of the last events the whole of it is looked for.
+const LAST_EVENTS: u32 = 500;
 
 /// The note of work whose checks all hold.
 const VERIFIED: &str = "verified";
@@ -309,7 +314,10 @@ fn look(context: &Context, id: &AgentId) -> Result<Option<Launched>, Failure> {
     if let Some((_, _, text)) = verdict {
         let shown: Shown = serde_json::from_str(&text)
             .map_err(|error| Failure::general(format!("the verdict cannot be read: {error}")))?;
-        launched.work = finished(context, id, &run, &shown)?;
+        let work = finished(context, id, &run, &shown)?;
+        let report =
+            work.as_ref().map(|_| answer(context, id, last, cursor)).transpose()?.flatten();
+        launched.work = work.map(|work| FinishedWork { report, ..work });
     }
     Ok(Some(launched))
 }
@@ -323,6 +331,30 @@ fn cost(attempts: &[Attempt]) -> RunCost {
         tool_calls: sum.tool_calls.saturating_add(used.tool_calls),
         denied: sum.denied.saturating_add(used.denied),
     })
+}
+
+/// What the agent said at its end. An attempt keeps only the beginning of a long answer; all of it is among
+/// the last events.
+fn answer(
+    context: &Context,
+    id: &AgentId,
+    last: &Attempt,
+    cursor: u64,
+) -> Result<Option<String>, Failure> {
+    let short = last.detail.trim();
+    if short.chars().count() < CUT_FROM {
+        return Ok(Some(short.to_owned()).filter(|short| !short.is_empty()));
+    }
+    let after = cursor.saturating_sub(u64::from(LAST_EVENTS));
+    let events = wire::with_store(context, async |store| {
+        Ok(store.run_events(id, after, LAST_EVENTS).await?)
+    })?;
+    let beginning: String = short.chars().take(CUT_FROM / 4).collect();
+    let said = |what: What| if let What::Text { text } = what { Some(text) } else { None };
+    let own = events.into_iter().rev().filter(|event| event.agent.is_none());
+    let whole =
+        own.filter_map(|event| said(event.what)).find(|text| text.trim().starts_with(&beginning));
+    Ok(Some(whole.unwrap_or_else(|| short.to_owned())))
 }
 
 /// What was verified, exactly: the commit that the checks saw, whatever the worktree is now.
