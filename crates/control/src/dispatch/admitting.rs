@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
-    AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPolicy, Kind, LabelRef, Object,
-    Repository, RunPhase, RunnerPool, SecretMount, SecretPurpose, TrustTier, WriteBackPolicy,
+    AgentDispatchAttempt, AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPolicy, Kind,
+    LabelRef, Object, Repository, RunPhase, RunnerPool, SecretMount, SecretPurpose, TrustTier,
+    WriteBackPolicy,
 };
 use serde::{Deserialize, Serialize};
 
@@ -288,6 +289,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let digest = Sha256Hex::of(&bytes).to_string();
         let mut attempt = admitted.attempt.clone();
         attempt.metadata.annotations.insert(LAUNCH.to_owned(), digest.clone());
+        show_limits(&mut attempt, admitted);
         writes.push(Write::Blob { digest, bytes });
         writes.push(Write::Create(AnyObject::of(&admitted.bundle_object)?));
         for approval in &admitted.approvals {
@@ -308,6 +310,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         writes.push(Write::Create(AnyObject::of(&run)?));
         Ok(writes)
     }
+}
+
+/// What an attempt may use, where people look for it.
+fn show_limits(attempt: &mut Object<AgentDispatchAttempt>, admitted: &Admitted) {
+    let limits = admitted.compiled.limits.0.iter();
+    attempt.status.limits = limits.filter_map(|limit| serde_json::to_value(limit).ok()).collect();
+    let task = admitted.compiled.task.parse::<toml::Table>().ok();
+    let hosts = task.as_ref().and_then(|task| task.get("agent")?.get("hosts")?.as_array());
+    let hosts = hosts.into_iter().flatten().filter_map(|host| host.as_str());
+    attempt.status.hosts = hosts.map(str::to_owned).collect();
+    attempt.status.limit_notes.clone_from(&admitted.compiled.notes);
 }
 
 /// What is wished besides the run itself.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use bailiwick_model::fleet::{
-    AgentDispatchRun, AgentDispatchRunStatus, AgentTriggerExecution, AgentTriggerRule, AnyObject,
-    DEFAULT_NAMESPACE, ExecutionDecision, Kind, Metadata, Moment, Object, Reason, Repository,
-    WebhookDelivery,
+    AgentApproval, AgentDispatchRun, AgentDispatchRunStatus, AgentTriggerExecution,
+    AgentTriggerRule, AnyObject, DEFAULT_NAMESPACE, ExecutionDecision, Kind, Metadata, Moment,
+    Object, Reason, Repository, WebhookDelivery,
 };
 use serde_json::json;
 
@@ -374,6 +374,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 Ok(Ok(admitted)) => {
                     execution.context_bundle_digest = Some(admitted.bundle.digest.clone());
                     execution.stack_digest = Some(admitted.snapshot.digest.clone());
+                    execution.approval_decision = Some(asked(&admitted.approvals));
                     if !admitted.approvals.is_empty() {
                         execution.decision = ExecutionDecision::WaitingForApproval;
                     }
@@ -526,6 +527,25 @@ fn postponed(
     status.executions.extend(executions);
     status.fault = Some(format!("it waits: {why}"));
     Ok(Write::Status(AnyObject::of(&delivery)?))
+}
+
+/// Who was asked before the run may begin.
+fn asked(approvals: &[Object<AgentApproval>]) -> String {
+    let each = approvals.iter().map(|one| {
+        let reasons = one.spec.policy_reasons.iter().map(written);
+        format!("{} ({})", reasons.collect::<Vec<_>>().join(", "), one.name())
+    });
+    let each: Vec<String> = each.collect();
+    match each.is_empty() {
+        true => "nobody had to be asked".to_owned(),
+        false => format!("asked: {}", each.join("; ")),
+    }
+}
+
+/// A word of ours as resources write it.
+fn written(word: &impl serde::Serialize) -> String {
+    let text = serde_json::to_value(word).ok();
+    text.as_ref().and_then(|text| text.as_str()).unwrap_or_default().to_owned()
 }
 
 /// The rule, with one execution more.

@@ -2,20 +2,21 @@
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
-    ActionType, AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AgentSession, AnyObject,
-    ApprovalAction, ApprovalPhase, ApprovalReason, Kind, Metadata, Moment, Object, Requester,
-    RunPhase, SubjectKind,
+    ActionType, AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalAction,
+    ApprovalPhase, ApprovalReason, Kind, Metadata, Moment, Object, Requester, RunCost, RunPhase,
+    Span, SubjectKind,
 };
 
 use super::auditing::ended;
 use super::children::is_child;
+use super::costs::note_cost;
 use super::launching::agent_of;
 use super::results::Keeping;
 use super::stating::When;
 use super::{ControlPlane, PlaneError, Turn};
 use crate::ports::fleet::{Engine, FleetStore, Launched, LaunchedState, Selection, World, Write};
 
-/// How long a question about a tool call is open at most; its supervisor gives up sooner.
+/// How long a question about a tool call is open where nobody says otherwise.
 const TOOL_CALL_PATIENCE: u64 = 3_600_000;
 /// How long an attempt may be about to begin.
 const START_PATIENCE: u64 = 5 * 60 * 1000;
@@ -161,7 +162,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         mut writes: Vec<Write>,
     ) -> Result<bool, PlaneError> {
         let (run_before, attempt_before) = (run.status.clone(), attempt.status.clone());
-        told(&mut run, &mut attempt, launched, self.world.now());
+        let before = self.spent_before(&run, &attempt).await?;
+        told(&mut run, &mut attempt, launched, (before, self.world.now()));
         run.status.phase = match launched.questions.is_empty() {
             true => RunPhase::Running,
             false => RunPhase::WaitingForApproval,
@@ -179,29 +181,6 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         self.store.commit(writes, self.world.now()).await?;
         Ok(true)
-    }
-
-    /// The session, once its name is known.
-    async fn session(
-        &self,
-        run: &Object<AgentDispatchRun>,
-        launched: &Launched,
-    ) -> Result<Option<Write>, PlaneError> {
-        let Some(session) = &launched.session else { return Ok(None) };
-        let name =
-            format!("ase-{}", Sha256Hex::of(format!("{}\n{session}", run.name())).prefix(24));
-        if self.typed::<AgentSession>(&name).await?.is_some() {
-            return Ok(None);
-        }
-        let spec = AgentSession {
-            agent_mux_session_id: session.clone(),
-            dispatch_run: run.name().to_owned(),
-            adapter: run.spec.agent_stack.clone(),
-            forked_from: None,
-        };
-        let mut object = Object::new(beside(&run.metadata, name), spec);
-        object.status.live = true;
-        Ok(Some(Write::Create(AnyObject::of(&object)?)))
     }
 
     /// Questions of the agent's gate become approvals; answers go back to it.
@@ -237,7 +216,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                         artifact_refs: Vec::new(),
                         artifact_digest: digest.to_string(),
                         target_state: None,
-                        expires_at: self.world.now().plus_millis(TOOL_CALL_PATIENCE),
+                        expires_at: self.world.now().plus_millis(patience(run)),
                     };
                     let mut object = Object::new(beside(&run.metadata, name), spec);
                     object.metadata.annotations.insert(QUESTION.to_owned(), question.clone());
@@ -265,7 +244,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         launched: &Launched,
     ) -> Result<bool, PlaneError> {
         let now = self.world.now();
-        told(&mut run, &mut attempt, launched, now);
+        let before = self.spent_before(&run, &attempt).await?;
+        told(&mut run, &mut attempt, launched, (before, now));
         attempt.status.completed_at = Some(now);
         attempt.status.exit_reason = Some(exit_reason(launched));
         let mut writes = self.children(&mut run, &mut attempt).await?;
@@ -323,11 +303,16 @@ pub(super) fn beside(metadata: &Metadata, name: String) -> Metadata {
     Metadata { namespace: metadata.namespace.clone(), ..Metadata::named(name) }
 }
 
+/// How long a question about a tool call of a run is open.
+fn patience(run: &Object<AgentDispatchRun>) -> u64 {
+    run.spec.approval_policy.expires_after.map_or(TOOL_CALL_PATIENCE, Span::millis)
+}
+
 fn told(
     run: &mut Object<AgentDispatchRun>,
     attempt: &mut Object<AgentDispatchAttempt>,
     launched: &Launched,
-    now: Moment,
+    (before, now): (RunCost, Moment),
 ) {
     let agent = agent_of(attempt);
     run.status.agent_mux_run_id = Some(agent.clone());
@@ -337,8 +322,7 @@ fn told(
         attempt.status.agent_mux_session_id.clone_from(&launched.session);
     }
     attempt.status.started_at.get_or_insert(now);
-    run.status.cost = launched.cost;
-    attempt.status.cost = launched.cost;
+    note_cost(run, attempt, launched.cost, before);
     run.status.event_cursor = format!("{:020}", launched.cursor);
 }
 

@@ -8,6 +8,8 @@ use bailiwick_model::fleet::{
 use serde::Deserialize as _;
 
 use super::admitting::{LAUNCH, Prepared, PreparedValue};
+use super::costs::within_budget;
+use super::results::told_again;
 use super::{ControlPlane, PlaneError};
 use crate::admission::admit::uncovered;
 use crate::admission::compile::{LaunchLimits, subagent_name};
@@ -47,8 +49,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 true => ModelKey::Lent,
                 false => ModelKey::Withheld,
             },
-            task: prepared.task,
-            context: prepared.context,
+            task: within_budget(run, attempt, prepared.task)?,
+            context: told_again(&attempt.spec, prepared.context),
             limits: prepared.limits,
             environment,
             resume,

@@ -15,6 +15,7 @@ mod acting;
 mod admitting;
 mod auditing;
 mod children;
+mod costs;
 mod evaluating;
 mod firing;
 mod following;
@@ -30,6 +31,7 @@ mod results;
 mod sampling;
 mod scheduling;
 mod serving;
+mod sessions;
 mod sourcing;
 mod stating;
 mod statuses;
@@ -38,6 +40,7 @@ mod workspaces;
 mod writing;
 
 pub use firing::FireRequest;
+pub use results::reason_for_retry;
 
 use std::sync::Arc;
 

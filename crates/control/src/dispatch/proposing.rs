@@ -1,8 +1,9 @@
 //! What of a run's work is proposed, and what a run comes to once all of that is settled.
 
 use bailiwick_model::fleet::{
-    AgentDispatchAttempt, AgentDispatchRun, Object, RunPhase, WebhookDelivery, WriteBackRecord,
-    WriteBackState, WriteBackTarget,
+    ActionType, AgentApproval, AgentApprovalStatus, AgentDispatchAttempt, AgentDispatchRun,
+    ApprovalPhase, Object, RunPhase, WebhookDelivery, WriteBackRecord, WriteBackState,
+    WriteBackTarget,
 };
 use serde_json::Value;
 
@@ -139,6 +140,25 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let forge = self.forge(&repository).await?;
         // Whatever it does not say is not so: the work then goes to a branch of its own.
         Ok(forge.pull_request(number).await.ok())
+    }
+
+    /// The status of a question that nobody waits for any more: its run has ended. What a commit says of
+    /// a run is asked about just then.
+    pub(super) async fn moot(
+        &self,
+        approval: &Object<AgentApproval>,
+    ) -> Result<Option<AgentApprovalStatus>, PlaneError> {
+        if approval.spec.action.kind == ActionType::WriteBack(WriteBackTarget::CheckStatus) {
+            return Ok(None);
+        }
+        let run = self.typed::<AgentDispatchRun>(&approval.spec.dispatch_run).await?;
+        let over = run.is_some_and(|run| run.status.phase.is_final());
+        Ok(over.then(|| AgentApprovalStatus {
+            phase: ApprovalPhase::Expired,
+            decided_at: Some(self.world.now()),
+            comment: Some("its run has ended".to_owned()),
+            ..approval.status.clone()
+        }))
     }
 
     /// The event that led to a run, as it was sent.

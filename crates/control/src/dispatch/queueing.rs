@@ -48,7 +48,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         };
         for mut approval in asked {
             let now = self.world.now();
-            let Some(status) = expire(&approval.spec, &approval.status, now) else { continue };
+            let late = expire(&approval.spec, &approval.status, now);
+            let status = match late {
+                Some(late) => Some(late),
+                None => self.moot(&approval).await.unwrap_or_default(),
+            };
+            let Some(status) = status else { continue };
             approval.status = status;
             let name = approval.name().to_owned();
             let result = self.keep_expired(&approval, now).await;

@@ -3,7 +3,7 @@
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AgentReviewArtifact, AnyObject,
-    ApplyStrategy, ArtifactKind, Kind, Object, PatchDetail, Reason, Repository,
+    ApplyStrategy, ArtifactKind, AttemptReason, Kind, Object, PatchDetail, Reason, Repository,
 };
 use serde::Serialize;
 
@@ -74,6 +74,37 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         rules.repository.clone_from(&repository.spec.policy.redact);
         rules.personal = self.world.redactions().await.map_err(PlaneError::Other)?;
         Ok(Redactor::new(&rules))
+    }
+}
+
+/// Why another attempt is made when a person asks for one: after work that did not pass, to mend it, with
+/// what the checks said.
+pub fn reason_for_retry(exit_reason: Option<&str>) -> (AttemptReason, Option<String>) {
+    match exit_reason.and_then(|reason| reason.strip_prefix("rejected: ")) {
+        Some(verdict) => (AttemptReason::Repair, Some(verdict.to_owned())),
+        None => (AttemptReason::Retry, None),
+    }
+}
+
+/// What an attempt reads: one that is to mend an earlier one is told what did not pass.
+pub(super) fn told_again(attempt: &AgentDispatchAttempt, context: String) -> String {
+    match (attempt.attempt_reason, &attempt.message) {
+        (AttemptReason::Repair, Some(said)) => {
+            let quoted: Vec<String> = said.lines().map(|line| format!("    {line}")).collect();
+            format!(
+                "{context}\n\nAn earlier attempt did not pass its checks. They said:\n\n{}\n",
+                quoted.join("\n")
+            )
+        }
+        (
+            AttemptReason::Initial
+            | AttemptReason::Retry
+            | AttemptReason::Resume
+            | AttemptReason::Repair
+            | AttemptReason::RerunAfterFix
+            | AttemptReason::Continuation,
+            _,
+        ) => context,
     }
 }
 

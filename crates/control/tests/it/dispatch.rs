@@ -127,8 +127,8 @@ impl Forge for Noted {
         known.ok_or_else(|| ForgeError::Refused(format!("no pull request {number}")))
     }
 
-    async fn branch(&self, _: &str) -> Result<Option<String>, ForgeError> {
-        Ok(None)
+    async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
+        Ok((name == "main").then(|| SHA.to_owned()))
     }
 
     async fn issue(&self, _: u64) -> Result<(String, String), ForgeError> {
@@ -204,7 +204,7 @@ impl World for Stood {
     }
 
     async fn capabilities(&self) -> BTreeMap<String, Value> {
-        BTreeMap::new()
+        BTreeMap::from([("claude-code".to_owned(), json!({ "canResume": true }))])
     }
 
     async fn sleep(&self, _: u64) {}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use bailiwick_control::dispatch::reason_for_retry;
 use bailiwick_control::ports::fleet::{
     ActionError, CheckState, DecisionRequest, FinishedWork, Fleet as _, FleetStore as _,
     ForgeError, Launched, LaunchedState, PullRequestState, RunVerb, RunVerbRequest, Target,
@@ -10,8 +11,9 @@ use bailiwick_control::ports::fleet::{
 };
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
-    AgentApproval, AgentArtifact, AgentReviewArtifact, ApprovalPhase, ArtifactKind, Kind, Object,
-    ReviewDecision, RunPhase, WriteBackState, WriteBackTarget,
+    AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentReviewArtifact, AgentSession,
+    AgentTriggerExecution, AnyObject, ApprovalPhase, ArtifactKind, AttemptReason, Kind, Object,
+    ReviewDecision, RunCost, RunPhase, WriteBackState, WriteBackTarget,
 };
 use serde_json::{Value, json};
 
@@ -382,14 +384,14 @@ async fn a_comment_is_not_written_to_a_pull_request_that_has_moved() {
 
 /// State and description of every status that was set, in order; all under one name.
 fn said_of(plane: &Plane) -> Vec<(CheckState, String)> {
-    let each = sent(plane).into_iter().filter_map(|one| match one {
-        WriteBack::CheckStatus { sha, context, state, description, .. } => {
+    let mut all = Vec::new();
+    for one in sent(plane) {
+        if let WriteBack::CheckStatus { sha, context, state, description, .. } = one {
             assert_eq!((sha.as_str(), context.as_str()), (SHA, "bailiwick/fixer"));
-            Some((state, description))
+            all.push((state, description));
         }
-        _ => None,
-    });
-    each.collect()
+    }
+    all
 }
 
 fn states(plane: &Plane) -> Vec<(CheckState, String)> {
@@ -419,7 +421,7 @@ async fn a_commit_says_how_far_its_run_is() {
     begin(&plane, "repair", |_| {}).await;
     super::dispatch::declare(&plane, &[paused(true)]).await;
     turn(&plane).await;
-    assert_eq!(states(&plane), [waits.clone()]);
+    assert_eq!(states(&plane), std::slice::from_ref(&waits));
     super::dispatch::declare(&plane, &[paused(false)]).await;
     turn(&plane).await;
     assert_eq!(states(&plane), [waits.clone(), works.clone()]);
@@ -529,4 +531,168 @@ async fn a_name_of_a_file_writes_nothing_but_itself() {
     assert!(body.contains("everyone"), "{body}");
     assert!(!body.contains("\n@everyone"), "{body}");
     assert!(body.lines().any(|line| line.starts_with("- ``a`")), "{body}");
+}
+
+/// A retry does not forget what was spent, and a conversation that goes on is not counted twice.
+#[tokio::test]
+async fn a_run_costs_what_all_of_its_attempts_cost() {
+    let plane = stand(|object| {
+        if object.kind == Kind::AgentStack {
+            object.spec["budget"] = json!({ "tokens": 100, "microUsd": 2_000_000 });
+        }
+    })
+    .await;
+    begin(&plane, "repair", |_| {}).await;
+    turn(&plane).await;
+    let spent = |tokens: u64, attempts: u64, state| {
+        let cost = RunCost { tokens, micro_usd: tokens * 10_000, ..RunCost::default() };
+        Launched { cost, attempts, ..standing(state) }
+    };
+    let target =
+        Target { namespace: "default".to_owned(), name: only_run(&plane).await.name().to_owned() };
+    let act = async |verb, message: &str| {
+        let request = RunVerbRequest { message: message.to_owned(), ..RunVerbRequest::default() };
+        plane.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
+        turn(&plane).await;
+    };
+    set(&plane, &agent(&plane), spent(30, 1, LaunchedState::Failed));
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.cost.tokens, 30);
+    act(RunVerb::Retry, "").await;
+    // It has what the first one left.
+    let task = plane.engine.launched.lock().unwrap().last().unwrap().task.clone();
+    let budget = task.parse::<toml::Table>().unwrap()["budget"].clone();
+    assert_eq!(budget["tokens"].as_integer(), Some(70), "{task}");
+    assert!((budget["usd"].as_float().unwrap() - 1.7).abs() < 1e-9, "{task}");
+    set(&plane, &agent(&plane), spent(50, 1, LaunchedState::Failed));
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.cost.tokens, 80);
+    // The conversation goes on: of its 60 it had spent 50 before.
+    act(RunVerb::Continue, "More.").await;
+    set(&plane, &agent(&plane), spent(60, 2, LaunchedState::Failed));
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.cost.tokens, 90);
+    let attempts = all::<AgentDispatchAttempt>(&plane).await;
+    let each: Vec<u64> = attempts.iter().map(|one| one.status.cost.tokens).collect();
+    assert_eq!(each, [30, 50, 10]);
+    // Another ten and nothing is left: it is not started.
+    act(RunVerb::Retry, "").await;
+    set(&plane, &agent(&plane), spent(10, 1, LaunchedState::Failed));
+    turn(&plane).await;
+    let launched = plane.engine.launched.lock().unwrap().len();
+    act(RunVerb::Retry, "").await;
+    let run = only_run(&plane).await;
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), launched);
+    let why = run.status.terminal_reason.unwrap_or_default();
+    assert!(why.contains("BudgetExhausted"), "{why}");
+}
+
+#[tokio::test]
+async fn a_session_says_whose_it_is_and_whether_it_lives() {
+    let plane = stand(|_| {}).await;
+    begin(&plane, "repair", |_| {}).await;
+    turn(&plane).await;
+    let session = async || all::<AgentSession>(&plane).await.remove(0);
+    let living = session().await;
+    assert_eq!(living.spec.adapter, "claude-code");
+    assert!(living.status.live && !living.status.resumable, "{:?}", living.status);
+    assert_eq!(living.status.event_cursor, format!("{:020}", 3));
+    let more = Launched { cursor: 9, ..standing(LaunchedState::Running) };
+    set(&plane, &agent(&plane), more);
+    turn(&plane).await;
+    let later = session().await;
+    assert_eq!(later.status.event_cursor, format!("{:020}", 9));
+    assert!(later.status.last_activity_at > living.status.last_activity_at);
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    let ended = session().await;
+    assert!(!ended.status.live && ended.status.resumable, "{:?}", ended.status);
+}
+
+#[tokio::test]
+async fn a_question_lives_as_long_as_its_rule_says_and_not_longer_than_its_run() {
+    let plane = stand(|_| {}).await;
+    begin(&plane, "repair", |_| {}).await;
+    let mut run = only_run(&plane).await;
+    run.spec.approval_policy.expires_after = Some("2h".parse().unwrap());
+    let longer = Write::Replace(AnyObject::of(&run).unwrap());
+    plane.store.commit(vec![longer], plane.world.now()).await.unwrap();
+    turn(&plane).await;
+    let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
+    let asking = Launched { questions, ..standing(LaunchedState::WaitingForApproval) };
+    set(&plane, &agent(&plane), asking);
+    turn(&plane).await;
+    plane.world.clock.fetch_add(90 * 60_000, Ordering::Relaxed);
+    turn(&plane).await;
+    let asked = async || all::<AgentApproval>(&plane).await.remove(0);
+    assert_eq!(asked().await.status.phase, ApprovalPhase::Pending);
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
+    assert_eq!(asked().await.status.phase, ApprovalPhase::Expired);
+}
+
+#[tokio::test]
+async fn an_attempt_that_mends_another_is_told_what_did_not_pass() {
+    assert_eq!(reason_for_retry(Some("failed: it broke")).0, AttemptReason::Retry);
+    let (reason, message) = reason_for_retry(Some("rejected: scope does not hold"));
+    assert_eq!((reason, message.as_deref()), (AttemptReason::Repair, Some("scope does not hold")));
+    let plane = stand(|_| {}).await;
+    begin(&plane, "repair", |_| {}).await;
+    let mut attempt = all::<AgentDispatchAttempt>(&plane).await.remove(0);
+    attempt.spec.attempt_reason = reason;
+    attempt.spec.message = message;
+    let mending = Write::Replace(AnyObject::of(&attempt).unwrap());
+    plane.store.commit(vec![mending], plane.world.now()).await.unwrap();
+    turn(&plane).await;
+    let launch = plane.engine.launched.lock().unwrap()[0].clone();
+    assert!(launch.context.contains("\n    scope does not hold"), "{}", launch.context);
+    assert!(launch.resume.is_none());
+}
+
+#[tokio::test]
+async fn an_attempt_shows_what_it_may_use() {
+    let plane = stand(|object| {
+        if object.kind == Kind::AgentToolProfile {
+            object.spec["approvalPolicyByTool"] = json!({ "filesystem": "prompt" });
+            object.spec["deniedCommands"] = json!(["curl"]);
+            object.spec["networkPolicy"] =
+                json!({ "mode": "allowlist", "allowHosts": ["docs.example.org"] });
+        }
+        if object.kind == Kind::AgentStack {
+            object.spec["approvalMode"] = json!("deny");
+        }
+    })
+    .await;
+    begin(&plane, "repair", |_| {}).await;
+    let attempt = all::<AgentDispatchAttempt>(&plane).await.remove(0);
+    let limits = json!(attempt.status.limits).to_string();
+    assert!(limits.contains("curl"), "{limits}");
+    assert_eq!(attempt.status.hosts, ["docs.example.org:443"]);
+    let notes = &attempt.status.limit_notes;
+    assert!(notes.iter().any(|note| note.contains("Filesystem")), "{notes:?}");
+}
+
+#[tokio::test]
+async fn an_execution_says_who_was_asked() {
+    let plane = stand(|_| {}).await;
+    let rule = document(
+        Kind::AgentTriggerRule,
+        "nightly",
+        json!({
+            "lifecycleState": "active", "sources": ["schedule"], "agentStack": "fixer",
+            "taskKind": "tend", "promptTemplate": "Tend it.",
+            "approvalPolicy": { "requireFor": ["write-back"] },
+            "schedule": { "cron": "*/5 * * * *", "repository": "acme/app" },
+        }),
+    );
+    super::dispatch::declare(&plane, &[rule]).await;
+    turn(&plane).await;
+    plane.world.clock.fetch_add(5 * 60_000, Ordering::Relaxed);
+    turn(&plane).await;
+    let execution = all::<AgentTriggerExecution>(&plane).await.remove(0);
+    // The rule wants a person for what is written; before it began, nobody had to be asked.
+    let decision = execution.spec.approval_decision.as_deref();
+    assert_eq!(decision, Some("nobody had to be asked"), "{:?}", execution.spec);
 }

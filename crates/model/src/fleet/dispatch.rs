@@ -494,6 +494,15 @@ pub struct AgentDispatchAttemptStatus {
     pub runner_identity: Option<String>,
     /// What it has cost.
     pub cost: RunCost,
+    /// Which tools, commands and files it may use at the most: one entry for each who has a say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<serde_json::Value>,
+    /// The hosts that it may reach.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// Where its limits came out narrower than they were written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limit_notes: Vec<String>,
 }
 
 /// Something that a sub-agent did.

@@ -1,0 +1,94 @@
+//! Conversations with agent programs, as people find them beside their runs.
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_model::fleet::{
+    AgentDispatchAttempt, AgentDispatchRun, AgentSession, AgentStack, AnyObject, Object,
+};
+use serde::Deserialize as _;
+
+use super::following::beside;
+use super::{ControlPlane, PlaneError};
+use crate::ports::fleet::{Engine, FleetStore, Launched, LaunchedState, World, Write};
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// The session, once its name is known: made, or as it is now.
+    pub(super) async fn session(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        launched: &Launched,
+    ) -> Result<Option<Write>, PlaneError> {
+        let Some(session) = &launched.session else { return Ok(None) };
+        let name =
+            format!("ase-{}", Sha256Hex::of(format!("{}\n{session}", run.name())).prefix(24));
+        let known = self.typed::<AgentSession>(&name).await?;
+        let is_new = known.is_none();
+        let mut object = match known {
+            Some(known) => known,
+            None => {
+                let spec = AgentSession {
+                    agent_mux_session_id: session.clone(),
+                    dispatch_run: run.name().to_owned(),
+                    adapter: self.adapter_of(run).await?,
+                    forked_from: None,
+                };
+                Object::new(beside(&run.metadata, name), spec)
+            }
+        };
+        let before = object.status.clone();
+        let (live, lost) = standing(launched.state);
+        let cursor = format!("{:020}", launched.cursor);
+        if object.status.event_cursor != cursor {
+            object.status.event_cursor = cursor;
+            object.status.last_activity_at = Some(self.world.now());
+        }
+        if !live && (object.status.live || is_new) {
+            // Its program is asked once, when it has ended.
+            object.status.resumable = !lost && self.can_resume(&object.spec.adapter).await;
+        }
+        object.status.live = live;
+        if live {
+            object.status.resumable = false;
+        }
+        Ok(match (is_new, object.status == before) {
+            (true, _) => Some(Write::Create(AnyObject::of(&object)?)),
+            (false, true) => None,
+            (false, false) => Some(Write::Status(AnyObject::of(&object)?)),
+        })
+    }
+
+    /// The adapter that a run was admitted with.
+    async fn adapter_of(&self, run: &Object<AgentDispatchRun>) -> Result<String, PlaneError> {
+        let last = run.status.attempts.last().cloned().unwrap_or_default();
+        let attempt = self.typed::<AgentDispatchAttempt>(&last).await?;
+        let stack = attempt.and_then(|attempt| {
+            let first = attempt.spec.agent_stack_snapshot.objects.first()?;
+            AgentStack::deserialize(&first.spec).ok()
+        });
+        Ok(match stack {
+            Some(stack) if stack.adapter.is_empty() => stack.base_agent.as_str().to_owned(),
+            Some(stack) => stack.adapter,
+            None => run.spec.agent_stack.clone(),
+        })
+    }
+
+    async fn can_resume(&self, adapter: &str) -> bool {
+        let all = self.world.capabilities().await;
+        let able = all.get(adapter).and_then(|one| one.get("canResume"));
+        able.and_then(serde_json::Value::as_bool).unwrap_or(false)
+    }
+}
+
+/// Whether its program is at work, and whether nothing of it may be used any more.
+fn standing(state: LaunchedState) -> (bool, bool) {
+    match state {
+        LaunchedState::Starting | LaunchedState::Running | LaunchedState::WaitingForApproval => {
+            (true, false)
+        }
+        LaunchedState::Verified
+        | LaunchedState::Rejected
+        | LaunchedState::Failed
+        | LaunchedState::Stopped
+        | LaunchedState::BudgetExhausted => (false, false),
+        LaunchedState::EnforcementLost => (false, true),
+    }
+}
