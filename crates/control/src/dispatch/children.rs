@@ -56,7 +56,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
             // Only words of its own can have a secret in them, and they come when it begins and ends.
             if redactor.is_none() && (known.is_none() || is_over(one)) {
-                let made = self.redactor(&run.spec.repository).await?;
+                let made = self.redactor(run).await?;
                 redactor = Some(made.map_err(|error| PlaneError::Other(error.to_string()))?);
             }
             let (redactor, parent_ended) = (redactor.as_ref(), has_ended(run, attempt));

@@ -136,10 +136,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if !ABOUT.iter().any(|target| allowed.contains(target)) {
             return Ok(None);
         }
-        let repository = self.repository(&run.spec.repository).await?;
-        let forge = self.forge(&repository).await?;
-        // Whatever it does not say is not so: the work then goes to a branch of its own.
-        Ok(forge.pull_request(number).await.ok())
+        let state = async || -> Result<PullRequestState, PlaneError> {
+            let repository = self.repository(&run.spec.repository).await?;
+            Ok(self.forge(&repository).await?.pull_request(number).await?)
+        };
+        match state().await {
+            Ok(state) => Ok(Some(state)),
+            Err(error @ PlaneError::Store(_)) => Err(error),
+            // Whatever it does not say is not so: the work then goes to a branch of its own.
+            Err(_) => Ok(None),
+        }
     }
 
     /// The status of a question that nobody waits for any more: its run has ended. What a commit says of

@@ -3,7 +3,7 @@
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AgentReviewArtifact, AnyObject,
-    ApplyStrategy, ArtifactKind, AttemptReason, Kind, Object, PatchDetail, Reason, Repository,
+    ApplyStrategy, ArtifactKind, AttemptReason, Kind, Object, PatchDetail, Reason,
 };
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let fault = keeping.keep_review(&said)?;
             return Ok(Results { said, fault });
         };
-        let redactor = match self.redactor(&keeping.run.spec.repository).await? {
+        let redactor = match self.redactor(keeping.run).await? {
             Ok(redactor) => redactor,
             Err(error) => {
                 let fault = format!("{}: {error}", Reason::RedactionFailed.as_str());
@@ -66,13 +66,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// and what the repository says is one.
     pub(super) async fn redactor(
         &self,
-        repository: &str,
+        run: &Object<AgentDispatchRun>,
     ) -> Result<Result<Redactor, RedactionError>, PlaneError> {
-        let repository: Object<Repository> = self.repository(repository).await?;
         let secrets = Inventory::new(self.all(Selection::of(Kind::Secret)).await?);
         let mut rules = self.redaction(&secrets).await?;
-        rules.repository.clone_from(&repository.spec.policy.redact);
         rules.personal = self.world.redactions().await.map_err(PlaneError::Other)?;
+        match self.repository(&run.spec.repository).await {
+            Ok(repository) => rules.repository.clone_from(&repository.spec.policy.redact),
+            Err(error @ PlaneError::Store(_)) => return Err(error),
+            // It is gone, and with it whoever could be told.
+            Err(_) => {}
+        }
         Ok(Redactor::new(&rules))
     }
 }

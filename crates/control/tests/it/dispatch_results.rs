@@ -696,3 +696,17 @@ async fn an_execution_says_who_was_asked() {
     let decision = execution.spec.approval_decision.as_deref();
     assert_eq!(decision, Some("nobody had to be asked"), "{:?}", execution.spec);
 }
+
+#[tokio::test]
+async fn a_run_whose_repository_is_gone_ends_all_the_same() {
+    let plane = allowing(&[("check-status", "auto")]).await;
+    begin(&plane, "repair", |_| {}).await;
+    turn(&plane).await;
+    let (kind, namespace, name) = (Kind::Repository, "default".to_owned(), "app".to_owned());
+    let gone = Write::Delete { kind, namespace, name, version: 0 };
+    plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
+    set(&plane, &agent(&plane), said("Done."));
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
+    assert_eq!(artifact(&plane, ArtifactKind::Diagnosis).await.1, "Done.");
+}
