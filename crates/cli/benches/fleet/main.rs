@@ -1,0 +1,42 @@
+//! What the control plane costs beside what it stands on: six figures from one run, side by side.
+//! `scripts/bench-fleet` runs it.
+//!
+//! `bailiwick serve` is a process of its own, with 100,000 runs in its store, and is asked over loopback as a
+//! forge and a person ask it. What is compared takes its turns, and who begins changes from round to round,
+//! so that noise falls on all alike. Nothing is asserted of time.
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a benchmark that cannot do its work must stop"
+)]
+
+mod client;
+mod listing;
+mod memory;
+mod place;
+mod starting;
+mod table;
+mod watching;
+mod webhooks;
+
+use place::Place;
+
+async fn measure() {
+    table::head();
+    let place = Place::new();
+    let store = place.open().await;
+    let mut bare = listing::fill(&place, &store).await;
+    let serving = place.serve();
+    webhooks::measure(&place, &serving).await;
+    listing::measure(&place, &serving, &store, &mut bare).await;
+    starting::measure(&place, &serving).await;
+    watching::measure(&place).await;
+    memory::measure(&place, &serving, &store).await;
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(measure());
+}
