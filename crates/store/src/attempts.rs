@@ -82,16 +82,14 @@ impl Store {
 
     /// The attempts of a run, in order; of every run if none is given.
     pub async fn attempts(&self, run: Option<&AgentId>) -> Result<Vec<Attempt>, StoreError> {
-        let query = format!(
-            "SELECT {COLUMNS} FROM attempts WHERE $1 = '' OR run = $2 ORDER BY run, number"
-        );
-        let id = run.map_or("", AgentId::as_str);
-        let rows = sqlx::query(sqlx::AssertSqlSafe(query))
-            .bind(id)
-            .bind(id)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(|error| self.error(&error))?;
+        // Two statements: one for both would read through all of them to find one's.
+        let only = if run.is_some() { "WHERE run = $1 " } else { "" };
+        let query = format!("SELECT {COLUMNS} FROM attempts {only}ORDER BY run, number");
+        let mut query = sqlx::query(sqlx::AssertSqlSafe(query));
+        if let Some(run) = run {
+            query = query.bind(run.as_str());
+        }
+        let rows = query.fetch_all(&self.pool).await.map_err(|error| self.error(&error))?;
         rows.iter().map(|row| self.attempt(row)).collect()
     }
 

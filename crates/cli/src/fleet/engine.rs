@@ -7,13 +7,14 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
+use std::sync::Arc;
 
 use bailiwick_control::admission::compile::LaunchLimits;
 use bailiwick_control::ports::fleet::{
     Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedChild, LaunchedState,
     ModelKey,
 };
-use bailiwick_control::ports::{RunStore as _, Work as _};
+use bailiwick_control::ports::{RunStore as _, StoreError, Work as _};
 use bailiwick_control::subagents::ParallelLimits;
 use bailiwick_model::attempt::{Attempt, Used};
 use bailiwick_model::event::{Answer, Ending, What};
@@ -21,6 +22,8 @@ use bailiwick_model::fleet::RunCost;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Run, RunStatus, Source, Task};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
+use bailiwick_store::Store;
+use tokio::runtime::Handle;
 
 use super::children;
 use crate::commands::run::{How, LandWhen};
@@ -47,12 +50,13 @@ const VERIFIED: &str = "verified";
 /// Runs of this machine.
 pub struct LocalEngine {
     context: Context,
+    store: Arc<Store>,
 }
 
 impl LocalEngine {
     /// Whose state and database these are.
-    pub fn new(context: Context) -> Self {
-        Self { context }
+    pub fn new(context: Context, store: Arc<Store>) -> Self {
+        Self { context, store }
     }
 
     /// Does something that waits for programs and files, on a thread of its own.
@@ -90,8 +94,8 @@ impl Engine for LocalEngine {
     }
 
     async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
-        let agent = agent.to_owned();
-        self.apart(move |context| look(context, &id(&agent)?)).await
+        let (agent, store) = (agent.to_owned(), Arc::clone(&self.store));
+        self.apart(move |context| look(context, &store, &id(&agent)?)).await
     }
 
     async fn children(&self, agent: &str) -> Result<Vec<LaunchedChild>, EngineError> {
@@ -119,12 +123,10 @@ impl Engine for LocalEngine {
         after: u64,
         limit: usize,
     ) -> Result<Vec<EngineEvent>, EngineError> {
-        let agent = agent.to_owned();
-        self.apart(move |context| {
+        let (agent, store) = (agent.to_owned(), Arc::clone(&self.store));
+        self.apart(move |_| {
             let (id, most) = (id(&agent)?, u32::try_from(limit).unwrap_or(u32::MAX));
-            let events = wire::with_store(context, async |store| {
-                Ok(store.run_events(&id, after, most).await?)
-            })?;
+            let events = Handle::current().block_on(store.run_events(&id, after, most))?;
             let told = |event: bailiwick_model::Event| -> Result<EngineEvent, Failure> {
                 let body = serde_json::to_value(&event)
                     .map_err(|error| Failure::general(error.to_string()))?;
@@ -253,16 +255,21 @@ fn told(launch: &Launch) -> Result<String, Failure> {
         .map_err(|error| Failure::general(format!("its task cannot be written: {error}")))
 }
 
-fn look(context: &Context, id: &AgentId) -> Result<Option<Launched>, Failure> {
+/// On a thread of its own, over the store that is open already: each run is looked at in each turn.
+fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launched>, Failure> {
     // First: what is written down by whoever holds it is all there once nobody does.
     let directory = RunDirectory::new(&context.state, id.as_str());
     let held = directory
         .is_held()
         .map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))?;
-    let (run, attempts, note, cursor) = wire::with_store(context, async |store| {
+    let (run, attempts, note, cursor) = Handle::current().block_on(async {
         let (run, attempts) = (store.find(id).await?, store.attempts(Some(id)).await?);
-        let note = store.last_note(id, (VERIFIED, "verification-failed")).await?;
-        Ok((run, attempts, note, store.last_event(id).await?))
+        // Nobody has judged what is still at work, and its events are many.
+        let note = match held {
+            true => None,
+            false => store.last_note(id, (VERIFIED, "verification-failed")).await?,
+        };
+        Ok::<_, StoreError>((run, attempts, note, store.last_event(id).await?))
     })?;
     let Some(run) = run else { return Ok(None) };
     let mut launched = Launched {

@@ -30,7 +30,7 @@ pub type LocalPlane = ControlPlane<Store, LocalEngine, LocalWorld>;
 /// The control plane over the store that this context names.
 pub fn plane(context: &Context, store: Arc<Store>) -> LocalPlane {
     ControlPlane {
-        engine: Arc::new(LocalEngine::new(context.clone())),
+        engine: Arc::new(LocalEngine::new(context.clone(), Arc::clone(&store))),
         world: Arc::new(LocalWorld::new(context.clone(), Arc::clone(&store))),
         store,
     }

@@ -131,6 +131,8 @@ pub fn begin_with(
         .process_group(0);
     let mut child = command.spawn().map_err(failed)?;
     let late = Instant::now() + PATIENCE;
+    // Mostly it is there in a few milliseconds.
+    let mut pause = Duration::from_millis(1);
     loop {
         if directory.is_held_by(child.id()).map_err(failed)? {
             break;
@@ -150,7 +152,8 @@ pub fn begin_with(
                 Failure::general("it did not begin in time").help(format!("see {}", log.display()))
             );
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(10));
     }
     // Whoever starts it may live longer than it, and must not leave it half dead.
     std::thread::spawn(move || child.wait());

@@ -321,7 +321,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let now = self.world.now();
         let seen_now = self.seen(repository, events, &rules).await?;
         let plans = evaluate(events, &rules, &seen_now, intent, now);
-        let inventory = self.inventory().await;
+        // Most of what comes in starts nothing.
+        let inventory = match plans.iter().any(|plan| plan.run.is_some()) {
+            true => self.inventory().await,
+            false => Inventory::default(),
+        };
         let mut writes = Vec::new();
         let mut executions = Vec::new();
         let (mut unmade, mut left) = (BTreeSet::new(), None);
@@ -438,8 +442,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
         }
         for key in interests.dedupe_keys {
-            let same = Selection::of(Kind::AgentTriggerExecution).field("dedupeKey", key);
-            for execution in self.all_typed::<AgentTriggerExecution>(same).await? {
+            for execution in self.latest_of_key(&key).await? {
                 seen.recent.push(RecentExecution {
                     name: execution.name().to_owned(),
                     dedupe_key: execution.spec.dedupe_key.clone(),
@@ -450,12 +453,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
         }
         for group in interests.groups {
-            let same = Selection::of(Kind::AgentDispatchRun).field("group", group.as_str());
-            for run in self.all_typed::<AgentDispatchRun>(same).await? {
-                if !run.status.phase.is_final() {
-                    seen.active
-                        .push(ActiveRun { name: run.name().to_owned(), group: group.clone() });
-                }
+            for run in self.unfinished(&group).await? {
+                seen.active.push(ActiveRun { name: run.name().to_owned(), group: group.clone() });
             }
         }
         Ok(seen)

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_model::fleet::{
-    AgentApproval, AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPhase, Kind, Moment,
-    Object, Resource, RunPhase, RunnerPool,
+    AgentApproval, AgentDispatchRun, AgentTriggerExecution, AgentTriggerRule, AnyObject,
+    ApprovalPhase, Kind, Moment, Object, Resource, RunPhase, RunnerPool,
 };
 
 use super::auditing::{Correlation, ended, subject};
@@ -15,6 +15,16 @@ use crate::admission::wildcards;
 use crate::ports::fleet::{Engine, FleetStore, Selection, World, Write};
 use crate::triggers::concurrency::limit;
 use crate::write_back::expire;
+
+/// The phases of a run that is not at an end, in the order in which it goes through them: one that moves on
+/// while they are looked at is found, by the one that it leaves or by the one that it comes to.
+const FORWARD: [RunPhase; 5] = [
+    RunPhase::Pending,
+    RunPhase::WaitingForApproval,
+    RunPhase::Queued,
+    RunPhase::Running,
+    RunPhase::WaitingForApproval,
+];
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Lets runs out of the queue as far as there is room, and takes in those that people have approved.
@@ -180,14 +190,60 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         };
         let Some(rule) = self.typed::<AgentTriggerRule>(rule).await? else { return Ok(false) };
         let Some(most) = limit(&rule.spec.concurrency_policy) else { return Ok(false) };
-        let same = Selection::of(Kind::AgentDispatchRun).field("group", group.as_str());
         let at_work = |other: &Object<AgentDispatchRun>| {
             let status = &other.status;
             !status.phase.is_final() && status.started_at.is_some() && status.write_backs.is_empty()
         };
-        let others = self.all_typed::<AgentDispatchRun>(same).await?;
+        let others = self.unfinished(group).await?;
         let others = others.iter().filter(|other| other.name() != run.name() && at_work(other));
         Ok(others.count() >= most)
+    }
+
+    /// The runs of a group that are not at an end, however many are.
+    pub(super) async fn unfinished(
+        &self,
+        group: &str,
+    ) -> Result<Vec<Object<AgentDispatchRun>>, PlaneError> {
+        let mut found = BTreeMap::new();
+        for phase in FORWARD {
+            let selection = Selection::of(Kind::AgentDispatchRun)
+                .field("group", group)
+                .field("status", phase.as_str());
+            for run in self.all_typed::<AgentDispatchRun>(selection).await? {
+                found.insert(run.name().to_owned(), run);
+            }
+        }
+        let mut runs: Vec<_> = found.into_values().collect();
+        // As they came, whatever phase they were found in: ids are made in that order.
+        let came = |run: &Object<AgentDispatchRun>| {
+            let metadata = &run.metadata;
+            (metadata.creation_timestamp, metadata.uid.len(), metadata.uid.clone())
+        };
+        runs.sort_by_key(came);
+        Ok(runs)
+    }
+
+    /// The last executions of a key of which something came, one for each way in which it did: earlier ones
+    /// are never asked for, however many there are.
+    pub(super) async fn latest_of_key(
+        &self,
+        key: &str,
+    ) -> Result<Vec<Object<AgentTriggerExecution>>, PlaneError> {
+        let mut found = Vec::new();
+        for decision in ["created", "coalesced", "waiting-for-approval"] {
+            let selection = Selection {
+                newest_first: true,
+                limit: 1,
+                ..Selection::of(Kind::AgentTriggerExecution)
+                    .field("dedupeKey", key)
+                    .field("decision", decision)
+            };
+            let page = self.store.list(&selection).await?;
+            for object in page.objects {
+                found.push(object.typed::<AgentTriggerExecution>()?);
+            }
+        }
+        Ok(found)
     }
 
     async fn counted(

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::Fleet;
 use super::draft::Draft;
-use super::row::{COLUMNS, Kept};
+use super::row::{Kept, columns};
 use super::small::other_bytes;
 use super::values::{places, portions, rows};
 
@@ -174,8 +174,8 @@ impl Draft<'_> {
         let mut group = Group::default();
         for some in portions(deliveries) {
             let statement = format!(
-                "SELECT {} FROM resources WHERE kind = $1 AND namespace = $2 AND name IN ({})",
-                COLUMNS.join(", "),
+                "SELECT {} FROM resources r WHERE kind = $1 AND namespace = $2 AND name IN ({})",
+                columns("r"),
                 places(3, some.len())
             );
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));

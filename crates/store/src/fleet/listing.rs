@@ -7,7 +7,7 @@ use bailiwick_control::ports::fleet::{FleetError, Page, Selection};
 use sqlx::Row as _;
 
 use super::Fleet;
-use super::row::COLUMNS;
+use super::row::columns;
 use super::terms::{Term, field, label};
 use super::values::{limit, signed};
 
@@ -152,10 +152,7 @@ impl Fleet {
 /// The statement of a page, with one object more than it may have.
 fn page(selection: &Selection, after: Option<u64>, ways: &[Way]) -> Statement {
     let mut statement = Statement::default();
-    statement.push("SELECT v.version");
-    for column in COLUMNS {
-        statement.push(", r.").push(column);
-    }
+    statement.push("SELECT v.version, ").push(&columns("r"));
     statement.push(
         " FROM (SELECT COALESCE(MAX(version), 0) AS version FROM resource_changes) v \
          LEFT JOIN (SELECT l.born FROM ",

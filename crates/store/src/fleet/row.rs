@@ -1,14 +1,16 @@
 //! An object as a row.
 
+use std::collections::BTreeMap;
+
 use bailiwick_control::ports::fleet::FleetError;
 use bailiwick_model::fleet::{AnyObject, Kind, Metadata, Moment};
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::Fleet;
 
-/// The columns, in the order in which they are read and written.
+/// The columns, in the order in which they are written.
 pub(super) const COLUMNS: [&str; 13] = [
     "born",
     "kind",
@@ -24,6 +26,19 @@ pub(super) const COLUMNS: [&str; 13] = [
     "status",
     "spec",
 ];
+
+/// What is read of an object, from the table of this name: few columns, because each of each row costs more
+/// than its bytes do. The last one is a list in JSON, of numbers, an id of ours, and what is JSON already.
+pub(super) fn columns(table: &str) -> String {
+    let rest = ["generation", "version", "created_at"].map(|name| format!("{table}.{name}"));
+    let json = ["labels", "annotations", "status", "spec"].map(|name| format!("{table}.{name}"));
+    format!(
+        "{table}.born, {table}.namespace, {table}.name, {table}.api_version, \
+         '[' || {} || ',\"' || {table}.uid || '\",' || {} || ']'",
+        rest.join(" || ',' || "),
+        json.join(" || ',' || ")
+    )
+}
 
 /// An object, and its place in the order of all.
 #[derive(Debug, Clone)]
@@ -59,36 +74,41 @@ impl Fleet {
 
 /// The statement that reads one object by kind, namespace and name.
 pub(super) fn one() -> String {
-    let columns = COLUMNS.join(", ");
-    format!("SELECT {columns} FROM resources WHERE kind = $1 AND namespace = $2 AND name = $3")
+    let columns = columns("r");
+    format!("SELECT {columns} FROM resources r WHERE kind = $1 AND namespace = $2 AND name = $3")
 }
+
+type Labels = BTreeMap<String, String>;
 
 fn read(kind: Kind, row: &AnyRow, first: usize) -> Result<Kept, Box<dyn std::error::Error>> {
-    let number = |place: usize| -> Result<u64, Box<dyn std::error::Error>> {
-        Ok(u64::try_from(row.try_get::<i64, _>(first + place)?)?)
-    };
-    let text = |place: usize| row.try_get::<String, _>(first + place);
+    let text = |place: usize| row.try_get::<&str, _>(first + place);
+    let (generation, resource_version, created_at, uid, labels, annotations, status, spec): (
+        u64,
+        u64,
+        u64,
+        String,
+        Labels,
+        Labels,
+        Value,
+        Value,
+    ) = serde_json::from_str(text(4)?)?;
     Ok(Kept {
-        born: number(0)?,
+        born: u64::try_from(row.try_get::<i64, _>(first)?)?,
         object: AnyObject {
-            api_version: text(8)?,
+            api_version: text(3)?.to_owned(),
             kind,
             metadata: Metadata {
-                namespace: text(2)?,
-                name: text(3)?,
-                uid: text(4)?,
-                generation: number(5)?,
-                resource_version: number(6)?,
-                creation_timestamp: Some(Moment::from_millis(number(7)?)),
-                labels: json(row, first + 9)?,
-                annotations: json(row, first + 10)?,
+                namespace: text(1)?.to_owned(),
+                name: text(2)?.to_owned(),
+                uid,
+                generation,
+                resource_version,
+                creation_timestamp: Some(Moment::from_millis(created_at)),
+                labels,
+                annotations,
             },
-            status: json(row, first + 11)?,
-            spec: json(row, first + 12)?,
+            status,
+            spec,
         },
     })
-}
-
-fn json<T: DeserializeOwned>(row: &AnyRow, place: usize) -> Result<T, Box<dyn std::error::Error>> {
-    Ok(serde_json::from_str(&row.try_get::<String, _>(place)?)?)
 }

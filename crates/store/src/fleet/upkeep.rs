@@ -7,7 +7,7 @@ use sqlx::Row as _;
 
 use super::Fleet;
 use super::draft::Draft;
-use super::row::COLUMNS;
+use super::row::columns;
 use super::terms::terms;
 
 /// How many objects are read at a time.
@@ -51,20 +51,20 @@ impl Draft<'_> {
         let mut after = 0;
         loop {
             let statement = format!(
-                "SELECT {} FROM resources WHERE born > $1 ORDER BY born LIMIT $2",
-                COLUMNS.join(", ")
+                "SELECT kind, {} FROM resources r WHERE born > $1 ORDER BY born LIMIT $2",
+                columns("r")
             );
             let query = sqlx::query(sqlx::AssertSqlSafe(statement)).bind(after).bind(AT_ONCE);
             let rows = query.fetch_all(self.connection()).await;
             let rows = rows.map_err(|error| fleet.failed(&error))?;
             let mut found = Vec::new();
             for row in &rows {
-                let read = || Ok((row.try_get(0)?, row.try_get(1)?));
+                let read = || Ok((row.try_get(1)?, row.try_get(0)?));
                 let (born, word): (i64, String) =
                     read().map_err(|error: sqlx::Error| fleet.failed(&error))?;
                 let kind = Kind::ALL.iter().find(|kind| kind.as_str() == word);
                 let kind = kind.ok_or_else(|| fleet.broken(format!("`{word}` is no kind")))?;
-                let kept = fleet.kept(*kind, row, 0)?;
+                let kept = fleet.kept(*kind, row, 1)?;
                 found.extend(terms(&kept.object).into_iter().map(|term| (term, kept.born)));
                 after = born;
             }
