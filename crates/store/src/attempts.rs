@@ -15,6 +15,9 @@ const COLUMNS: &str = "run, number, cli, version, model, login, sandbox, session
                        detail, started_at, ended_at, tokens, micro_usd, turns, tool_calls, denied, \
                        budget";
 
+/// How many events are forgotten in one transaction.
+const FORGOTTEN_AT_ONCE: i64 = 5_000;
+
 impl Store {
     /// Records that an attempt begins; its number is the next of its run.
     pub async fn begin_attempt(&self, attempt: &Attempt) -> Result<u64, StoreError> {
@@ -208,6 +211,31 @@ impl Store {
         .map_err(|error| self.error(&error))?;
         let number: i64 = row.try_get(0).map_err(|error| self.error(&error))?;
         Ok(number.unsigned_abs())
+    }
+
+    /// Forgets the listed events of a run; its notes stay. Gives how many were forgotten.
+    pub async fn forget_events(&self, run: &AgentId) -> Result<u64, StoreError> {
+        let mut forgotten = 0;
+        loop {
+            // Some at a time, so that nobody waits long.
+            let mut transaction = self.writing().await?;
+            let done = sqlx::query(
+                "DELETE FROM events WHERE run = $1 AND listed = 1 AND number < $2 + \
+                 (SELECT MIN(number) FROM events WHERE run = $3 AND listed = 1)",
+            )
+            .bind(run.as_str())
+            .bind(FORGOTTEN_AT_ONCE)
+            .bind(run.as_str())
+            .execute(&mut *transaction)
+            .await
+            .map_err(|error| self.error(&error))?
+            .rows_affected();
+            transaction.commit().await.map_err(|error| self.error(&error))?;
+            if done == 0 {
+                return Ok(forgotten);
+            }
+            forgotten += done;
+        }
     }
 
     /// The last note of a run of one of these two kinds: its moment in milliseconds, kind and text.

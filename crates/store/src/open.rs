@@ -16,6 +16,9 @@ use crate::location::Location;
 /// The newest schema that is known here.
 const SCHEMA: i64 = 5;
 
+/// How a transaction begins that writes: it waits for the others now, and never has to be begun anew.
+pub(crate) const WRITING: &str = "BEGIN IMMEDIATE";
+
 /// How long a write waits for the others.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -123,7 +126,7 @@ impl Store {
 
     /// A transaction that writes from its beginning, so that it never has to be begun anew.
     pub(crate) async fn writing(&self) -> Result<Transaction<'_, Any>, StoreError> {
-        self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(|error| self.error(&error))
+        self.pool.begin_with(WRITING).await.map_err(|error| self.error(&error))
     }
 
     pub(crate) fn error(&self, error: &sqlx::Error) -> StoreError {

@@ -123,18 +123,30 @@ impl Engine for LocalEngine {
         after: u64,
         limit: usize,
     ) -> Result<Vec<EngineEvent>, EngineError> {
+        // Nothing here waits but for the store: no thread is needed for each of many who follow.
+        let failed = |failure: Failure| EngineError(said(&failure));
+        let (id, most) = (id(agent).map_err(failed)?, u32::try_from(limit).unwrap_or(u32::MAX));
+        let events = self.store.run_events(&id, after, most).await;
+        let told = |event: bailiwick_model::Event| -> Result<EngineEvent, EngineError> {
+            let body =
+                serde_json::to_value(&event).map_err(|error| EngineError(error.to_string()))?;
+            let kind = body.get("kind").and_then(|kind| kind.as_str()).unwrap_or("event");
+            let kind = kind.to_owned();
+            Ok(EngineEvent { number: event.number, at: event.at, kind, body })
+        };
+        let events = events.map_err(|error| EngineError(error.to_string()))?;
+        events.into_iter().map(told).collect()
+    }
+
+    async fn forget(&self, agent: &str) -> Result<(), EngineError> {
         let (agent, store) = (agent.to_owned(), Arc::clone(&self.store));
-        self.apart(move |_| {
-            let (id, most) = (id(&agent)?, u32::try_from(limit).unwrap_or(u32::MAX));
-            let events = Handle::current().block_on(store.run_events(&id, after, most))?;
-            let told = |event: bailiwick_model::Event| -> Result<EngineEvent, Failure> {
-                let body = serde_json::to_value(&event)
-                    .map_err(|error| Failure::general(error.to_string()))?;
-                let kind = body.get("kind").and_then(|kind| kind.as_str()).unwrap_or("event");
-                let kind = kind.to_owned();
-                Ok(EngineEvent { number: event.number, at: event.at, kind, body })
-            };
-            events.into_iter().map(told).collect()
+        self.apart(move |context| {
+            let id = id(&agent)?;
+            let held = RunDirectory::new(&context.state, id.as_str()).is_held();
+            if !held.map_err(|error| Failure::general(error.to_string()))? {
+                Handle::current().block_on(store.forget_events(&id))?;
+            }
+            Ok(())
         })
         .await
     }

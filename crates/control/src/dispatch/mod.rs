@@ -28,6 +28,7 @@ mod queueing;
 mod reconciling;
 mod renewing;
 mod results;
+mod retention;
 mod sampling;
 mod scheduling;
 mod serving;
@@ -41,6 +42,7 @@ mod writing;
 
 pub use firing::FireRequest;
 pub use results::reason_for_retry;
+pub use retention::{Pruned, Retention};
 
 use std::sync::Arc;
 

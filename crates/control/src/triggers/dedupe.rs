@@ -13,7 +13,7 @@ use super::text::{beginning, key_part, visible};
 /// For how long events are the same where the rule does not say.
 const DEFAULT_WINDOW_MILLIS: u64 = 24 * 3_600_000;
 /// The longest window.
-const LONGEST_WINDOW_MILLIS: u64 = 30 * 24 * 3_600_000;
+pub(crate) const LONGEST_WINDOW_MILLIS: u64 = 30 * 24 * 3_600_000;
 
 /// What makes an event the same as others, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -24,6 +24,8 @@ use bailiwick_model::fleet::{
 };
 use serde_json::{Value, json};
 
+mod cost;
+
 pub(crate) const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
 pub(crate) const START: u64 = 1_794_000_000_000;
 

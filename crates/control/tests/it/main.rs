@@ -28,6 +28,7 @@ mod plane;
 mod renewing;
 mod request;
 mod resources;
+mod retention;
 mod spawn_plan;
 mod subagents;
 mod triggers;

@@ -99,6 +99,10 @@ impl<S: FleetStore> FleetStore for Timed<S> {
         self.timed("token", self.store.token(digest)).await
     }
 
+    async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
+        self.timed("forget", self.store.forget_audit(before, most)).await
+    }
+
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
         self.timed("audit", self.store.audit(after, limit)).await
     }

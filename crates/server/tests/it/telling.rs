@@ -138,6 +138,11 @@ impl FleetStore for Telling {
         self.store.token(digest).await
     }
 
+    async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
+        self.up()?;
+        self.store.forget_audit(before, most).await
+    }
+
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
         self.up()?;
         self.store.audit(after, limit).await

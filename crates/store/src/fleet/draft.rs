@@ -27,7 +27,7 @@ impl Fleet {
     /// Begins to write; nobody else can until it ends.
     pub(super) async fn draft(&self) -> Result<Draft<'_>, FleetError> {
         let turn = self.turn.lock().await;
-        let begun = self.pool.begin_with("BEGIN IMMEDIATE").await;
+        let begun = self.pool.begin_with(crate::open::WRITING).await;
         let mut transaction = begun.map_err(|error| self.failed(&error))?;
         let version = self.version(&mut transaction).await?;
         Ok(Draft { fleet: self, transaction, version, _turn: turn })
@@ -270,6 +270,7 @@ impl Draft<'_> {
             .await
             .map_err(|error| self.fleet.failed(&error))?;
         self.unindex(&terms(&object), born).await?;
+        self.drop_unnamed(&object).await?;
         if kind == Kind::Secret {
             self.drop_all_values(namespace, name).await?;
         }

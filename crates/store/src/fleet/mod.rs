@@ -147,6 +147,10 @@ impl FleetStore for Store {
         self.fleet.token(digest).await
     }
 
+    async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
+        self.fleet.forget_audit(before, most).await
+    }
+
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
         self.fleet.audit(after, limit).await
     }

@@ -1,12 +1,15 @@
 //! What stands beside the resources: bytes, tokens, the audit log.
 
-use bailiwick_control::ports::fleet::{AuditEntry, FleetError, TokenRecord, TokenScope};
-use bailiwick_model::fleet::Moment;
+use bailiwick_control::ports::fleet::{
+    AuditEntry, FleetError, TokenRecord, TokenScope, named_digests,
+};
+use bailiwick_model::fleet::{AnyObject, Moment};
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::Fleet;
 use super::draft::Draft;
+use super::terms::DIGEST;
 use super::values::{limit, signed};
 
 impl Draft<'_> {
@@ -20,6 +23,21 @@ impl Draft<'_> {
         let done = done.await.map_err(|error| fleet.failed(&error))?;
         if done.rows_affected() == 0 && self.kept_bytes(digest).await?.as_deref() != Some(bytes) {
             return Err(other_bytes(digest));
+        }
+        Ok(())
+    }
+
+    /// Drops the bytes that only this object named, which is not among the objects any more. Whoever keeps the
+    /// same bytes does so before this transaction or after it: with an object that names them, which is seen
+    /// here, or anew.
+    pub(super) async fn drop_unnamed(&mut self, object: &AnyObject) -> Result<(), FleetError> {
+        let fleet = self.fleet;
+        for digest in named_digests(object) {
+            let statement = "DELETE FROM blobs WHERE digest = $1 AND NOT EXISTS \
+                             (SELECT 1 FROM resource_terms WHERE term = $2 AND value = $3)";
+            let query = sqlx::query(statement).bind(&digest).bind(DIGEST).bind(&digest);
+            let done = query.execute(self.connection()).await;
+            done.map_err(|error| fleet.failed(&error))?;
         }
         Ok(())
     }
@@ -106,6 +124,37 @@ impl Fleet {
             })
         };
         read().map_err(|error| self.broken(format!("a token cannot be read: {error}")))
+    }
+
+    pub(super) async fn forget_audit(
+        &self,
+        before: Moment,
+        most: usize,
+    ) -> Result<u64, FleetError> {
+        let oldest = "SELECT number, at FROM audit ORDER BY number LIMIT $1";
+        let count = limit(most).saturating_add(1);
+        let mut draft = self.draft().await?;
+        let rows = sqlx::query(oldest).bind(count).fetch_all(draft.connection()).await;
+        let rows = rows.map_err(|error| self.failed(&error))?;
+        let mut last = None;
+        // The one behind those that go: without it, the next number would be given a second time.
+        for row in rows.iter().take(rows.len().saturating_sub(1)) {
+            let read = || Ok((row.try_get::<i64, _>(0)?, row.try_get::<i64, _>(1)?));
+            let (number, at) = read().map_err(|error: sqlx::Error| self.failed(&error))?;
+            if at >= signed(before.millis()) {
+                break;
+            }
+            last = Some(number);
+        }
+        let Some(last) = last else {
+            draft.drop_all().await;
+            return Ok(0);
+        };
+        let statement = "DELETE FROM audit WHERE number <= $1";
+        let done = sqlx::query(statement).bind(last).execute(draft.connection()).await;
+        let done = done.map_err(|error| self.failed(&error))?.rows_affected();
+        draft.keep().await?;
+        Ok(done)
     }
 
     pub(super) async fn audit(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_control::ports::fleet::indexed_fields;
+use bailiwick_control::ports::fleet::{indexed_fields, named_digests};
 use bailiwick_model::fleet::{AnyObject, Kind};
 use serde_json::Value;
 
@@ -19,6 +19,9 @@ pub(super) fn field(kind: Kind, name: &str) -> String {
     format!("{kind}.{name}")
 }
 
+/// The term of every digest that an object names: by it, bytes are known to be needed.
+pub(super) const DIGEST: &str = "#digest";
+
 /// Everything that an object is selected by.
 pub(super) fn terms(object: &AnyObject) -> BTreeSet<Term> {
     let labels = object.metadata.labels.iter();
@@ -30,7 +33,8 @@ pub(super) fn terms(object: &AnyObject) -> BTreeSet<Term> {
         };
         Some((field(object.kind, name), text(value?)))
     });
-    labels.chain(fields).collect()
+    let digests = named_digests(object).into_iter().map(|digest| (DIGEST.to_owned(), digest));
+    labels.chain(fields).chain(digests).collect()
 }
 
 fn text(value: &Value) -> String {

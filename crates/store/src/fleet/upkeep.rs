@@ -8,7 +8,7 @@ use sqlx::Row as _;
 use super::Fleet;
 use super::draft::Draft;
 use super::row::columns;
-use super::terms::terms;
+use super::terms::{DIGEST, terms};
 
 /// How many objects are read at a time.
 const AT_ONCE: i64 = 500;
@@ -19,7 +19,7 @@ fn fields() -> String {
         let fields = indexed_fields(*kind).iter();
         fields.map(|(name, pointer)| format!("{kind}.{name}={pointer}\n")).collect::<String>()
     };
-    Kind::ALL.iter().map(of_kind).collect()
+    Kind::ALL.iter().map(of_kind).chain([DIGEST.to_owned()]).collect()
 }
 
 impl Fleet {

@@ -16,5 +16,6 @@ mod ledger_in_a_file;
 mod lineage;
 mod opening;
 mod order;
+mod portable;
 mod specs;
 mod transitions;

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bailiwick_control::dispatch::Turn;
+use bailiwick_control::dispatch::{Retention, Turn};
 use bailiwick_control::ports::fleet::FleetStore as _;
+use bailiwick_model::fleet::Span;
 use bailiwick_server::{Reach, Server, Settings};
 use bailiwick_store::Store;
 use clap::Args;
@@ -47,6 +48,12 @@ pub struct Serve {
     /// A name under which it is asked for
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
+    /// How long runs that have ended are kept, with all that belongs to them
+    #[arg(long, value_name = "TIME", default_value = "90d")]
+    keep: Span,
+    /// How long the audit log is kept
+    #[arg(long, value_name = "TIME", default_value = "365d")]
+    keep_audit: Span,
 }
 
 impl Serve {
@@ -90,7 +97,7 @@ impl Serve {
         }
         // What spawns and turns tell belongs to the log, line by line, as everything else there.
         output::speak_to_the_log();
-        let turning = tokio::spawn(turn(plane));
+        let turning = tokio::spawn(turn(plane, Retention::new(self.keep, self.keep_audit)));
         server.run(ended()).await;
         turning.abort();
         output::note("stopped; runs that are at work go on");
@@ -120,7 +127,7 @@ fn alone(context: &Context) -> Result<File, Failure> {
 }
 
 /// Turn after turn, until the server stops.
-async fn turn(plane: LocalPlane) {
+async fn turn(plane: LocalPlane, mut retention: Retention) {
     let mut looked: Option<(u64, Instant)> = None;
     loop {
         let version = latest(&plane).await;
@@ -130,6 +137,7 @@ async fn turn(plane: LocalPlane) {
         if stale {
             let turn = plane.reconcile().await;
             tell(&turn);
+            tell(&plane.prune(&mut retention).await);
             if let Err(error) = plane.store.forget_changes(CHANGES).await {
                 tracing::warn!(%error, "old changes could not be forgotten");
             }

@@ -223,4 +223,10 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Ends it, with everything that it started.
     fn cancel(&self, agent: &str) -> impl Future<Output = Result<(), EngineError>> + Send;
+
+    /// Forgets the events of one that is over for good; its work stays where it is. An engine that keeps no
+    /// events has none to forget.
+    fn forget(&self, _agent: &str) -> impl Future<Output = Result<(), EngineError>> + Send {
+        std::future::ready(Ok(()))
+    }
 }

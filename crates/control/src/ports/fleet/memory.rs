@@ -1,6 +1,6 @@
 //! The plain model that every store is held to: all of it in memory, one lock around it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use bailiwick_model::fleet::{
@@ -9,7 +9,7 @@ use bailiwick_model::fleet::{
 
 use super::store::{
     Applied, AuditEntry, Change, ChangeKind, FleetError, FleetStore, IncomingDelivery, Page,
-    Received, Selection, TokenRecord, Write, indexed_fields,
+    Received, Selection, TokenRecord, Write, indexed_fields, named_digests,
 };
 
 type Key = (Kind, String, String);
@@ -29,6 +29,8 @@ struct State {
     secrets: BTreeMap<(String, String, String), Vec<u8>>,
     tokens: BTreeMap<String, TokenRecord>,
     audit: Vec<AuditEntry>,
+    /// How many lines of the audit log were forgotten.
+    forgotten: u64,
 }
 
 fn key(object: &AnyObject) -> Key {
@@ -108,6 +110,12 @@ impl State {
                         .retain(|(namespace, name, _), _| (&key.1, &key.2) != (namespace, name));
                 }
                 self.record(ChangeKind::Deleted, &mut object);
+                let left = self.objects.values();
+                let named: BTreeSet<String> =
+                    left.flat_map(|(_, object)| named_digests(object)).collect();
+                for digest in named_digests(&object).difference(&named) {
+                    self.blobs.remove(digest);
+                }
                 Ok(None)
             }
             Write::Blob { digest, bytes } => {
@@ -321,9 +329,20 @@ impl FleetStore for MemoryFleet {
         Ok(self.with(|state| state.tokens.values().find(|token| token.digest == digest).cloned()))
     }
 
+    async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
+        Ok(self.with(|state| {
+            let all = state.audit.len().saturating_sub(1).min(most);
+            let old = state.audit.iter().take(all).take_while(|entry| entry.at < before).count();
+            state.audit.drain(..old);
+            let forgotten = u64::try_from(old).unwrap_or_default();
+            state.forgotten += forgotten;
+            forgotten
+        }))
+    }
+
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
         Ok(self.with(|state| {
-            (1..)
+            (state.forgotten + 1..)
                 .zip(state.audit.iter().cloned())
                 .filter(|(number, _)| *number > after)
                 .take(limit)

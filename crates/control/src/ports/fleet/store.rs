@@ -4,7 +4,7 @@
 //! planned purely can so be carried out, killed half-way and repeated: names of records are made from
 //! their idempotency keys, and a second `Create` of the same name is told apart from everything else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 
 use bailiwick_model::fleet::{AnyObject, Kind, Moment, WebhookDelivery};
@@ -73,7 +73,7 @@ pub enum Write {
     Replace(AnyObject),
     /// Another status; its spec is left alone.
     Status(AnyObject),
-    /// It goes.
+    /// It goes, and with it the bytes under each digest that no other object names.
     Delete {
         /// The kind.
         kind: Kind,
@@ -227,6 +227,29 @@ pub fn indexed_fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
         | Kind::Secret
         | Kind::ConfigMap => &[],
     }
+}
+
+/// The digests that an object names, wherever in it: bytes that are kept under one of them are kept for it.
+pub fn named_digests(object: &AnyObject) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut look = |text: &str| {
+        let bare = text.strip_prefix("sha256:").unwrap_or(text);
+        let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if bare.len() == 64 && bare.bytes().all(digit) {
+            found.insert(bare.to_owned());
+        }
+    };
+    object.metadata.annotations.values().for_each(|text| look(text));
+    let mut open = vec![&object.spec, &object.status];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) => look(text),
+            Value::Array(all) => open.extend(all),
+            Value::Object(all) => open.extend(all.values()),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    found
 }
 
 /// What happened to an object.
@@ -407,6 +430,14 @@ pub trait FleetStore: Send + Sync + 'static {
         &self,
         digest: &str,
     ) -> impl Future<Output = Result<Option<TokenRecord>, FleetError>> + Send;
+
+    /// Forgets lines of the audit log from its beginning on, as long as they are from before this moment, at
+    /// most so many; never the last one, whose number the next one follows. Gives how many were forgotten.
+    fn forget_audit(
+        &self,
+        before: Moment,
+        most: usize,
+    ) -> impl Future<Output = Result<u64, FleetError>> + Send;
 
     /// Lines of the audit log after this number, with their numbers.
     fn audit(

@@ -35,6 +35,8 @@ fn the_sql_store_answers_as_the_plain_model_does() {
         "receive: Unavailable",
         "a value",
         "no value",
+        "bytes gone",
+        "audit forgotten",
     ] {
         assert!(seen.contains_key(what), "{what} was never seen: {seen:?}");
     }

@@ -1,5 +1,6 @@
 //! The store of resources: against the plain model, against itself in many processes, against kills.
 
+mod bytes;
 mod conformance;
 mod grouping;
 mod kills;

@@ -24,6 +24,13 @@ pub(crate) const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 pub(crate) const WORDS: [&str; 9] =
     ["x", "y", "", "null", "7", "o'clock; --", "%_*", "Ünïcödé \u{1f980}", "nul\u{0}inside"];
 
+/// Digests under which bytes are kept, and which objects name.
+pub(crate) const DIGESTS: [&str; 3] = [
+    "1111111111111111111111111111111111111111111111111111111111111111",
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+];
+
 pub(crate) fn pick<'a, T: ?Sized>(random: &mut Random, from: &[&'a T]) -> &'a T {
     from[random.below(from.len())]
 }
@@ -33,8 +40,12 @@ pub(crate) fn moment(random: &mut Random) -> Moment {
 }
 
 fn value(random: &mut Random) -> Value {
-    match random.below(8) {
+    match random.below(9) {
         0 => Value::Null,
+        7 => match random.below(3) {
+            0 => json!({ "deep": [{ "digest": format!("sha256:{}", pick(random, &DIGESTS)) }] }),
+            _ => json!(pick(random, &DIGESTS)),
+        },
         1 => json!(random.below(3)),
         // Numbers whose shortest text is long: a reader that rounds would change them.
         2 => json!(f64::from_bits(0x3fb9_9999_0000_0000 | (random.number() >> 32))),

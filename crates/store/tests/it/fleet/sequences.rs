@@ -14,7 +14,7 @@ use bailiwick_model::fleet::{AnyObject, Kind, Metadata};
 use bailiwick_testkit::random::Random;
 
 use super::objects::{
-    KINDS, NAMES, NAMESPACES, WORDS, audit, delivery, labels, moment, object, pick, token,
+    DIGESTS, KINDS, NAMES, NAMESPACES, WORDS, audit, delivery, labels, moment, object, pick, token,
 };
 
 /// How often each kind of answer was seen.
@@ -168,7 +168,7 @@ impl<S: FleetStore> Sequence<'_, S> {
             15 => Write::Delete { kind, namespace, name, version },
             16..=17 => {
                 let bytes = pick(self.random, &WORDS).as_bytes().to_vec();
-                let digest = pick(self.random, &["blob-1", "blob-2", "blob-3"]).to_owned();
+                let digest = pick(self.random, &DIGESTS).to_owned();
                 Write::Blob { digest, bytes }
             }
             _ => Write::Audit(audit(self.random)),
@@ -181,8 +181,12 @@ impl<S: FleetStore> Sequence<'_, S> {
             writes.push(self.write().await);
         }
         let now = moment(self.random);
+        let before = self.bytes().await;
         let model = self.model.commit(writes.clone(), now).await;
         let store = self.store.commit(writes, now).await;
+        if self.bytes().await < before {
+            self.count("bytes gone");
+        }
         if let Some((model, store)) = self.both("commit", model, store) {
             assert_eq!(model.version, store.version);
             self.same_all(&model.objects, &store.objects);
@@ -299,7 +303,7 @@ impl<S: FleetStore> Sequence<'_, S> {
         let mut given = delivery(pick(self.random, &NAMES), payload, moment(self.random));
         if self.random.once_in(5) {
             // A digest that is not that of the bytes.
-            given.spec.payload_digest = pick(self.random, &["blob-1", "lie"]).to_owned();
+            given.spec.payload_digest = pick(self.random, &[DIGESTS[0], "lie"]).to_owned();
         }
         let model = self.model.receive(given.clone()).await;
         let store = self.store.receive(given.clone()).await;
@@ -379,15 +383,35 @@ impl<S: FleetStore> Sequence<'_, S> {
         }
     }
 
+    /// The same bytes are kept; gives under how many digests.
+    async fn bytes(&mut self) -> usize {
+        let mut kept = 0;
+        for digest in DIGESTS.into_iter().chain(["none"]) {
+            let model = self.model.blob(digest).await.unwrap();
+            kept += usize::from(model.is_some());
+            assert_eq!(model, self.store.blob(digest).await.unwrap(), "{digest}");
+        }
+        kept
+    }
+
+    async fn forget_audit(&mut self) {
+        let (before, most) = (moment(self.random), self.random.below(6));
+        let model = self.model.forget_audit(before, most).await.unwrap();
+        assert_eq!(model, self.store.forget_audit(before, most).await.unwrap());
+        if model > 0 {
+            self.count("audit forgotten");
+        }
+    }
+
     async fn rest(&mut self) {
+        if self.random.once_in(3) {
+            self.forget_audit().await;
+        }
         let after = self.random.number() % 10;
         let limit = [0, 2, usize::MAX][self.random.below(3)];
         let model = self.model.audit(after, limit).await.unwrap();
         assert_eq!(model, self.store.audit(after, limit).await.unwrap());
-        for digest in ["blob-1", "blob-2", "blob-3", "none"] {
-            let model = self.model.blob(digest).await.unwrap();
-            assert_eq!(model, self.store.blob(digest).await.unwrap());
-        }
+        self.bytes().await;
         // Nothing has to have changed: it must only come back.
         self.store.wait_for_change(0, 0).await;
     }
