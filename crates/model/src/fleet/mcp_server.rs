@@ -182,23 +182,8 @@ impl Resource for AgentMcpServer {
                 }
             }
         }
-        let lists: [(&str, &[ValueFrom], fn(&str) -> Option<String>); 2] = [
-            ("spec.envFrom", &self.env_from, variable_fault),
-            ("spec.headersFrom", &self.headers_from, header_fault),
-        ];
-        for (field, values, fault) in lists {
-            for (index, value) in values.iter().enumerate() {
-                faults.extend(fault(&value.name).map(|message| Fault::new(field, message)));
-                let before = values.iter().take(index);
-                if before.into_iter().any(|other| other.name.eq_ignore_ascii_case(&value.name)) {
-                    faults.push(Fault::new(field, format!("`{}` stands there twice", value.name)));
-                }
-                if value.secret_ref.is_some() == value.config_map_ref.is_some() {
-                    let message = format!("`{}` needs a secretRef or a configMapRef", value.name);
-                    faults.push(Fault::new(field, message));
-                }
-            }
-        }
+        faults.extend(named("spec.envFrom", &self.env_from, variable_fault));
+        faults.extend(named("spec.headersFrom", &self.headers_from, header_fault));
         faults.extend(scope_fault(self.scope).map(|message| Fault::new("spec.scope", message)));
         let lists = [
             ("spec.allowedTools", self.allowed_tools.as_deref().unwrap_or_default()),
@@ -222,6 +207,23 @@ impl Resource for AgentMcpServer {
         }
         faults
     }
+}
+
+/// What is wrong with values and the names under which they arrive.
+fn named(field: &str, values: &[ValueFrom], fault: fn(&str) -> Option<String>) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (index, value) in values.iter().enumerate() {
+        faults.extend(fault(&value.name).map(|message| Fault::new(field, message)));
+        let mut before = values.iter().take(index);
+        if before.any(|other| other.name.eq_ignore_ascii_case(&value.name)) {
+            faults.push(Fault::new(field, format!("`{}` stands there twice", value.name)));
+        }
+        if value.secret_ref.is_some() == value.config_map_ref.is_some() {
+            let message = format!("`{}` needs a secretRef or a configMapRef", value.name);
+            faults.push(Fault::new(field, message));
+        }
+    }
+    faults
 }
 
 /// Why a scope means nothing here.

@@ -23,7 +23,13 @@ pub(super) fn of(
     limits.push(of_stack(input));
     if input.approval_policy.require_for.contains(&ApprovalReason::ToolCall) {
         let whose = "the rule".to_owned();
-        limits.push(Limit { whose, ask_tools: touching(), ..Limit::default() });
+        limits.push(match input.frozen.stack.spec.approval_mode {
+            // Where nobody is asked, what would ask is denied.
+            ApprovalMode::Deny => Limit { whose, deny_tools: touching(), ..Limit::default() },
+            ApprovalMode::Prompt | ApprovalMode::PolicyDerived | ApprovalMode::Yolo => {
+                Limit { whose, ask_tools: touching(), ..Limit::default() }
+            }
+        });
     }
     limits.extend(servers_limit(input));
     if let Some(child) = input.child {

@@ -203,6 +203,11 @@ fn a_rule_can_ask_for_every_call() {
     let policy = policy_as(&world, None);
     assert_eq!((read(&policy), shell(&policy, "cargo test")), (Outcome::Ask, Outcome::Ask));
     assert_eq!(outcome(&policy, "TodoWrite", json!({ "todos": [] })), Outcome::Allow);
+    // The rule's wish is no way around a stack that asks nobody.
+    world.set_stack("/approvalMode", json!("deny"));
+    let policy = policy_as(&world, None);
+    assert_eq!((read(&policy), shell(&policy, "cargo test")), (Outcome::Deny, Outcome::Deny));
+    assert_eq!(outcome(&policy, "TodoWrite", json!({ "todos": [] })), Outcome::Allow);
 }
 
 #[test]
