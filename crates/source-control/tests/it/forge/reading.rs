@@ -77,7 +77,9 @@ fn what_somebody_may_do_is_what_the_forge_says_of_them() {
             assert_eq!(of(reader), Ok(Rights::Read), "{reader}");
         }
         assert_eq!(of("erin"), Ok(Rights::Unknown));
-        assert!(matches!(of("../alice"), Err(ForgeError::Refused(_))));
+        // A name is one part of an address, whatever is in it.
+        assert_eq!(of("../collaborators/alice"), Ok(Rights::Read));
+        assert!(matches!(of(".."), Err(ForgeError::Refused(_))));
         // Nothing is said of people by a forge that does not know us, or that is away.
         let stranger = opened(&setup.stand_in, &setup.scratch, "another");
         let none = block_on(stranger.permission("nobody"));
