@@ -57,12 +57,37 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         mut run: Object<AgentDispatchRun>,
         used: &BTreeMap<String, PoolUse>,
     ) -> Result<bool, PlaneError> {
+        if self.still_waits(&run, used).await? {
+            return Ok(false);
+        }
         let before = run.status.clone();
         self.with_conditions(&mut run, When::Open(used)).await?;
         match run.status == before {
             true => Ok(false),
             false => self.keep_status(&run).await,
         }
+    }
+
+    /// Whether it waits for the same room as when it was last looked at. Thousands may do so: of them nothing
+    /// else is asked.
+    async fn still_waits(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        used: &BTreeMap<String, PoolUse>,
+    ) -> Result<bool, PlaneError> {
+        let stated = &run.status.conditions;
+        let told = stated.iter().find(|one| one.kind == ConditionType::RunnerAssigned);
+        let (RunPhase::Queued, Some(told)) = (run.status.phase, told) else { return Ok(false) };
+        Ok(match self.runner_facts(run, When::Open(used)).await? {
+            RunnerFacts::Queued(why) => told.reason == Reason::Queued && told.message == why,
+            RunnerFacts::NoCapacity(why) => {
+                told.reason == Reason::NoCapacity && told.message == why
+            }
+            RunnerFacts::NotYet
+            | RunnerFacts::Accepted(_)
+            | RunnerFacts::Forbidden(_)
+            | RunnerFacts::QueueTimeout(_) => false,
+        })
     }
 
     /// Puts its conditions as they are now onto a run that is about to be kept.

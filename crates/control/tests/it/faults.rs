@@ -54,14 +54,34 @@ const FAULTS: &str = "
 22 | ../../../cli/tests/it/conformance/fleet.rs | a_failed_check_is_mended_approved_and_written_back_once
 ";
 
+macro_rules! sources {
+    ($($file:literal),* $(,)?) => { &[$(($file, include_str!($file))),*] };
+}
+
+/// Where they are.
+const SOURCES: &[(&str, &str)] = sources![
+    "admission/faults.rs",
+    "bundle/assembly.rs",
+    "bundle/redaction.rs",
+    "conditions.rs",
+    "dispatch.rs",
+    "faults.rs",
+    "triggers/dedupe.rs",
+    "triggers/lifecycle.rs",
+    "triggers/plan.rs",
+    "triggers/signature.rs",
+    "../../../cli/tests/it/conformance/fleet.rs",
+    "../../../server/tests/it/webhooks.rs",
+];
+
 #[test]
 fn every_fault_of_the_public_attempt_has_a_test() {
-    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
     let mut seen = std::collections::BTreeSet::new();
     for row in FAULTS.trim().lines() {
         let columns: Vec<&str> = row.split('|').map(str::trim).collect();
         let [number, file, test] = columns[..] else { panic!("{row}") };
-        let text = std::fs::read_to_string(here.join(file)).unwrap();
+        let source = SOURCES.iter().find(|(name, _)| *name == file);
+        let (_, text) = source.unwrap_or_else(|| panic!("{file} is not looked at"));
         assert!(text.contains(&format!("fn {test}(")), "{file} has no test {test}");
         seen.insert(number.parse::<u32>().unwrap());
     }
