@@ -21,6 +21,7 @@ use bailiwick_model::event::{Answer, Ending, What};
 use bailiwick_model::fleet::RunCost;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Run, RunStatus, Source, Task};
+use bailiwick_runner::agents;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use bailiwick_store::Store;
 use tokio::runtime::Handle;
@@ -32,7 +33,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::managed::Managed;
 use crate::running::detached::{self, Environment, Input};
-use crate::running::login;
+use crate::running::{assign, login};
 use crate::verifying::{Places, Shown, Subject};
 use crate::wire;
 
@@ -184,6 +185,8 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
     if spawned && !attempts.is_empty() && launch.resume.is_none() {
         return Ok(());
     }
+    // Nothing is made for one that nobody pays for.
+    let environment = Environment::Only(environment(launch)?);
     if !spawned {
         let source = Source::new(format!("the task of {id}"), told(launch)?);
         spawn(&context, &source, Some(&id), &launch.base, lineage(launch)?)?;
@@ -193,19 +196,19 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
         None => Input::Nothing,
         Some(words) => Input::Words(written(words)?),
     };
-    let environment = Environment::Only(environment(launch)?);
     detached::begin_with(&context, &id, &how, input, environment).map(drop)
 }
 
 /// All that whoever holds it has in its environment: nothing of ours but what a program needs to find its
 /// things, what was admitted, and the key of the model where that is lent.
 fn environment(launch: &Launch) -> Result<Vec<(OsString, OsString)>, Failure> {
+    let task = Task::parse(&Source::new("the task", launch.task.as_str()))?;
     let ours = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
     let needed = detached::NEEDED.iter().chain(&login::PLACES);
     let mut all: Vec<(OsString, OsString)> = needed.filter_map(ours).collect();
     match launch.model_key {
         ModelKey::Lent => all.extend(login::LENT.iter().filter_map(ours)),
-        ModelKey::Withheld if spends_a_login(launch)? => {
+        ModelKey::Withheld if spends_a_login(&task) => {
             return Err(Failure::general(
                 "it is to be paid for with a login of this machine, which is not lent to it",
             )
@@ -214,16 +217,29 @@ fn environment(launch: &Launch) -> Result<Vec<(OsString, OsString)>, Failure> {
         ModelKey::Withheld => {}
     }
     all.extend(launch.environment.iter().map(|(name, value)| (name.into(), value.into())));
+    require_key(&task, &all)?;
     Ok(all)
 }
 
 /// Whether its task names a login that is no variable: nothing but a refusal would keep it from that.
-fn spends_a_login(launch: &Launch) -> Result<bool, Failure> {
-    let task = Task::parse(&Source::new("the task", launch.task.as_str()))?;
-    Ok(match task.agent.login {
+fn spends_a_login(task: &Task) -> bool {
+    match task.agent.login {
         Login::ApiKey => false,
         Login::Subscription | Login::Bedrock | Login::Vertex => true,
-    })
+    }
+}
+
+/// Whoever has no key is not started: it would only find that out by itself.
+fn require_key(task: &Task, environment: &[(OsString, OsString)]) -> Result<(), Failure> {
+    let name = task.agent.cli.as_ref().map_or(assign::USUAL, |cli| cli.as_str());
+    let wire = agents::adapter(name).and_then(|adapter| adapter.wire());
+    let Some(wire) = wire.filter(|_| !spends_a_login(task)) else { return Ok(()) };
+    let keys = login::keys(wire);
+    if keys.iter().any(|key| environment.iter().any(|(name, _)| name == key)) {
+        return Ok(());
+    }
+    Err(Failure::general("no key of the model is lent to it, and none was granted")
+        .help(format!("grant {}, or set modelKey of its pool to every-run", keys.join(" or "))))
 }
 
 /// Words as a file that nobody else can open.

@@ -78,6 +78,11 @@ fn known(wire: Wire) -> Known {
     }
 }
 
+/// The variables that may hold the key of a model.
+pub fn keys(wire: Wire) -> &'static [&'static str] {
+    known(wire).keys
+}
+
 /// The model, and the secret that opens it; nothing if the program has no model of ours.
 pub fn paid(adapter: &dyn Adapter, login: Login) -> Result<Option<(Upstream, String)>, Failure> {
     let Some(wire) = adapter.wire() else { return Ok(None) };

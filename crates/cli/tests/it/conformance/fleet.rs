@@ -276,71 +276,297 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
     assert_eq!(list(&stage, &["runs"]).len(), 1);
 }
 
-/// A pull request from elsewhere: another pool, no secret, nothing pushed, whatever the rule says.
+/// The value that one stack's tools need, and a variable of whoever serves that nobody was granted.
+const TOOL_VALUE: &str = "the-tool-s-own-value";
+const SERVERS_OWN: (&str, &str) = ("SERVERS_OWN", "what-only-the-server-knows");
+
+/// A stack whose tools need a value, granted to it, with a rule for the same events.
+fn keyed() -> String {
+    let object = |kind: &str, name: &str, spec: Value| {
+        json!({
+            "apiVersion": "bailiwick.dev/v1alpha1", "kind": kind, "metadata": { "name": name },
+            "spec": spec,
+        })
+    };
+    let all = [
+        object(
+            "AgentServiceAccount",
+            "keyed",
+            json!({
+                "serviceAccountName": "keyed", "owner": { "kind": "agent-stack", "name": "keyed" },
+                "allowedRepositories": ["acme/*"], "allowedRunnerPools": ["inside", "outside"],
+            }),
+        ),
+        object(
+            "AgentToolProfile",
+            "keyed",
+            json!({
+                "nativeTools": { "shell": true, "filesystem": true },
+                "filesystemPolicy": "workspace-write", "networkPolicy": { "mode": "deny" },
+                "requiredSecretRefs": [{ "name": "tool", "keys": ["key"] }],
+            }),
+        ),
+        object(
+            "AgentStack",
+            "keyed",
+            json!({
+                "baseAgent": "claude-code", "model": "claude-opus-4-8", "role": "worker",
+                "prompt": { "system": "You mend what broke.", "developer": "", "task": "" },
+                "toolPolicy": "keyed", "runnerPool": "inside",
+                "secretPolicy": { "allowOnForks": false, "allowedSecretRefs": ["tool"] },
+                "runtimeIdentity": { "serviceAccountRef": "keyed" },
+                "scope": { "filesWhitelist": ["src/**"], "filesDenylist": [] },
+                "writeBackPolicy": { "allowedTargets": [] },
+            }),
+        ),
+        object(
+            "AgentSecretGrant",
+            "keyed-tool",
+            json!({
+                "subject": { "kind": "agent-stack", "name": "keyed" },
+                "secretRef": { "name": "tool", "keys": ["key"] }, "purpose": "tool",
+                "allowedRepositories": ["acme/*"], "mountPolicy": "env",
+            }),
+        ),
+        object(
+            "AgentTriggerRule",
+            "keyed",
+            json!({
+                "lifecycleState": "active", "sources": ["ci"],
+                "match": { "repository": ["acme/app"], "conclusion": ["failure"] },
+                "agentStack": "keyed", "taskKind": "repair",
+                "promptTemplate": "A check failed. Mend it.",
+                "dedupePolicy": { "key": "keyed {{ event.workflow }}", "window": "1h" },
+            }),
+        ),
+    ];
+    let texts: Vec<String> = all.iter().map(Value::to_string).collect();
+    texts.join("\n---\n")
+}
+
+/// The environment of whoever holds the newest run of a stack that is trusted so much, and the run once it
+/// is over.
+fn watched(stage: &Stage, stack: &str, trust: &str, before: &[&Value]) -> (String, Value) {
+    let mut environment = None;
+    let late = Instant::now() + PATIENCE;
+    let fits = |run: &&Value| {
+        run["spec"]["agentStack"] == stack
+            && run["spec"]["trustTier"] == trust
+            && !before.iter().any(|one| one["metadata"]["name"] == run["metadata"]["name"])
+    };
+    loop {
+        let found = list(stage, &["runs"]).iter().find(fits).cloned();
+        if let Some(run) = &found {
+            let attempt = run["status"]["attempts"][0].as_str().unwrap_or_default();
+            let until_next = Instant::now() + Duration::from_millis(300);
+            while environment.is_none() && Instant::now() < until_next {
+                environment = held_with(attempt);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            if ["succeeded", "failed", "cancelled"].contains(&phase(run)) {
+                let seen = environment.unwrap_or_else(|| panic!("nobody held {run:#}"));
+                return (seen, run.clone());
+            }
+        }
+        if Instant::now() > late {
+            let executions = list(stage, &["executions"]);
+            panic!("{trust} {stack} did not end: {found:#?} {executions:#?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What the supervisor of an attempt has in its environment, as the kernel tells it.
+fn held_with(attempt: &str) -> Option<String> {
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        if words.get(1..3) != Some(&[b"supervise".as_slice(), attempt.as_bytes()]) {
+            continue;
+        }
+        let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
+        if !environment.is_empty() {
+            return Some(String::from_utf8_lossy(&environment).replace('\0', "\n"));
+        }
+    }
+    None
+}
+
+/// Whether any file below has these bytes.
+fn holds(directory: &std::path::Path, text: &str) -> bool {
+    let Ok(entries) = std::fs::read_dir(directory) else { return false };
+    entries.flatten().any(|entry| {
+        let kind = entry.file_type().unwrap();
+        match kind.is_dir() {
+            true => holds(&entry.path(), text),
+            false if kind.is_file() => {
+                let bytes = std::fs::read(entry.path()).unwrap_or_default();
+                bytes.windows(text.len()).any(|part| part == text.as_bytes())
+            }
+            false => false,
+        }
+    })
+}
+
+/// A pull request from elsewhere: another pool, no secret, nothing pushed, whatever the rule says; and what
+/// its own commit says of roles binds nobody.
 #[test]
 fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
     let stage = Stage::new(Cli::Claude);
     let forge = StandIn::gitea("acme/app");
     forge.take(&stage.scratch.root(), "main");
-    // The fork's commit is where the forge keeps pull requests.
+    let own = stage.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
+    // The fork's commit is where the forge keeps pull requests. Its own kit asks nothing of anybody.
     stage.scratch.git(&["switch", "--quiet", "--create", "theirs"]);
     stage.scratch.write("src/theirs.txt", "theirs\n");
+    let free = "[role]\nname = \"worker\"\ndescription = \"Works.\"\n[capabilities]\nrequired = \
+                [\"policy::git-read-only\"]\n[tools]\nallowed = [\"*\"]\n";
+    stage.scratch.write(".bailiwick/roles/worker.toml", free);
     stage.scratch.commit("Change something");
     let sha = stage.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
-    let pull = forge.add_fork_pull("A change", "mallory/app", "theirs", &sha);
-    let refspec = format!("+refs/heads/theirs:refs/pull/{pull}/head");
-    forge.git(&["fetch", "--quiet", &stage.scratch.root().display().to_string(), &refspec]);
-    stage.scratch.git(&["switch", "--quiet", "main"]);
-    stage.scratch.git(&["branch", "--quiet", "-D", "theirs"]);
+    let take = |branch: &str, sha: &str| {
+        let pull = forge.add_fork_pull("A change", "mallory/app", branch, sha);
+        let refspec = format!("+refs/heads/{branch}:refs/pull/{pull}/head");
+        forge.git(&["fetch", "--quiet", &stage.scratch.root().display().to_string(), &refspec]);
+        stage.scratch.git(&["switch", "--quiet", "main"]);
+        stage.scratch.git(&["branch", "--quiet", "-D", branch]);
+        pull
+    };
+    let pull = take("theirs", &sha);
+    // Another one changes a file and nothing else.
+    stage.scratch.git(&["switch", "--quiet", "--create", "kind"]);
+    stage.scratch.write("src/kind.txt", "kind\n");
+    stage.scratch.commit("Change a file");
+    let kind = stage.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
+    let kind_pull = take("kind", &kind);
+    let look = "printf %s \"$KEY\" | sha256sum | cut -c1-64 > src/seen.txt; \
+                env | cut -d= -f1 > src/names.txt";
     let model = ScriptedModel::start(Script::new(vec![
-        Turn::Calls(vec![Call::shell("echo mended > src/mended.txt; env > src/env.txt")]),
+        Turn::Calls(vec![Call::shell("echo out > outside.txt")]),
+        Turn::Calls(vec![Call::shell(look)]),
         Turn::say("It is mended."),
     ]));
     given(&stage, &["secrets", "set", "webhook", "key"], SECRET);
     given(&stage, &["secrets", "set", "forge", "token"], &forge.token());
-    given(&stage, &["secrets", "set", "tool", "key"], "the-tool-s-own-value");
-    let grant = |name: &str| {
-        json!({
-            "apiVersion": "bailiwick.dev/v1alpha1", "kind": "AgentSecretGrant",
-            "metadata": { "name": name },
-            "spec": {
-                "subject": { "kind": "agent-stack", "name": "fixer" },
-                "secretRef": { "name": "tool", "keys": ["key"] }, "purpose": "tool",
-                "allowedRepositories": ["acme/*"], "mountPolicy": "env",
-            },
-        })
-    };
-    let documents = format!("{}\n---\n{}", documents(&stage, &forge), grant("fixer-tool"));
+    given(&stage, &["secrets", "set", "tool", "key"], TOOL_VALUE);
+    let documents = format!("{}\n---\n{}", documents(&stage, &forge), keyed());
     given(&stage, &["apply", "-f", "-"], &documents);
-    let serving = Serving::start(stage.command(Some(&model), None));
+    let mut command = stage.command(Some(&model), None);
+    command.env(SERVERS_OWN.0, SERVERS_OWN.1);
+    let serving = Serving::start(command);
     let hook = format!("http://{}/webhooks/app", serving.address);
+    let tell = |seed: &RunSeed<'_>| {
+        let (run, _) = forge.add_run(seed);
+        let (status, said) = forge.webhook(&Told::RunEnded { run }).deliver(&hook, SECRET);
+        assert_eq!(status, 202, "{said}");
+    };
+    let place = |run: &Value| {
+        let agent = run["status"]["agentMuxRunId"].as_str().unwrap();
+        stage.scratch.state().join("worktrees").join(agent)
+    };
+    let digest = |text: &str| bailiwick_model::Sha256Hex::of(text).to_string();
+
+    // The repository's own branch: the value is where it was granted to be, and nothing else is.
+    let seed = RunSeed {
+        sha: &own,
+        branch: "main",
+        workflow: "own.yml",
+        conclusion: Some("failure"),
+        ..RunSeed::default()
+    };
+    tell(&seed);
+    let (held, run) = watched(&stage, "keyed", "trusted", &[]);
+    assert_eq!(phase(&run), "succeeded", "{run:#}");
+    let seen = std::fs::read_to_string(place(&run).join("src/seen.txt")).unwrap();
+    assert_eq!(seen.trim(), digest(TOOL_VALUE));
+    let names = std::fs::read_to_string(place(&run).join("src/names.txt")).unwrap();
+    assert!(names.lines().any(|name| name == "KEY"), "{names}");
+    assert!(held.contains(TOOL_VALUE) && held.contains("a-key-of-nobody"), "{held}");
+    assert!(!held.contains(SERVERS_OWN.1), "{held}");
+
+    // The other one has ended as well, and asks.
+    until("a question", &stage, || list(&stage, &["approvals"]).into_iter().next());
+
+    // The fork: a stack that needs the value does not start at all, and nobody pays for the other.
+    let asked = model.requests().len();
     let seed = RunSeed {
         sha: &sha,
         branch: "theirs",
+        workflow: "theirs.yml",
         conclusion: Some("failure"),
         fork: Some("mallory/app"),
         pull: Some(pull),
         ..RunSeed::default()
     };
-    let (run, _) = forge.add_run(&seed);
-    let (status, said) = forge.webhook(&Told::RunEnded { run }).deliver(&hook, SECRET);
-    assert_eq!(status, 202, "{said}");
-    let ended = until("the end", &stage, || {
-        let run = list(&stage, &["runs"]).into_iter().next()?;
-        ["succeeded", "failed", "cancelled"].contains(&phase(&run)).then_some(run)
+    tell(&seed);
+    let first = until("the end of a stranger's run", &stage, || {
+        let runs = list(&stage, &["runs"]);
+        let theirs = runs.into_iter().find(|run| run["spec"]["trustTier"] == "untrusted")?;
+        ["succeeded", "failed", "cancelled"].contains(&phase(&theirs)).then_some(theirs)
     });
-    assert_eq!(phase(&ended), "succeeded", "{ended:#}");
-    assert_eq!(ended["spec"]["trustTier"], "untrusted", "{ended:#}");
-    assert_eq!(ended["spec"]["runnerPool"], "outside", "{ended:#}");
-    let agent = ended["status"]["agentMuxRunId"].as_str().unwrap();
-    let worktree = stage.scratch.state().join("worktrees").join(agent);
-    let environment = std::fs::read_to_string(worktree.join("src/env.txt")).unwrap();
-    assert!(environment.contains("PATH="), "{environment}");
-    for secret in ["the-tool-s-own-value", SECRET, forge.token().as_str()] {
-        assert!(!environment.contains(secret), "{environment}");
+    assert_eq!(phase(&first), "failed", "{first:#}");
+    let why = first["status"]["terminalReason"].as_str().unwrap();
+    assert!(why.contains("no key of the model is lent to it"), "{why}");
+    assert_eq!(model.requests().len(), asked, "a stranger has spent our key");
+    let executions = list(&stage, &["executions"]);
+    let refused = executions
+        .iter()
+        .find(|one| one["spec"]["triggerRule"] == "keyed" && one["spec"]["decision"] == "rejected");
+    let refused = refused.unwrap_or_else(|| panic!("{executions:#?}"));
+    assert!(refused["spec"]["reason"].as_str().unwrap().contains("PrivilegedSecretsOnFork"));
+
+    // Somebody lends strangers the key of the model, and nothing else.
+    let lent = json!({
+        "apiVersion": "bailiwick.dev/v1alpha1", "kind": "RunnerPool",
+        "metadata": { "name": "outside" },
+        "spec": {
+            "capacity": 1, "trustTier": "untrusted", "serviceAccountRef": "runner",
+            "modelKey": "every-run",
+        },
+    });
+    given(&stage, &["apply", "-f", "-"], &lent.to_string());
+    tell(&RunSeed { workflow: "again.yml", ..seed });
+    let (held, run) = watched(&stage, "fixer", "untrusted", &[&first]);
+    // Its own role would have let it write anywhere and would have checked nothing. Ours has stopped a call,
+    // and does not pass what the fork's commit changed outside of its files.
+    assert_eq!(phase(&run), "failed", "{run:#}");
+    let why = run["status"]["terminalReason"].as_str().unwrap();
+    assert!(why.starts_with("rejected") && why.contains("scope::files-whitelist"), "{why}");
+    assert_eq!(run["status"]["cost"]["denied"], 1, "{run:#}");
+    assert_eq!(run["spec"]["runnerPool"], "outside", "{run:#}");
+    assert!(held.contains("a-key-of-nobody"), "{held}");
+    let worktree = place(&run);
+    let seen = std::fs::read_to_string(worktree.join("src/seen.txt")).unwrap();
+    assert_eq!(seen.trim(), digest(""));
+    let names = std::fs::read_to_string(worktree.join("src/names.txt")).unwrap();
+    assert!(names.lines().any(|name| name == "PATH"), "{names}");
+    assert!(!names.lines().any(|name| name == "KEY"), "{names}");
+    let agent = run["status"]["agentMuxRunId"].as_str().unwrap();
+    let own_files = stage.scratch.state().join("runs").join(agent);
+    assert!(holds(&own_files, "files-whitelist"), "what is looked for would be found");
+    for secret in [TOOL_VALUE, SERVERS_OWN.1, SECRET, forge.token().as_str()] {
+        assert!(!held.contains(secret), "{held}");
+        assert!(!holds(&worktree, secret) && !holds(&own_files, secret), "{secret}");
     }
+    assert!(worktree.join("src/theirs.txt").exists() && !worktree.join("outside.txt").exists());
+    // One that leaves the kit alone is mended, by the same rules.
+    tell(&RunSeed {
+        workflow: "kind.yml",
+        sha: &kind,
+        branch: "kind",
+        pull: Some(kind_pull),
+        ..seed
+    });
+    let (_, kind) = watched(&stage, "fixer", "untrusted", &[&first, &run]);
+    assert_eq!(phase(&kind), "succeeded", "{kind:#}");
+    assert_eq!(kind["status"]["cost"]["denied"], 1, "{kind:#}");
     assert!(!forge.git(&["branch", "--list", "agent/*"]).contains("agent/"));
-    assert_eq!(list(&stage, &["approvals"]), [] as [Value; 0]);
+    let approvals = list(&stage, &["approvals"]);
+    let asked_for: Vec<&Value> = approvals
+        .iter()
+        .filter(|one| one["spec"]["dispatchRun"] == run["metadata"]["name"])
+        .collect();
+    assert!(asked_for.is_empty(), "{asked_for:#?}");
 }
 
 /// Killed at random moments and started again: every delivery is there, every run is one, and the forge has
