@@ -159,7 +159,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let seen = match self.work(&repository, &begun, deed).await {
             Ok(seen) => seen,
             Err(error) => {
-                self.not_put_away(&mut begun, away, caller).await?;
+                self.not_put_away(&begun, away, caller).await?;
                 return Err(error);
             }
         };
@@ -170,15 +170,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// A workspace whose files did not go after all.
     async fn not_put_away(
         &self,
-        begun: &mut Object<AgentWorkspace>,
+        begun: &Object<AgentWorkspace>,
         away: bool,
         caller: &Caller,
     ) -> Result<(), ActionError> {
         if !away || !self.world.has_files(&begun.spec.workspace_path) {
             return Ok(());
         }
-        begun.metadata.annotations.remove(PUT_AWAY);
-        let writes = vec![Write::Replace(AnyObject::of(begun).map_err(PlaneError::from)?)];
+        let mut now = self.again_read(begun).await?;
+        now.metadata.annotations.remove(PUT_AWAY);
+        let writes = vec![Write::Replace(AnyObject::of(&now).map_err(PlaneError::from)?)];
         self.store.commit(writes, caller.at).await?;
         Ok(())
     }
@@ -196,28 +197,40 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let line = told(caller, &workspace, request, "AgentWorkspaceActionDone", detail);
         let mut writes = Vec::new();
         if verb == WorkspaceVerb::Cleanup {
+            workspace.metadata.resource_version = 0;
             writes.extend(self.forgotten(&workspace).await?);
             workspace.status.state = WorkspaceState::Archived;
         } else {
             if verb == WorkspaceVerb::Recover {
-                workspace.metadata.annotations.remove(PUT_AWAY);
-                workspace.metadata.annotations.remove(KEPT);
+                let mut now = self.again_read(&workspace).await?;
+                now.metadata.annotations.remove(PUT_AWAY);
+                now.metadata.annotations.remove(KEPT);
+                writes.push(Write::Replace(AnyObject::of(&now).map_err(PlaneError::from)?));
                 // It counts from now on how long it is kept.
                 workspace.status.last_used_at = Some(caller.at);
                 workspace.status.state = state(false, &seen.git, false);
-                writes.push(Write::Replace(AnyObject::of(&workspace).map_err(PlaneError::from)?));
-                workspace.metadata.resource_version = 0;
             }
             if let (WorkspaceVerb::RebaseStart, Some(rebase)) = (verb, &mut workspace.status.rebase)
             {
                 rebase.attempt_count = rebase.attempt_count.saturating_add(1);
             }
+            // A turn may have looked at it meanwhile; what was seen here was seen later.
+            workspace.metadata.resource_version = 0;
             writes.push(Write::Status(AnyObject::of(&workspace).map_err(PlaneError::from)?));
         }
         writes.push(line);
         self.store.commit(writes, caller.at).await?;
         let files = in_place(&workspace, &seen);
         Ok(WorkspaceAnswer { files, kept: seen.kept, ..answer(&workspace, seen.said) })
+    }
+
+    /// The same workspace as it is kept now.
+    async fn again_read(
+        &self,
+        workspace: &Object<AgentWorkspace>,
+    ) -> Result<Object<AgentWorkspace>, ActionError> {
+        let Metadata { namespace, name, .. } = workspace.metadata.clone();
+        self.named::<AgentWorkspace>(&Target { namespace, name }).await
     }
 
     /// A record and its links go; what they were about stays.
