@@ -83,6 +83,12 @@ pub(crate) async fn review<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked:
     ok(&app.fleet.review_permissions(&caller, asked.namespace(), question).await?)
 }
 
+pub(crate) async fn checks<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: &Asked) -> Answer {
+    asked.known_query(&["namespace", "sha"])?;
+    let sha = asked.query.get("sha").map(String::as_str).unwrap_or_default();
+    ok(&app.fleet.checks(&asked.target()?, sha).await?)
+}
+
 pub(crate) async fn workspace<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
     asked: &Asked,

@@ -54,6 +54,7 @@ pub(crate) async fn handle<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked:
         Call::Review => actions::review(app, asked).await,
         Call::Provision => actions::workspace(app, asked, false).await,
         Call::ActOnWorkspace => actions::workspace(app, asked, true).await,
+        Call::Checks => actions::checks(app, asked).await,
         Call::Capabilities => ok(&app.fleet.capabilities().await?),
         Call::Tokens => tokens::list(app, asked).await,
         Call::MintToken => tokens::make(app, asked).await,

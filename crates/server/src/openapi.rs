@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use bailiwick_control::ports::fleet::{
-    DecisionAnswer, DecisionRequest, DispatchRequest, ExecutionAnswer, LifecycleAnswer,
-    LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest, RuleSample, RuleTrial,
-    RunAnswer, RunEvents, RunVerbRequest, WorkspaceAnswer, WorkspaceRequest, indexed_fields,
+    ChecksAnswer, DecisionAnswer, DecisionRequest, DispatchRequest, ExecutionAnswer,
+    LifecycleAnswer, LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest,
+    RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerbRequest, WorkspaceAnswer, WorkspaceRequest,
+    indexed_fields,
 };
 use bailiwick_model::fleet::{Kind, object_schema};
 use schemars::generate::SchemaSettings;
@@ -85,6 +86,7 @@ fn shapes(route: &Route, generator: &mut SchemaGenerator) -> Shapes {
         Call::Provision | Call::ActOnWorkspace => {
             takes(of::<WorkspaceRequest>(g), "202", of::<WorkspaceAnswer>(g))
         }
+        Call::Checks => gives("200", of::<ChecksAnswer>(g)),
         Call::Capabilities => gives("200", of::<BTreeMap<String, Value>>(g)),
         Call::Tokens => gives("200", of::<TokenList>(g)),
         Call::MintToken => takes(of::<TokenRequest>(g), "201", of::<TokenAnswer>(g)),
@@ -112,6 +114,7 @@ fn query(call: Call) -> &'static [&'static str] {
         Call::Create | Call::Replace | Call::Patch | Call::Apply => &["dryRun"],
         Call::Delete => &["dryRun", "resourceVersion"],
         Call::Audit => &["after", "limit"],
+        Call::Checks => &["sha"],
         Call::Front
         | Call::Live
         | Call::Ready

@@ -32,6 +32,7 @@ pub(crate) enum Call {
     Review,
     Provision,
     ActOnWorkspace,
+    Checks,
     Capabilities,
     Tokens,
     MintToken,
@@ -225,6 +226,14 @@ const ACTIONS: &[Row] = {
             OPERATOR,
             PLACES,
             "Do something to a workspace",
+        ),
+        (
+            Get,
+            "/repositories/{name}/checks",
+            Call::Checks,
+            VIEWER,
+            Some(Kind::Repository),
+            "List the checks of a commit, and our runs beside them",
         ),
         (Get, "/capabilities", Call::Capabilities, VIEWER, None, "What each agent program can do"),
     ]

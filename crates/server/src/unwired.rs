@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use bailiwick_control::ports::fleet::{
-    ActionError, Caller, DecisionAnswer, DecisionRequest, DispatchRequest, ExecutionAnswer, Fleet,
-    LifecycleAnswer, LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest,
-    RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved,
-    Unverified, WorkspaceAnswer, WorkspaceRequest,
+    ActionError, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest, DispatchRequest,
+    ExecutionAnswer, Fleet, LifecycleAnswer, LifecycleRequest, PermissionQuestion,
+    PermissionReview, ReplayRequest, RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb,
+    RunVerbRequest, Target, Unbelieved, Unverified, WorkspaceAnswer, WorkspaceRequest,
 };
 use serde_json::Value;
 
@@ -99,6 +99,10 @@ impl Fleet for Unwired {
         _: Option<&str>,
         _: WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
+        none()
+    }
+
+    async fn checks(&self, _: &Target, _: &str) -> Result<ChecksAnswer, ActionError> {
         none()
     }
 

@@ -19,6 +19,7 @@ mod dispatch_results;
 mod dispatch_servers;
 mod events;
 mod executor;
+mod explaining;
 mod failing_world;
 mod faults;
 mod foreign_rights;

@@ -209,6 +209,19 @@ impl Fleet for Scripted {
         })
     }
 
+    async fn checks(&self, repository: &Target, sha: &str) -> Result<ChecksAnswer, ActionError> {
+        if sha.len() != 40 {
+            return Err(ActionError::Invalid(Vec::new()));
+        }
+        Ok(ChecksAnswer {
+            repository: repository.name.clone(),
+            sha: sha.to_owned(),
+            checks: Vec::new(),
+            unavailable: Some("no forge is wired".to_owned()),
+            runs: Vec::new(),
+        })
+    }
+
     async fn capabilities(&self) -> Result<BTreeMap<String, Value>, ActionError> {
         if self.broken.load(Ordering::Relaxed) {
             return Err(ActionError::Unavailable("no engine is wired".to_owned()));

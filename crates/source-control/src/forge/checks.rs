@@ -105,6 +105,28 @@ pub(super) async fn since(
     Ok((checks, Some(cursor.to_string())))
 }
 
+/// The jobs of every run of a commit, ended or not.
+pub(super) async fn at(api: &Api, sha: &str) -> Result<Vec<CheckRun>, ForgeError> {
+    let mut runs: Vec<Value> = Vec::new();
+    let all = |page: &Runs| -> Option<()> {
+        for run in page.workflow_runs.iter().flatten() {
+            let known = runs.iter().any(|other| number(other, "id") == number(run, "id"));
+            // Whoever does not understand the question answers with everything.
+            let asked_for = run.get("head_sha").and_then(Value::as_str) == Some(sha);
+            if asked_for && !known {
+                runs.push(run.clone());
+            }
+        }
+        None
+    };
+    api.find(&["actions", "runs"], &[("head_sha", sha)], all).await?;
+    let mut checks = Vec::new();
+    for run in &runs {
+        checks.extend(jobs_of(api, run).await?);
+    }
+    Ok(checks)
+}
+
 async fn ended_since(
     api: &Api,
     listing: Listing,

@@ -139,4 +139,8 @@ impl Forge for Gitea {
     ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
         checks::since(&self.api, Listing::Gitea, cursor).await
     }
+
+    async fn checks_at(&self, sha: &str) -> Result<Vec<CheckRun>, ForgeError> {
+        checks::at(&self.api, sha).await
+    }
 }

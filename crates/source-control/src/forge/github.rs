@@ -201,4 +201,8 @@ impl Forge for Github {
     ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
         checks::since(&self.api, Listing::Github, cursor).await
     }
+
+    async fn checks_at(&self, sha: &str) -> Result<Vec<CheckRun>, ForgeError> {
+        checks::at(&self.api, sha).await
+    }
 }

@@ -141,4 +141,8 @@ impl Forge for AnyForge {
     ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
         each!(self, forge => forge.checks_since(cursor))
     }
+
+    async fn checks_at(&self, sha: &str) -> Result<Vec<CheckRun>, ForgeError> {
+        each!(self, forge => forge.checks_at(sha))
+    }
 }

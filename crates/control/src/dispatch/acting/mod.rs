@@ -1,10 +1,11 @@
 //! What people ask of the control plane, by its API or the command line.
 //!
 //! ```text
-//! runs   rules   approvals   permissions   workspaces      one file for what each is asked
+//! runs   checks   rules   approvals   permissions   workspaces      one file for what each is asked
 //! ```
 
 mod approvals;
+mod checks;
 mod permissions;
 mod rules;
 mod runs;
@@ -18,7 +19,7 @@ use serde_json::Value;
 use super::{ControlPlane, PlaneError};
 use crate::admission::Refused;
 use crate::ports::fleet::{
-    ActionError, ActionReason, AuditEntry, Caller, DecisionAnswer, DecisionRequest,
+    ActionError, ActionReason, AuditEntry, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest,
     DispatchRequest, Engine, ExecutionAnswer, Fleet, FleetStore, LifecycleAnswer, LifecycleRequest,
     PermissionQuestion, PermissionReview, ReplayRequest, RuleSample, RuleTrial, RunAnswer,
     RunEvent, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved, Unverified, WorkspaceAnswer,
@@ -157,6 +158,10 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         request: WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
         self.do_to_workspace(caller, namespace, workspace, request).await
+    }
+
+    async fn checks(&self, repository: &Target, sha: &str) -> Result<ChecksAnswer, ActionError> {
+        self.checks_of(repository, sha).await
     }
 
     async fn capabilities(&self) -> Result<BTreeMap<String, Value>, ActionError> {

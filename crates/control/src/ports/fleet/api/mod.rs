@@ -2,7 +2,7 @@
 //! a resource.
 //!
 //! ```text
-//! runs   rules   approvals   permissions   workspaces      what is asked, and what is answered
+//! runs   checks   rules   approvals   permissions   workspaces      what is asked, and what is answered
 //! ```
 //!
 //! Each of these that changes something must write its line of the audit log, with the caller's name,
@@ -10,6 +10,7 @@
 //! not kept.
 
 mod approvals;
+mod checks;
 mod permissions;
 mod rules;
 mod runs;
@@ -25,6 +26,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 pub use approvals::{DecisionAnswer, DecisionRequest, Verdict, WriteBackAnswer};
+pub use checks::{ChecksAnswer, ForgeCheck, RunCheck};
 pub use permissions::{PermissionDecision, PermissionQuestion, PermissionReview};
 pub use rules::{
     ExecutionAnswer, LifecycleAnswer, LifecycleRequest, MatcherResult, ReplayRequest, RuleSample,
@@ -203,6 +205,13 @@ pub trait Fleet: Send + Sync + 'static {
         workspace: Option<&str>,
         request: WorkspaceRequest,
     ) -> impl Future<Output = Result<WorkspaceAnswer, ActionError>> + Send;
+
+    /// The forge's checks of a commit, and our runs beside them.
+    fn checks(
+        &self,
+        repository: &Target,
+        sha: &str,
+    ) -> impl Future<Output = Result<ChecksAnswer, ActionError>> + Send;
 
     /// What each agent program can do here, by its name.
     fn capabilities(
