@@ -1,6 +1,8 @@
 //! `bailiwick approvals`: what agents ask people, and the answers.
 
-use bailiwick_control::ports::fleet::{DecisionRequest, Fleet as _, FleetStore, Target, Verdict};
+use bailiwick_control::ports::fleet::{
+    DecisionRequest, Fleet as _, FleetStore, Selection, Target, Verdict,
+};
 use bailiwick_model::AgentId;
 use bailiwick_model::event::Answer;
 use bailiwick_model::fleet::{AgentApproval, DEFAULT_NAMESPACE, Kind};
@@ -64,6 +66,9 @@ struct Asked {
     agent_id: String,
     question: String,
     about: String,
+    /// What the control plane calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<String>,
 }
 
 impl Approvals {
@@ -97,9 +102,11 @@ fn list(context: &Context, format: FormatOption) -> Result<(), Failure> {
                 agent_id: attempt.run.to_string(),
                 question,
                 about,
+                approval: None,
             }));
         }
     }
+    all.extend(pending(context)?);
     if format.format == Format::Json {
         return output::json(&all);
     }
@@ -107,9 +114,31 @@ fn list(context: &Context, format: FormatOption) -> Result<(), Failure> {
         output::note("nobody asks anything");
     }
     for one in &all {
-        output::line(format_args!("{} {}  {}", one.agent_id, one.question, one.about));
+        match &one.approval {
+            None => output::line(format_args!("{} {}  {}", one.agent_id, one.question, one.about)),
+            Some(name) => output::line(format_args!("{name}  {}: {}", one.agent_id, one.about)),
+        }
     }
     Ok(())
+}
+
+/// What the control plane waits for people with.
+fn pending(context: &Context) -> Result<Vec<Asked>, Failure> {
+    let selection = Selection::of(Kind::AgentApproval).field("phase", "pending");
+    let found = wire::with_store(context, async |store| {
+        Ok(FleetStore::list(&store, &selection).await?.objects)
+    })?;
+    let asked = found.iter().map(|object| {
+        let approval = object.typed::<AgentApproval>();
+        let spec = approval.map_err(|error| Failure::general(error.to_string()))?.spec;
+        Ok(Asked {
+            agent_id: spec.dispatch_run,
+            question: String::new(),
+            about: spec.action.summary,
+            approval: Some(object.metadata.name.clone()),
+        })
+    });
+    asked.collect()
 }
 
 /// Decides an approval of the control plane, as it is at this moment.

@@ -18,6 +18,7 @@ mod exec;
 mod explain;
 mod facade;
 mod faults;
+mod fleet;
 mod generated;
 mod help;
 mod histories;

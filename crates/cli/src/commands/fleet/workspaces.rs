@@ -51,7 +51,7 @@ struct Which {
     reason: String,
     /// Only if it has this version still
     #[arg(long, value_name = "N")]
-    version: Option<u64>,
+    expected_version: Option<u64>,
     #[command(flatten)]
     place: Where,
 }
@@ -292,8 +292,8 @@ impl Workspaces {
 }
 
 fn do_to(context: &Context, which: Which, request: WorkspaceRequest) -> Result<(), Failure> {
-    let Which { name, reason, version, place } = which;
-    let request = WorkspaceRequest { reason, expected_version: version, ..request };
+    let Which { name, reason, expected_version, place } = which;
+    let request = WorkspaceRequest { reason, expected_version, ..request };
     act(context, &place, Some(&name), request)
 }
 

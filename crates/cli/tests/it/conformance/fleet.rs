@@ -260,6 +260,13 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
     let said = list(&stage, &["artifacts"]);
     assert!(said.iter().any(|one| one["spec"]["kind"] == "diagnosis"), "{said:#?}");
     assert_eq!(forge.breaches(), [] as [String; 0]);
+    // Where it worked is recorded, and nobody works there any more.
+    let place = until("its workspace", &stage, || {
+        list(&stage, &["workspaces", "--field", "state=idle"]).into_iter().next()
+    });
+    assert_eq!(place["spec"]["run"], agent, "{place:#}");
+    assert_eq!(place["spec"]["ownership"], "pipeline-failure", "{place:#}");
+    assert_eq!(place["status"]["runs"][0], ended["metadata"]["name"], "{place:#}");
 
     // The same delivery again is the same; another one about the same failure is a duplicate.
     let (status, said) = webhook.deliver(&hook, SECRET);

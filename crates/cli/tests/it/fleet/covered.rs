@@ -1,0 +1,81 @@
+//! Every verb of the fleet has a test that has it in its name or beside it.
+
+use std::collections::BTreeSet;
+
+use bailiwick_cli::Bailiwick;
+use clap::{Command, CommandFactory as _};
+
+/// The commands of the fleet, as the command map has them.
+const FLEET: [&str; 14] = [
+    "serve",
+    "apply",
+    "get",
+    "describe",
+    "delete",
+    "wait",
+    "diff",
+    "explain",
+    "runs",
+    "trigger",
+    "approvals",
+    "workspaces",
+    "secrets",
+    "tokens",
+];
+
+/// What the command map promises besides verbs.
+const MORE: [&str; 8] = [
+    "apply_dry_run",
+    "get_watch",
+    "shows_yaml_json_wide",
+    "selects_by_label_and_field",
+    "is_a_conflict",
+    "diff_of_documents",
+    "describe_and_explain",
+    "explain_of_a_command",
+];
+
+const TESTS: [&str; 8] = [
+    include_str!("approvals.rs"),
+    include_str!("objects.rs"),
+    include_str!("runs.rs"),
+    include_str!("secrets.rs"),
+    include_str!("serving.rs"),
+    include_str!("triggers.rs"),
+    include_str!("workspaces.rs"),
+    include_str!("../conformance/fleet.rs"),
+];
+
+fn leaves(command: &Command, name: &str, found: &mut BTreeSet<String>) {
+    let mut verbs = command.get_subcommands().filter(|sub| sub.get_name() != "help").peekable();
+    if verbs.peek().is_none() {
+        found.insert(name.to_owned());
+    }
+    for verb in verbs {
+        leaves(verb, &format!("{name}_{}", verb.get_name()), found);
+    }
+}
+
+/// The words of a test that say what it is about: its name, and comments that name verbs.
+fn said() -> String {
+    let lines = TESTS.iter().flat_map(|text| text.lines().map(str::trim));
+    let names = lines.filter(|line| line.starts_with("fn ") || line.starts_with("// trigger_"));
+    names.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_verb_of_the_fleet_has_a_test_of_its_name() {
+    let whole = Bailiwick::command();
+    let mut verbs = BTreeSet::new();
+    for name in FLEET {
+        let command = whole.find_subcommand(name).unwrap_or_else(|| panic!("there is no {name}"));
+        leaves(command, name, &mut verbs);
+    }
+    assert!(verbs.len() > 35, "{verbs:?}");
+    let said = said();
+    let wanting: Vec<&String> = verbs.iter().filter(|verb| !said.contains(verb.as_str())).collect();
+    assert!(wanting.is_empty(), "no test of {wanting:?}");
+    for more in MORE {
+        assert!(said.contains(more), "no test of {more}");
+    }
+}

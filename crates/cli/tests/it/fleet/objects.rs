@@ -1,0 +1,189 @@
+//! Objects: declared, listed, watched, compared, explained, waited for, taken away.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::{Place, Serving, config_map, document, written};
+use crate::BAILIWICK;
+
+#[test]
+fn apply_declares_and_apply_dry_run_changes_nothing() {
+    let place = Place::bare();
+    let both = [config_map("a", "1"), config_map("b", "1")];
+    let dry = place.given(&["apply", "-f", "-", "--dry-run"], &written(&both)).expect_code(0);
+    assert_eq!(dry.out, "cm/a created (dry run)\ncm/b created (dry run)\n");
+    assert_eq!(place.json(&["get", "configmaps"]), json!([]));
+    assert_eq!(place.audit(), []);
+    assert_eq!(place.apply(&both).expect_code(0).out, "cm/a created\ncm/b created\n");
+    let mixed = [config_map("a", "2"), config_map("b", "1")];
+    let said = place.apply(&mixed).expect_code(0).out;
+    assert_eq!(said, "cm/a configured\ncm/b unchanged\n");
+    let events: Vec<String> = place.audit().into_iter().map(|(event, _)| event).collect();
+    assert_eq!(events, ["ConfigMapCreated", "ConfigMapCreated", "ConfigMapReplaced"]);
+    // All of them or none.
+    let bad = [config_map("c", "1"), document("ConfigMap", "d", json!({ "unknown": 1 }))];
+    place.apply(&bad).expect_code(2);
+    assert_eq!(place.json(&["get", "configmaps"]).as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn apply_of_what_somebody_else_has_changed_is_a_conflict() {
+    let place = Place::bare();
+    place.apply(&[config_map("a", "1")]).expect_code(0);
+    let mut read = place.json(&["get", "configmap", "a"]);
+    place.apply(&[config_map("a", "2")]).expect_code(0);
+    read["spec"]["data"]["k"] = json!("3");
+    let said = place.apply(&[read.clone()]).expect_code(2);
+    assert!(said.err.contains("was changed meanwhile"), "{}", said.err);
+    assert_eq!(place.json(&["get", "configmap", "a"])["spec"]["data"]["k"], "2");
+    // One that names no version is content with what is there; one that is gone is not made again.
+    read["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    place.apply(&[read]).expect_code(0);
+    let last = place.json(&["get", "configmap", "a"]);
+    place.run(&["delete", "configmap", "a"]).expect_code(0);
+    place.apply(&[last]).expect_code(2);
+}
+
+#[test]
+fn get_shows_yaml_json_wide_and_names_and_selects_by_label_and_field() {
+    let place = Place::new();
+    let mut labelled = config_map("a", "1");
+    labelled["metadata"]["labels"] = json!({ "team": "x" });
+    place.apply(&[labelled, config_map("b", "1")]).expect_code(0);
+    let yaml = place.run(&["get", "configmap", "a", "-o", "yaml"]).expect_code(0).out;
+    assert!(yaml.contains("kind: ConfigMap\n") && yaml.contains("team: x"), "{yaml}");
+    assert_eq!(place.given(&["apply", "-f", "-"], &yaml).expect_code(0).out, "cm/a unchanged\n");
+    assert_eq!(place.json(&["get", "configmap/a"])["spec"]["data"]["k"], "1");
+    let names = place.run(&["get", "configmaps", "-o", "name"]).expect_code(0).out;
+    assert_eq!(names, "cm/a\ncm/b\n");
+    let some = place.run(&["get", "configmaps", "-o", "name", "-l", "team=x"]).expect_code(0).out;
+    assert_eq!(some, "cm/a\n");
+    let narrow = place.run(&["get", "repositories"]).expect_code(0).out;
+    let wide = place.run(&["get", "repositories", "-o", "wide"]).expect_code(0).out;
+    assert!(!narrow.contains("CHECKOUT") && wide.contains("CHECKOUT"), "{narrow}{wide}");
+    let rule = |state: &str| {
+        let field = format!("state={state}");
+        place.run(&["get", "triggers", "-o", "name", "--field", &field]).expect_code(0).out
+    };
+    assert_eq!((rule("draft").as_str(), rule("active").as_str()), ("trigger/broken\n", ""));
+    let unknown = place.run(&["get", "triggers", "--field", "colour=red"]).expect_code(2);
+    assert!(unknown.err.contains("use one of"), "{}", unknown.err);
+    place.run(&["get", "configmap", "none"]).expect_code(2);
+}
+
+#[test]
+fn get_watch_tells_what_changes() {
+    let place = Place::bare();
+    place.apply(&[config_map("a", "1")]).expect_code(0);
+    let mut command = place.scratch.command(BAILIWICK);
+    command.args(["get", "configmaps", "--watch"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().unwrap().unwrap();
+    assert!(next().starts_with("NAME"));
+    assert!(next().starts_with('a'));
+    place.apply(&[config_map("b", "1")]).expect_code(0);
+    let told = next();
+    assert!(told.starts_with("added") && told.contains('b'), "{told}");
+    place.apply(&[config_map("b", "2")]).expect_code(0);
+    assert!(next().starts_with("modified"));
+    place.run(&["delete", "configmap", "b"]).expect_code(0);
+    assert!(next().starts_with("deleted"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn describe_and_explain_tell_what_does_not_hold_and_what_to_do() {
+    let place = Place::new();
+    place.run(&["delete", "toolprofile", "tools"]).expect_code(0);
+    let _serving = Serving::start(&place);
+    let stack = || place.json(&["get", "stack", "fixer"]);
+    place.until("a condition", || {
+        let conditions = stack()["status"]["conditions"].as_array().cloned()?;
+        conditions.iter().any(|one| one["reason"] == "ToolProfileMissing").then_some(())
+    });
+    let described = place.run(&["describe", "stack", "fixer"]).expect_code(0).out;
+    assert!(described.contains("ToolProfileMissing"), "{described}");
+    let explained = place.run(&["explain", "stack/fixer"]).expect_code(0);
+    for part in ["does not hold", "ToolsAdmitted", "There is no such tool profile"] {
+        assert!(explained.out.contains(part), "{part}: {}", explained.out);
+    }
+    assert!(explained.out.contains("apply the AgentToolProfile"), "{}", explained.out);
+    let value = place.json(&["explain", "stack/fixer"]);
+    let first = &value["conditions"][0];
+    assert_ne!(first["status"], "True", "what does not hold comes first: {value:#}");
+    assert!(!value["next"].as_array().unwrap().is_empty(), "{value:#}");
+    // Once it is mended, there is nothing to do.
+    place.apply(&place.documents()).expect_code(0);
+    place.run(&["wait", "stack/fixer", "--for", "condition=ToolsAdmitted"]).expect_code(0);
+    let value = place.json(&["explain", "stack/fixer"]);
+    let tools = value["conditions"].as_array().unwrap();
+    let tools = tools.iter().find(|one| one["type"] == "ToolsAdmitted").unwrap();
+    assert_eq!((&tools["status"], &tools["advice"]), (&json!("True"), &Value::Null));
+    place.run(&["explain", "stack/none"]).expect_code(2);
+}
+
+#[test]
+fn explain_of_a_command_is_what_it_was() {
+    let place = Place::bare();
+    let said = place.run(&["explain", "--", "cat src/kept.txt"]).expect_code(0).out;
+    assert!(said.contains("role developer"), "{said}");
+    let said = place.run(&["explain", "--", "bin/tool"]).expect_code(0).out;
+    assert!(said.contains("bin/tool"), "{said}");
+}
+
+#[test]
+fn diff_of_documents_tells_what_apply_would_change_and_no_secret() {
+    let place = Place::new();
+    place.given(&["secrets", "set", "api", "key"], "hunter2-hunter2-hunter2").expect_code(0);
+    place.apply(&[config_map("a", "1"), config_map("b", "1")]).expect_code(0);
+    let diff = |documents: &[Value]| place.given(&["diff", "-f", "-"], &written(documents));
+    assert_eq!(diff(&[config_map("a", "1")]).expect_code(0).out, "");
+    let said = diff(&[config_map("a", "2"), config_map("b", "1"), config_map("c", "9")]);
+    let said = said.expect_code(1).out;
+    assert!(said.contains("--- kept/cm/a\n+++ given/cm/a\n"), "{said}");
+    assert!(said.contains("-    k: \"1\"\n+    k: \"2\"\n"), "{said}");
+    assert!(said.contains("+++ given/cm/c\n@@ -0,0 "), "{said}");
+    assert!(!said.contains("cm/b"), "{said}");
+    // Nothing was changed, and a default that is written out is no difference.
+    assert_eq!(place.json(&["get", "configmap", "a"])["spec"]["data"]["k"], "1");
+    let mut pool = place.documents().remove(2);
+    pool["spec"]["paused"] = json!(false);
+    assert_eq!(diff(&[pool]).expect_code(0).out, "");
+    for value in ["hunter2-hunter2-hunter2", "ghp_0123456789abcdefghijABCDEFGHIJ012345"] {
+        let said = diff(&[config_map("a", value)]).expect_code(1);
+        assert!(!said.out.contains(value) && !said.err.contains(value), "{}", said.out);
+    }
+    diff(&[document("ConfigMap", "d", json!({ "unknown": 1 }))]).expect_code(2);
+    diff(&[document("Secret", "s", json!({}))]).expect_code(2);
+    place.run(&["diff", "-f", "nowhere.yaml"]).expect_code(2);
+    place.run(&["diff"]).expect_code(2);
+}
+
+#[test]
+fn delete_takes_away_once_and_never_what_is_recorded() {
+    let place = Place::bare();
+    place.apply(&[config_map("a", "1")]).expect_code(0);
+    place.run(&["delete", "configmap", "a"]).expect_code(0);
+    place.run(&["delete", "configmap", "a"]).expect_code(2);
+    place.run(&["delete", "run", "adr-1"]).expect_code(2);
+    assert_eq!(place.audit().last().unwrap().0, "ConfigMapDeleted");
+}
+
+#[test]
+fn wait_ends_when_it_is_so_and_fails_when_it_is_not() {
+    let place = Place::bare();
+    place.apply(&[config_map("a", "1")]).expect_code(0);
+    place.run(&["wait", "configmap/none", "--for", "delete"]).expect_code(0);
+    let late = place.run(&["wait", "configmap/a", "--for", "delete", "--timeout", "1s"]);
+    assert!(late.expect_code(1).err.contains("is not so after"));
+    place.run(&["wait", "configmap/a", "--for", "colour=red"]).expect_code(2);
+    let mut command = place.scratch.command(BAILIWICK);
+    command.args(["wait", "configmap/a", "--for", "delete"]).stdout(Stdio::null());
+    let mut waiting = command.spawn().unwrap();
+    place.run(&["delete", "configmap", "a"]).expect_code(0);
+    assert!(waiting.wait().unwrap().success());
+}

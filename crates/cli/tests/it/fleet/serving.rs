@@ -1,0 +1,103 @@
+//! `bailiwick serve` itself: its log, its API for workspaces, and who may use it.
+
+use bailiwick_testkit::forge::RunSeed;
+use serde_json::{Value, json};
+
+use super::{Place, Serving};
+
+#[test]
+fn serve_says_everything_in_its_log_and_one_line_on_standard_output() {
+    let place = Place::ready();
+    place.run(&["tokens", "new", "ada", "--scope", "admin"]).expect_code(0);
+    let serving = Serving::start(&place);
+    let said = place.json(&["runs", "start", "app", "fixer", "--task", "Nothing."]);
+    let run = said["run"].as_str().unwrap().to_owned();
+    // It has no script, so that it does not get far; but it is spawned.
+    place.until("a spawn", || {
+        let log = std::fs::read_to_string(&serving.log).unwrap();
+        log.contains("making the worktree").then_some(())
+    });
+    place.run(&["runs", "cancel", &run]).expect_code(0);
+    let log = std::fs::read_to_string(&serving.log).unwrap();
+    let whole = log.rsplit_once('\n').map(|(whole, _)| whole).unwrap_or_default();
+    for line in whole.lines() {
+        assert!(serde_json::from_str::<Value>(line).is_ok(), "no line of a log: {line}");
+    }
+}
+
+#[test]
+fn serve_lists_our_runs_beside_the_forge_s_checks() {
+    let place = Place::ready();
+    let sha = place.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
+    let other = "1".repeat(40);
+    for (sha, workflow) in [(&sha, "ours.yml"), (&other, "other.yml")] {
+        let conclusion = Some("failure");
+        place.forge.add_run(&RunSeed {
+            sha,
+            branch: "main",
+            workflow,
+            conclusion,
+            ..RunSeed::default()
+        });
+    }
+    let viewer = place.run(&["tokens", "new", "bob", "--scope", "viewer"]).expect_code(0).out;
+    let said = place.json(&["runs", "start", "app", "fixer", "--task", "Nothing."]);
+    place.run(&["runs", "cancel", said["run"].as_str().unwrap()]).expect_code(0);
+    let serving = Serving::start(&place);
+    let path = format!("/api/agents/repositories/app/checks?sha={sha}");
+    let (status, body) = serving.ask("GET", &path, viewer.trim(), &Value::Null);
+    assert_eq!(status, 200, "{body:#}");
+    assert_eq!(body["unavailable"], Value::Null, "{body:#}");
+    let checks = body["checks"].as_array().unwrap();
+    assert!(
+        !checks.is_empty() && checks.iter().all(|one| one["workflow"] == "ours.yml"),
+        "{body:#}"
+    );
+    assert_eq!(checks[0]["conclusion"], "failure");
+    assert_eq!(body["runs"][0]["run"], said["run"]);
+    assert_eq!(body["runs"].as_array().unwrap().len(), 1);
+    let path = format!("/api/agents/repositories/app/checks?sha={other}");
+    let (_, body) = serving.ask("GET", &path, viewer.trim(), &Value::Null);
+    assert_eq!(body["runs"], json!([]), "{body:#}");
+}
+
+#[test]
+fn serve_lets_an_operator_act_on_workspaces_and_a_viewer_only_look() {
+    let place = Place::new();
+    let token = |scope: &str| {
+        let said = place.run(&["tokens", "new", scope, "--scope", scope]).expect_code(0).out;
+        said.trim().to_owned()
+    };
+    let (viewer, operator) = (token("viewer"), token("operator"));
+    let serving = Serving::start(&place);
+    let wish = json!({
+        "action": "provision", "name": "mend", "repository": "app",
+        "workItem": { "kind": "issue", "repository": "app", "id": "42" },
+    });
+    let made = |token: &str| serving.ask("POST", "/api/agents/workspaces", token, &wish);
+    assert_eq!(made(&viewer).0, 403);
+    let path = place.scratch.state().join("worktrees/mend");
+    assert!(!path.exists());
+    let (status, body) = made(&operator);
+    assert_eq!(status, 202, "{body}");
+    assert!(path.join("src/kept.txt").exists());
+    std::fs::write(path.join("src/kept.txt"), "changed\n").unwrap();
+    let act = |token: &str, verb: &str| {
+        let path = "/api/v1alpha1/workspaces/mend/action";
+        serving.ask("POST", path, token, &json!({ "action": verb }))
+    };
+    assert_eq!(act(&viewer, "archive").0, 403);
+    let (status, body) = act(&operator, "cleanup");
+    assert_eq!((status, &body["error"]["reasons"][0]["code"]), (409, &json!("WorkspaceRefused")));
+    let (status, body) = act(&operator, "archive");
+    assert_eq!((status, &body["state"]), (202, &json!("archived")), "{body}");
+    assert!(!path.exists());
+    let (status, body) = act(&operator, "recover");
+    assert_eq!((status, &body["state"]), (202, &json!("idle")), "{body}");
+    assert_eq!(std::fs::read_to_string(path.join("src/kept.txt")).unwrap(), "changed\n");
+    let (status, body) = serving.ask("GET", "/api/agents/workspaces/mend", &viewer, &Value::Null);
+    assert_eq!((status, &body["status"]["git"]["dirty"]), (200, &json!(true)), "{body}");
+    let told = place.audit();
+    let refused = told.iter().filter(|(event, _)| event == "AgentWorkspaceActionRefused").count();
+    assert_eq!(refused, 1, "{told:?}");
+}

@@ -1,0 +1,77 @@
+//! Rules at the terminal: tried, replayed, switched.
+
+use bailiwick_testkit::forge::{RunSeed, Told};
+use serde_json::{Value, json};
+
+use super::{Place, SECRET, Serving};
+
+/// A delivery of a failed check that came in and was kept.
+fn delivered(place: &Place) -> String {
+    let sha = place.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
+    let serving = Serving::start(place);
+    let seed =
+        RunSeed { sha: &sha, branch: "main", conclusion: Some("failure"), ..RunSeed::default() };
+    let (run, _) = place.forge.add_run(&seed);
+    let hook = format!("http://{}/webhooks/app", serving.address);
+    let (status, said) = place.forge.webhook(&Told::RunEnded { run }).deliver(&hook, SECRET);
+    assert_eq!(status, 202, "{said}");
+    place.until("a delivery", || {
+        let all = place.json(&["get", "deliveries", "--field", "evaluated=true"]);
+        all[0]["metadata"]["name"].as_str().map(str::to_owned)
+    })
+}
+
+fn runs(place: &Place) -> usize {
+    place.json(&["get", "runs"]).as_array().unwrap().len()
+}
+
+#[test]
+fn trigger_test_changes_nothing_and_trigger_replay_and_trigger_materialize_do() {
+    let place = Place::new();
+    let delivery = delivered(&place);
+    assert_eq!(runs(&place), 0, "a draft starts nothing");
+    let executions = || place.json(&["get", "executions"]).as_array().unwrap().clone();
+    let before = executions();
+    place.run(&["trigger", "enable", "broken"]).expect_code(0);
+    let trial = place.json(&["trigger", "test", "broken", "--delivery", &delivery]);
+    assert_eq!(trial["matched"], true, "{trial:#}");
+    assert!(trial["renderedPrompt"].as_str().unwrap().contains("A check failed"), "{trial:#}");
+    assert!(!trial["expectedActions"].as_array().unwrap().is_empty(), "{trial:#}");
+    assert_eq!((executions(), runs(&place)), (before, 0));
+    let made = place.json(&["trigger", "materialize", "broken", "--delivery", &delivery]);
+    assert_eq!((&made["decision"], runs(&place)), (&json!("materialized"), 0), "{made:#}");
+    let replayed = place.json(&["trigger", "replay", "broken", &delivery]);
+    assert_eq!(replayed["decision"], "created", "{replayed:#}");
+    assert_eq!(runs(&place), 1);
+    let run = replayed["run"].as_str().unwrap();
+    let explained: Value = place.json(&["explain", &format!("run/{run}")]);
+    let led = explained["facts"][0]["lines"].to_string();
+    assert!(led.contains("rule broken") && led.contains("execution"), "{explained:#}");
+    place.run(&["trigger", "replay", "broken", "wd-none"]).expect_code(2);
+    place.run(&["trigger", "test", "none", "--delivery", &delivery]).expect_code(2);
+}
+
+#[test]
+fn trigger_enable_pause_resume_disable_and_archive_are_the_lifecycle() {
+    let place = Place::new();
+    let state = || place.json(&["get", "trigger", "broken"])["spec"]["lifecycleState"].clone();
+    let steps = [
+        // trigger_enable, trigger_pause, trigger_resume, trigger_disable, trigger_archive
+        ("pause", 2, "draft"),
+        ("enable", 0, "active"),
+        ("pause", 0, "paused"),
+        ("resume", 0, "active"),
+        ("disable", 0, "disabled"),
+        ("resume", 2, "disabled"),
+        ("enable", 0, "active"),
+        ("archive", 0, "archived"),
+        ("enable", 2, "archived"),
+    ];
+    for (verb, code, then) in steps {
+        place.run(&["trigger", verb, "broken"]).expect_code(code);
+        assert_eq!(state(), then, "after {verb}");
+    }
+    let told = place.audit();
+    let changes = told.iter().filter(|(event, _)| event == "AgentTriggerLifecycleChanged").count();
+    assert_eq!(changes, 6);
+}
