@@ -42,12 +42,32 @@ pub(super) fn provision(held: &Held<'_>, base: &str) -> Result<(), VerbError> {
 }
 
 fn add(held: &Held<'_>, options: &[&str], what: &str) -> Result<(), VerbError> {
+    require_free(held)?;
     let path = shown(&held.place.path)?;
     let mut arguments = vec!["worktree", "add", "--quiet", "--force"];
     arguments.extend(options);
     arguments.extend([path, what]);
     held.common().run_with(arguments, held.input())?;
     Ok(())
+}
+
+/// A branch that is checked out in two places would be moved under the feet of whoever is in the other.
+fn require_free(held: &Held<'_>) -> Result<(), VerbError> {
+    let listing = held.common().run(["worktree", "list", "--porcelain", "-z"])?;
+    let listing = String::from_utf8_lossy(&listing).into_owned();
+    let branch = format!("branch refs/heads/{}", held.place.branch);
+    let path = |entry: &str| {
+        entry.split('\0').find_map(|line| line.strip_prefix("worktree ")).map(str::to_owned)
+    };
+    let taken = listing.split("\0\0").find(|entry| {
+        let has = |wanted: &str| entry.split('\0').any(|line| line == wanted);
+        let gone = entry.split('\0').any(|line| line.starts_with("prunable"));
+        let here = path(entry).is_some_and(|path| Path::new(&path) == held.place.path);
+        has(&branch) && !gone && !here
+    });
+    let Some(taken) = taken.and_then(path) else { return Ok(()) };
+    let reason = format!("the branch {} is checked out in {taken}", held.place.branch);
+    Err(refused(reason, "choose another branch, or link that worktree"))
 }
 
 /// Git locks a worktree while it fills it: one that is still locked so was cut short, and nobody has
