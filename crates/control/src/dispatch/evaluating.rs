@@ -108,17 +108,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Ok(read) => read,
             Err(fault) => return self.evaluated(object, Vec::new(), Some(fault)).await,
         };
-        let now = self.world.now();
-        let late = now.millis() >= delivery.spec.received_at.millis().saturating_add(PATIENCE);
-        match self.learn(&repository, &mut events).await {
-            Ok(()) => {}
-            // It is asked again in the next turn; not for ever.
-            Err(PlaneError::Forge(ForgeError::Unavailable(why))) if !late => {
-                return Err(PlaneError::Forge(ForgeError::Unavailable(why)));
-            }
-            Err(PlaneError::Forge(_)) => {}
-            Err(error) => return Err(error),
-        }
+        self.learn_in_time(&repository, &mut events).await?;
         self.notice(&repository, &events).await?;
         self.consider(&repository, &events, Intent::Deliver, None, Some(object)).await?;
         Ok(true)
@@ -189,6 +179,24 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         silent.map_or(Ok(()), Err)
     }
 
+    /// The same; whoever has not answered for long enough is not waited for any more.
+    pub(super) async fn learn_in_time(
+        &self,
+        repository: &Object<Repository>,
+        events: &mut [SourceEvent],
+    ) -> Result<(), PlaneError> {
+        match self.learn(repository, events).await {
+            Err(PlaneError::Forge(_)) if self.is_late(events) => Ok(()),
+            learnt => learnt,
+        }
+    }
+
+    /// Whether events are judged by themselves now.
+    fn is_late(&self, events: &[SourceEvent]) -> bool {
+        let now = self.world.now();
+        events.first().is_none_or(|event| now >= event.at.plus_millis(PATIENCE))
+    }
+
     async fn look_up(
         &self,
         repository: &Object<Repository>,
@@ -197,8 +205,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     ) -> Result<(), PlaneError> {
         match lookup {
             Lookup::PullRequest(number) => {
-                let state = self.forge(repository).await?.pull_request(number).await?;
+                let forge = self.forge(repository).await?;
+                let state = forge.pull_request(number).await?;
                 event.learn_pull_request(&state);
+                if event.base_sha.is_none() {
+                    event.base_sha = forge.branch(&state.base_branch).await?;
+                }
             }
             Lookup::Branch(branch) => {
                 let branch = branch.unwrap_or_else(|| repository.spec.default_branch.clone());
@@ -373,7 +385,6 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut writes = Vec::new();
         let mut execution = plan.execution.clone();
         if let Some(draft) = &plan.run {
-            let late = events.first().is_none_or(|event| now >= event.at.plus_millis(PATIENCE));
             match self.admit_draft(inventory, repository, rule, draft, events).await {
                 Ok(Ok(admitted)) => {
                     execution.context_bundle_digest = Some(admitted.bundle.digest.clone());
@@ -401,7 +412,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     let joined = Correlation::of_execution(&plan.name, &execution);
                     writes.push(joined.line(now, "AgentPermissionReviewDenied", about, detail));
                 }
-                Err(PlaneError::Forge(ForgeError::Unavailable(why))) if late => {
+                Err(PlaneError::Forge(ForgeError::Unavailable(why))) if self.is_late(events) => {
                     let code = Reason::ArtifactFetchFailed.as_str();
                     reject(&mut execution, format!("{code}: nobody answered in time: {why}"));
                 }

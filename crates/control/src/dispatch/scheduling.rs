@@ -41,7 +41,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let since = Moment::from_millis(next.millis().saturating_sub(1));
             for fire in compiled.due(since, now) {
                 let mut events = [compiled.event(rule.name(), fire)];
-                self.learn(&repository, &mut events).await?;
+                self.learn_in_time(&repository, &mut events).await?;
                 let only = Some(rule.name());
                 self.consider(&repository, &events, Intent::Deliver, only, None).await?;
             }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bailiwick_control::ports::fleet::ForgeError;
+use bailiwick_control::ports::fleet::{ForgeError, PullRequestState};
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{AgentDispatchRun, ContextSource, ForgeKind, Kind, RunPhase};
 use serde_json::json;
@@ -100,4 +100,33 @@ async fn what_a_person_calls_secret_is_taken_out_and_without_knowing_it_nothing_
     turns(&plane).await;
     let found = executions(&plane, "mend").await;
     assert!(found[1].reason.starts_with("RedactionFailed: no permission"), "{}", found[1].reason);
+}
+
+/// A comment does not say what its pull request goes to.
+#[tokio::test]
+async fn a_pull_request_is_compared_with_the_branch_that_it_goes_to() {
+    let plane = stand().await;
+    rule(&plane, "answer", |spec| spec["sources"] = json!(["pr-comment"])).await;
+    let state = PullRequestState {
+        number: 3,
+        title: "Mend it".to_owned(),
+        body: String::new(),
+        open: true,
+        head_branch: "mend".to_owned(),
+        head_sha: sha('a'),
+        head_repository: Some("acme/app".to_owned()),
+        base_branch: "release".to_owned(),
+        files: Vec::new(),
+    };
+    plane.world.forge.pulls.lock().unwrap().insert(3, state);
+    plane.world.forge.branches.lock().unwrap().insert("release".to_owned(), sha('9'));
+    let payload = json!({ "bailiwick": {
+        "source": "pr-comment", "pullRequest": 3, "actor": "alice", "body": "look",
+        "trust": "trusted",
+    } });
+    arrive(&plane, "a", ForgeKind::Generic, "comment", &payload).await;
+    turns(&plane).await;
+    let run = all::<AgentDispatchRun>(&plane).await.remove(0);
+    assert_eq!(run.spec.sha, sha('a'));
+    assert_eq!(run.spec.source_refs.base_sha, Some(sha('9')));
 }

@@ -8,7 +8,7 @@ mod own;
 mod unanswered;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bailiwick_control::admission::conditions::{
@@ -98,6 +98,9 @@ struct Answers {
     checks: Arc<Mutex<Vec<CheckRun>>>,
     logs: Arc<Mutex<VecDeque<Result<String, ForgeError>>>>,
     asked_for_logs: Arc<Mutex<Vec<String>>>,
+    pulls: Arc<Mutex<BTreeMap<u64, PullRequestState>>>,
+    branches: Arc<Mutex<BTreeMap<String, String>>>,
+    silent: Arc<AtomicBool>,
 }
 
 impl Forge for Answers {
@@ -106,11 +109,15 @@ impl Forge for Answers {
     }
 
     async fn pull_request(&self, number: u64) -> Result<PullRequestState, ForgeError> {
-        Err(ForgeError::Refused(format!("no pull request {number}")))
+        let found = self.pulls.lock().unwrap().get(&number).cloned();
+        found.ok_or_else(|| ForgeError::Refused(format!("no pull request {number}")))
     }
 
-    async fn branch(&self, _: &str) -> Result<Option<String>, ForgeError> {
-        Ok(None)
+    async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
+        match self.silent.load(Ordering::Relaxed) {
+            true => Err(ForgeError::Unavailable("no route".to_owned())),
+            false => Ok(self.branches.lock().unwrap().get(name).cloned()),
+        }
     }
 
     async fn issue(&self, _: u64) -> Result<(String, String), ForgeError> {
@@ -141,14 +148,17 @@ impl Forge for Answers {
     }
 }
 
+/// What is said, one time after the other.
+type Said = VecDeque<Result<Option<String>, Unfetched>>;
+
 /// A world whose commits and sources are there unless somebody says otherwise.
 struct Scripted {
     forge: Answers,
     clock: AtomicU64,
     /// What becomes of the next attempts to bring a commit.
-    commits: Mutex<BTreeMap<String, VecDeque<Result<Option<String>, Unfetched>>>>,
+    commits: Mutex<BTreeMap<String, Said>>,
     /// What sources say, each time they are asked; the last is said for ever.
-    sources: Mutex<BTreeMap<ContextSource, VecDeque<Result<Option<String>, Unfetched>>>>,
+    sources: Mutex<BTreeMap<ContextSource, Said>>,
     asked: Mutex<Vec<ContextSource>>,
     /// What a person says is secret.
     personal: Mutex<Result<Vec<String>, String>>,

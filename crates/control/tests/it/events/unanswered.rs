@@ -1,6 +1,7 @@
 //! Whoever does not answer holds up nobody else, and is not waited for for ever.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 
 use bailiwick_control::ports::fleet::Unfetched;
 use bailiwick_model::fleet::{ContextSource, ExecutionDecision, WebhookDelivery};
@@ -152,4 +153,27 @@ async fn a_run_that_is_refused_takes_nobodys_place() {
         let replaced = first.cancel_requested.is_some() || first.phase.is_final();
         assert_eq!(replaced, id == "c", "after {id}");
     }
+}
+
+#[tokio::test]
+async fn a_schedule_whose_forge_never_answers_is_refused_in_the_end_with_a_record() {
+    let plane = stand().await;
+    rule(&plane, "nightly", |spec| {
+        spec["sources"] = json!(["schedule"]);
+        spec["schedule"] =
+            json!({ "cron": "*/30 * * * *", "repository": "acme/app", "catchUp": "1h" });
+    })
+    .await;
+    turns(&plane).await;
+    plane.world.forge.silent.store(true, Ordering::Relaxed);
+    // It is due ten minutes after the beginning, and waited for for ten more.
+    let mut recorded = Vec::new();
+    for _ in 0..25 {
+        plane.turn().await;
+        later(&plane, 60_000);
+        recorded.push(executions(&plane, "nightly").await.len());
+    }
+    assert_eq!((recorded[15], recorded[24]), (0, 1), "{recorded:?}");
+    let found = executions(&plane, "nightly").await;
+    assert!(found[0].reason.starts_with("CommitUnknown: "), "{}", found[0].reason);
 }
