@@ -2,11 +2,12 @@
 
 use bailiwick_control::ports::fleet::{
     AuditEntry, Fleet as _, FleetStore as _, RuleSample, RunVerb, RunVerbRequest, Target,
+    World as _, Write,
 };
-use bailiwick_model::fleet::{AgentDispatchRun, AgentTriggerRule, ExecutionDecision};
+use bailiwick_model::fleet::{AgentDispatchRun, AgentTriggerRule, ExecutionDecision, Kind};
 use serde_json::json;
 
-use super::{Plane, all, caller, executions, one, push, rule, sha, stand, turns};
+use super::{Plane, all, caller, document, executions, later, one, push, rule, sha, stand, turns};
 
 async fn lines(plane: &Plane, event: &str) -> Vec<AuditEntry> {
     let all = plane.store.audit(0, 1_000).await.unwrap();
@@ -80,4 +81,26 @@ async fn a_rule_whose_keys_are_all_the_same_starts_nothing() {
     assert_eq!(refused[0].decision, ExecutionDecision::Rejected);
     assert!(refused[0].reason.starts_with("UnboundedDedupeKey: "), "{}", refused[0].reason);
     assert_eq!(executions(&plane, "keyed").await[0].decision, ExecutionDecision::Created);
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_leaves_a_line() {
+    let plane = stand().await;
+    let spec = json!({
+        "dispatchRun": "adr-1", "attempt": "ada-1-1",
+        "requestedBy": { "kind": "agent-stack", "name": "fixer" },
+        "action": { "type": { "class": "secret-access" }, "target": "x" },
+        "artifactDigest": "d", "expiresAt": "2026-11-07T00:00:00Z",
+    });
+    let mut asked = document(Kind::AgentApproval, "aap-1", spec);
+    asked.status = json!({ "phase": "pending" });
+    plane.store.commit(vec![Write::Create(asked)], plane.world.now()).await.unwrap();
+    turns(&plane).await;
+    assert_eq!(lines(&plane, "AgentApprovalExpired").await, [], "it is not late yet");
+    later(&plane, 24 * 3_600_000);
+    turns(&plane).await;
+    let found = lines(&plane, "AgentApprovalExpired").await;
+    let [line] = found.as_slice() else { panic!("{found:?}") };
+    let joined = |name: &str| line.correlation.get(name).map(String::as_str);
+    assert_eq!((joined("run"), joined("attempt")), (Some("adr-1"), Some("ada-1-1")));
 }
