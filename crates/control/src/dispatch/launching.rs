@@ -205,10 +205,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     (Some(key), None) => {
                         let admitted =
                             |one: &PreparedValue| one.secret == key.name && one.key == key.key;
-                        if !prepared.values.iter().any(admitted) {
+                        let Some(admitted) = prepared.values.iter().find(|one| admitted(one))
+                        else {
                             return Err(gone("no grant lets the secret be mounted"));
-                        }
-                        let bytes = self.store.secret_value(namespace, &key.name, &key.key).await?;
+                        };
+                        // That which was reviewed, and none of the same name elsewhere.
+                        let home = admitted.namespace.as_ref().unwrap_or(namespace);
+                        let bytes = self.store.secret_value(home, &key.name, &key.key).await?;
                         bytes.and_then(|bytes| String::from_utf8(bytes).ok())
                     }
                     (None, Some(key)) => {

@@ -94,9 +94,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Err(error @ PlaneError::Store(_)) => return Err(error),
             Err(error) => return Ok(Err(error.to_string())),
         };
-        let at = Some((&repository.spec, run.spec.sha.as_str()));
+        // What binds comes from where the kit comes from.
+        let binding = prepared.kit_from.clone().unwrap_or_else(|| run.spec.sha.clone());
+        let at = Some((&repository.spec, binding.as_str()));
         let facts = self.world.stack_facts(&frozen, at).await;
-        let ignored = self.world.ignored(&repository.spec, &run.spec.sha).await;
+        let ignored = self.world.ignored(&repository.spec, &binding).await;
         let situation = situation(run);
         let namespace = &repository.metadata.namespace;
         let pool = inventory.get(namespace, &attempt.spec.runner_pool).here();

@@ -11,6 +11,7 @@ use super::super::admitting::{LAUNCH, Wish, attempt_name};
 use super::super::children::is_child;
 use super::super::following::EARLIER;
 use super::super::launching::agent_of;
+use super::super::results::reason_for_retry;
 use super::super::{ControlPlane, PlaneError};
 use super::{audited, conflict, refusal};
 use crate::admission::admit::narrowed;
@@ -152,6 +153,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let Some(last) = self.typed::<AgentDispatchAttempt>(&last).await? else {
             return Err(conflict("NoAttempt", format!("{} has no attempt", run.name())));
         };
+        let (reason, verdict) = match reason {
+            AttemptReason::Retry => reason_for_retry(last.status.exit_reason.as_deref()),
+            AttemptReason::Initial
+            | AttemptReason::Repair
+            | AttemptReason::Resume
+            | AttemptReason::Continuation
+            | AttemptReason::RerunAfterFix => (reason, None),
+        };
         let number = last.spec.number.saturating_add(1);
         let name = attempt_name(run.name(), number);
         let mut attempt = Object::new(
@@ -162,7 +171,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             AgentDispatchAttempt {
                 number,
                 attempt_reason: reason,
-                message: Some(request.message.clone()).filter(|text| !text.is_empty()),
+                message: Some(request.message.clone()).filter(|text| !text.is_empty()).or(verdict),
                 ..last.spec.clone()
             },
         );

@@ -11,9 +11,9 @@ use bailiwick_control::bundle::SourcePart;
 use bailiwick_control::dispatch::ControlPlane;
 use bailiwick_control::ports::fleet::{
     ActionError, Caller, Engine, EngineError, EngineEvent, Fleet as _, FleetStore as _, ForgeError,
-    Launch, Launched, LaunchedState, MemoryFleet, Selection, TokenScope, WorkspaceAnswer,
-    WorkspaceDeed, WorkspacePlace, WorkspaceRequest, WorkspaceSeen, WorkspaceTrouble,
-    WorkspaceVerb, World, Write,
+    Launch, Launched, LaunchedChild, LaunchedState, MemoryFleet, Selection, TokenScope, Unfetched,
+    WorkspaceAnswer, WorkspaceDeed, WorkspacePlace, WorkspaceRequest, WorkspaceSeen,
+    WorkspaceTrouble, WorkspaceVerb, World, Write,
 };
 use bailiwick_model::fleet::{
     AgentDispatchRun, AgentWorkspace, AnyObject, ContextSource, ForgeKind, Metadata, Moment,
@@ -47,6 +47,10 @@ impl Engine for Agents {
             questions: Vec::new(),
             work: None,
         }))
+    }
+
+    async fn children(&self, _: &str) -> Result<Vec<LaunchedChild>, EngineError> {
+        Ok(Vec::new())
     }
 
     async fn answer(&self, _: &str, _: &str, _: bool) -> Result<bool, EngineError> {
@@ -105,7 +109,7 @@ impl World for GitWorld {
         _: &Object<Repository>,
         _: &AgentDispatchRun,
         _: ContextSource,
-    ) -> Result<Option<SourcePart>, String> {
+    ) -> Result<Option<SourcePart>, Unfetched> {
         Ok(None)
     }
 
