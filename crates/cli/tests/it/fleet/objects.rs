@@ -35,7 +35,7 @@ fn apply_of_what_somebody_else_has_changed_is_a_conflict() {
     let mut read = place.json(&["get", "configmap", "a"]);
     place.apply(&[config_map("a", "2")]).expect_code(0);
     read["spec"]["data"]["k"] = json!("3");
-    let said = place.apply(&[read.clone()]).expect_code(2);
+    let said = place.apply(std::slice::from_ref(&read)).expect_code(2);
     assert!(said.err.contains("was changed meanwhile"), "{}", said.err);
     assert_eq!(place.json(&["get", "configmap", "a"])["spec"]["data"]["k"], "2");
     // One that names no version is content with what is there; one that is gone is not made again.

@@ -305,11 +305,11 @@ async fn rebase_start_open_in_editor_and_mark_resolved_go_through_a_conflict() {
     let answer = stand.act("mend", WorkspaceVerb::RebaseStart).await.unwrap();
     let file = path.join("README.md").display().to_string();
     assert_eq!(answer.rebase, Some(RebaseState::RebaseConflicts));
-    assert_eq!(answer.files, [file.clone()]);
+    assert_eq!(answer.files, std::slice::from_ref(&file));
     let surface = stand.known("mend").await.status.rebase.unwrap();
     assert_eq!((surface.attempt_count, surface.unresolved_files.len()), (1, 1));
     let opened = stand.act("mend", WorkspaceVerb::RebaseOpenInEditor).await.unwrap();
-    assert_eq!(opened.files, [file.clone()]);
+    assert_eq!(opened.files, std::slice::from_ref(&file));
     for verb in [WorkspaceVerb::Archive, WorkspaceVerb::Cleanup, WorkspaceVerb::RebaseStart] {
         refused(stand.act("mend", verb).await);
     }
