@@ -9,6 +9,7 @@ use serde::Deserialize as _;
 
 use super::admitting::{LAUNCH, Prepared, PreparedValue};
 use super::costs::within_budget;
+use super::renewing::PERMISSIONS_CHANGED;
 use super::results::told_again;
 use super::{ControlPlane, PlaneError};
 use crate::admission::admit::uncovered;
@@ -68,7 +69,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         repository: &Object<Repository>,
     ) -> Result<(), PlaneError> {
         let spec = &run.spec;
-        let refused = |why: String| PlaneError::Other(format!("PermissionsChanged: {why}"));
+        let refused = |why: String| PlaneError::Other(format!("{PERMISSIONS_CHANGED}: {why}"));
         let kept = &attempt.spec.agent_stack_snapshot;
         let mut frozen =
             thaw(kept, &more_labels(kept)).map_err(|error| refused(error.to_string()))?;

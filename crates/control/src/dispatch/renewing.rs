@@ -38,6 +38,9 @@ pub(super) enum Renewal {
     Settled,
 }
 
+/// How the end of a run begins that may not start any more.
+pub(super) const PERMISSIONS_CHANGED: &str = "PermissionsChanged";
+
 /// How an attempt stands today.
 struct Today {
     review: Review,
@@ -60,7 +63,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let today = match self.look_again(&inventory, &run, &attempt).await? {
             Ok(today) => today,
             Err(why) => {
-                let why = format!("PermissionsChanged: {why}");
+                let why = format!("{PERMISSIONS_CHANGED}: {why}");
                 self.not_launched(run, attempt, why).await?;
                 return Ok(Renewal::Settled);
             }

@@ -11,6 +11,7 @@ use bailiwick_model::fleet::{
     RunnerPool, TrustTier, WorkspaceState, readable, settle,
 };
 
+use super::renewing::PERMISSIONS_CHANGED;
 use super::{ControlPlane, PlaneError, Turn};
 use crate::admission::Inventory;
 use crate::admission::admit::PoolUse;
@@ -204,7 +205,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     ) -> Result<SessionFacts, PlaneError> {
         let status = &run.status;
         let why = status.terminal_reason.as_deref().unwrap_or_default();
-        if why.starts_with(Reason::LaunchFailed.as_str()) {
+        // What may not start any more when its turn comes has failed to start, too.
+        if why.starts_with(Reason::LaunchFailed.as_str()) || why.starts_with(PERMISSIONS_CHANGED) {
             // A program that is not there is told apart from one that did not start.
             let stack = self.typed::<AgentStack>(&run.spec.agent_stack).await?;
             let absent = stack.is_some_and(|stack| {
