@@ -67,6 +67,12 @@ pub(crate) async fn replay<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked:
     accepted(&app.fleet.replay_delivery(&asked.caller()?, &asked.target()?, request).await?)
 }
 
+pub(crate) async fn fire<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: &Asked) -> Answer {
+    asked.known_query(NAMESPACE)?;
+    let request = asked.json()?;
+    accepted(&app.fleet.fire(&asked.caller()?, &asked.target()?, request).await?)
+}
+
 pub(crate) async fn materialize<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
     asked: &Asked,

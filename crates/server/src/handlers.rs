@@ -50,6 +50,7 @@ pub(crate) async fn handle<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked:
         Call::TryRule => actions::try_rule(app, asked).await,
         Call::Lifecycle => actions::lifecycle(app, asked).await,
         Call::Replay => actions::replay(app, asked).await,
+        Call::Fire => actions::fire(app, asked).await,
         Call::Materialize => actions::materialize(app, asked).await,
         Call::Review => actions::review(app, asked).await,
         Call::Provision => actions::workspace(app, asked, false).await,

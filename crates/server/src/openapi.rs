@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bailiwick_control::ports::fleet::{
-    ChecksAnswer, DecisionAnswer, DecisionRequest, DispatchRequest, ExecutionAnswer,
+    ChecksAnswer, DecisionAnswer, DecisionRequest, DispatchRequest, ExecutionAnswer, FireRequest,
     LifecycleAnswer, LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest,
     RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerbRequest, WorkspaceAnswer, WorkspaceRequest,
     indexed_fields,
@@ -81,6 +81,7 @@ fn shapes(route: &Route, generator: &mut SchemaGenerator) -> Shapes {
         Call::TryRule => takes(of::<RuleSample>(g), "200", of::<RuleTrial>(g)),
         Call::Lifecycle => takes(of::<LifecycleRequest>(g), "200", of::<LifecycleAnswer>(g)),
         Call::Replay => takes(of::<ReplayRequest>(g), "202", of::<ExecutionAnswer>(g)),
+        Call::Fire => takes(of::<FireRequest>(g), "202", of::<ExecutionAnswer>(g)),
         Call::Materialize => takes(of::<RuleSample>(g), "202", of::<ExecutionAnswer>(g)),
         Call::Review => takes(of::<PermissionQuestion>(g), "200", of::<PermissionReview>(g)),
         Call::Provision | Call::ActOnWorkspace => {
@@ -129,6 +130,7 @@ fn query(call: Call) -> &'static [&'static str] {
         | Call::TryRule
         | Call::Lifecycle
         | Call::Replay
+        | Call::Fire
         | Call::Materialize
         | Call::Review
         | Call::Provision

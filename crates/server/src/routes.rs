@@ -28,6 +28,7 @@ pub(crate) enum Call {
     TryRule,
     Lifecycle,
     Replay,
+    Fire,
     Materialize,
     Review,
     Provision,
@@ -200,6 +201,7 @@ const ACTIONS: &[Row] = {
             RULE,
             "Let a rule look at a delivery again",
         ),
+        (Post, "/rules/{name}/fire", Call::Fire, OPERATOR, RULE, "Fire a rule by hand"),
         (
             Post,
             "/rules/{name}/materialize",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bailiwick_control::ports::fleet::{
     ActionError, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest, DispatchRequest,
-    ExecutionAnswer, Fleet, LifecycleAnswer, LifecycleRequest, PermissionQuestion,
+    ExecutionAnswer, FireRequest, Fleet, LifecycleAnswer, LifecycleRequest, PermissionQuestion,
     PermissionReview, ReplayRequest, RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb,
     RunVerbRequest, Target, Unbelieved, Unverified, WorkspaceAnswer, WorkspaceRequest,
 };
@@ -70,6 +70,15 @@ impl Fleet for Unwired {
         _: &Caller,
         _: &Target,
         _: ReplayRequest,
+    ) -> Result<ExecutionAnswer, ActionError> {
+        none()
+    }
+
+    async fn fire(
+        &self,
+        _: &Caller,
+        _: &Target,
+        _: FireRequest,
     ) -> Result<ExecutionAnswer, ActionError> {
         none()
     }

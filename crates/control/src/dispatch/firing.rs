@@ -1,34 +1,14 @@
 //! A rule that a person fires: the source `manual`.
 
 use bailiwick_model::fleet::{AgentTriggerRule, EventSource, Object, Repository, Resource as _};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::auditing::{Correlation, subject};
 use super::{ControlPlane, PlaneError};
 use crate::ports::fleet::{
-    ActionError, Caller, Engine, ExecutionAnswer, FleetStore, Target, World,
+    ActionError, Caller, Engine, ExecutionAnswer, FireRequest, FleetStore, Target, World,
 };
 use crate::triggers::{Intent, SourceEvent};
-
-/// What a rule is fired with.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct FireRequest {
-    /// The repository that it is about, by the name of its object or as `owner/name`.
-    pub repository: String,
-    /// The ref, in full; the default branch when left out.
-    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-    pub reference: Option<String>,
-    /// What the rule's templates see as `payload`.
-    pub payload: Value,
-    /// Why.
-    pub reason: String,
-    /// What makes a second request the same as the first.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<String>,
-}
 
 fn conflict(code: &str, message: String) -> ActionError {
     ActionError::Conflict { code: code.to_owned(), message }

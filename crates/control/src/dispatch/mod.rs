@@ -40,7 +40,6 @@ mod unreadable;
 mod workspaces;
 mod writing;
 
-pub use firing::FireRequest;
 pub use results::reason_for_retry;
 pub use retention::{Pruned, Retention};
 

@@ -75,6 +75,10 @@ async fn rules_dispatch_reviews_and_workspaces_have_their_shapes() {
         .await
         .expect(202);
     place
+        .send("POST", "/api/v1alpha1/rules/r/fire", &json!({ "repository": "app" }))
+        .await
+        .expect(202);
+    place
         .send("POST", "/api/v1alpha1/rules/r/materialize", &json!({ "delivery": "d" }))
         .await
         .expect(202);
@@ -113,6 +117,7 @@ async fn what_is_not_wired_is_503_and_never_a_success() {
         ("/api/agents/rules/r/dry-run", json!({})),
         ("/api/agents/rules/r/lifecycle", json!({ "action": "pause" })),
         ("/api/agents/rules/r/replay-delivery", json!({ "delivery": "d" })),
+        ("/api/agents/rules/r/fire", json!({ "repository": "app" })),
         ("/api/agents/rules/r/materialize", json!({})),
         ("/api/agents/permissions/review", json!({ "agentStack": "s", "repository": "app" })),
         ("/api/agents/workspaces", json!({ "action": "provision" })),

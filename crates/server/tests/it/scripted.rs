@@ -163,6 +163,16 @@ impl Fleet for Scripted {
         Ok(execution(ExecutionDecision::Deduplicated))
     }
 
+    async fn fire(
+        &self,
+        caller: &Caller,
+        _: &Target,
+        request: FireRequest,
+    ) -> Result<ExecutionAnswer, ActionError> {
+        self.note(caller, "fire", serde_json::to_value(request).unwrap()).await?;
+        Ok(execution(ExecutionDecision::Created))
+    }
+
     async fn materialize(
         &self,
         caller: &Caller,

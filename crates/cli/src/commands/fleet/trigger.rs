@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use bailiwick_control::ports::fleet::{
-    ExecutionAnswer, Fleet as _, LifecycleRequest, LifecycleVerb, ReplayRequest, RuleSample,
-    RuleTrial,
+    ExecutionAnswer, FireRequest, Fleet as _, LifecycleRequest, LifecycleVerb, ReplayRequest,
+    RuleSample, RuleTrial,
 };
 use clap::{Args, Subcommand};
 
@@ -72,6 +72,24 @@ enum Verb {
         /// The delivery
         delivery: String,
     },
+    /// Fire a rule that has the source `manual`
+    #[command(
+        after_help = "Example:\n  bailiwick trigger fire tend --repository app --reason 'before \
+                            the release'"
+    )]
+    Fire {
+        #[command(flatten)]
+        rule: Rule,
+        /// The repository, by the name of its object or as owner/name
+        #[arg(long)]
+        repository: String,
+        /// The ref, in full; the default branch when left out
+        #[arg(long = "ref", value_name = "REF")]
+        reference: Option<String>,
+        /// Why, for the audit log
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
     /// Make a work item of an event, without a run
     #[command(after_help = "Example:\n  bailiwick trigger materialize ci --delivery wd-…")]
     Materialize {
@@ -113,6 +131,15 @@ impl Trigger {
                 let request = ReplayRequest { delivery, reason: String::new() };
                 let answer = ask(context, async |plane, caller| {
                     Ok(plane.replay_delivery(&caller, &wanted, request).await?)
+                })?;
+                return executed(&answer, rule.format.format);
+            }
+            Verb::Fire { rule, repository, reference, reason } => {
+                let wanted = target(&rule.namespace, &rule.rule);
+                let request =
+                    FireRequest { repository, reference, reason, ..FireRequest::default() };
+                let answer = ask(context, async |plane, caller| {
+                    Ok(plane.fire(&caller, &wanted, request).await?)
                 })?;
                 return executed(&answer, rule.format.format);
             }

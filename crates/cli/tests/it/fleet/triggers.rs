@@ -52,6 +52,24 @@ fn trigger_test_changes_nothing_and_trigger_replay_and_trigger_materialize_do() 
 }
 
 #[test]
+fn trigger_fire_starts_a_rule_that_people_may_start() {
+    let place = Place::new();
+    place.run(&["trigger", "enable", "broken"]).expect_code(0);
+    let fire = ["trigger", "fire", "broken", "--repository", "app", "--reason", "to see it"];
+    let refused = place.run(&fire);
+    assert!(refused.code != 0 && refused.err.contains("`manual`"), "{}", refused.err);
+    let mut rule = place.json(&["get", "trigger", "broken"]);
+    rule["spec"]["sources"] = json!(["ci", "manual"]);
+    rule["spec"]["match"] = json!({ "repository": ["acme/app"] });
+    rule["spec"]["dedupePolicy"]["key"] = json!("{{ event.ref }}");
+    place.given(&["apply", "-f", "-"], &rule.to_string()).expect_code(0);
+    let fired = place.json(&fire);
+    assert_eq!((&fired["decision"], runs(&place)), (&json!("created"), 1), "{fired:#}");
+    // Once more is the same failure of nobody: the rule's own key decides.
+    assert_eq!(place.json(&fire)["decision"], "deduplicated");
+}
+
+#[test]
 fn trigger_enable_pause_resume_disable_and_archive_are_the_lifecycle() {
     let place = Place::new();
     let state = || place.json(&["get", "trigger", "broken"])["spec"]["lifecycleState"].clone();

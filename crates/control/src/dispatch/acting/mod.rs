@@ -20,10 +20,10 @@ use super::{ControlPlane, PlaneError};
 use crate::admission::Refused;
 use crate::ports::fleet::{
     ActionError, ActionReason, AuditEntry, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest,
-    DispatchRequest, Engine, ExecutionAnswer, Fleet, FleetStore, LifecycleAnswer, LifecycleRequest,
-    PermissionQuestion, PermissionReview, ReplayRequest, RuleSample, RuleTrial, RunAnswer,
-    RunEvent, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved, Unverified, WorkspaceAnswer,
-    WorkspaceRequest, World, Write,
+    DispatchRequest, Engine, ExecutionAnswer, FireRequest, Fleet, FleetStore, LifecycleAnswer,
+    LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest, RuleSample, RuleTrial,
+    RunAnswer, RunEvent, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved, Unverified,
+    WorkspaceAnswer, WorkspaceRequest, World, Write,
 };
 use crate::triggers::{self, Intent, SignatureHeaders};
 
@@ -127,7 +127,16 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
     ) -> Result<ExecutionAnswer, ActionError> {
         let sample =
             RuleSample { delivery: Some(request.delivery.clone()), ..RuleSample::default() };
-        self.looked_again(caller, rule, sample, Intent::Replay).await
+        self.looked_again(caller, rule, sample, (Intent::Replay, &request.reason)).await
+    }
+
+    async fn fire(
+        &self,
+        caller: &Caller,
+        rule: &Target,
+        request: FireRequest,
+    ) -> Result<ExecutionAnswer, ActionError> {
+        self.fire_rule(caller, rule, request).await
     }
 
     async fn materialize(
@@ -136,7 +145,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         rule: &Target,
         sample: RuleSample,
     ) -> Result<ExecutionAnswer, ActionError> {
-        self.looked_again(caller, rule, sample, Intent::Materialize).await
+        self.looked_again(caller, rule, sample, (Intent::Materialize, "")).await
     }
 
     async fn review_permissions(

@@ -3,6 +3,7 @@
 use bailiwick_model::fleet::{AgentTriggerRule, AnyObject, Object, Repository, WebhookDelivery};
 use serde_json::json;
 
+use super::super::auditing::{Correlation, subject};
 use super::super::{ControlPlane, PlaneError};
 use super::{audited, conflict};
 use crate::ports::fleet::{
@@ -88,15 +89,25 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         caller: &Caller,
         rule: &Target,
         sample: RuleSample,
-        intent: Intent,
+        (intent, reason): (Intent, &str),
     ) -> Result<ExecutionAnswer, ActionError> {
         let rule = self.named::<AgentTriggerRule>(rule).await?;
         let (repository, events) = self.sampled(&sample, &caller.correlation).await?;
         let mut events: Vec<SourceEvent> =
             events.iter().map(|event| event.replayed(&caller.correlation)).collect();
         self.learn(&repository, &mut events).await?;
+        let event = match intent {
+            Intent::Materialize => "AgentTriggerMaterialized",
+            Intent::Deliver | Intent::Replay => "AgentTriggerReplayed",
+        };
+        let joined = Correlation::default()
+            .with("rule", Some(rule.name()))
+            .with("delivery", sample.delivery.as_deref());
+        let detail = json!({ "repository": repository.spec.full_name, "reason": reason });
+        let line = joined.line_of(caller, event, subject(&rule), detail);
+        let only = Some(rule.name());
         let considered =
-            self.consider(&repository, &events, intent, Some(rule.name()), None).await?;
+            self.consider_asked(&repository, &events, intent, only, None, &[line]).await?;
         let Some((name, execution)) = considered.executions.into_iter().next() else {
             let message = format!("the rule `{}` does not mean this event", rule.name());
             return Err(conflict("NotMatched", message));

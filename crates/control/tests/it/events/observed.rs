@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_control::dispatch::FireRequest;
+use bailiwick_control::ports::fleet::FireRequest;
 use bailiwick_control::ports::fleet::{ActionError, CheckRun, FleetStore as _, Target, World as _};
 use bailiwick_model::fleet::{
     AgentTriggerRule, ConditionType, EventSource, ExecutionDecision, ForgeKind, Kind, Reason,

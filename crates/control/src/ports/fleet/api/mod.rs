@@ -29,8 +29,8 @@ pub use approvals::{DecisionAnswer, DecisionRequest, Verdict, WriteBackAnswer};
 pub use checks::{ChecksAnswer, ForgeCheck, RunCheck};
 pub use permissions::{PermissionDecision, PermissionQuestion, PermissionReview};
 pub use rules::{
-    ExecutionAnswer, LifecycleAnswer, LifecycleRequest, MatcherResult, ReplayRequest, RuleSample,
-    RuleTrial,
+    ExecutionAnswer, FireRequest, LifecycleAnswer, LifecycleRequest, MatcherResult, ReplayRequest,
+    RuleSample, RuleTrial,
 };
 pub use runs::{DispatchRequest, RunAnswer, RunEvent, RunEvents, RunVerb, RunVerbRequest};
 pub use workspaces::{WorkspaceAnswer, WorkspaceRequest};
@@ -179,6 +179,14 @@ pub trait Fleet: Send + Sync + 'static {
         caller: &Caller,
         rule: &Target,
         request: ReplayRequest,
+    ) -> impl Future<Output = Result<ExecutionAnswer, ActionError>> + Send;
+
+    /// Fires a rule that has the source `manual`.
+    fn fire(
+        &self,
+        caller: &Caller,
+        rule: &Target,
+        request: FireRequest,
     ) -> impl Future<Output = Result<ExecutionAnswer, ActionError>> + Send;
 
     /// Makes a work item of an event, and no run.

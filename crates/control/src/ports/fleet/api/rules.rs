@@ -105,6 +105,24 @@ pub struct ReplayRequest {
     pub reason: String,
 }
 
+/// What a rule is fired with.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct FireRequest {
+    /// The repository that it is about, by the name of its object or as `owner/name`.
+    pub repository: String,
+    /// The ref, in full; the default branch when left out.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// What the rule's templates see as `payload`.
+    pub payload: Value,
+    /// Why.
+    pub reason: String,
+    /// What makes a second request the same as the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
 /// What a rule did with an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
