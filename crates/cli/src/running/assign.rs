@@ -65,8 +65,8 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
     let granted = login::granted(&task.agent.secrets)?;
     let mut secrets: Vec<String> = granted.iter().map(|(_, value)| value.clone()).collect();
     let paid = login::paid(adapter.as_ref(), task.agent.login)?;
-    let upstream = paid.map(|(upstream, secret)| {
-        secrets.push(secret);
+    let upstream = paid.map(|(upstream, own)| {
+        secrets.extend(own);
         upstream
     });
     let (instructions, skills) = told(&subject.repository, &subject.commit)?;

@@ -121,7 +121,7 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
     let paid = login::paid(inner.as_ref(), wanted.login.unwrap_or(task.agent.login))?;
     let mut granted = login::granted(&task.agent.secrets)?;
     let mut secrets: Vec<String> = granted.iter().map(|(_, value)| value.clone()).collect();
-    secrets.extend(paid.as_ref().map(|(_, secret)| secret.clone()));
+    secrets.extend(paid.iter().flat_map(|(_, own)| own.clone()));
     for name in OF_TERMINALS {
         granted.extend(variable(name)?.map(|value| (name.to_owned(), value)));
     }

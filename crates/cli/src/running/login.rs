@@ -16,7 +16,7 @@ const CLAUDE_LOGIN: &str = ".claude/.credentials.json";
 const GOOGLE_TOKEN: &str = "CLOUDSDK_AUTH_ACCESS_TOKEN";
 
 /// The variables that pay for models, and those that say which project pays. Whoever has them spends them.
-pub const LENT: [&str; 10] = [
+pub const LENT: [&str; 17] = [
     "ANTHROPIC_API_KEY",
     "CODEX_API_KEY",
     "OPENAI_API_KEY",
@@ -27,14 +27,22 @@ pub const LENT: [&str; 10] = [
     "ANTHROPIC_VERTEX_PROJECT_ID",
     "CLOUD_ML_REGION",
     "GOOGLE_APPLICATION_CREDENTIALS",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_PROFILE",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
 ];
 
 /// The variables that say where models are: they open nothing.
-pub const PLACES: [&str; 4] = [
+pub const PLACES: [&str; 5] = [
     "ANTHROPIC_BASE_URL",
     "OPENAI_BASE_URL",
     "GOOGLE_GEMINI_BASE_URL",
     "ANTHROPIC_VERTEX_BASE_URL",
+    "ANTHROPIC_BEDROCK_BASE_URL",
 ];
 
 /// Where a model is, and what opens it.
@@ -83,8 +91,11 @@ pub fn keys(wire: Wire) -> &'static [&'static str] {
     known(wire).keys
 }
 
-/// The model, and the secret that opens it; nothing if the program has no model of ours.
-pub fn paid(adapter: &dyn Adapter, login: Login) -> Result<Option<(Upstream, String)>, Failure> {
+/// The model, and the secrets that open it; nothing if the program has no model of ours.
+pub fn paid(
+    adapter: &dyn Adapter,
+    login: Login,
+) -> Result<Option<(Upstream, Vec<String>)>, Failure> {
     let Some(wire) = adapter.wire() else { return Ok(None) };
     match login {
         Login::ApiKey => upstream(wire).map(Some),
@@ -104,7 +115,7 @@ pub fn paid(adapter: &dyn Adapter, login: Login) -> Result<Option<(Upstream, Str
 }
 
 /// The model of a wire, with the person's key; and the key, so that it is never shown.
-fn upstream(wire: Wire) -> Result<(Upstream, String), Failure> {
+fn upstream(wire: Wire) -> Result<(Upstream, Vec<String>), Failure> {
     let Known { keys, place, otherwise, header: (header, before) } = known(wire);
     let mut found = None;
     for name in keys {
@@ -123,12 +134,12 @@ fn upstream(wire: Wire) -> Result<(Upstream, String), Failure> {
     let header = Key::new(header, &format!("{before}{key}")).map_err(|error| {
         Failure::general(format!("the key of the model cannot be used: {error}"))
     })?;
-    Ok((Upstream { base, key: header }, key))
+    Ok((Upstream { base, key: header }, vec![key]))
 }
 
 /// The model that a person's own subscription of Claude Code opens. The token stays here, as a key does:
 /// the program gets a placeholder.
-fn claude_subscription() -> Result<(Upstream, String), Failure> {
+fn claude_subscription() -> Result<(Upstream, Vec<String>), Failure> {
     let Known { place, otherwise, .. } = known(Wire::Anthropic);
     let file = variable("HOME")?.map(PathBuf::from).unwrap_or_default().join(CLAUDE_LOGIN);
     let token = match variable(CLAUDE_TOKEN)? {
@@ -150,11 +161,11 @@ fn claude_subscription() -> Result<(Upstream, String), Failure> {
     let base = variable(place)?.unwrap_or_else(|| otherwise.to_owned());
     let key = Key::new("authorization", &format!("Bearer {token}"))
         .map_err(|error| Failure::general(format!("the login cannot be used: {error}")))?;
-    Ok((Upstream { base, key }, token))
+    Ok((Upstream { base, key }, vec![token]))
 }
 
 /// Anthropic's models at Google, for the person's own project. Project and token stay here.
-fn claude_at_google() -> Result<(Upstream, String), Failure> {
+fn claude_at_google() -> Result<(Upstream, Vec<String>), Failure> {
     let needed = |name: &str| {
         variable(name)?.ok_or_else(|| {
             Failure::general(format!("{name} is not set, and the login is `vertex`"))
@@ -178,7 +189,7 @@ fn claude_at_google() -> Result<(Upstream, String), Failure> {
     };
     let key = Key::new("authorization", &format!("Bearer {token}"))
         .map_err(|error| Failure::general(format!("the login cannot be used: {error}")))?;
-    Ok((Upstream { base, key }, token))
+    Ok((Upstream { base, key }, vec![token]))
 }
 
 /// The token that Google's own program gives for the person's login.
@@ -199,7 +210,7 @@ fn google_token() -> Result<String, Failure> {
 }
 
 /// Anthropic's models at Amazon, for the person's own account. Keys stay here.
-fn claude_at_amazon() -> Result<(Upstream, String), Failure> {
+fn claude_at_amazon() -> Result<(Upstream, Vec<String>), Failure> {
     let Some(region) = variable("AWS_REGION")?.or(variable("AWS_DEFAULT_REGION")?) else {
         return Err(Failure::general("AWS_REGION is not set, and the login is `bedrock`")
             .help("it is the region whose models you may use, such as eu-west-1"));
@@ -213,7 +224,7 @@ fn claude_at_amazon() -> Result<(Upstream, String), Failure> {
     if let Some(token) = variable("AWS_BEARER_TOKEN_BEDROCK")? {
         let key = Key::new("authorization", &format!("Bearer {token}"))
             .map_err(|error| Failure::general(format!("the login cannot be used: {error}")))?;
-        return Ok((Upstream { base, key }, token));
+        return Ok((Upstream { base, key }, vec![token]));
     }
     let keys = match (variable("AWS_ACCESS_KEY_ID")?, variable("AWS_SECRET_ACCESS_KEY")?) {
         (Some(id), Some(secret)) => (id, secret, variable("AWS_SESSION_TOKEN")?),
@@ -221,7 +232,7 @@ fn claude_at_amazon() -> Result<(Upstream, String), Failure> {
     };
     let (id, secret, session) = keys;
     let key = Key::signing(&id, &secret, session.as_deref(), &region);
-    Ok((Upstream { base, key }, secret))
+    Ok((Upstream { base, key }, [secret].into_iter().chain(session).collect()))
 }
 
 /// The keys that Amazon's own program gives for the person's login.

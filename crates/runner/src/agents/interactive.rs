@@ -262,6 +262,7 @@ fn silence(launch: &mut Launch, gate: Option<&Gate>) {
     let hook = |command: String| json!([{"type": "command", "command": command, "timeout": patience(gate)}]);
     let settings = pretty(&json!({
         "disableAllHooks": false,
+        "disableSkillShellExecution": true,
         "hooks": {
             "PreToolUse": [{"matcher": "*", "hooks": hook(asking(gate, Dialect::Claude, &[]))}],
             "SessionStart": [{"hooks": hook(announcing(gate, Dialect::Claude))}],

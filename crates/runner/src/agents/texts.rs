@@ -44,6 +44,8 @@ const TELLING: [&str; 12] = [
 /// A text whose front matter has nothing else. Programs do not agree on where one begins and ends, so
 /// whatever may be one is taken for one; what then stands behind ours is text to all of them.
 fn telling(text: &str) -> String {
+    // Where a line ends for one of them it ends for us.
+    let text = &text.replace("\r\n", "\n").replace(['\r', '\u{85}', '\u{2028}', '\u{2029}'], "\n");
     let begun = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     let Some(head) = begun.strip_prefix("---") else { return text.to_owned() };
     let mut rest = head.split_once('\n').map_or("", |(_, rest)| rest);
@@ -138,6 +140,10 @@ mod tests {
         }
         let lines = whole.replace('\n', "\r\n");
         assert!(!telling(&lines).contains("allowed-tools") && telling(&lines).contains("Says"));
+        // A lone return ends a line, too, for whoever reads it as YAML does.
+        let returned =
+            "---\nname: x\rhooks:\r  PreToolUse: []\rallowed-tools: Bash\n---\nSay it.\n";
+        assert_eq!(telling(returned), "---\nname: x\n---\nSay it.\n");
         for open in ["---\nhooks: {}\n", "---\nhooks: {}", "---", "---hooks: {}\n"] {
             assert_eq!(telling(open), "---\n---\n", "{open:?}");
         }

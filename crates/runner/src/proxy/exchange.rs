@@ -140,7 +140,12 @@ impl Shared {
         let Question { model, streams, offers_tools, results } = question;
         let model = target.model.clone().or(model).ok_or_else(|| bad("it names no model"))?;
         let agent = self.wire.agent(&parts.headers);
-        let asking = Asking { agent: agent.clone(), model: model.clone(), sent: text.len() as u64 };
+        let asking = Asking {
+            agent: agent.clone(),
+            model: model.clone(),
+            by_path: target.model.is_some(),
+            sent: text.len() as u64,
+        };
         let shape = Shape::of(parts, target.shape, streams);
         let asked = Asked { agent, model, offers_tools, results };
         let text = self.wire.amended(&text, &value).map_or(text, Bytes::from);
@@ -300,8 +305,8 @@ impl Shared {
         let (status, mut headers) = (answer.status(), end_to_end(answer.headers()));
         let body = collect(answer, LONGEST_ASIDE).await;
         let body = body.map_err(|why| self.refused(StatusCode::BAD_GATEWAY, &why))?;
-        let secret = self.model.as_ref().map(Model::secret).unwrap_or_default();
-        let clean = without(&body, secret);
+        let secrets = self.model.as_ref().map(Model::secrets).unwrap_or_default();
+        let clean = secrets.into_iter().fold(body, |body, secret| without(&body, secret));
         headers.insert(CONTENT_LENGTH, HeaderValue::from(clean.len()));
         Ok(respond(status, headers, full(clean)))
     }

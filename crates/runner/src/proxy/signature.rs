@@ -33,8 +33,9 @@ impl Signer {
         Self { credentials, region: region.to_owned() }
     }
 
-    pub(super) fn secret(&self) -> &[u8] {
-        self.credentials.secret_access_key().as_bytes()
+    pub(super) fn secrets(&self) -> Vec<&[u8]> {
+        let session = self.credentials.session_token().map(str::as_bytes);
+        [self.credentials.secret_access_key().as_bytes()].into_iter().chain(session).collect()
     }
 
     /// Signs a request as it is sent: its place, its body, and what kind of a body that is.
@@ -46,6 +47,13 @@ impl Signer {
         body: &[u8],
         at: SystemTime,
     ) -> Result<(), String> {
+        // What is not signed could make the host say what it has signed; one kind of a body is enough.
+        let theirs: Vec<HeaderName> =
+            headers.keys().filter(|name| name.as_str().starts_with("x-amz-")).cloned().collect();
+        theirs.iter().for_each(|name| drop(headers.remove(name)));
+        if let Some(kind) = headers.get(hyper::header::CONTENT_TYPE).cloned() {
+            headers.insert(hyper::header::CONTENT_TYPE, kind);
+        }
         let identity = self.credentials.clone().into();
         let parameters = v4::SigningParams::builder()
             .identity(&identity)

@@ -57,14 +57,14 @@ impl Key {
         Self(Opens::Signature(Signer::new(id, secret, session, region)))
     }
 
-    /// The secret itself: of a header, the last word of the value.
-    pub(super) fn secret(&self) -> &[u8] {
+    /// The secrets themselves: of a header, the last word of the value.
+    pub(super) fn secrets(&self) -> Vec<&[u8]> {
         match &self.0 {
             Opens::Header { value, .. } => {
                 let value = value.as_bytes();
-                value.rsplit(|&byte| byte == b' ').next().unwrap_or(value)
+                vec![value.rsplit(|&byte| byte == b' ').next().unwrap_or(value)]
             }
-            Opens::Signature(signer) => signer.secret(),
+            Opens::Signature(signer) => signer.secrets(),
         }
     }
 
@@ -98,7 +98,7 @@ impl fmt::Debug for Opens {
 }
 
 /// Headers by which a program says who it is; what it says there is a placeholder.
-const WHO: [HeaderName; 10] = [
+const WHO: [HeaderName; 12] = [
     AUTHORIZATION,
     PROXY_AUTHORIZATION,
     COOKIE,
@@ -106,6 +106,8 @@ const WHO: [HeaderName; 10] = [
     HeaderName::from_static("api-key"),
     HeaderName::from_static("x-goog-api-key"),
     HeaderName::from_static("x-goog-user-project"),
+    HeaderName::from_static("x-goog-fieldmask"),
+    HeaderName::from_static("x-http-method-override"),
     HeaderName::from_static("x-amz-date"),
     HeaderName::from_static("x-amz-security-token"),
     HeaderName::from_static("x-amz-content-sha256"),
@@ -162,7 +164,12 @@ pub(super) fn foreign_query(wire: Wire, query: Option<&str>) -> Option<&str> {
     };
     match wire {
         Wire::Anthropic => query?.split('&').find(|part| !known(part)),
-        Wire::Responses | Wire::Chat | Wire::Gemini => None,
+        // Others leave out of an answer what it took.
+        Wire::Gemini => query?.split('&').find(|part| {
+            let name = part.split('=').next().unwrap_or_default();
+            *part != "alt=sse" && !WHO_IN_QUERY.contains(&name)
+        }),
+        Wire::Responses | Wire::Chat => None,
     }
 }
 
@@ -234,8 +241,8 @@ impl Model {
         })
     }
 
-    pub(super) fn secret(&self) -> &[u8] {
-        self.key.secret()
+    pub(super) fn secrets(&self) -> Vec<&[u8]> {
+        self.key.secrets()
     }
 }
 
@@ -264,7 +271,10 @@ mod tests {
         let key = Key::new("authorization", "Bearer sk-very-secret").unwrap();
         let upstream = Upstream { base: "https://x".into(), key };
         assert!(!format!("{upstream:?}").contains("secret"));
-        assert_eq!(upstream.key.secret(), b"sk-very-secret");
+        assert_eq!(upstream.key.secrets(), [b"sk-very-secret"]);
+        let signing = Key::signing("id", "very-secret", Some("secret-too"), "eu-west-1");
+        assert!(!format!("{signing:?}").contains("secret"));
+        assert_eq!(signing.secrets(), [b"very-secret".as_slice(), b"secret-too"]);
         assert!(Key::new("a b", "c").is_err() && Key::new("a", "c\nd").is_err());
     }
 

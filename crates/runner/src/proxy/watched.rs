@@ -23,6 +23,7 @@ pub(super) struct Reading {
     observer: Arc<dyn Observer>,
     agent: Option<String>,
     model: String,
+    by_path: bool,
     /// How many bytes were sent to the model.
     sent: u64,
     received: u64,
@@ -31,10 +32,10 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) fn new(wire: Wire, observer: Arc<dyn Observer>, question: Asking) -> Self {
-        let Asking { agent, model, sent } = question;
+        let Asking { agent, model, by_path, sent } = question;
         let reader = wire.reader();
         let seen = Seen::default();
-        Self { reader, seen, observer, agent, model, sent, received: 0, reported: false }
+        Self { reader, seen, observer, agent, model, by_path, sent, received: 0, reported: false }
     }
 
     pub(super) fn received(&mut self, bytes: usize) {
@@ -86,9 +87,13 @@ impl Reading {
         if std::mem::replace(&mut self.reported, true) {
             return;
         }
+        let mut usage = self.seen.usage(&self.model, self.sent, self.received);
+        if self.by_path {
+            usage.model.clone_from(&self.model);
+        }
         self.observer.answered(Answered {
             agent: self.agent.take(),
-            usage: self.seen.usage(&self.model, self.sent, self.received),
+            usage,
             calls: std::mem::take(&mut self.seen.calls),
             text: std::mem::take(&mut self.seen.text),
             complete: self.seen.ended,
@@ -117,6 +122,9 @@ impl Drop for Reading {
 pub(super) struct Asking {
     pub(super) agent: Option<String>,
     pub(super) model: String,
+    /// Whether the place that was asked is the model: then it is paid for by that name, whatever it calls
+    /// itself.
+    pub(super) by_path: bool,
     pub(super) sent: u64,
 }
 

@@ -26,6 +26,8 @@ const NAME: &str = "opencode";
 const CONFIG: &str = ".config/opencode";
 /// Where it looks for settings and plugins besides.
 const OTHER: &str = ".opencode";
+/// To whom it is logged in: such a one may give it settings, and plugins with them.
+const LOGINS: &str = ".local/share/opencode/auth.json";
 const PROVIDER: &str = "bailiwick";
 const MODEL: &str = "default";
 const EFFORTS: [&str; 5] = ["minimal", "low", "medium", "high", "xhigh"];
@@ -135,7 +137,9 @@ impl Adapter for OpenCode {
             "OPENCODE_DISABLE_MODELS_FETCH",
             "OPENCODE_DISABLE_DEFAULT_PLUGINS",
         ];
-        let quiet = quiet.map(|name| (name, "1".to_owned())).to_vec();
+        let mut quiet = quiet.map(|name| (name, "1".to_owned())).to_vec();
+        // Whoever it is logged in to can give it settings and plugins: nobody.
+        quiet.push(("OPENCODE_AUTH_CONTENT", "{}".to_owned()));
         let mut arguments = list(&["run", "--format", "json", "--model"]);
         arguments.push(model(assignment)?);
         if let Session::Resume(id) = &assignment.session {
@@ -145,7 +149,7 @@ impl Adapter for OpenCode {
             arguments,
             environment: environment(NAME, quiet, assignment)?,
             files: files(assignment)?,
-            fixed: list(&[CONFIG, OTHER]),
+            fixed: list(&[CONFIG, OTHER, LOGINS]),
             open: Vec::new(),
             input: Input::Text(assignment.prompt.clone()),
         })
@@ -200,6 +204,8 @@ fn files(assignment: &Assignment) -> Result<BTreeMap<String, String>, PlanError>
             others.insert(format!("{OTHER}/{path}"), text);
         }
     }
+    // An agent of an earlier attempt may have left some.
+    others.insert(LOGINS.to_owned(), "{}\n".to_owned());
     for place in [CONFIG, OTHER] {
         // It makes this where it is missing.
         others.insert(format!("{place}/.gitignore"), "*\n".to_owned());
