@@ -45,6 +45,9 @@ const CUT_FROM: usize = 3_900;
 /// Among how many of the last events the whole of it is looked for.
 const LAST_EVENTS: u32 = 500;
 
+/// The file of a run that names its checkout.
+const CHECKOUT: &str = "checkout";
+
 /// The note of work whose checks all hold.
 const VERIFIED: &str = "verified";
 
@@ -187,6 +190,7 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
     }
     // Nothing is made for one that nobody pays for.
     let environment = Environment::Only(environment(launch)?);
+    keep_checkout(&directory, &launch.checkout)?;
     if !spawned {
         let source = Source::new(format!("the task of {id}"), told(launch)?);
         spawn(&context, &source, Some(&id), &launch.base, lineage(launch)?)?;
@@ -240,6 +244,14 @@ fn require_key(task: &Task, environment: &[(OsString, OsString)]) -> Result<(), 
     }
     Err(Failure::general("no key of the model is lent to it, and none was granted")
         .help(format!("grant {}, or set modelKey of its pool to every-run", keys.join(" or "))))
+}
+
+/// Notes beside a run which checkout it works for.
+fn keep_checkout(directory: &RunDirectory, checkout: &str) -> Result<(), Failure> {
+    let file = directory.path().join(CHECKOUT);
+    std::fs::create_dir_all(directory.path())
+        .and_then(|()| std::fs::write(&file, checkout))
+        .map_err(|error| Failure::general(format!("{} cannot be kept: {error}", file.display())))
 }
 
 /// Words as a file that nobody else can open.
@@ -400,13 +412,21 @@ fn finished(
     shown: &Shown,
 ) -> Result<Option<FinishedWork>, Failure> {
     let (Some(commit), Some(tree)) = (&shown.work, &shown.worktree_tree) else { return Ok(None) };
-    let subject = Subject::of_agent(context, id, &Places::default())?;
-    let git = subject.repository.git();
-    let work = subject.found()?;
+    // Its worktree may be put away by now, and where we were started is of no matter.
+    let kept = RunDirectory::new(&context.state, id.as_str()).path().join(CHECKOUT);
+    let context = match std::fs::read_to_string(kept) {
+        Ok(checkout) => Context { directory: checkout.into(), ..context.clone() },
+        Err(_) => context.clone(),
+    };
+    let repository = context.require_repository()?;
+    let git = repository.git();
     let said = |error: bailiwick_control::ports::WorkError| Failure::general(error.to_string());
     let begun = match &run.base {
         Some(base) => base.clone(),
-        None => work.base().map_err(said)?.tip,
+        None => {
+            let subject = Subject::of_agent(&context, id, &Places::default())?;
+            subject.found()?.base().map_err(said)?.tip
+        }
     };
     let arguments =
         ["diff", "--no-ext-diff", "--no-textconv", "--binary", "--full-index", &begun, commit];

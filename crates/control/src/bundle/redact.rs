@@ -46,6 +46,9 @@ pub enum RedactionError {
         /// What is wrong.
         why: String,
     },
+    /// Nobody knows what is secret.
+    #[error("what is secret is not known: {0}")]
+    Unknown(String),
 }
 
 /// A text without secrets.

@@ -21,7 +21,7 @@ use crate::admission::{
     Admission, Admitted, Inventory, Refused, Review, Situation, admit, snapshot,
 };
 use crate::bundle::{RedactionRules, StackTexts};
-use crate::ports::fleet::{Engine, FleetStore, Selection, World, Write};
+use crate::ports::fleet::{Engine, FleetStore, ForgeError, Selection, Unfetched, World, Write};
 use crate::triggers::{RunDraft, SourceEvent};
 
 /// The annotation of an attempt that names what it is launched with.
@@ -192,7 +192,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         repository: &Object<Repository>,
     ) -> Result<Option<String>, PlaneError> {
         let branch = format!("refs/heads/{}", repository.spec.default_branch);
-        self.world.commit(&repository.spec, &branch, None).await.map_err(PlaneError::Other)
+        match self.world.bring(&repository.spec, &branch, None).await {
+            Ok(found) => Ok(found),
+            // Nobody answers: it is asked again, and holds up nobody else.
+            Err(Unfetched::Unavailable(why)) => Err(ForgeError::Unavailable(why).into()),
+            Err(Unfetched::Missing(_)) => Ok(None),
+            Err(Unfetched::Failed(why)) => Err(PlaneError::Other(why)),
+        }
     }
 
     /// What the run reads besides what its stack says.

@@ -56,8 +56,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
             // Only words of its own can have a secret in them, and they come when it begins and ends.
             if redactor.is_none() && (known.is_none() || is_over(one)) {
-                let made = self.redactor(run).await?;
-                redactor = Some(made.map_err(|error| PlaneError::Other(error.to_string()))?);
+                // Where nobody knows what is secret, nothing of its words is kept.
+                redactor = self.redactor(run).await?.ok();
             }
             let (redactor, parent_ended) = (redactor.as_ref(), has_ended(run, attempt));
             let told = Told { one, definition, redactor, parent_ended };
@@ -157,12 +157,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let Some(mut run) = self.typed::<AgentDispatchRun>(parent).await? else { return Ok(false) };
         let before = run.status.clone();
         let mut writes = Vec::new();
-        for name in run.status.attempts.clone() {
+        let mut looked_after = BTreeSet::new();
+        // The last first: attempts that go on with a conversation have its children in common.
+        for name in run.status.attempts.clone().into_iter().rev() {
             let Some(mut attempt) = self.typed::<AgentDispatchAttempt>(&name).await? else {
                 continue;
             };
             // Those of one that is at work are looked after with it.
-            if !has_ended(&run, &attempt) {
+            if !looked_after.insert(agent_of(&attempt)) || !has_ended(&run, &attempt) {
                 continue;
             }
             let attempt_before = attempt.status.clone();

@@ -89,14 +89,23 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 if let Some(why) = run.status.cancel_requested.clone() {
                     return self.end(run, RunPhase::Cancelled, why).await;
                 }
-                let since = run.status.started_at.unwrap_or_default();
+                let since = attempt.status.started_at.or(run.status.started_at);
+                let since = since.unwrap_or_default();
                 if self.world.now() >= since.plus_millis(START_PATIENCE) {
                     let why = format!("LaunchFailed: it does not begin: {}", launched.detail);
+                    // It may begin all the same, and nobody would follow it.
+                    self.engine.cancel(&agent).await?;
                     return self.not_launched(run, attempt, why).await;
                 }
                 // Whoever held it may have been killed: a second start does nothing to one that lives.
-                if let Err(error) = self.launch(&run, &attempt).await {
-                    return self.not_launched(run, attempt, format!("LaunchFailed: {error}")).await;
+                match self.launch(&run, &attempt).await {
+                    Ok(()) => {}
+                    Err(error @ PlaneError::Store(_)) => return Err(error),
+                    Err(error) => {
+                        self.engine.cancel(&agent).await?;
+                        let why = format!("LaunchFailed: {error}");
+                        return self.not_launched(run, attempt, why).await;
+                    }
                 }
                 self.observed(run, attempt, &launched, Vec::new()).await
             }

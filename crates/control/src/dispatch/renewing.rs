@@ -18,7 +18,7 @@ use super::launching::{more_labels, now};
 use super::{ControlPlane, PlaneError};
 use crate::admission::admit::{Asking, admitted_digest, label_source, questions, uncovered};
 use crate::admission::compile::{CompileInput, LaunchLimits, compile};
-use crate::admission::conditions::{KitRole, StackFacts};
+use crate::admission::conditions::{AdapterProbe, KitRole, McpProbe, StackFacts};
 use crate::admission::review::{ApprovalRequirement, ReviewInput, Scope, Severity};
 use crate::admission::snapshot::{Frozen, thaw};
 use crate::admission::validations::{Candidate, objections};
@@ -101,6 +101,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let binding = prepared.kit_from.clone().unwrap_or_else(|| run.spec.sha.clone());
         let at = Some((&repository.spec, binding.as_str()));
         let facts = self.world.stack_facts(&frozen, at).await;
+        if let Some(why) = not_known(&frozen, &facts) {
+            // It may be so in a while: it waits, as long as its pool lets it.
+            return Err(PlaneError::Other(why));
+        }
         let ignored = self.world.ignored(&repository.spec, &binding).await;
         let situation = situation(run);
         let namespace = &repository.metadata.namespace;
@@ -213,13 +217,28 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 }
 
+/// What nobody could tell just now, so that it is no change of what was permitted.
+fn not_known(frozen: &Frozen, facts: &StackFacts) -> Option<String> {
+    if let AdapterProbe::Unavailable(why) = &facts.adapter {
+        return Some(why.clone());
+    }
+    let servers = frozen.mcp_servers.iter().filter(|server| !server.spec.lazy);
+    servers.map(Object::name).find_map(|name| match facts.mcp.get(name)? {
+        McpProbe::Failed(why) | McpProbe::TimedOut(why) => {
+            Some(format!("the MCP server `{name}`: {why}"))
+        }
+        McpProbe::NotYet => Some(format!("the MCP server `{name}` has not answered yet")),
+        McpProbe::Answered(_) => None,
+    })
+}
+
 /// The repository of a run, if it is trusted as much as it was.
 fn todays_repository(
     inventory: &Inventory,
     run: &Object<AgentDispatchRun>,
 ) -> Result<Object<Repository>, String> {
     let full_name = &run.spec.repository;
-    let mut all = inventory.all::<Repository>()?.into_iter();
+    let mut all = inventory.readable::<Repository>()?.into_iter();
     let repository = all
         .find(|repository| repository.spec.full_name.eq_ignore_ascii_case(full_name))
         .ok_or_else(|| format!("there is no repository `{full_name}`"))?;

@@ -69,8 +69,15 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run: &Object<AgentDispatchRun>,
     ) -> Result<Result<Redactor, RedactionError>, PlaneError> {
         let secrets = Inventory::new(self.all(Selection::of(Kind::Secret)).await?);
-        let mut rules = self.redaction(&secrets).await?;
-        rules.personal = self.world.redactions().await.map_err(PlaneError::Other)?;
+        let mut rules = match self.redaction(&secrets).await {
+            Ok(rules) => rules,
+            Err(error @ PlaneError::Store(_)) => return Err(error),
+            Err(error) => return Ok(Err(RedactionError::Unknown(error.to_string()))),
+        };
+        match self.world.redactions().await {
+            Ok(personal) => rules.personal = personal,
+            Err(why) => return Ok(Err(RedactionError::Unknown(why))),
+        }
         match self.repository(&run.spec.repository).await {
             Ok(repository) => rules.repository.clone_from(&repository.spec.policy.redact),
             Err(error @ PlaneError::Store(_)) => return Err(error),

@@ -77,8 +77,8 @@ fn change(finished: &Finished<'_>) -> Vec<Wanted> {
         let push = WriteBack::Push { branch: branch.clone(), commit: work.commit.clone(), from };
         return vec![push.into()];
     }
-    let agent = run.status.agent_mux_run_id.as_deref().unwrap_or(run.name());
-    let head = format!("agent/{agent}");
+    // Each attempt has a branch of its own: what an earlier one has written stays as it was approved.
+    let head = format!("agent/{}", run.status.attempts.last().map_or(run.name(), String::as_str));
     let push = WriteBack::Push { branch: head.clone(), commit: work.commit.clone(), from: None };
     let mut all = vec![Wanted::from(push)];
     if let Some(base) = &run.spec.branch {

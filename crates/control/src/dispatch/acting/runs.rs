@@ -12,6 +12,7 @@ use super::super::children::is_child;
 use super::super::following::EARLIER;
 use super::super::launching::agent_of;
 use super::super::results::reason_for_retry;
+use super::super::statuses::begun;
 use super::super::{ControlPlane, PlaneError};
 use super::{audited, conflict, refusal};
 use crate::admission::admit::narrowed;
@@ -207,6 +208,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.terminal_reason = None;
         run.status.cancel_requested = None;
         run.status.write_backs.clear();
+        // What the forge was told of the last attempt is not what it is told of this one.
+        run.status.check_report = begun(&run);
         let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
         let detail = json!({ "attempt": name, "reason": request.reason });
         let writes = vec![
