@@ -390,6 +390,12 @@ async fn work_is_written_back_only_when_a_person_has_approved_exactly_that() {
     // Something else was looked at; somebody who may not; the agent itself.
     let wrong = plane.decide(&caller("bob"), &target, yes("0")).await;
     assert!(matches!(wrong, Err(ActionError::Conflict { .. })), "{wrong:?}");
+    // A part of it is none of it.
+    let part = DecisionRequest {
+        approved_action_subset: vec!["half".to_owned()],
+        ..yes(&asked.spec.artifact_digest)
+    };
+    assert!(plane.decide(&caller("bob"), &target, part).await.is_err());
     let viewer = Caller { scope: TokenScope::Viewer, ..caller("bob") };
     assert!(plane.decide(&viewer, &target, yes(&asked.spec.artifact_digest)).await.is_err());
     let itself = caller(&asked.spec.requested_by.name);

@@ -19,6 +19,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         request: DecisionRequest,
     ) -> Result<DecisionAnswer, ActionError> {
         let mut approval = self.named::<AgentApproval>(approval).await?;
+        // A question is about one thing: a yes to a part of it would be a yes to all of it.
+        let own = [&approval.spec.action.target, &approval.spec.artifact_digest];
+        if request.approved_action_subset.iter().any(|part| !own.contains(&part)) {
+            let message = "an approval is about one action: approve it, or reject it";
+            return Err(conflict("NoSubset", message));
+        }
         let by = Actor {
             name: caller.actor.clone(),
             kind: ActorKind::Person,
