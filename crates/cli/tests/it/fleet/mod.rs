@@ -74,16 +74,16 @@ impl Place {
     }
 
     fn documents(&self) -> Vec<Value> {
-        let account = |name: &str| {
+        let account = |name: &str, owner: &str| {
             let spec = json!({
-                "serviceAccountName": name, "owner": { "kind": "agent-stack", "name": name },
+                "serviceAccountName": name, "owner": { "kind": owner, "name": name },
                 "allowedRepositories": ["acme/*"], "allowedRunnerPools": ["inside"],
             });
             document("AgentServiceAccount", name, spec)
         };
         vec![
-            account("fixer"),
-            account("runner"),
+            account("fixer", "agent-stack"),
+            account("runner", "organization"),
             document(
                 "RunnerPool",
                 "inside",

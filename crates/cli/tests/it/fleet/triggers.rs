@@ -53,7 +53,7 @@ fn trigger_test_changes_nothing_and_trigger_replay_and_trigger_materialize_do() 
 
 #[test]
 fn trigger_fire_starts_a_rule_that_people_may_start() {
-    let place = Place::new();
+    let place = Place::ready();
     place.run(&["trigger", "enable", "broken"]).expect_code(0);
     let fire = ["trigger", "fire", "broken", "--repository", "app", "--reason", "to see it"];
     let refused = place.run(&fire);
