@@ -79,7 +79,7 @@ impl Place {
         });
         let all = [
             account("fixer", "agent-stack"),
-            account("runner", "runner-pool"),
+            account("runner", "organization"),
             document("RunnerPool", "inside", pool),
             document("AgentToolProfile", "tools", tools),
             document("AgentStack", "fixer", stack),
