@@ -68,6 +68,12 @@ pub trait Adapter: Send + Sync {
         None
     }
 
+    /// How it asks its gate where it does so over HTTP, at [`DESK`](crate::proxy::DESK) below its
+    /// model's address: each message is posted, and answered at once.
+    fn posts(&self) -> Option<Box<dyn Talk>> {
+        None
+    }
+
     /// The tool call that its model would make to run a shell command: its native name and input.
     fn shell_call(&self, command: &str) -> (String, Value);
 }
@@ -81,9 +87,10 @@ pub trait Reader: Send {
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict;
 }
 
-/// A program that asks on its standard output and is answered on its standard input.
+/// A program that asks us, and not a gate that it starts: on its standard output, where it is answered
+/// on its standard input, or over HTTP.
 pub trait Talk: Send {
-    /// What a line of its output wants of us.
+    /// What a line of its output, or a message, wants of us.
     fn hear(&mut self, line: &str) -> Option<Wish>;
 }
 
@@ -210,6 +217,10 @@ pub struct Assignment {
     pub script: Vec<ScriptStep>,
     /// Variables that the person has granted.
     pub granted: Vec<(String, String)>,
+    /// What of it must never be seen.
+    pub hidden: Vec<String>,
+    /// A directory that it can read and nobody else sees, if anything was granted to it in files.
+    pub granted_files: Option<PathBuf>,
 }
 
 /// How the gate is called.

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bailiwick_control::supervision::Habits;
+use bailiwick_control::supervision::{Habits, Unfinished};
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
     Adapter, Assignment, Capabilities, Gate, Input, Launch, LoginNeeds, PlanError, Read, Reader,
-    Verdict,
+    Talk, Verdict,
 };
 use super::claude_code;
 use super::help::list;
@@ -84,7 +84,12 @@ impl Adapter for Interactive {
     }
 
     fn habits(&self) -> Habits {
-        let habits = self.inner.habits();
+        // Nothing of what it says for people is read.
+        let unfinished = match self.inner.habits().unfinished {
+            Unfinished::Runs | Unfinished::Tells => Unfinished::Runs,
+            Unfinished::RunsUnlessBroken => Unfinished::RunsUnlessBroken,
+        };
+        let habits = Habits { unfinished, ..self.inner.habits() };
         match self.inner.dialect() {
             Some(Dialect::Claude) => {
                 // One list for each session, of which a process has one.
@@ -115,15 +120,17 @@ impl Adapter for Interactive {
         self.inner.conversations()
     }
 
+    fn posts(&self) -> Option<Box<dyn Talk>> {
+        self.inner.posts()
+    }
+
     fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
         let person = &self.person;
         let mut launch = match self.inner.name() {
             "claude-code" => claude(self.inner.plan(assignment)?, assignment, person)?,
             "codex" => {
                 let flags = [("exec", 0), ("--json", 0), ("--skip-git-repo-check", 0), ("-", 0)];
-                let mut launch = self.inner.plan(assignment)?;
-                remembers(&mut launch, ".codex/history.jsonl");
-                followed(launch, &flags, person)
+                followed(self.inner.plan(assignment)?, &flags, person)
             }
             "gemini" => {
                 let flags = [("--output-format", 1), ("--approval-mode", 1), ("--session-id", 1)];
@@ -207,9 +214,9 @@ fn claude(
     ];
     silence(&mut launch, assignment.gate.as_ref());
     launch.files.insert(CLAUDE_STATE.to_owned(), pretty(&claude_state(assignment, person)));
-    // What the person is asked once is kept there, by the program, in a file that it puts in its place.
-    launch.fixed.retain(|path| path != CLAUDE_STATE);
-    remembers(&mut launch, ".claude/history.jsonl");
+    // The person may begin another session at any time, under a name that nobody knows before.
+    launch.fixed.retain(|path| !path.starts_with(claude_code::SESSION_ENV));
+    launch.open.push(claude_code::SESSION_ENV.to_owned());
     let mut launch = followed(launch, &headless, &Person::default());
     // The last of ours takes no value, so that the person's first word is none of its values.
     launch.arguments.push("--strict-mcp-config".to_owned());
@@ -222,13 +229,8 @@ fn claude(
     Ok(followed(launch, &flags, person))
 }
 
-/// What a person has typed is kept among the settings, in this file.
-fn remembers(launch: &mut Launch, file: &str) {
-    launch.files.insert(file.to_owned(), String::new());
-    launch.open.push(file.to_owned());
-}
-
-/// It has been started before, the person trusts this directory, and the key is one that it may use.
+/// It has been started before, the person trusts this directory, and the key is one that it may use. Like
+/// all of its settings this stays as it is: tools that it never asks about and servers can stand there.
 fn claude_state(assignment: &Assignment, person: &Person) -> Value {
     let own: Value = person
         .files

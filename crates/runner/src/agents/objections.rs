@@ -80,7 +80,11 @@ fn codex_objection(word: &str, next: Option<&str>) -> Option<&'static str> {
     if let Some(setting) = value(["-c", "--config"]) {
         let key = setting.split('=').next().unwrap_or_default().trim();
         let ours = ["features", "hooks", "model_provider", "projects", "profile", "plugins"];
-        if ours.iter().any(|one| key.starts_with(one)) {
+        // The gate is one of the servers.
+        let gate = key.strip_prefix("mcp_servers").is_some_and(|rest| {
+            rest.trim().is_empty() || rest.contains("bailiwick") || rest.contains('\\')
+        });
+        if gate || ours.iter().any(|one| key.starts_with(one)) {
             return Some(OWN_SETTINGS);
         }
     }
@@ -101,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_would_disarm_the_gate_is_refused() {
-        let refused: [(&str, &[&str]); 12] = [
+        let refused: [(&str, &[&str]); 14] = [
             ("claude-code", &["--settings", "x.json"]),
             ("claude-code", &["--settings={}"]),
             ("claude-code", &["fix it", "--bare"]),
@@ -109,6 +113,8 @@ mod tests {
             ("codex", &["-c", "features.hooks=false"]),
             ("codex", &["-cfeatures.hooks=false"]),
             ("codex", &["--config=hooks.state={}"]),
+            ("codex", &["-c", "mcp_servers={}"]),
+            ("codex", &["-c", "mcp_servers.bailiwick_gate.url=\"x\""]),
             ("codex", &["--disable", "hooks"]),
             ("codex", &["--disable=codex_hooks"]),
             ("codex", &["resume", "-p", "mine"]),
@@ -118,7 +124,8 @@ mod tests {
         for (name, words) in refused {
             assert!(objects(name, words), "{name} {words:?}");
         }
-        let taken: [(&str, &[&str]); 5] = [
+        let taken: [(&str, &[&str]); 6] = [
+            ("codex", &["-c", "mcp_servers.docs.url=\"x\""]),
             (
                 "claude-code",
                 &["--dangerously-skip-permissions", "--model", "opus", "mend the bare"],

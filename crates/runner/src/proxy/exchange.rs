@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bailiwick_policy::dialects::LARGEST_PAYLOAD;
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
@@ -21,7 +22,7 @@ use super::seen::Unreadable;
 use super::upstream::{Model, Sent, Unanswered, clean_query, end_to_end, foreign_query, in_full};
 use super::watched::{Asking, Reading, Watched};
 use super::wires::{Played, Question, Route, Target};
-use super::{Admission, Asked, Observer, Wire};
+use super::{Admission, Asked, DESK, Desk, Observer, Wire};
 
 /// A request may not be longer than this, nor an answer that is no stream.
 const LONGEST_BODY: usize = 64 << 20;
@@ -30,6 +31,10 @@ const LONGEST_ASIDE: usize = 16 << 20;
 /// All requests that are being looked at together may not be longer than this: a program can send many
 /// at once, and what it sends is kept on our side of the sandbox.
 const ROOM: usize = 128 << 20;
+/// Questions beside the model that are open at once, with those that wait for a person.
+const QUESTIONS: usize = 64;
+/// A question may not be longer than this: the largest call, and what escapes add to it.
+const LONGEST_QUESTION: usize = 2 * LARGEST_PAYLOAD;
 /// How long a program may take to say what it asks.
 const ASKING_TIME: Duration = Duration::from_mins(10);
 
@@ -39,6 +44,9 @@ pub(super) struct Shared {
     pub(super) model: Option<Model>,
     pub(super) hosts: Hosts,
     pub(super) observer: Arc<dyn Observer>,
+    desk: Option<Arc<dyn Desk>>,
+    /// How many may still ask beside the model.
+    places: Semaphore,
     /// How much may still be taken from programs, in bytes.
     room: Arc<Semaphore>,
 }
@@ -58,8 +66,10 @@ impl Shared {
         model: Option<Model>,
         hosts: Hosts,
         observer: Arc<dyn Observer>,
+        desk: Option<Arc<dyn Desk>>,
     ) -> Self {
-        Self { wire, model, hosts, observer, room: Arc::new(Semaphore::new(ROOM)) }
+        let (places, room) = (Semaphore::new(QUESTIONS), Arc::new(Semaphore::new(ROOM)));
+        Self { wire, model, hosts, observer, desk, places, room }
     }
 
     /// Answers a request. A tunnel is opened when the connection has been handed over.
@@ -80,6 +90,9 @@ impl Shared {
         }
         let path = request.uri().path().to_owned();
         let (parts, body) = request.into_parts();
+        if let Some(desk) = self.desk.as_deref().filter(|_| path == DESK) {
+            return self.at_desk(desk, &parts, body).await.unwrap_or_else(|refused| *refused);
+        }
         if let Some(part) = foreign_query(self.wire, parts.uri.query()) {
             let why = format!("`{part}` is no parameter of a request to this model");
             self.observer.turned_away(&format!("{method} {path}"), &why);
@@ -107,6 +120,30 @@ impl Shared {
 
     fn refused(&self, status: StatusCode, message: &str) -> Refused {
         Box::new(self.error(status, message))
+    }
+
+    /// What is asked beside the model.
+    async fn at_desk(
+        &self,
+        desk: &dyn Desk,
+        parts: &Parts,
+        body: Incoming,
+    ) -> Result<Response<Body>, Refused> {
+        if parts.method != Method::POST {
+            return Err(self.refused(StatusCode::METHOD_NOT_ALLOWED, "only questions are answered"));
+        }
+        // Whoever is one too many waits, and so does who asks what cannot be read: a program may take an
+        // error for a yes.
+        let _place = self.places.acquire().await;
+        let Ok(all) = Limited::new(body, LONGEST_QUESTION).collect().await else {
+            self.observer.turned_away("a question to the gate", "it cannot be read");
+            return std::future::pending().await;
+        };
+        let text = all.to_bytes();
+        Ok(match desk.ask(&text).await {
+            Some(answer) => whole(StatusCode::OK, answer, "application/json"),
+            None => respond(StatusCode::ACCEPTED, HeaderMap::new(), empty()),
+        })
     }
 
     /// A request that is none of a model's turns: passed on, and its answer too.
@@ -241,10 +278,10 @@ impl Shared {
         let query = query.as_deref();
         let (method, headers) = (parts.method.clone(), &parts.headers);
         let sent = model.send(Sent { method, path, query, headers, body }).await;
-        sent.map_err(|Unanswered { why, arrived }| {
+        sent.map_err(|Unanswered { why, told, arrived }| {
             self.observer.turned_away("a request to the model", &why);
-            let why = format!("the model does not answer: {why}");
-            (self.refused(StatusCode::BAD_GATEWAY, &why), arrived)
+            let told = format!("the model does not answer: {told}");
+            (self.refused(StatusCode::BAD_GATEWAY, &told), arrived)
         })
     }
 
@@ -306,7 +343,7 @@ impl Shared {
         let body = collect(answer, LONGEST_ASIDE).await;
         let body = body.map_err(|why| self.refused(StatusCode::BAD_GATEWAY, &why))?;
         let secrets = self.model.as_ref().map(Model::secrets).unwrap_or_default();
-        let clean = secrets.into_iter().fold(body, |body, secret| without(&body, secret));
+        let clean = secrets.into_iter().fold(body, |body, secret| without(&body, &secret));
         headers.insert(CONTENT_LENGTH, HeaderValue::from(clean.len()));
         Ok(respond(status, headers, full(clean)))
     }

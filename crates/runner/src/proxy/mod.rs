@@ -7,6 +7,7 @@
 //!  program ──▶ server ──▶ exchange ──admit──▶ observer
 //!                 │          ├──▶ upstream, with the key ──▶ the model
 //!                 │          ◀── watched: sse ──▶ wires ──called, answered──▶ observer
+//!                 ├──▶ desk: the gate, for a program that asks it over HTTP
 //!                 └──▶ connect: tunnels to hosts that are named
 //! ```
 
@@ -15,6 +16,7 @@ mod connect;
 mod exchange;
 mod frames;
 mod json_text;
+mod renewal;
 mod seen;
 mod server;
 mod signature;
@@ -30,6 +32,7 @@ use bailiwick_model::event::Usage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use renewal::Fresh;
 pub use server::{Proxy, ProxyError, Setup, start};
 pub use upstream::{Key, Upstream};
 
@@ -86,6 +89,8 @@ pub struct Answered {
     pub usage: Usage,
     /// Whether it came to its end; a stream may break off.
     pub complete: bool,
+    /// Whether the connection broke off, for the program as well.
+    pub broke_off: bool,
 }
 
 /// A tool that a model asks for.
@@ -110,6 +115,18 @@ pub enum Admission {
     Call(ToolCall),
     /// We answer in the model's place: it says this, and is done.
     Say(String),
+}
+
+/// Where a program finds the desk, below the model's address.
+pub const DESK: &str = "/bailiwick/gate";
+
+/// Answers what is asked beside the model: the gate, for a program that asks it over HTTP.
+pub trait Desk: Send + Sync + 'static {
+    /// The answer to what was posted; nothing if none is awaited.
+    fn ask<'a>(
+        &'a self,
+        posted: &'a [u8],
+    ) -> Pin<Box<dyn Future<Output = Option<String>> + Send + 'a>>;
 }
 
 /// Decides about requests, and hears of answers.

@@ -17,7 +17,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::connect::{Hosts, Tunnel};
 use super::exchange::Shared;
 use super::upstream::{Model, Upstream};
-use super::{Observer, Wire};
+use super::{Desk, Observer, Wire};
 
 /// More connections than these wait until another ends.
 const CONNECTIONS: usize = 256;
@@ -36,6 +36,8 @@ pub struct Setup {
     pub hosts: Vec<String>,
     /// Who decides, and hears.
     pub observer: Arc<dyn Observer>,
+    /// Who answers beside the model, if anybody does.
+    pub desk: Option<Arc<dyn Desk>>,
 }
 
 /// Why a proxy cannot be had.
@@ -82,14 +84,14 @@ impl Proxy {
 
 /// Starts a proxy on a runtime, which needs its timers and its network.
 pub fn start(setup: Setup, runtime: &Handle) -> Result<Proxy, ProxyError> {
-    let Setup { wire, upstream, listener, hosts, observer } = setup;
+    let Setup { wire, upstream, listener, hosts, observer, desk } = setup;
     let _inside = runtime.enter();
     let model = upstream.as_ref().map(Model::new).transpose()?;
     let hosts = Hosts::parse(&hosts)?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let shared = Arc::new(Shared::new(wire, model, hosts, observer));
+    let shared = Arc::new(Shared::new(wire, model, hosts, observer, desk));
     let (stop, stopped) = oneshot::channel();
     let listening = runtime.spawn(listen(listener, shared, stopped));
     Ok(Proxy { address, stop: Some(stop), listening })

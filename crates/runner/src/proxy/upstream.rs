@@ -1,6 +1,7 @@
 //! The model behind the proxy: where it is, and the key that only we have.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use hyper::header::{
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 
+use super::renewal::{Fresh, Renewal};
 use super::signature::Signer;
 use super::{ProxyError, Wire};
 
@@ -20,6 +22,10 @@ use super::{ProxyError, Wire};
 const CONNECT_TIME: Duration = Duration::from_secs(30);
 /// How long the model may be silent.
 const SILENCE: Duration = Duration::from_mins(10);
+
+/// All that a program is told when there is no key any more: what a person's own programs say of their
+/// login is not for it.
+const LOGIN_OVER: &str = "the login is over, and a person has to log in again";
 
 /// Where the model is, and what opens it.
 #[derive(Debug, Clone)]
@@ -40,6 +46,7 @@ pub struct Key(Opens);
 enum Opens {
     Header { name: HeaderName, value: HeaderValue },
     Signature(Signer),
+    Renewed(Renewal),
 }
 
 impl Key {
@@ -57,14 +64,32 @@ impl Key {
         Self(Opens::Signature(Signer::new(id, secret, session, region)))
     }
 
+    /// A key that is good for a while: before its time is over, another one is asked for. That may take a
+    /// moment, and must come to an end.
+    pub fn renewed(
+        first: Fresh,
+        source: impl Fn() -> Result<Fresh, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Opens::Renewed(Renewal::new(first, Arc::new(source))))
+    }
+
     /// The secrets themselves: of a header, the last word of the value.
-    pub(super) fn secrets(&self) -> Vec<&[u8]> {
+    pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
         match &self.0 {
             Opens::Header { value, .. } => {
                 let value = value.as_bytes();
-                vec![value.rsplit(|&byte| byte == b' ').next().unwrap_or(value)]
+                vec![value.rsplit(|&byte| byte == b' ').next().unwrap_or(value).to_vec()]
             }
-            Opens::Signature(signer) => signer.secrets(),
+            Opens::Signature(signer) => signer.secrets().into_iter().map(<[u8]>::to_vec).collect(),
+            Opens::Renewed(renewal) => renewal.secrets(),
+        }
+    }
+
+    /// The key that is good at this moment.
+    async fn current(&self) -> Result<Self, String> {
+        match &self.0 {
+            Opens::Header { .. } | Opens::Signature(_) => Ok(self.clone()),
+            Opens::Renewed(renewal) => renewal.current(SystemTime::now()).await,
         }
     }
 
@@ -82,6 +107,7 @@ impl Key {
                 Ok(())
             }
             Opens::Signature(signer) => signer.sign(method, url, headers, body, SystemTime::now()),
+            Opens::Renewed(_) => Err("a key that is had anew opens nothing by itself".to_owned()),
         }
     }
 }
@@ -93,6 +119,7 @@ impl fmt::Debug for Opens {
                 formatter.debug_struct("Header").field("name", name).finish_non_exhaustive()
             }
             Self::Signature(signer) => signer.fmt(formatter),
+            Self::Renewed(renewal) => renewal.fmt(formatter),
         }
     }
 }
@@ -192,6 +219,8 @@ pub(super) struct Sent<'a> {
 /// There is no answer.
 pub(super) struct Unanswered {
     pub(super) why: String,
+    /// What the program is told of it.
+    pub(super) told: String,
     /// Whether the request may have reached the model, and has to be paid for.
     pub(super) arrived: bool,
 }
@@ -232,16 +261,19 @@ impl Model {
         }
         // What is compressed could not be read on its way.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let unsigned = |why| Unanswered { arrived: false, why };
-        self.key.open(&method, &url, &mut headers, &body).map_err(unsigned)?;
+        let over = |why| Unanswered { arrived: false, told: LOGIN_OVER.to_owned(), why };
+        let key = self.key.current().await.map_err(over)?;
+        let unsigned = |why: String| Unanswered { arrived: false, told: why.clone(), why };
+        key.open(&method, &url, &mut headers, &body).map_err(unsigned)?;
         let request = self.client.request(method, url).headers(headers).body(body);
-        request.send().await.map_err(|error| Unanswered {
-            arrived: !(error.is_connect() || error.is_builder()),
-            why: in_full(&error.without_url()),
+        request.send().await.map_err(|error| {
+            let arrived = !(error.is_connect() || error.is_builder());
+            let why = in_full(&error.without_url());
+            Unanswered { arrived, told: why.clone(), why }
         })
     }
 
-    pub(super) fn secrets(&self) -> Vec<&[u8]> {
+    pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
         self.key.secrets()
     }
 }
@@ -274,7 +306,7 @@ mod tests {
         assert_eq!(upstream.key.secrets(), [b"sk-very-secret"]);
         let signing = Key::signing("id", "very-secret", Some("secret-too"), "eu-west-1");
         assert!(!format!("{signing:?}").contains("secret"));
-        assert_eq!(signing.secrets(), [b"very-secret".as_slice(), b"secret-too"]);
+        assert_eq!(signing.secrets(), [b"very-secret".to_vec(), b"secret-too".to_vec()]);
         assert!(Key::new("a b", "c").is_err() && Key::new("a", "c\nd").is_err());
     }
 

@@ -3,11 +3,13 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
 use hyper::body::Frame;
 use serde_json::Value;
+use tokio::time::Sleep;
 
 use super::bodies::Framing;
 use super::frames::Frames;
@@ -28,6 +30,7 @@ pub(super) struct Reading {
     sent: u64,
     received: u64,
     reported: bool,
+    broke_off: bool,
 }
 
 impl Reading {
@@ -35,7 +38,18 @@ impl Reading {
         let Asking { agent, model, by_path, sent } = question;
         let reader = wire.reader();
         let seen = Seen::default();
-        Self { reader, seen, observer, agent, model, by_path, sent, received: 0, reported: false }
+        Self {
+            reader,
+            seen,
+            observer,
+            agent,
+            model,
+            by_path,
+            sent,
+            received: 0,
+            reported: false,
+            broke_off: false,
+        }
     }
 
     pub(super) fn received(&mut self, bytes: usize) {
@@ -97,6 +111,7 @@ impl Reading {
             calls: std::mem::take(&mut self.seen.calls),
             text: std::mem::take(&mut self.seen.text),
             complete: self.seen.ended,
+            broke_off: self.broke_off,
         });
     }
 
@@ -107,6 +122,7 @@ impl Reading {
 
     pub(super) fn give_up(&mut self, why: &str) {
         self.observer.turned_away("an answer of the model", why);
+        self.broke_off = true;
         self.report();
     }
 }
@@ -136,7 +152,13 @@ pub(super) struct Watched {
     source: Option<Source>,
     events: Split,
     reading: Reading,
+    /// Why the program's connection is about to break off, and when.
+    breaking: Option<(Pin<Box<Sleep>>, BrokenOff)>,
 }
+
+/// How long what was handed on has to arrive before the connection breaks off. Whatever was told of a
+/// call has to reach the program: what it does about it then is known of each.
+const ARRIVAL: Duration = Duration::from_millis(100);
 
 /// What tells the events of a stream apart.
 enum Split {
@@ -173,7 +195,7 @@ impl Watched {
             Framing::Sse => Split::Sse(Events::default()),
             Framing::Frames => Split::Frames(Frames::default()),
         };
-        Self { source: Some(source), events, reading }
+        Self { source: Some(source), events, reading, breaking: None }
     }
 
     /// What may be handed on of this chunk.
@@ -191,10 +213,10 @@ impl Watched {
         Ok(ready.bytes)
     }
 
-    fn break_off(&mut self, why: String) -> BrokenOff {
+    fn break_off(&mut self, why: String) {
         self.source = None;
         self.reading.give_up(&why);
-        BrokenOff(why)
+        self.breaking = Some((Box::pin(tokio::time::sleep(ARRIVAL)), BrokenOff(why)));
     }
 }
 
@@ -217,7 +239,8 @@ impl hyper::body::Body for Watched {
                 }
                 Some(Err(error)) => {
                     let why = super::upstream::in_full(&error.without_url());
-                    return Poll::Ready(Some(Err(this.break_off(why))));
+                    this.break_off(why);
+                    break;
                 }
                 None => {
                     this.source = None;
@@ -228,10 +251,13 @@ impl hyper::body::Body for Watched {
                 Ok(bytes) if bytes.is_empty() => {}
                 Ok(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 Err(Unreadable(why)) => {
-                    return Poll::Ready(Some(Err(this.break_off(why.to_owned()))));
+                    this.break_off(why.to_owned());
                 }
             }
         }
-        Poll::Ready(None)
+        if let Some((arrival, _)) = &mut this.breaking {
+            ready!(arrival.as_mut().poll(context));
+        }
+        Poll::Ready(this.breaking.take().map(|(_, broken)| Err(broken)))
     }
 }

@@ -94,8 +94,10 @@ fn add_home(places: &AgentPlaces, sandbox: &mut Sandbox) {
     for path in &places.fixed {
         let above = path.ancestors().skip(1);
         for way in above.take_while(|way| *way != places.home && way.starts_with(&places.home)) {
+            // What is in something that can only be read stays there, and so does the way to it.
+            let held = places.fixed.iter().any(|fixed| way.starts_with(fixed));
             let way = Bind::same(way);
-            if !sandbox.writable.contains(&way) && !sandbox.read_only.contains(&way) {
+            if !held && !sandbox.writable.contains(&way) {
                 sandbox.writable.push(way);
             }
         }
@@ -199,7 +201,7 @@ mod tests {
     fn what_is_set_up_in_a_home_can_only_be_read_and_not_be_moved_with_what_is_around_it() {
         let home = PathBuf::from("/state/runs/one/home");
         let sandbox = agent(&AgentPlaces {
-            fixed: ["a", "b/c/d", "b/c/e"].map(|name| home.join(name)).to_vec(),
+            fixed: ["a", "b/c/d", "b/c/e", "a/deep/own"].map(|name| home.join(name)).to_vec(),
             open: vec![home.join("a/log")],
             ..places()
         });
@@ -210,7 +212,7 @@ mod tests {
             };
             binds.iter().filter_map(inside).collect()
         };
-        assert_eq!(below(&sandbox.read_only), ["a", "b/c/d", "b/c/e"]);
+        assert_eq!(below(&sandbox.read_only), ["a", "b/c/d", "b/c/e", "a/deep/own"]);
         assert_eq!(below(&sandbox.writable), ["b/c", "b", "a/log"]);
     }
 

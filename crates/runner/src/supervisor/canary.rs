@@ -22,7 +22,7 @@ use super::directory::RunDirectory;
 use super::gate::Keeper;
 use super::launch::{self, Enclosure};
 use super::talk::Answers;
-use super::{gate, sockets};
+use super::{desk, gate, sockets};
 use crate::agents::adapter::{Adapter, Assignment, Instruction, Session};
 use crate::proxy::{self, Admission, Answered, Asked, Observer, ToolCall};
 use crate::sandbox::{Level, Next, Report};
@@ -104,6 +104,8 @@ fn bare(assignment: &Assignment, home: PathBuf) -> Assignment {
         turns: None,
         usd: None,
         granted: Vec::new(),
+        hidden: Vec::new(),
+        granted_files: None,
         ..assignment.clone()
     }
 }
@@ -247,6 +249,7 @@ fn play(
     // Nothing that it does may leave a trace in the worktree.
     let still = Enclosure { writes: false, commits: false, ..enclosure.clone() };
     let keeper = Arc::clone(&model.seen) as Arc<dyn Keeper>;
+    let desk = desk::of(adapter, Arc::clone(&keeper));
     let answers = Answers { keeper, runtime: runtime.handle().clone() };
     let started = launch::start(scratch, adapter, &still, assignment, host, answers, |_, _| {});
     let mut launched = started.map_err(|error| error.to_string())?;
@@ -257,6 +260,7 @@ fn play(
         listener,
         hosts: Vec::new(),
         observer: Arc::new(model),
+        desk,
     };
     let proxy = proxy::start(setup, runtime.handle()).map_err(|error| error.to_string())?;
     let late = Instant::now() + PATIENCE;
@@ -341,6 +345,8 @@ mod tests {
             usd: None,
             script: Vec::new(),
             granted: Vec::new(),
+            hidden: Vec::new(),
+            granted_files: None,
         }
     }
 

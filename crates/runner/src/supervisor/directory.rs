@@ -48,6 +48,11 @@ impl RunDirectory {
         self.0.join("temp")
     }
 
+    /// What the agent is granted in files, while it is at work.
+    pub fn granted(&self) -> PathBuf {
+        self.0.join("granted")
+    }
+
     /// What the gate inside of the sandbox sees: the socket, and nothing else.
     pub fn gate(&self) -> PathBuf {
         self.0.join("gate")

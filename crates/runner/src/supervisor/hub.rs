@@ -16,6 +16,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::writer::Order;
 use crate::agents::adapter::Read;
+use crate::proxy::ToolCall;
 
 /// How an attempt stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -277,6 +278,11 @@ impl Hub {
         let what =
             What::ToolCall { id: id.to_owned(), tool: tool.to_owned(), input: input.clone() };
         self.tell(Witness::Proxy, agent, what);
+    }
+
+    /// The answer in which the model asked for this has not come to its end.
+    pub(super) fn cut_short(&self, call: &ToolCall, broke_off: bool) {
+        self.state().watch.cut_short(&call.id, &call.tool, &call.input, broke_off);
     }
 
     /// A result has come back to the model: new, known, or of a call that nobody decided.
@@ -575,6 +581,8 @@ mod tests {
                 refusals: &[],
                 denial: "",
                 forgets: true,
+                unfinished: bailiwick_control::supervision::Unfinished::Runs,
+                tells_commands: false,
             };
             let mut known = Watch::new(habits);
             let earlier =
@@ -602,8 +610,15 @@ mod tests {
             rule: None,
             reason: None,
         };
-        let habits =
-            Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "", forgets: true };
+        let habits = Habits {
+            names_calls: true,
+            unhooked: &[],
+            refusals: &[],
+            denial: "",
+            forgets: true,
+            unfinished: bailiwick_control::supervision::Unfinished::Runs,
+            tells_commands: false,
+        };
         for (about, again, held) in [
             ("git push", None, true),
             ("echo hi", None, false),

@@ -15,7 +15,7 @@ use bailiwick_control::supervision::Redaction;
 use super::directory::RunDirectory;
 use super::interactive::Relay;
 use super::talk::{self, Answers, Talking};
-use super::{SuperviseError, Supervision, home};
+use super::{SuperviseError, Supervision, home, start_up};
 use crate::agents::adapter::{Adapter, Assignment, Gate, Input, Launch, Read, Reader, Verdict};
 use crate::sandbox::{
     AgentPlaces, Bind, Bounds, Launcher, Level, Running, Sandbox, Streams, agent,
@@ -129,9 +129,10 @@ pub(super) fn ready(
     enclosure: &Enclosure,
     assignment: &Assignment,
 ) -> Result<Ready, SuperviseError> {
-    let plan = adapter.plan(assignment).map_err(|error| {
+    let mut plan = adapter.plan(assignment).map_err(|error| {
         SuperviseError::new("the agent program cannot do what the task asks", error)
     })?;
+    start_up::hold(&mut plan);
     home::renew(directory, &adapter.conversations())
         .map_err(|error| SuperviseError::new("the agent's home", error))?;
     write_files(&assignment.home, &plan)
@@ -194,8 +195,7 @@ pub(super) fn start(
         reader
     });
     let log = directory.errors();
-    let granted = assignment.granted.iter().map(|(_, value)| value.clone());
-    let redaction = Redaction::new(granted);
+    let redaction = Redaction::new(assignment.hidden.iter().cloned());
     let errors = std::thread::spawn(move || keep_errors(complaints, &log, &redaction));
     Ok(Launched { running, host_door, heard: Heard::Us { lines, errors } })
 }
@@ -280,10 +280,7 @@ fn sandbox(
         open: plan.open.iter().map(|path| assignment.home.join(path)).collect(),
         temp: directory.temp(),
         programs: enclosure.programs.clone(),
-        gate: vec![
-            Bind::new(&enclosure.own, Path::new(INSIDE).join("bailiwick")),
-            Bind::new(directory.gate(), Path::new(INSIDE).join("gate")),
-        ],
+        gate: ours(directory, enclosure, assignment),
         writes: enclosure.writes,
         commits: enclosure.commits.then(|| directory.git_layer()),
         frozen: enclosure.frozen.clone(),
@@ -293,6 +290,14 @@ fn sandbox(
         level: enclosure.level,
         bounds: enclosure.bounds,
     })
+}
+
+/// What of us is inside: our program, the gate's socket, and what was granted in files.
+fn ours(directory: &RunDirectory, enclosure: &Enclosure, assignment: &Assignment) -> Vec<Bind> {
+    let own = Bind::new(&enclosure.own, Path::new(INSIDE).join("bailiwick"));
+    let gate = Bind::new(directory.gate(), Path::new(INSIDE).join("gate"));
+    let files = assignment.granted_files.iter().map(Bind::same);
+    [own, gate].into_iter().chain(files).collect()
 }
 
 /// Files of the launch, below the agent's home and nowhere else; and the directories that it is held to.

@@ -18,7 +18,9 @@
 mod canary;
 mod control;
 mod delegation;
+mod desk;
 mod directory;
+mod disk;
 mod gate;
 mod home;
 mod hub;
@@ -28,6 +30,7 @@ mod modes;
 mod observer;
 mod program;
 mod sockets;
+mod start_up;
 mod talk;
 mod writer;
 
@@ -39,6 +42,7 @@ use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::Event;
 use bailiwick_model::attempt::Used;
 use bailiwick_model::event::Ending;
+use bailiwick_model::fleet::AuditLevel;
 use thiserror::Error;
 
 use crate::agents::adapter::{Adapter, Assignment};
@@ -77,12 +81,16 @@ pub struct Supervision {
     pub prices: Prices,
     /// What must not be seen in an event.
     pub redaction: Redaction,
+    /// How much of each call is written down.
+    pub keeps: AuditLevel,
     /// Who judges its calls.
     pub judge: Arc<dyn Judge>,
     /// Whether the first denial ends it.
     pub fail_fast: bool,
     /// After how long without a sign of life it is ended.
     pub idle: Duration,
+    /// How many bytes it may add to the disk in an attempt.
+    pub disk: u64,
     /// How long a call waits for a person.
     pub approval: Duration,
     /// Who answers its delegation tools; nobody where it may not delegate.

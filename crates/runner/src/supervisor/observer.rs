@@ -63,6 +63,9 @@ impl Observer for Listening {
 
     fn answered(&self, answered: Answered) {
         let agent = answered.agent.as_deref();
+        if !answered.complete {
+            answered.calls.iter().for_each(|call| self.0.cut_short(call, answered.broke_off));
+        }
         // What a sub-agent says is in no stream of the program.
         if agent.is_some() && !answered.text.is_empty() {
             self.0.tell(Witness::Proxy, agent, What::Text { text: answered.text });

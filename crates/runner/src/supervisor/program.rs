@@ -7,6 +7,7 @@ use bailiwick_control::supervision::Standing;
 use bailiwick_control::supervision::budget::Limit;
 use bailiwick_model::event::{Ending, What, Witness};
 
+use super::desk;
 use super::gate::{Answering, Keeper};
 use super::hub::{Beginning, Hub};
 use super::interactive::{self, Screen};
@@ -15,10 +16,10 @@ use super::observer::Listening;
 use super::talk::Answers;
 use super::writer::{self, Writer};
 use super::{
-    Handle, Outcome, Sinks, SuperviseError, Supervision, control, delegation, gate, sockets,
+    Handle, Outcome, Sinks, SuperviseError, Supervision, control, delegation, disk, gate, sockets,
 };
 use crate::agents::adapter::{Session, Verdict};
-use crate::proxy::{self, Proxy, Wire};
+use crate::proxy::{self, Desk, Proxy, Wire};
 use crate::sandbox::{Next, Report};
 
 pub use super::launch::Enclosure;
@@ -63,7 +64,8 @@ pub(super) fn run(
 fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<Hub>, Writer) {
     let known: Arc<OnceLock<Arc<Hub>>> = Arc::default();
     let told = Arc::clone(&known);
-    let (writer, orders) = writer::start(sinks, supervision.redaction.clone(), move |why| {
+    let (redaction, keeps) = (supervision.redaction.clone(), supervision.keeps);
+    let (writer, orders) = writer::start(sinks, redaction, keeps, move |why| {
         if let Some(hub) = told.get() {
             hub.end(Ending::Failed, &format!("events could not be kept: {why}"));
         }
@@ -125,7 +127,7 @@ fn held(
         judging: Answering::places(),
     });
     // Where the program talks with us, nobody else has anything to ask.
-    if supervision.adapter.talk().is_none() {
+    if supervision.adapter.talk().is_none() && supervision.adapter.posts().is_none() {
         let listener = listen(directory.gate_socket()).map_err(failed("the gate's socket"))?;
         runtime.spawn(gate::serve(listener, Arc::clone(&keeper)));
     }
@@ -168,14 +170,16 @@ fn worked(
 ) -> Result<Went, SuperviseError> {
     let line = Arc::clone(hub);
     let runtime = &answers.runtime.clone();
+    let desk = desk::of(supervision.adapter.as_ref(), Arc::clone(&answers.keeper));
+    let disk = disk::Guard::begin(supervision, hub);
     let mut launched = match screen {
         None => launch(supervision, answers, move |read, raw| line.read(read, raw))?,
         Some(screen) => interactive::launch(supervision, screen)?,
     };
-    let proxy = door(supervision, hub, &mut launched, runtime)?;
+    let proxy = door(supervision, hub, &mut launched, desk, runtime)?;
     let ended = watch(supervision, hub, &mut launched);
     let verdict = launched.finish(ended.code);
-    drop(proxy);
+    drop((proxy, disk));
     let code = ended.code;
     // A person may leave before there is anything to gate; before a model was asked, the proxy has
     // waited for the gate.
@@ -192,6 +196,7 @@ fn door(
     supervision: &Supervision,
     hub: &Arc<Hub>,
     launched: &mut Launched,
+    desk: Option<Arc<dyn Desk>>,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Option<Proxy>, SuperviseError> {
     let Some(wire) = supervision.adapter.wire() else { return Ok(None) };
@@ -202,6 +207,7 @@ fn door(
         listener,
         hosts: supervision.hosts.clone(),
         observer: Arc::new(Listening(Arc::clone(hub))),
+        desk,
     };
     let proxy = proxy::start(setup, runtime);
     proxy.map(Some).map_err(|error| SuperviseError::new("the model proxy", error))

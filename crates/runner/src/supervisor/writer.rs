@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use bailiwick_control::supervision::Redaction;
 use bailiwick_model::Event;
+use bailiwick_model::event::What;
+use bailiwick_model::fleet::AuditLevel;
 use serde_json::Value;
 
 use super::Sinks;
@@ -39,12 +41,13 @@ pub(super) struct Writer {
 pub(super) fn start(
     sinks: Sinks,
     redaction: Redaction,
+    keeps: AuditLevel,
     failed: impl FnOnce(String) + Send + 'static,
 ) -> (Writer, SyncSender<Order>) {
     let (sender, receiver) = sync_channel(WAITING);
     let thread = std::thread::spawn(move || {
         let mut sinks = sinks;
-        let written = write(&receiver, &mut sinks, &redaction);
+        let written = write(&receiver, &mut sinks, &redaction, keeps);
         if let Err(why) = &written {
             failed(why.clone());
             // Nobody waits for a writer that has stopped: what still comes is dropped with it.
@@ -62,7 +65,12 @@ impl Writer {
     }
 }
 
-fn write(orders: &Receiver<Order>, sinks: &mut Sinks, redaction: &Redaction) -> Result<(), String> {
+fn write(
+    orders: &Receiver<Order>,
+    sinks: &mut Sinks,
+    redaction: &Redaction,
+    keeps: AuditLevel,
+) -> Result<(), String> {
     let mut told = Instant::now();
     let mut standing: Option<Progress> = None;
     loop {
@@ -84,7 +92,7 @@ fn write(orders: &Receiver<Order>, sinks: &mut Sinks, redaction: &Redaction) -> 
             }
         }
         let mut batch: Vec<Event> =
-            batch.into_iter().map(|event| cleaned(event, redaction)).collect();
+            batch.into_iter().map(|event| cleaned(lessened(event, keeps), redaction)).collect();
         if !batch.is_empty() {
             sinks.events.keep(&mut batch).map_err(|error| error.to_string())?;
             batch.iter().for_each(|event| (sinks.show)(event));
@@ -105,6 +113,47 @@ fn left(late: Instant) -> Duration {
     late.saturating_duration_since(Instant::now())
 }
 
+/// What of an event is written down at a level. Decisions are always whole, and so is what the agent says:
+/// its last words are what it returns. What a call that failed has printed stays too, because a denial is
+/// known by it.
+fn lessened(mut event: Event, keeps: AuditLevel) -> Event {
+    if keeps < AuditLevel::FullRedactedTranscript {
+        event.raw = None;
+        if let What::Thinking { text } = &mut event.what {
+            text.clear();
+        }
+    }
+    if keeps < AuditLevel::Outputs
+        && let What::ToolResult { ok: true, output, .. } = &mut event.what
+    {
+        output.clear();
+    }
+    if keeps < AuditLevel::Inputs {
+        match &mut event.what {
+            What::ToolCall { input, .. } => *input = Value::Null,
+            What::Command { command: text, .. } | What::SubAgent { text, .. } => text.clear(),
+            What::Phase { .. }
+            | What::Session { .. }
+            | What::Announced
+            | What::Turn { .. }
+            | What::Text { .. }
+            | What::Thinking { .. }
+            | What::ToolResult { .. }
+            | What::Decision { .. }
+            | What::FileChange { .. }
+            | What::Mcp { .. }
+            | What::Usage(_)
+            | What::Approval { .. }
+            | What::Limit { .. }
+            | What::Message { .. }
+            | What::Error { .. }
+            | What::Ended { .. }
+            | What::Other => {}
+        }
+    }
+    event
+}
+
 /// Without secrets, and then not too long. An event that cannot be cleaned is emptied.
 fn cleaned(event: Event, redaction: &Redaction) -> Event {
     let (at, seen_by) = (event.at, event.seen_by);
@@ -117,7 +166,7 @@ fn cleaned(event: Event, redaction: &Redaction) -> Event {
         at,
         seen_by,
         agent: None,
-        what: bailiwick_model::event::What::Error {
+        what: What::Error {
             message: "an event could not be cleaned of secrets, and is left out".to_owned(),
         },
         raw: None,
@@ -144,7 +193,62 @@ fn clean(value: &mut Value, redaction: &Redaction) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bailiwick_model::event::{What, Witness};
+    use bailiwick_model::event::{Answer, Witness};
+
+    /// An event of each kind that an agent makes, with a word that says what it is.
+    fn happened() -> Vec<Event> {
+        let whats = vec![
+            What::ToolCall {
+                id: "1".to_owned(),
+                tool: "Bash".to_owned(),
+                input: serde_json::json!({"command": "INPUT"}),
+            },
+            What::Command { command: "INPUT".to_owned(), exit: Some(0) },
+            What::ToolResult { id: "1".to_owned(), ok: true, output: "OUTPUT".to_owned() },
+            What::ToolResult { id: "2".to_owned(), ok: false, output: "DENIED".to_owned() },
+            What::Thinking { text: "THOUGHT".to_owned() },
+            What::Text { text: "ANSWER".to_owned() },
+            What::Decision {
+                call: Some("1".to_owned()),
+                tool: "Bash".to_owned(),
+                about: "DECIDED".to_owned(),
+                answer: Answer::Deny,
+                rule: Some("RULE".to_owned()),
+                reason: None,
+            },
+        ];
+        let event = |what| Event {
+            number: 0,
+            at: 0,
+            seen_by: Witness::Program,
+            agent: None,
+            what,
+            raw: Some("RAW".to_owned()),
+        };
+        whats.into_iter().map(event).collect()
+    }
+
+    #[test]
+    fn each_level_keeps_more_than_the_one_below_and_decisions_always() {
+        let always = ["Bash", "DENIED", "ANSWER", "DECIDED", "RULE"];
+        for (level, more) in [
+            (AuditLevel::Metadata, &[][..]),
+            (AuditLevel::Inputs, &["INPUT"][..]),
+            (AuditLevel::Outputs, &["INPUT", "OUTPUT"][..]),
+            (AuditLevel::FullRedactedTranscript, &["INPUT", "OUTPUT", "THOUGHT", "RAW"][..]),
+        ] {
+            let kept: Vec<Event> =
+                happened().into_iter().map(|event| lessened(event, level)).collect();
+            let text = serde_json::to_string(&kept).unwrap();
+            for word in always {
+                assert!(text.contains(word), "{level:?} {word}");
+            }
+            for word in ["INPUT", "OUTPUT", "THOUGHT", "RAW"] {
+                assert_eq!(text.contains(word), more.contains(&word), "{level:?} {word}");
+            }
+            assert_eq!(kept.len(), happened().len(), "that it happened is always kept");
+        }
+    }
 
     #[test]
     fn secrets_go_before_the_text_is_cut() {

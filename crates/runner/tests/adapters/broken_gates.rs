@@ -37,9 +37,24 @@ fn claude_code_is_denied_by_a_broken_gate() {
     broken_gates_deny(Cli::Claude);
 }
 
+/// There is nothing that it starts: without somebody to ask it does not begin.
 #[test]
-fn codex_is_denied_by_a_broken_gate() {
-    broken_gates_deny(Cli::Codex);
+fn codex_does_not_begin_without_its_gate() {
+    let stage = Stage::new();
+    let model = ScriptedModel::start(Script::new(vec![
+        Turn::Calls(vec![Call::shell("git push origin HEAD:main")]),
+        Turn::say("finished"),
+    ]));
+    let mut assignment = stage.assignment(Cli::Codex, &model.base_url());
+    // The model is there, and no desk beside it.
+    assignment.model_url = model.base_url();
+    let outcome = stage.launch(Cli::Codex, &assignment);
+    assert!(!stage.pushed(), "it pushed although nobody could be asked");
+    assert!(outcome.code != Some(0), "{}", outcome.out);
+    assert!(!outcome.verdict.completed, "{}", outcome.out);
+    let asked =
+        model.requests().iter().filter(|request| request.path.contains("responses")).count();
+    assert_eq!(asked, 0, "the model was asked");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 )]
 
 mod broken_gates;
+mod front;
 mod habits;
 mod held;
 mod manifests;

@@ -36,6 +36,8 @@ fn plain() -> Assignment {
         usd: None,
         script: Vec::new(),
         granted: Vec::new(),
+        hidden: Vec::new(),
+        granted_files: None,
     }
 }
 

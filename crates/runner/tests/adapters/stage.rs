@@ -1,5 +1,6 @@
 //! A repository that tries to disarm every CLI, a gate of a few lines of shell, and launches.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -18,6 +19,8 @@ use bailiwick_testkit::Scratch;
 use bailiwick_testkit::clis::Cli;
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::front::Front;
 
 /// What the gate says to a push.
 pub(crate) const REASON: &str = "pushing is left to people; commit and stop";
@@ -107,6 +110,8 @@ impl Outcome {
 pub(crate) struct Stage {
     scratch: Scratch,
     home: TempDir,
+    /// Where programs ask that start no gate.
+    fronts: RefCell<Vec<Front>>,
 }
 
 impl Stage {
@@ -124,7 +129,7 @@ impl Stage {
         std::fs::create_dir(scratch.place().join("asked")).unwrap();
         std::fs::write(scratch.place().join("gate.sh"), GATE.replace("REASON", REASON)).unwrap();
         let home = tempfile::Builder::new().prefix("bailiwick-agent-").tempdir().unwrap();
-        Self { scratch, home }
+        Self { scratch, home, fronts: RefCell::default() }
     }
 
     /// A worktree that is linked to the repository.
@@ -166,7 +171,7 @@ impl Stage {
             worktree: self.worktree(),
             repository: self.scratch.root().canonicalize().unwrap(),
             home: self.home(),
-            model_url: model_url.to_owned(),
+            model_url: self.front(cli, model_url),
             login: Login::ApiKey,
             gate: Some(self.gate()),
             tools: None,
@@ -178,7 +183,17 @@ impl Stage {
             usd: None,
             script: Vec::new(),
             granted: Vec::new(),
+            hidden: Vec::new(),
+            granted_files: None,
         }
+    }
+
+    /// The model's address, with a desk beside it for a program that asks there.
+    fn front(&self, cli: Cli, model_url: &str) -> String {
+        let front = Front::before(adapter(cli).as_ref(), &self.gate(), model_url);
+        let url = front.as_ref().map_or_else(|| model_url.to_owned(), Front::url);
+        self.fronts.borrow_mut().extend(front);
+        url
     }
 
     /// Writes the launch's files and starts the program with it and nothing else.
@@ -306,43 +321,51 @@ impl Talking {
     fn hear(&mut self, line: &str) {
         match self.talk.hear(line) {
             None | Some(Wish::Begin) => {}
-            Some(Wish::Decide(payload, words)) => {
-                let (code, said) = self.asked(&["--explicit-allow"], &payload);
-                match code {
-                    Some(0) => self.tell(&words(&Decision::allow())),
-                    Some(2) => {
-                        let no = Decision::deny(Objection::new("test::gate", said, "nothing"));
-                        self.tell(&words(&no));
-                    }
-                    // What is no answer is not told.
-                    _ => self.input = None,
-                }
-            }
-            Some(Wish::Announce(answer)) => {
-                self.asked(&["--announce"], "{}");
-                self.tell(&answer);
-            }
-            Some(Wish::Hear(answer)) => self.tell(&answer),
             Some(Wish::End | Wish::Linger) => self.input = None,
+            Some(wish) => match answered(wish, &self.gate, "claude") {
+                // It may be gone.
+                Some(line) => {
+                    if let Some(input) = &mut self.input {
+                        let _ = writeln!(input, "{line}");
+                    }
+                }
+                // What is no answer is not told.
+                None => self.input = None,
+            },
         }
     }
+}
 
-    fn tell(&mut self, line: &str) {
-        if let Some(input) = &mut self.input {
-            // It may be gone.
-            let _ = writeln!(input, "{line}");
+/// What a program is told that asks us, by the gate of a few lines; nothing if that has no answer.
+pub(crate) fn answered(wish: Wish, gate: &Gate, dialect: &str) -> Option<String> {
+    match wish {
+        Wish::Decide(payload, words) => {
+            let (code, said) = asked(gate, dialect, "--explicit-allow", &payload);
+            match code {
+                Some(0) => Some(words(&Decision::allow())),
+                Some(2) => {
+                    Some(words(&Decision::deny(Objection::new("test::gate", said, "nothing"))))
+                }
+                _ => None,
+            }
         }
+        Wish::Announce(answer) => {
+            asked(gate, dialect, "--announce", "{}");
+            Some(answer)
+        }
+        Wish::Hear(answer) => Some(answer),
+        Wish::Begin | Wish::End | Wish::Linger => None,
     }
+}
 
-    fn asked(&self, more: &[&str], payload: &str) -> (Option<i32>, String) {
-        let mut command = Command::new("timeout");
-        command.args(["-s", "KILL", &self.gate.seconds.to_string()]).args(&self.gate.command);
-        command.args(["--dialect", "claude"]).args(more);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        // One that is broken does not read.
-        let _ = child.stdin.take().unwrap().write_all(payload.as_bytes());
-        let ended = child.wait_with_output().unwrap();
-        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
-    }
+fn asked(gate: &Gate, dialect: &str, more: &str, payload: &str) -> (Option<i32>, String) {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", &gate.seconds.to_string()]).args(&gate.command);
+    command.args(["--dialect", dialect, more]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // One that is broken does not read.
+    let _ = child.stdin.take().unwrap().write_all(payload.as_bytes());
+    let ended = child.wait_with_output().unwrap();
+    (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
 }

@@ -17,6 +17,7 @@ mod proxy_figures;
 mod proxy_lab;
 mod proxy_passing;
 mod proxy_programs;
+mod proxy_questions;
 mod proxy_tunnels;
 mod sandbox_agent_clis;
 mod sandbox_agent_files;

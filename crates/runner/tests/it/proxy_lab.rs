@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bailiwick_runner::proxy::{
-    Admission, Answered, Asked, Key, Observer, Proxy, Setup, ToolCall, Upstream, Wire, start,
+    Admission, Answered, Asked, Desk, Key, Observer, Proxy, Setup, ToolCall, Upstream, Wire, start,
 };
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -143,6 +143,31 @@ impl Lab {
         observer: &Arc<Recorder>,
         hosts: &[String],
     ) -> Self {
+        Self::set_up(wire, base, observer, |setup| Setup { hosts: hosts.to_vec(), ..setup })
+    }
+
+    /// In front of a model that this key opens.
+    pub(crate) fn with_key(wire: Wire, base: &str, observer: &Arc<Recorder>, key: Key) -> Self {
+        let upstream = Upstream { base: format!("{base}{}", prefix(wire)), key };
+        Self::set_up(wire, None, observer, |setup| Setup { upstream: Some(upstream), ..setup })
+    }
+
+    /// With somebody who answers beside the model.
+    pub(crate) fn with_desk(
+        wire: Wire,
+        base: &str,
+        observer: &Arc<Recorder>,
+        desk: Arc<dyn Desk>,
+    ) -> Self {
+        Self::set_up(wire, Some(base), observer, |setup| Setup { desk: Some(desk), ..setup })
+    }
+
+    fn set_up(
+        wire: Wire,
+        base: Option<&str>,
+        observer: &Arc<Recorder>,
+        more: impl FnOnce(Setup) -> Setup,
+    ) -> Self {
         let (header, value) = match wire {
             Wire::Anthropic => ("x-api-key", SECRET.to_owned()),
             Wire::Responses | Wire::Chat => ("authorization", format!("Bearer {SECRET}")),
@@ -157,10 +182,11 @@ impl Lab {
             wire,
             upstream,
             listener: TcpListener::bind("127.0.0.1:0").unwrap(),
-            hosts: hosts.to_vec(),
+            hosts: Vec::new(),
             observer: Arc::clone(observer) as Arc<dyn Observer>,
+            desk: None,
         };
-        let proxy = start(setup, runtime.handle()).unwrap();
+        let proxy = start(more(setup), runtime.handle()).unwrap();
         Self { runtime, proxy }
     }
 

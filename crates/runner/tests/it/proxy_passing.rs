@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use bailiwick_runner::proxy::{Admission, Answered, ToolCall, Wire};
+use bailiwick_runner::proxy::{Admission, Answered, Fresh, Key, ToolCall, Wire};
 use bailiwick_testkit::scripted_model::{
     Call, INPUT_TOKENS, OUTPUT_TOKENS, Script, ScriptedModel, Turn,
 };
@@ -556,6 +556,22 @@ fn many_long_requests_at_once_are_not_all_kept() {
         }
     });
     assert_eq!(send(address, &short).status, 200, "there is room again");
+}
+
+#[test]
+fn what_is_said_of_a_login_that_is_over_is_for_the_observer_alone() {
+    let key = Key::new("x-api-key", SECRET).unwrap();
+    let first = Fresh { key, until: Some(std::time::SystemTime::UNIX_EPOCH) };
+    let key = Key::renewed(first, || Err("aws: ada@acme, account 1234".to_owned()));
+    let observer = Recorder::passes();
+    let lab = Lab::with_key(Wire::Anthropic, "http://127.0.0.1:1", &observer, key);
+    let (path, body) = beginning(Wire::Anthropic);
+    let answer = lab.post(path, &body);
+    assert_eq!(answer.status, 502);
+    let text = answer.text();
+    assert!(text.contains("a person has to log in again") && !text.contains("acme"), "{text}");
+    let heard = |told: &Told| matches!(told, Told::TurnedAway(why) if why.contains("ada@acme"));
+    assert!(observer.told().iter().any(heard), "{:?}", observer.told());
 }
 
 #[test]

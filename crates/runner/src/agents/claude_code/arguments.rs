@@ -67,10 +67,12 @@ pub(super) fn all(
     if let Some(usd) = assignment.usd {
         add("--max-budget-usd", usd.to_string());
     }
-    match &assignment.session {
-        Session::New(id) if is_uuid(id) => add("--session-id", id.clone()),
-        Session::New(_) => {}
-        Session::Resume(id) => add("--resume", id.clone()),
+    if let Some(id) = session(assignment) {
+        let flag = match &assignment.session {
+            Session::New(_) => "--session-id",
+            Session::Resume(_) => "--resume",
+        };
+        add(flag, id.to_owned());
     }
     // As its first argument it makes the program start 0.3 s later.
     arguments.push("--print".to_owned());
@@ -89,6 +91,14 @@ fn agents(agents: &[SubAgent]) -> Value {
         (agent.name.to_string(), object(fields))
     };
     json!(agents.iter().map(one).collect::<BTreeMap<_, _>>())
+}
+
+/// The name of its session, where it is known before it begins.
+pub(super) fn session(assignment: &Assignment) -> Option<&str> {
+    match &assignment.session {
+        Session::New(id) => Some(id.as_str()).filter(|id| is_uuid(id)),
+        Session::Resume(id) => Some(id),
+    }
 }
 
 fn is_uuid(text: &str) -> bool {

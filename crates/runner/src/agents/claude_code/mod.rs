@@ -10,7 +10,7 @@ mod talk;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_control::supervision::Habits;
+use bailiwick_control::supervision::{Habits, Unfinished};
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -27,6 +27,8 @@ pub(super) use reader::ClaudeReader;
 
 const NAME: &str = "claude-code";
 pub(super) const STATE: &str = ".claude.json";
+/// What its shells read before every command of a session, in a directory for each.
+pub(super) const SESSION_ENV: &str = ".claude/session-env";
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 /// Its tools, as `--tools` takes them.
@@ -122,6 +124,8 @@ impl Adapter for ClaudeCode {
             ],
             denial: "",
             forgets: true,
+            unfinished: Unfinished::Tells,
+            tells_commands: false,
         }
     }
 
@@ -184,7 +188,12 @@ impl Adapter for ClaudeCode {
             Some(gate) => Input::Talk(talk::beginning(gate, &assignment.prompt)),
             None => Input::Text(assignment.prompt.clone()),
         };
-        Ok(Launch { arguments, environment, files, fixed: fixed(), open: open(), input })
+        let (mut fixed, mut open) = (fixed(), open());
+        match arguments::session(assignment) {
+            Some(id) => fixed.push(format!("{SESSION_ENV}/{id}")),
+            None => open.push(SESSION_ENV.to_owned()),
+        }
+        Ok(Launch { arguments, environment, files, fixed, open, input })
     }
 
     fn talk(&self) -> Option<Box<dyn Talk>> {
@@ -240,7 +249,9 @@ pub(super) fn fixed() -> Vec<String> {
     list(&[".claude", STATE, OURS])
 }
 
-/// What it writes in there while it works, and reads nothing from that it would obey.
+/// What it writes in there while it works, and reads nothing from that it would obey. Not among these are
+/// `shell-snapshots` and `session-env`: every shell of its own reads them before it runs a command. It
+/// does without the former, and of the latter it wants no more than the directory of its session.
 pub(super) fn open() -> Vec<String> {
     let names = [
         "backups",
@@ -250,9 +261,7 @@ pub(super) fn open() -> Vec<String> {
         "paste-cache",
         "plans",
         "projects",
-        "session-env",
         "sessions",
-        "shell-snapshots",
         "statsig",
         "tasks",
         "teams",

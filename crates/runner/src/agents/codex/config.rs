@@ -3,16 +3,17 @@
 use std::path::Path;
 
 use bailiwick_model::task::Login;
-use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use toml::Table;
 
-use super::super::adapter::{Assignment, Gate, PlanError};
+use super::super::adapter::{Assignment, PlanError};
 use super::super::texts::pretty;
 use super::super::tools;
-use super::super::wiring::{announcing, asking, at_home, patience};
+use super::super::wiring::at_home;
+use super::questions::{SECONDS, SERVER, announcing, asking};
 use super::{HOME, KEY, NAME, TABLES};
+use crate::proxy::DESK;
 
 const PROVIDER: &str = "bailiwick";
 
@@ -42,11 +43,12 @@ pub(super) fn text(assignment: &Assignment) -> Result<String, PlanError> {
     // The model's side would search: no hook sees it.
     set("web_search", if searches { "live" } else { "disabled" }.into());
     set("projects", projects(assignment).into());
-    if let Some(gate) = &assignment.gate {
-        set("hooks", table("state", trusted(assignment, gate).into()).into());
+    if assignment.gate.is_some() {
+        set("hooks", table("state", trusted(assignment).into()).into());
     }
-    if !assignment.mcp_servers.is_empty() {
-        set("mcp_servers", servers(assignment)?.into());
+    let servers = servers(assignment)?;
+    if !servers.is_empty() {
+        set("mcp_servers", servers.into());
     }
     Ok(config.to_string())
 }
@@ -81,31 +83,31 @@ fn projects(assignment: &Assignment) -> Table {
 
 /// `hooks.json`
 pub(super) fn hooks(assignment: &Assignment) -> String {
-    let Some(gate) = &assignment.gate else { return pretty(&json!({"hooks": {}})) };
-    let hook = |command: String| json!([{"type": "command", "command": command, "timeout": patience(gate)}]);
+    if assignment.gate.is_none() {
+        return pretty(&json!({"hooks": {}}));
+    }
     pretty(&json!({"hooks": {
-        "PreToolUse": [{"matcher": MATCHER, "hooks": hook(asking(gate, Dialect::Codex, &[]))}],
-        "SessionStart": [{"hooks": hook(announcing(gate, Dialect::Codex))}],
+        "PreToolUse": [{"matcher": MATCHER, "hooks": [asking()]}],
+        "SessionStart": [{"hooks": [announcing()]}],
     }}))
 }
 
 const MATCHER: &str = ".*";
 
 /// By which hash it knows each hook; one that it does not know it passes over without a word.
-fn trusted(assignment: &Assignment, gate: &Gate) -> Table {
+fn trusted(assignment: &Assignment) -> Table {
     let file = at_home(assignment, &format!("{HOME}/hooks.json"));
-    let asks =
-        hash("pre_tool_use", Some(MATCHER), &asking(gate, Dialect::Codex, &[]), patience(gate));
-    let announces = hash("session_start", None, &announcing(gate, Dialect::Codex), patience(gate));
     let one = |event: &str, hash: String| {
         (format!("{file}:{event}:0:0"), table("trusted_hash", hash.into()).into())
     };
-    Table::from_iter([one("pre_tool_use", asks), one("session_start", announces)])
+    Table::from_iter([
+        one("pre_tool_use", hash("pre_tool_use", Some(MATCHER), &asking())),
+        one("session_start", hash("session_start", None, &announcing())),
+    ])
 }
 
-fn hash(event: &str, matcher: Option<&str>, command: &str, timeout: u64) -> String {
+fn hash(event: &str, matcher: Option<&str>, hook: &Value) -> String {
     // The keys stand in the order of the alphabet, which is the one that is hashed.
-    let hook = json!({"async": false, "command": command, "timeout": timeout, "type": "command"});
     let mut entry = serde_json::Map::new();
     entry.insert("event_name".to_owned(), json!(event));
     entry.insert("hooks".to_owned(), json!([hook]));
@@ -115,6 +117,14 @@ fn hash(event: &str, matcher: Option<&str>, command: &str, timeout: u64) -> Stri
     let digest = Sha256::digest(Value::Object(entry).to_string());
     let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{digits}")
+}
+
+/// Where it asks: without it, it does not start.
+fn gate(assignment: &Assignment) -> Table {
+    let mut server = table("url", format!("{}{DESK}", assignment.model_url).into());
+    server.insert("required".to_owned(), true.into());
+    server.insert("tool_timeout_sec".to_owned(), toml::Value::Integer(SECONDS.cast_signed()));
+    server
 }
 
 /// MCP servers, from the words of `.mcp.json` to its own.
@@ -141,5 +151,13 @@ fn servers(assignment: &Assignment) -> Result<Table, PlanError> {
         table.insert("tool_timeout_sec".to_owned(), 1_900.into());
         Ok((name.clone(), table.into()))
     };
-    assignment.mcp_servers.iter().map(one).collect()
+    let mut servers: Table = assignment.mcp_servers.iter().map(one).collect::<Result<_, _>>()?;
+    if assignment.gate.is_some() {
+        let taken = servers.insert(SERVER.to_owned(), gate(assignment).into());
+        if taken.is_some() {
+            let why = "the gate has this name; give the server another one";
+            return Err(PlanError::new(NAME, format!("use the server {SERVER}"), why));
+        }
+    }
+    Ok(servers)
 }

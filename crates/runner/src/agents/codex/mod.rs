@@ -1,18 +1,19 @@
 //! Codex: a hook that it trusts by its hash, in a repository that it does not trust.
 
 mod config;
+mod questions;
 mod reader;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_control::supervision::Habits;
+use bailiwick_control::supervision::{Habits, Unfinished};
 use bailiwick_model::task::{Login, SubAgent};
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, PlanError, Reader, Session,
+    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, PlanError, Reader, Session, Talk,
 };
 use super::help::{self, list};
 use super::texts::{joined, skill_files, skill_list};
@@ -29,8 +30,7 @@ const TABLES: &str = "state";
 /// A file that it opens to write, even if it has no need to.
 const INSTALLATION: &str = "installation_id";
 /// What it writes beside its settings.
-const OPEN: [&str; 7] =
-    [INSTALLATION, "log", "sessions", "shell_snapshots", TABLES, "thread-writer-locks", "tmp"];
+const OPEN: [&str; 5] = [INSTALLATION, "log", "sessions", TABLES, "thread-writer-locks"];
 const KEY: &str = "BAILIWICK_MODEL_KEY";
 const EFFORTS: [&str; 6] = ["low", "medium", "high", "xhigh", "max", "ultra"];
 const MODELS: [&str; 7] = [
@@ -82,6 +82,8 @@ impl Adapter for Codex {
             ],
             denial: "blocked by PreToolUse hook: ",
             forgets: false,
+            unfinished: Unfinished::Runs,
+            tells_commands: true,
         }
     }
 
@@ -140,6 +142,10 @@ impl Adapter for Codex {
         Box::new(CodexReader::new(worktree))
     }
 
+    fn posts(&self) -> Option<Box<dyn Talk>> {
+        Some(Box::new(questions::Questions))
+    }
+
     fn shell_call(&self, command: &str) -> (String, Value) {
         ("exec_command".to_owned(), json!({"cmd": command}))
     }
@@ -156,6 +162,8 @@ fn arguments(assignment: &Assignment) -> Result<Vec<String>, PlanError> {
     arguments.extend(set("sandbox_mode=\"danger-full-access\""));
     arguments.extend(set("features.hooks=true"));
     arguments.extend(list(&["--disable", "plugins", "--disable", "apps"]));
+    // A file that the agent could write, read before every command.
+    arguments.extend(list(&["--disable", "shell_snapshot"]));
     if let Some(allowed) = &assignment.tools {
         // What cannot be taken away is denied by the gate.
         let features = [

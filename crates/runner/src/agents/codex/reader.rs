@@ -114,16 +114,12 @@ impl CodexReader {
     }
 }
 
-/// A command without the shell that it puts before it.
+/// A command without the shell that it puts before it: all of it is quoted for a shell once more.
 fn own_words(command: &str) -> String {
-    let Some(("/bin/bash" | "/bin/sh" | "bash" | "sh", rest)) = command.split_once(" -lc ") else {
-        return command.to_owned();
-    };
-    let inner = rest.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
-    match inner {
-        Some(inner) if !inner.contains('\'') => inner.to_owned(),
-        Some(_) => command.to_owned(),
-        None => rest.to_owned(),
+    let words = shlex::split(command).unwrap_or_default();
+    match words.as_slice() {
+        [_, flag, own] if matches!(flag.as_str(), "-lc" | "-c") => own.clone(),
+        _ => command.to_owned(),
     }
 }
 
@@ -155,5 +151,21 @@ impl Reader for CodexReader {
 
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {
         verdict(self.done, &self.words, code, errors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_words;
+
+    #[test]
+    fn a_command_is_as_the_model_wrote_it() {
+        for command in ["ls", "echo 'a b' \"c\"", "it's", "a\nb \\ $HOME `x`", "", "ünï 🦀"] {
+            for flag in ["-lc", "-c"] {
+                let shown = shlex::try_join(["/bin/bash", flag, command]).unwrap();
+                assert_eq!(own_words(&shown), command, "{shown}");
+            }
+        }
+        assert_eq!(own_words("git status"), "git status");
     }
 }

@@ -6,7 +6,7 @@ mod settings;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_control::supervision::Habits;
+use bailiwick_control::supervision::{Habits, Unfinished};
 use bailiwick_model::task::{Login, SubAgent};
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -108,6 +108,8 @@ impl Adapter for Gemini {
             ],
             denial: "Tool execution blocked: ",
             forgets: true,
+            unfinished: Unfinished::RunsUnlessBroken,
+            tells_commands: false,
         }
     }
 

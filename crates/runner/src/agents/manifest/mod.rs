@@ -6,7 +6,7 @@ mod plain;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_control::supervision::Habits;
+use bailiwick_control::supervision::{Habits, Unfinished};
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -58,6 +58,8 @@ impl Adapter for Manifest {
                 refusals: &[],
                 denial: "",
                 forgets: true,
+                unfinished: Unfinished::Runs,
+                tells_commands: false,
             },
         }
     }
@@ -126,6 +128,7 @@ impl Adapter for Manifest {
             let own =
                 self.launch.conversations.iter().filter(|place| place.starts_with(".claude/"));
             open = claude_code::open();
+            open.push(claude_code::SESSION_ENV.to_owned());
             open.extend(own.filter(|place| !open.contains(place)).cloned().collect::<Vec<_>>());
         }
         let environment = environment(self.name(), own, assignment)?;

@@ -7,7 +7,7 @@ mod reader;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_control::supervision::Habits;
+use bailiwick_control::supervision::{Habits, Unfinished};
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -75,7 +75,15 @@ impl Adapter for OpenCode {
 
     fn habits(&self) -> Habits {
         // A tool that it does not have reaches the plugin as `invalid`, by the name of the call.
-        Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "", forgets: true }
+        Habits {
+            names_calls: true,
+            unhooked: &[],
+            refusals: &[],
+            denial: "",
+            forgets: true,
+            unfinished: Unfinished::Tells,
+            tells_commands: false,
+        }
     }
 
     fn help_arguments(&self) -> Vec<String> {

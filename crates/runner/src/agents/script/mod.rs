@@ -5,7 +5,7 @@ mod perform;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_control::supervision::Habits;
+use bailiwick_control::supervision::{Habits, Unfinished};
 use bailiwick_model::event::What;
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
@@ -44,7 +44,15 @@ impl Adapter for Script {
     }
 
     fn habits(&self) -> Habits {
-        Habits { names_calls: true, unhooked: &[], refusals: &[], denial: "", forgets: true }
+        Habits {
+            names_calls: true,
+            unhooked: &[],
+            refusals: &[],
+            denial: "",
+            forgets: true,
+            unfinished: Unfinished::Runs,
+            tells_commands: false,
+        }
     }
 
     fn capabilities(&self, _version: &str, _help: &str) -> Capabilities {

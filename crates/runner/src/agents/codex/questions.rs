@@ -1,0 +1,179 @@
+//! Codex's hooks as tools of an MCP server, which is ours: it asks over the connection that it has
+//! anyway, and no process is started for a question. The agent could kill such a process.
+//!
+//! ```text
+//!  it   initialize                  before anything else; it does not start without us
+//!  it   tools/call, announce        the session begins
+//!  it   tools/call, ask             before a tool        we   the decision, as a hook would print it
+//! ```
+//!
+//! The server lists no tools: the model is not to use what its own program asks with.
+
+use bailiwick_policy::Decision;
+use bailiwick_policy::dialects::printed;
+use serde_json::{Map, Value, json};
+
+use super::super::adapter::{Talk, Wish};
+use super::super::lines::text;
+
+/// The server, as the program knows it.
+pub(super) const SERVER: &str = "bailiwick_gate";
+/// The tool that decides about a call.
+const ASK: &str = "ask";
+/// The tool that says that the gate is there.
+const ANNOUNCE: &str = "announce";
+
+/// A question may wait for a person, and the run has time limits of its own: were this one reached,
+/// the program would go on as if it had been told yes.
+pub(super) const SECONDS: u64 = 7 * 24 * 60 * 60;
+
+/// What is known of every call. A field that a call does not have would be no question, but a yes.
+const FIELDS: [&str; 6] =
+    ["cwd", "hook_event_name", "session_id", "tool_input", "tool_name", "tool_use_id"];
+
+/// The hook that asks before a call.
+pub(super) fn asking() -> Value {
+    let input = FIELDS.map(|field| (field.to_owned(), json!(format!("${{{field}}}"))));
+    hook(ASK, Map::from_iter(input))
+}
+
+/// The hook that says that the gate is there.
+pub(super) fn announcing() -> Value {
+    hook(ANNOUNCE, Map::new())
+}
+
+fn hook(tool: &str, input: Map<String, Value>) -> Value {
+    json!({"input": input, "server": SERVER, "timeout": SECONDS, "tool": tool, "type": "mcp_tool"})
+}
+
+/// Hears what it asks.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Questions;
+
+impl Talk for Questions {
+    fn hear(&mut self, message: &str) -> Option<Wish> {
+        let message: Value = serde_json::from_str(message).ok()?;
+        // What awaits no answer wants nothing.
+        let id = message.get("id").filter(|id| !id.is_null())?.clone();
+        Some(match text(&message, "/method").as_str() {
+            "initialize" => Wish::Hear(answered(&id, &introduction(&message))),
+            "ping" => Wish::Hear(answered(&id, &json!({}))),
+            "tools/list" => Wish::Hear(answered(&id, &json!({"tools": []}))),
+            "tools/call" => called(id, &message),
+            _ => Wish::Hear(refused(&id)),
+        })
+    }
+}
+
+fn introduction(message: &Value) -> Value {
+    json!({
+        // The newest version that it knows: what we say is the same in all of them.
+        "protocolVersion": text(message, "/params/protocolVersion"),
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": SERVER, "version": env!("CARGO_PKG_VERSION")},
+    })
+}
+
+/// Whatever is not the announcement is a question: what cannot be read is denied by whoever decides.
+fn called(id: Value, message: &Value) -> Wish {
+    if text(message, "/params/name") == ANNOUNCE {
+        return Wish::Announce(answered(&id, &said("")));
+    }
+    let payload = message.pointer("/params/arguments").map(|given| in_its_place(given, message));
+    let payload = payload.map(|payload| payload.to_string()).unwrap_or_default();
+    let answer = move |decision: &Decision| answered(&id, &said(&printed(decision)));
+    Wish::Decide(payload, Box::new(answer))
+}
+
+/// The call with the agent that makes it: a thread that is not the session's own is a sub-agent's.
+fn in_its_place(given: &Value, message: &Value) -> Value {
+    let mut payload = given.clone();
+    let thread = text(message, "/params/_meta/threadId");
+    if let Some(payload) = payload.as_object_mut()
+        && !thread.is_empty()
+        && text(given, "/session_id") != thread
+    {
+        payload.insert("agent_id".to_owned(), json!(thread));
+    }
+    payload
+}
+
+fn said(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}]})
+}
+
+fn answered(id: &Value, result: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
+}
+
+fn refused(id: &Value) -> String {
+    let error = json!({"code": -32601, "message": "there is nothing here but the gate"});
+    json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bailiwick_policy::decision::Objection;
+
+    fn heard(message: &Value) -> Option<Wish> {
+        Questions.hear(&message.to_string())
+    }
+
+    fn call(name: &str, arguments: &Value) -> Value {
+        let meta = json!({"threadId": "thread"});
+        let params = json!({"name": name, "arguments": arguments, "_meta": meta});
+        json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+    }
+
+    #[test]
+    fn a_call_is_a_question_and_a_denial_is_told_as_a_hook_tells_it() {
+        let arguments = json!({"session_id": "thread", "tool_name": "Bash"});
+        let Some(Wish::Decide(payload, words)) = heard(&call("ask", &arguments)) else {
+            panic!("no question")
+        };
+        assert_eq!(serde_json::from_str::<Value>(&payload).unwrap(), arguments);
+        let denied = Decision::deny(Objection::new("rule", "because", "do this"));
+        let told: Value = serde_json::from_str(&words(&denied)).unwrap();
+        assert_eq!(told["id"], 7);
+        let printed = told["result"]["content"][0]["text"].as_str().unwrap();
+        let printed: Value = serde_json::from_str(printed).unwrap();
+        assert_eq!(printed["hookSpecificOutput"]["permissionDecision"], "deny");
+        let reason = printed["hookSpecificOutput"]["permissionDecisionReason"].as_str().unwrap();
+        assert!(reason.contains("because"), "{reason}");
+    }
+
+    #[test]
+    fn a_yes_is_silence() {
+        let Some(Wish::Decide(_, words)) = heard(&call("ask", &json!({}))) else {
+            panic!("no question")
+        };
+        let told: Value = serde_json::from_str(&words(&Decision::allow())).unwrap();
+        assert_eq!(told["result"]["content"][0]["text"], "");
+    }
+
+    #[test]
+    fn a_thread_of_its_own_is_a_sub_agent() {
+        let arguments = json!({"session_id": "session"});
+        let Some(Wish::Decide(payload, _)) = heard(&call("ask", &arguments)) else {
+            panic!("no question")
+        };
+        let payload: Value = serde_json::from_str(&payload).unwrap();
+        assert_eq!(payload["agent_id"], "thread");
+    }
+
+    #[test]
+    fn an_unknown_tool_is_a_question_too() {
+        assert!(matches!(heard(&call("other", &json!({}))), Some(Wish::Decide(_, _))));
+    }
+
+    #[test]
+    fn nothing_is_listed_and_nothing_else_is_answered() {
+        let ask = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method});
+        let Some(Wish::Hear(listed)) = heard(&ask("tools/list")) else { panic!("no list") };
+        assert!(listed.contains(r#""tools":[]"#), "{listed}");
+        let Some(Wish::Hear(refused)) = heard(&ask("resources/list")) else { panic!("no answer") };
+        assert!(refused.contains("-32601"), "{refused}");
+        assert!(heard(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).is_none());
+    }
+}

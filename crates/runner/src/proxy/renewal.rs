@@ -1,0 +1,169 @@
+//! A key that is good for a while, and is had anew before its time is over.
+
+use std::fmt;
+use std::sync::{Arc, Mutex as Plain, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::Mutex;
+
+use super::upstream::Key;
+
+/// So long before its end a key is had anew.
+const EARLY: Duration = Duration::from_mins(5);
+/// Nobody is asked for another one sooner than this, while the last one is good or after there was none.
+const PAUSE: Duration = Duration::from_secs(30);
+/// How long whoever has keys may take. They have a limit of their own, and this is longer.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A key, and until when it is good.
+#[derive(Debug, Clone)]
+pub struct Fresh {
+    /// The key.
+    pub key: Key,
+    /// When it is over; nothing if it never is.
+    pub until: Option<SystemTime>,
+}
+
+type Source = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
+
+/// A key that is had anew. Clones share it.
+#[derive(Clone)]
+pub(super) struct Renewal {
+    source: Source,
+    now: Arc<Mutex<Held>>,
+    /// What must never be shown: of every key that there was.
+    secrets: Arc<Plain<Vec<Vec<u8>>>>,
+}
+
+struct Held {
+    fresh: Fresh,
+    /// When somebody was asked for another one, and had answered.
+    asked: SystemTime,
+    /// Why there was none.
+    failed: Option<String>,
+}
+
+impl Held {
+    /// Whether somebody may be asked again. Who waited for an answer came before it.
+    fn rested(&self, now: SystemTime) -> bool {
+        match now.duration_since(self.asked) {
+            Ok(since) => since >= PAUSE,
+            // No one waits that long: the clock was set back.
+            Err(before) => before.duration() > PATIENCE + PAUSE,
+        }
+    }
+}
+
+impl fmt::Debug for Renewal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Renewal").finish_non_exhaustive()
+    }
+}
+
+impl Renewal {
+    pub(super) fn new(first: Fresh, source: Source) -> Self {
+        let secrets = Arc::new(Plain::new(first.key.secrets()));
+        let held = Held { fresh: first, asked: SystemTime::UNIX_EPOCH, failed: None };
+        Self { source, now: Arc::new(Mutex::new(held)), secrets }
+    }
+
+    pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The key that is good now. Whoever needs it while it is had anew waits for that.
+    pub(super) async fn current(&self, now: SystemTime) -> Result<Key, String> {
+        let mut held = self.now.lock().await;
+        let Some(until) = held.fresh.until else { return Ok(held.fresh.key.clone()) };
+        let good = now < until;
+        let rested = held.rested(now);
+        if good && (now + EARLY < until || !rested) {
+            return Ok(held.fresh.key.clone());
+        }
+        if let (false, Some(why)) = (rested, &held.failed) {
+            return Err(over(why));
+        }
+        held.asked = now;
+        let begun = Instant::now();
+        let source = Arc::clone(&self.source);
+        let fetched = tokio::task::spawn_blocking(move || source());
+        let fetched = match tokio::time::timeout(PATIENCE, fetched).await {
+            Ok(Ok(fetched)) => fetched,
+            Ok(Err(_)) => Err("whoever has them stopped".to_owned()),
+            Err(_) => Err("it took too long".to_owned()),
+        };
+        held.asked = now + begun.elapsed();
+        held.failed = fetched.as_ref().err().cloned();
+        match fetched {
+            Ok(fresh) => {
+                let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+                secrets.extend(fresh.key.secrets());
+                held.fresh = fresh;
+                Ok(held.fresh.key.clone())
+            }
+            Err(_) if good => Ok(held.fresh.key.clone()),
+            Err(why) => Err(over(&why)),
+        }
+    }
+}
+
+fn over(why: &str) -> String {
+    format!("the login is over, and there is no new one: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    fn key(number: u64, until: SystemTime) -> Fresh {
+        let key = Key::new("authorization", &format!("Bearer token-{number}")).unwrap();
+        Fresh { key, until: Some(until) }
+    }
+
+    fn last(key: &Key) -> String {
+        String::from_utf8(key.secrets().concat()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_key_is_had_anew_before_it_is_over_and_not_too_often() {
+        let begin = SystemTime::now();
+        let asked = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&asked);
+        let source = move || match count.fetch_add(1, Ordering::SeqCst) {
+            0 => Ok(key(1, begin + 2 * HOUR)),
+            _ => Err("nobody is there".to_owned()),
+        };
+        let renewal = Renewal::new(key(0, begin + HOUR), Arc::new(source));
+        let at = |minutes: u64| begin + Duration::from_mins(minutes);
+        for (minutes, token, calls) in [
+            (0, Some("token-0"), 0),
+            (50, Some("token-0"), 0),
+            (56, Some("token-1"), 1),
+            (90, Some("token-1"), 1),
+            // Near its end, and nobody gives another one: it is good all the same.
+            (116, Some("token-1"), 2),
+            (116, Some("token-1"), 2),
+            (121, None, 3),
+        ] {
+            let found = renewal.current(at(minutes)).await;
+            assert_eq!(found.as_ref().ok().map(last).as_deref(), token, "{minutes}");
+            assert_eq!(asked.load(Ordering::SeqCst), calls, "{minutes}");
+        }
+        let why = renewal.current(at(122)).await.unwrap_err();
+        assert!(why.contains("nobody is there"), "{why}");
+        // Whoever comes soon after that, or has waited for it, hears the same and waits for nobody.
+        for soon in [at(122), at(122) - Duration::from_secs(5), at(122) + Duration::from_secs(20)] {
+            let why = renewal.current(soon).await.unwrap_err();
+            assert!(why.contains("nobody is there"), "{why}");
+            assert_eq!(asked.load(Ordering::SeqCst), 4);
+        }
+        assert!(renewal.current(at(123)).await.is_err());
+        assert_eq!(asked.load(Ordering::SeqCst), 5, "later somebody may have logged in");
+        let secrets = renewal.secrets();
+        assert_eq!(secrets, [b"token-0".to_vec(), b"token-1".to_vec()], "none is ever shown");
+        assert!(!format!("{renewal:?}").contains("token"));
+    }
+}

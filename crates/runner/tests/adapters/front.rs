@@ -1,0 +1,78 @@
+//! The address of a model with our desk beside it, where a program asks that starts no gate.
+
+use std::future::Future;
+use std::net::TcpListener;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use bailiwick_runner::agents::adapter::{Adapter, Gate, Talk};
+use bailiwick_runner::proxy::{
+    Admission, Answered, Asked, Desk, Key, Observer, Proxy, Setup, ToolCall, Upstream, start,
+};
+use tokio::runtime::Runtime;
+
+use crate::stage::answered;
+
+/// It is gone when it is dropped.
+pub(crate) struct Front {
+    proxy: Proxy,
+    _runtime: Runtime,
+}
+
+impl Front {
+    /// Before a model, with this gate at the desk; nothing for a program that has no need of it.
+    pub(crate) fn before(adapter: &dyn Adapter, gate: &Gate, model: &str) -> Option<Self> {
+        let talk = Mutex::new(adapter.posts()?);
+        let dialect = adapter.dialect().unwrap().as_str();
+        let runtime = Runtime::new().unwrap();
+        let setup = Setup {
+            wire: adapter.wire().unwrap(),
+            upstream: Some(Upstream {
+                base: format!("{model}/v1"),
+                key: Key::new("authorization", "Bearer held-by-bailiwick").unwrap(),
+            }),
+            listener: TcpListener::bind("127.0.0.1:0").unwrap(),
+            hosts: Vec::new(),
+            observer: Arc::new(Passes),
+            desk: Some(Arc::new(AtDesk { talk, gate: gate.clone(), dialect })),
+        };
+        let proxy = start(setup, runtime.handle()).unwrap();
+        Some(Self { proxy, _runtime: runtime })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.proxy.address())
+    }
+}
+
+/// Asks the gate of a few lines.
+struct AtDesk {
+    talk: Mutex<Box<dyn Talk>>,
+    gate: Gate,
+    dialect: &'static str,
+}
+
+impl Desk for AtDesk {
+    fn ask<'a>(
+        &'a self,
+        posted: &'a [u8],
+    ) -> Pin<Box<dyn Future<Output = Option<String>> + Send + 'a>> {
+        let wish = self.talk.lock().unwrap().hear(std::str::from_utf8(posted).unwrap());
+        Box::pin(async move { answered(wish?, &self.gate, self.dialect) })
+    }
+}
+
+/// Lets everything pass.
+struct Passes;
+
+impl Observer for Passes {
+    fn admit<'a>(&'a self, _: Asked) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
+        Box::pin(std::future::ready(Admission::Pass))
+    }
+
+    fn called(&self, _: Option<&str>, _: &ToolCall) {}
+
+    fn answered(&self, _: Answered) {}
+
+    fn connected(&self, _: &str, _: bool) {}
+}

@@ -1,0 +1,82 @@
+//! The desk beside the model: who asks there is answered, and nothing of it reaches the model.
+
+use std::future::Future;
+use std::io::{Read as _, Write as _};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bailiwick_policy::dialects::LARGEST_PAYLOAD;
+use bailiwick_runner::proxy::{DESK, Desk, Wire};
+use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
+use serde_json::{Value, json};
+
+use crate::proxy_lab::{Lab, Recorder, Told, connect, request};
+
+/// Says what it was asked; nothing to what is null.
+#[derive(Default)]
+struct Echo {
+    asked: AtomicUsize,
+}
+
+impl Desk for Echo {
+    fn ask<'a>(
+        &'a self,
+        posted: &'a [u8],
+    ) -> Pin<Box<dyn Future<Output = Option<String>> + Send + 'a>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let value: Value = serde_json::from_slice(posted).unwrap();
+        let answer = (!value.is_null()).then(|| json!({"heard": value}).to_string());
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+#[test]
+fn who_asks_at_the_desk_is_answered_there_and_nowhere_else() {
+    let model = ScriptedModel::start(Script::new(vec![Turn::say("the model")]));
+    let (recorder, desk) = (Recorder::passes(), Arc::new(Echo::default()));
+    let lab = Lab::with_desk(Wire::Responses, &model.base_url(), &recorder, Arc::clone(&desk) as _);
+    let answer = lab.post(DESK, &json!({"a": 1}));
+    assert_eq!((answer.status, answer.json()), (200, json!({"heard": {"a": 1}})));
+    let silent = lab.post(DESK, &Value::Null);
+    assert_eq!((silent.status, silent.body.len()), (202, 0));
+    assert_eq!(desk.asked.load(Ordering::SeqCst), 2);
+    assert!(model.requests().is_empty(), "{:#?}", model.requests());
+    // Beside it, the model is where it always is.
+    let (path, body) = crate::proxy_lab::beginning(Wire::Responses);
+    assert_eq!(lab.post(path, &body).status, 200);
+    assert_eq!(model.requests().len(), 1);
+}
+
+/// A program may take any answer but a denial for a yes, and an error as well.
+#[test]
+fn what_is_longer_than_any_call_is_not_answered_at_all() {
+    let desk = Arc::new(Echo::default());
+    let recorder = Recorder::passes();
+    let lab =
+        Lab::with_desk(Wire::Responses, "http://127.0.0.1:1", &recorder, Arc::clone(&desk) as _);
+    let long = request("POST", DESK, &json!("x".repeat(2 * LARGEST_PAYLOAD)).to_string());
+    let mut stream = connect(lab.proxy.address());
+    // It may stop to read before all is said.
+    let _ = stream.write_all(long.as_bytes());
+    let late = Instant::now() + Duration::from_secs(60);
+    let turned = |told: &Told| matches!(told, Told::TurnedAway(what) if what.contains("question"));
+    while !recorder.told().iter().any(turned) {
+        assert!(Instant::now() < late, "{:?}", recorder.told());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let silent = stream.read(&mut [0; 1]).unwrap_err();
+    assert_eq!(silent.kind(), std::io::ErrorKind::WouldBlock);
+    assert_eq!(desk.asked.load(Ordering::SeqCst), 0);
+    // Others are answered meanwhile.
+    assert_eq!(lab.post(DESK, &json!({})).status, 200);
+}
+
+#[test]
+fn without_a_desk_there_is_nothing_at_its_address() {
+    let recorder = Recorder::passes();
+    let lab = Lab::new(Wire::Responses, Some("http://127.0.0.1:1"), &recorder);
+    assert_eq!(lab.post(DESK, &json!({})).status, 404);
+}
