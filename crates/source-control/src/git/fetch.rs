@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::command::{Git, Input};
+use super::command::{Git, GitError, Input};
 use super::push::{Destination, NotPushed, git, unanswered};
 
 /// Where what was fetched is held, so that nothing sweeps it away.
@@ -63,10 +63,26 @@ pub(crate) fn fetch(
     if is_commit && commit != wanted {
         return Err(NotPushed::Refused(format!("asked for {wanted}, it gave {commit}")));
     }
-    let own = Git::at(repository);
-    own.run(["update-ref", &format!("{KEPT}/{commit}"), &commit])
-        .map_err(|error| refused(error.to_string()))?;
+    hold(&Git::at(repository), &commit).map_err(|error| refused(error.to_string()))?;
     // If it stays, it only takes room.
     let _ = objects.run(["update-ref", "-d", &here]);
     Ok(Some(commit))
+}
+
+/// What was fetched and is held, by its commit; or by another name where a fetch was cut off.
+pub fn fetched(git: &Git) -> Result<Vec<String>, GitError> {
+    let listed = git.run(["for-each-ref", "--format=%(refname)", KEPT])?;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let names = listed.lines().filter_map(|name| name.strip_prefix(KEPT)?.strip_prefix('/'));
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// Holds a commit that is here already, by its whole name, as if it had been fetched.
+pub fn hold(git: &Git, commit: &str) -> Result<(), GitError> {
+    git.run(["update-ref", &format!("{KEPT}/{commit}"), commit]).map(drop)
+}
+
+/// Holds it no longer. The commit itself stays for as long as git keeps what nothing names.
+pub fn let_go(git: &Git, name: &str) -> Result<(), GitError> {
+    git.run(["update-ref", "--no-deref", "-d", &format!("{KEPT}/{name}")]).map(drop)
 }

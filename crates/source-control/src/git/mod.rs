@@ -14,6 +14,7 @@ mod workspaces;
 pub use command::{Ended, Git, GitError, Input, forget_repository};
 pub use commit_tree::CommitTree;
 pub(crate) use fetch::fetch;
+pub use fetch::{fetched, hold, let_go};
 pub use listing::{Committed, Listing};
 pub(crate) use push::{Destination, NotPushed, push, where_is};
 pub use repository::{Difference, Repository};

@@ -10,6 +10,7 @@ mod agent;
 mod branch_names;
 mod copying;
 mod cut_short;
+mod fetched;
 mod forge;
 mod git_command;
 mod hooks;

@@ -1,0 +1,58 @@
+//! What was fetched for runs is held by refs, and let go one by one.
+
+use bailiwick_source_control::Repository;
+use bailiwick_source_control::git::{fetched, hold, let_go};
+use bailiwick_testkit::Scratch;
+
+#[test]
+fn what_is_let_go_is_that_ref_and_no_other() {
+    let scratch = Scratch::repository();
+    scratch.write("a", "one\n");
+    let one = scratch.commit("one");
+    scratch.write("a", "two\n");
+    let two = scratch.commit("two");
+    let (one, two) = (one.trim().to_owned(), two.trim().to_owned());
+    let repository = Repository::discover(&scratch.root()).unwrap();
+    let git = &repository.git();
+    assert_eq!(fetched(git).unwrap(), [""; 0]);
+    for (name, commit) in [(one.as_str(), &one), (two.as_str(), &two), ("by-17-0", &two)] {
+        scratch.git(&["update-ref", &format!("refs/bailiwick/fetched/{name}"), commit]);
+    }
+    scratch.git(&["update-ref", "refs/bailiwick/other/x", &one]);
+    let mut all = vec![one.clone(), two.clone(), "by-17-0".to_owned()];
+    all.sort();
+    assert_eq!(fetched(git).unwrap(), all);
+    // Packed or loose, it goes.
+    scratch.git(&["pack-refs", "--all"]);
+    let before = scratch.git(&["rev-parse", "HEAD"]);
+    let_go(git, &one).unwrap();
+    let_go(git, "by-17-0").unwrap();
+    assert_eq!(fetched(git).unwrap(), [two]);
+    assert_eq!(scratch.git(&["rev-parse", "HEAD"]), before);
+    assert_eq!(scratch.git(&["rev-parse", "refs/bailiwick/other/x"]).trim(), one);
+    // A second time does no harm.
+    let_go(git, &one).unwrap();
+}
+
+#[test]
+fn a_commit_that_is_here_can_be_held_again_and_outlives_its_branch() {
+    let scratch = Scratch::repository();
+    scratch.write("a", "one\n");
+    scratch.commit("one");
+    scratch.write("a", "two\n");
+    let two = scratch.commit("two").trim().to_owned();
+    let repository = Repository::discover(&scratch.root()).unwrap();
+    let git = &repository.git();
+    hold(git, &two).unwrap();
+    hold(git, &two).unwrap();
+    assert_eq!(fetched(git).unwrap(), std::slice::from_ref(&two));
+    scratch.git(&["reset", "--hard", "HEAD~1"]);
+    scratch.git(&["reflog", "expire", "--expire=now", "--all"]);
+    scratch.git(&["update-ref", "-d", "ORIG_HEAD"]);
+    scratch.git(&["gc", "--prune=now", "--quiet"]);
+    assert_eq!(repository.commit(&two).unwrap(), Some(two.clone()));
+    // The control: once nothing holds it, it goes.
+    let_go(git, &two).unwrap();
+    scratch.git(&["gc", "--prune=now", "--quiet"]);
+    assert_eq!(repository.commit(&two).unwrap(), None);
+}
