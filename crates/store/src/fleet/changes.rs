@@ -22,11 +22,14 @@ impl Fleet {
         after: u64,
         count: usize,
     ) -> Result<Vec<Change>, FleetError> {
-        let statement = "SELECT version, change, object FROM resource_changes WHERE version > $1 \
-                         ORDER BY version LIMIT $2";
-        let rows = sqlx::query(statement)
+        // The limit is part of the text: one that is given anew lets SQLite prepare the statement anew.
+        let statement = format!(
+            "SELECT version, change, object FROM resource_changes WHERE version > $1 \
+             ORDER BY version LIMIT {}",
+            limit(count.max(1))
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(statement))
             .bind(signed(after))
-            .bind(limit(count.max(1)))
             .fetch_all(&self.pool)
             .await
             .map_err(|error| self.failed(&error))?;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_control::ports::fleet::{AuditEntry, Change, ChangeKind, FleetError, Write};
+use bailiwick_control::ports::fleet::{
+    AuditEntry, Change, ChangeKind, FleetError, Write, named_digests,
+};
 use bailiwick_model::fleet::{AnyObject, Kind, Moment};
 use serde::Serialize;
 use sqlx::{Any, AnyConnection, Row as _, Transaction};
@@ -11,7 +13,8 @@ use uuid::Uuid;
 
 use super::Fleet;
 use super::row::{COLUMNS, Kept, one};
-use super::terms::{Term, terms};
+use super::statuses::Statuses;
+use super::terms::{DIGEST, Term, terms};
 use super::values::{places, portions, rows, signed};
 
 /// A transaction that writes.
@@ -19,6 +22,8 @@ pub(super) struct Draft<'a> {
     pub(super) fleet: &'a Fleet,
     transaction: Transaction<'static, Any>,
     version: u64,
+    /// Digests that an object has named until now: bytes that nobody names at the end go.
+    let_go: BTreeSet<String>,
     // The last field: the turn is over when the transaction is.
     _turn: MutexGuard<'a, ()>,
 }
@@ -30,7 +35,7 @@ impl Fleet {
         let begun = self.pool.begin_with(crate::open::WRITING).await;
         let mut transaction = begun.map_err(|error| self.failed(&error))?;
         let version = self.version(&mut transaction).await?;
-        Ok(Draft { fleet: self, transaction, version, _turn: turn })
+        Ok(Draft { fleet: self, transaction, version, let_go: BTreeSet::new(), _turn: turn })
     }
 
     pub(super) async fn version(&self, connection: &mut AnyConnection) -> Result<u64, FleetError> {
@@ -50,7 +55,7 @@ impl Fleet {
 impl Draft<'_> {
     /// Makes all of it durable and visible; gives the version that the store has then.
     pub(super) async fn keep(self) -> Result<u64, FleetError> {
-        let Self { fleet, transaction, version, _turn } = self;
+        let Self { fleet, transaction, version, let_go: _, _turn } = self;
         transaction.commit().await.map_err(|error| fleet.failed(&error))?;
         fleet.saw(version);
         Ok(version)
@@ -60,6 +65,12 @@ impl Draft<'_> {
     pub(super) async fn drop_all(self) {
         // If it cannot be told to, the database forgets it with the connection.
         drop(self.transaction.rollback().await);
+    }
+
+    /// The version of the next change.
+    pub(super) fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
     }
 
     pub(super) fn connection(&mut self) -> &mut AnyConnection {
@@ -73,19 +84,41 @@ impl Draft<'_> {
         now: Moment,
     ) -> Result<Vec<AnyObject>, FleetError> {
         let mut objects = Vec::new();
+        let mut statuses = Statuses::default();
         for write in writes {
+            if !statuses.fits(&write) {
+                objects.extend(self.set_statuses(std::mem::take(&mut statuses)).await?);
+            }
             match write {
                 Write::Create(object) => objects.push(self.create(object, now).await?),
                 Write::Replace(object) => objects.push(self.replace(object).await?),
-                Write::Status(object) => objects.push(self.set_status(object).await?),
+                Write::Status(object) => statuses.add(object),
                 Write::Delete { kind, namespace, name, version } => {
                     self.delete(kind, &namespace, &name, version).await?;
                 }
                 Write::Blob { digest, bytes } => self.keep_blob(&digest, &bytes).await?,
+                Write::Secret { namespace, name, values } => {
+                    objects.push(self.set_secret(&namespace, &name, &values.0, now).await?);
+                }
+                Write::Token(token) => self.put_token(&token).await?,
                 Write::Audit(entry) => self.note(&entry).await?,
             }
         }
+        objects.extend(self.set_statuses(statuses).await?);
+        // Only now: what one of them lets go another may have taken up.
+        self.drop_unnamed().await?;
         Ok(objects)
+    }
+
+    /// An object had these terms until now.
+    pub(super) fn let_go<'t>(&mut self, terms: impl Iterator<Item = &'t Term>) {
+        let digests = terms.filter(|(term, _)| term == DIGEST);
+        self.let_go.extend(digests.map(|(_, digest)| digest.clone()));
+    }
+
+    /// The digests that were let go since this was last asked.
+    pub(super) fn take_let_go(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.let_go)
     }
 
     /// The object as it is now, if it has the version that was given.
@@ -101,11 +134,7 @@ impl Draft<'_> {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         })?;
-        let found = kept.object.metadata.resource_version;
-        if given != 0 && given != found {
-            let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            return Err(FleetError::Conflict { kind, namespace, name, given, found });
-        }
+        kept.held_to(given)?;
         Ok(kept)
     }
 
@@ -142,9 +171,8 @@ impl Draft<'_> {
 
     /// What the store says of a new object.
     pub(super) fn newborn(&mut self, mut object: AnyObject, now: Moment) -> AnyObject {
-        self.version += 1;
         object.metadata.generation = 1;
-        object.metadata.resource_version = self.version;
+        object.metadata.resource_version = self.next_version();
         object.metadata.creation_timestamp = Some(now);
         object.metadata.uid = Uuid::now_v7().to_string();
         object
@@ -215,22 +243,13 @@ impl Draft<'_> {
         self.change(kept, next).await
     }
 
-    async fn set_status(&mut self, given: AnyObject) -> Result<AnyObject, FleetError> {
-        let metadata = given.metadata;
-        let version = metadata.resource_version;
-        let kept = self.known(given.kind, &metadata.namespace, &metadata.name, version).await?;
-        let next = AnyObject { status: given.status, ..kept.object.clone() };
-        self.change(kept, next).await
-    }
-
     /// Writes an object in the place of what it was.
     pub(super) async fn change(
         &mut self,
         kept: Kept,
         mut next: AnyObject,
     ) -> Result<AnyObject, FleetError> {
-        self.version += 1;
-        next.metadata.resource_version = self.version;
+        next.metadata.resource_version = self.next_version();
         sqlx::query(
             "UPDATE resources SET generation = $1, version = $2, labels = $3, annotations = $4, \
              status = $5, spec = $6 WHERE born = $7",
@@ -247,6 +266,7 @@ impl Draft<'_> {
         .map_err(|error| self.fleet.failed(&error))?;
         let (before, after) = (terms(&kept.object), terms(&next));
         self.unindex(before.difference(&after), kept.born).await?;
+        self.let_go(before.difference(&after));
         let new: Vec<(Term, u64)> =
             after.difference(&before).map(|term| (term.clone(), kept.born)).collect();
         self.index(&new).await?;
@@ -270,12 +290,11 @@ impl Draft<'_> {
             .await
             .map_err(|error| self.fleet.failed(&error))?;
         self.unindex(&terms(&object), born).await?;
-        self.drop_unnamed(&object).await?;
+        self.let_go.extend(named_digests(&object));
         if kind == Kind::Secret {
             self.drop_all_values(namespace, name).await?;
         }
-        self.version += 1;
-        object.metadata.resource_version = self.version;
+        object.metadata.resource_version = self.next_version();
         self.tell(&[Change { version: self.version, kind: ChangeKind::Deleted, object }]).await
     }
 
@@ -313,7 +332,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    async fn tell(&mut self, changes: &[Change]) -> Result<(), FleetError> {
+    pub(super) async fn tell(&mut self, changes: &[Change]) -> Result<(), FleetError> {
         for some in portions(changes) {
             let rows = rows(some.len(), 3);
             let statement =

@@ -135,7 +135,7 @@ impl Fleet {
             counting.push(if number == 0 { "SELECT " } else { ", " });
             counting.push("(SELECT COUNT(*) FROM (SELECT 1 FROM ");
             way.list(selection, "l", &mut counting);
-            counting.push(" LIMIT ").number(COUNTED).push(") AS c)");
+            counting.push(&format!(" LIMIT {COUNTED}) AS c)"));
         }
         let rows = counting.rows(self).await?;
         let row = rows.first().ok_or_else(|| self.broken("nothing was counted"))?;
@@ -179,7 +179,8 @@ fn page(selection: &Selection, after: Option<u64>, ways: &[Way]) -> Statement {
         0 => 0,
         some => limit(some).saturating_add(1),
     };
-    statement.push(&format!(" ORDER BY l.born {order} LIMIT ")).number(count);
+    // As part of the text: a statement whose limit is given anew is prepared anew by SQLite.
+    statement.push(&format!(" ORDER BY l.born {order} LIMIT {count}"));
     statement.push(") p ON TRUE LEFT JOIN resources r ON r.born = p.born");
     statement
 }
@@ -214,6 +215,8 @@ mod tests {
                     let mut ways = ways.clone();
                     ways.rotate_left(turn);
                     let mut statement = page(&selection, after, &ways);
+                    // SQLite would prepare it anew for each page.
+                    assert!(!statement.text.contains("LIMIT $"), "{}", statement.text);
                     statement.text.insert_str(0, "EXPLAIN QUERY PLAN ");
                     let rows = statement.rows(&store.fleet).await.unwrap();
                     let plan: Vec<String> = rows.iter().map(|row| row.get(3)).collect();

@@ -12,11 +12,12 @@ mod listing;
 mod row;
 mod secrets;
 mod small;
+mod statuses;
 mod terms;
 mod upkeep;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bailiwick_control::ports::fleet::{
@@ -116,14 +117,11 @@ impl FleetStore for Store {
         self.fleet.blob(digest).await
     }
 
-    async fn set_secret(
+    async fn blobs(
         &self,
-        namespace: &str,
-        name: &str,
-        values: BTreeMap<String, Vec<u8>>,
-        now: Moment,
-    ) -> Result<AnyObject, FleetError> {
-        self.fleet.set_secret(namespace, name, values, now).await
+        digests: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, Vec<u8>>, FleetError> {
+        self.fleet.blobs(digests).await
     }
 
     async fn secret_value(
@@ -133,10 +131,6 @@ impl FleetStore for Store {
         key: &str,
     ) -> Result<Option<Vec<u8>>, FleetError> {
         self.fleet.secret_value(namespace, name, key).await
-    }
-
-    async fn put_token(&self, token: TokenRecord) -> Result<(), FleetError> {
-        self.fleet.put_token(token).await
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {

@@ -47,6 +47,19 @@ pub(super) struct Kept {
     pub(super) object: AnyObject,
 }
 
+impl Kept {
+    /// Refuses what was read before somebody else wrote. A version of 0 takes whatever is there.
+    pub(super) fn held_to(&self, given: u64) -> Result<(), FleetError> {
+        let metadata = &self.object.metadata;
+        let found = metadata.resource_version;
+        if given == 0 || given == found {
+            return Ok(());
+        }
+        let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
+        Err(FleetError::Conflict { kind: self.object.kind, namespace, name, given, found })
+    }
+}
+
 impl Fleet {
     /// Reads a row whose first column is this one.
     pub(super) fn kept(&self, kind: Kind, row: &AnyRow, first: usize) -> Result<Kept, FleetError> {

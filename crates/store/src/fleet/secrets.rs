@@ -12,23 +12,6 @@ use super::key::{Belonging, Sealed, SecretKeeper, path};
 use super::values::signed;
 
 impl Fleet {
-    pub(super) async fn set_secret(
-        &self,
-        namespace: &str,
-        name: &str,
-        values: BTreeMap<String, Vec<u8>>,
-        now: Moment,
-    ) -> Result<AnyObject, FleetError> {
-        let mut draft = self.draft().await?;
-        match draft.set_secret(namespace, name, &values, now).await {
-            Ok(object) => draft.keep().await.map(|_| object),
-            Err(error) => {
-                draft.drop_all().await;
-                Err(error)
-            }
-        }
-    }
-
     pub(super) async fn secret_value(
         &self,
         namespace: &str,
@@ -50,39 +33,42 @@ impl Fleet {
             Ok((row.try_get(0)?, row.try_get(1)?, sealed))
         };
         let (version, id, sealed) = read().map_err(|error| self.failed(&error))?;
-        let keeper = SecretKeeper::read(&path(&self.location)).map_err(|why| self.broken(why))?;
-        let keeper = keeper.ok_or_else(|| self.key_is_missing())?;
+        // Only this value is out of reach: the store answers.
+        let unopened = |why: String| FleetError::Unopened {
+            value: format!("the value `{key}` of secret `{namespace}/{name}`"),
+            why: format!("{}: {why}", self.location),
+        };
+        let keeper = SecretKeeper::read(&path(&self.location)).map_err(unopened)?;
+        let keeper = keeper.ok_or_else(|| unopened(self.key_is_missing()))?;
         if keeper.id() != id {
-            return Err(self.key_is_wrong(keeper.id(), &id));
+            return Err(unopened(self.key_is_wrong(keeper.id(), &id)));
         }
         let belonging = Belonging { namespace, name, key, version: version.unsigned_abs() };
         let value = keeper.open(belonging, &sealed).ok_or_else(|| {
-            self.broken(format!(
-                "the value `{key}` of secret `{namespace}/{name}` is not as it was kept; set it anew"
-            ))
+            unopened(format!("secret `{namespace}/{name}` is not as it was kept; set it anew"))
         })?;
         Ok(Some(value))
     }
 
-    fn key_is_missing(&self) -> FleetError {
-        self.broken(format!(
+    fn key_is_missing(&self) -> String {
+        format!(
             "secrets are kept here, but their key, {}, is missing; put the file back, or delete the \
              secrets and set them anew",
             path(&self.location).display()
-        ))
+        )
     }
 
-    fn key_is_wrong(&self, found: &str, wanted: &str) -> FleetError {
-        self.broken(format!(
+    fn key_is_wrong(&self, found: &str, wanted: &str) -> String {
+        format!(
             "{} is another key ({found}) than the one by which secrets are kept here ({wanted}); put \
              the right file back, or delete the secrets and set them anew",
             path(&self.location).display()
-        ))
+        )
     }
 }
 
 impl Draft<'_> {
-    async fn set_secret(
+    pub(super) async fn set_secret(
         &mut self,
         namespace: &str,
         name: &str,
@@ -132,9 +118,9 @@ impl Draft<'_> {
         let path = path(&fleet.location);
         let keeper = SecretKeeper::read(&path).map_err(|why| fleet.broken(why))?;
         match (kept, keeper) {
-            (Some(_), None) => Err(fleet.key_is_missing()),
+            (Some(_), None) => Err(fleet.broken(fleet.key_is_missing())),
             (Some(id), Some(keeper)) if id != keeper.id() => {
-                Err(fleet.key_is_wrong(keeper.id(), &id))
+                Err(fleet.broken(fleet.key_is_wrong(keeper.id(), &id)))
             }
             (_, Some(keeper)) => Ok(keeper),
             (None, None) => SecretKeeper::make(&path).map_err(|why| fleet.broken(why)),

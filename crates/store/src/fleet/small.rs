@@ -1,16 +1,16 @@
 //! What stands beside the resources: bytes, tokens, the audit log.
 
-use bailiwick_control::ports::fleet::{
-    AuditEntry, FleetError, TokenRecord, TokenScope, named_digests,
-};
-use bailiwick_model::fleet::{AnyObject, Moment};
+use std::collections::{BTreeMap, BTreeSet};
+
+use bailiwick_control::ports::fleet::{AuditEntry, FleetError, TokenRecord, TokenScope};
+use bailiwick_model::fleet::Moment;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::Fleet;
 use super::draft::Draft;
 use super::terms::DIGEST;
-use super::values::{limit, signed};
+use super::values::{limit, places, portions, signed};
 
 impl Draft<'_> {
     /// Keeps bytes under their digest. Those that are there stay: others under the same digest are
@@ -27,18 +27,42 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Drops the bytes that only this object named, which is not among the objects any more. Whoever keeps the
-    /// same bytes does so before this transaction or after it: with an object that names them, which is seen
-    /// here, or anew.
-    pub(super) async fn drop_unnamed(&mut self, object: &AnyObject) -> Result<(), FleetError> {
+    /// Drops the bytes that were named by objects of this transaction and that none names any more. Whoever
+    /// keeps the same bytes does so before this transaction or after it: with an object that names them, which
+    /// is seen here, or anew.
+    pub(super) async fn drop_unnamed(&mut self) -> Result<(), FleetError> {
         let fleet = self.fleet;
-        for digest in named_digests(object) {
+        for digest in self.take_let_go() {
             let statement = "DELETE FROM blobs WHERE digest = $1 AND NOT EXISTS \
                              (SELECT 1 FROM resource_terms WHERE term = $2 AND value = $3)";
             let query = sqlx::query(statement).bind(&digest).bind(DIGEST).bind(&digest);
             let done = query.execute(self.connection()).await;
             done.map_err(|error| fleet.failed(&error))?;
         }
+        Ok(())
+    }
+
+    /// Keeps a token, or what changed of it.
+    pub(super) async fn put_token(&mut self, token: &TokenRecord) -> Result<(), FleetError> {
+        let fleet = self.fleet;
+        let moment = |moment: Option<Moment>| moment.map(|moment| signed(moment.millis()));
+        sqlx::query(
+            "INSERT INTO tokens (id, actor, scope, digest, created_at, expires_at, revoked_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET \
+             actor = excluded.actor, scope = excluded.scope, digest = excluded.digest, \
+             created_at = excluded.created_at, expires_at = excluded.expires_at, \
+             revoked_at = excluded.revoked_at",
+        )
+        .bind(&token.id)
+        .bind(&token.actor)
+        .bind(fleet.json(&token.scope)?)
+        .bind(&token.digest)
+        .bind(signed(token.created_at.millis()))
+        .bind(moment(token.expires_at))
+        .bind(moment(token.revoked_at))
+        .execute(self.connection())
+        .await
+        .map_err(|error| fleet.failed(&error))?;
         Ok(())
     }
 
@@ -68,27 +92,28 @@ impl Fleet {
             .map_err(|error| self.failed(&error))
     }
 
-    pub(super) async fn put_token(&self, token: TokenRecord) -> Result<(), FleetError> {
-        let mut draft = self.draft().await?;
-        let moment = |moment: Option<Moment>| moment.map(|moment| signed(moment.millis()));
-        sqlx::query(
-            "INSERT INTO tokens (id, actor, scope, digest, created_at, expires_at, revoked_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET \
-             actor = excluded.actor, scope = excluded.scope, digest = excluded.digest, \
-             created_at = excluded.created_at, expires_at = excluded.expires_at, \
-             revoked_at = excluded.revoked_at",
-        )
-        .bind(&token.id)
-        .bind(&token.actor)
-        .bind(self.json(&token.scope)?)
-        .bind(&token.digest)
-        .bind(signed(token.created_at.millis()))
-        .bind(moment(token.expires_at))
-        .bind(moment(token.revoked_at))
-        .execute(draft.connection())
-        .await
-        .map_err(|error| self.failed(&error))?;
-        draft.keep().await.map(drop)
+    /// The bytes under each of these digests that has some.
+    pub(super) async fn blobs(
+        &self,
+        digests: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, Vec<u8>>, FleetError> {
+        let digests: Vec<&String> = digests.iter().collect();
+        let mut found = BTreeMap::new();
+        for some in portions(&digests) {
+            let places = places(1, some.len());
+            let statement = format!("SELECT digest, bytes FROM blobs WHERE digest IN ({places})");
+            let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
+            for digest in some {
+                query = query.bind(digest.as_str());
+            }
+            let rows = query.fetch_all(&self.pool).await.map_err(|error| self.failed(&error))?;
+            for row in rows {
+                let read = || Ok((row.try_get(0)?, row.try_get(1)?));
+                let (digest, bytes) = read().map_err(|error: sqlx::Error| self.failed(&error))?;
+                found.insert(digest, bytes);
+            }
+        }
+        Ok(found)
     }
 
     pub(super) async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {

@@ -77,3 +77,36 @@ async fn bytes_of_an_older_program_are_known_to_be_needed() {
     again.commit(vec![delete(Kind::ConfigMap, "two")], Moment::from_millis(3)).await.unwrap();
     assert_eq!(again.blob(&digest).await.unwrap(), None);
 }
+
+/// Whoever changes an object so that it names other bytes lets the old ones go, and nobody else's; what goes and
+/// comes in one commit stays.
+#[tokio::test]
+async fn bytes_that_an_object_names_no_more_go_unless_another_names_them() {
+    let place = Place::new();
+    let store = place.open().await;
+    let (first, second) =
+        (Sha256Hex::of(b"first").to_string(), Sha256Hex::of(b"second").to_string());
+    let named =
+        |name: &str, digest: &str| plain(Kind::ConfigMap, name, json!({ "data": { "d": digest } }));
+    let bytes = |text: &str| Write::Blob {
+        digest: Sha256Hex::of(text).to_string(),
+        bytes: text.as_bytes().to_vec(),
+    };
+    let at = Moment::from_millis(1);
+    let kept = async |digest: &str| store.blob(digest).await.unwrap().is_some();
+    store.commit(vec![bytes("first"), Write::Create(named("one", &first))], at).await.unwrap();
+    let other = vec![bytes("second"), Write::Replace(named("one", &second))];
+    store.commit(other, at).await.unwrap();
+    assert_eq!((kept(&first).await, kept(&second).await), (false, true));
+    // Another takes it up in the same commit, however they are ordered.
+    let moved = vec![Write::Replace(named("one", "nothing")), Write::Create(named("two", &second))];
+    store.commit(moved, at).await.unwrap();
+    assert!(kept(&second).await);
+    let mut shown = named("two", &second);
+    shown.status = json!({ "shown": first });
+    store.commit(vec![bytes("first"), Write::Status(shown)], at).await.unwrap();
+    assert_eq!((kept(&first).await, kept(&second).await), (true, true));
+    // A status names bytes as well.
+    store.commit(vec![Write::Status(named("two", &second))], at).await.unwrap();
+    assert_eq!((kept(&first).await, kept(&second).await), (false, true));
+}

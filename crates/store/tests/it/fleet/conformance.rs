@@ -7,12 +7,13 @@ use super::sequences::{Seen, sequence};
 use crate::ledger_in_a_file::{Place, alone};
 
 /// Everything that must have been tried.
-const WANTED: [&str; 18] = [
+const WANTED: [&str; 19] = [
     "commit",
     "commit: NotFound",
     "commit: AlreadyExists",
     "commit: Conflict",
     "commit: Unavailable",
+    "many statuses",
     "changes: Gone",
     "next page",
     "page by one term with objects",

@@ -82,6 +82,37 @@ async fn the_same_webhook_many_times_at_once_is_kept_once_and_counted() {
     assert_eq!(store.receive(other).await.unwrap(), Received::New);
 }
 
+/// One that is bad, a lie and a repetition among others: each has its own answer, and nothing else is lost.
+#[tokio::test]
+async fn a_bad_one_in_a_group_does_not_harm_the_others() {
+    let place = Place::new();
+    let store = Arc::new(place.open().await);
+    let before = transactions(&place);
+    let at = Moment::from_millis(7);
+    let (first, again) = (delivery("twice", b"same", at), delivery("twice", b"same", at));
+    let lie = delivery("twice", b"other", at);
+    let mut forged = delivery("forged", b"forged", at);
+    forged.spec.payload_digest.clone_from(&first.spec.payload_digest);
+    let shares_bytes = delivery("shares", b"same", at);
+    let last = delivery("last", b"last", at);
+    let mut tasks = Vec::new();
+    for given in [first, forged, lie, again, shares_bytes, last] {
+        let store = Arc::clone(&store);
+        tasks.push(tokio::spawn(async move { store.receive(given).await }));
+    }
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.push(task.await.unwrap().map_err(|error| error.to_string()));
+    }
+    assert_eq!(transactions(&place) - before, 1, "they did not share one transaction");
+    let refused = answers.remove(1).unwrap_err();
+    assert!(refused.contains("other bytes"), "{refused}");
+    let told =
+        [Received::New, Received::Contradicts, Received::Again, Received::New, Received::New];
+    assert_eq!(answers, told.map(Ok));
+    assert_eq!(store_list(&store).await, ["twice", "shares", "last"], "in the order they came");
+}
+
 /// Whoever stops to wait for an answer must not take the others' with it.
 #[tokio::test]
 async fn a_caller_that_goes_away_does_not_harm_the_others() {

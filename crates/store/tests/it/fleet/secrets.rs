@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use bailiwick_control::ports::fleet::{FleetError, FleetStore as _, Write};
+use bailiwick_control::ports::fleet::{
+    AuditEntry, FleetError, FleetStore as _, TokenRecord, TokenScope, Values, Write,
+};
 use bailiwick_model::fleet::{Kind, Moment};
 use bailiwick_store::Store;
 use serde_json::json;
@@ -85,7 +87,9 @@ async fn a_value_opens_only_where_it_belongs() {
         .await
         .unwrap();
     sqlx::query(moved).bind("mine").bind("yours").execute(&mut connection).await.unwrap();
-    let error = value(&store, "yours").await.unwrap_err().to_string();
+    let error = value(&store, "yours").await.unwrap_err();
+    assert!(matches!(error, FleetError::Unopened { .. }), "the store itself works: {error:?}");
+    let error = error.to_string();
     assert!(error.contains("`default/yours` is not as it was kept"), "{error}");
     assert_eq!(value(&store, "mine").await.unwrap().as_deref(), Some(b"mine".as_slice()));
     // Put back, it opens again: it was the place that was wrong.
@@ -108,6 +112,8 @@ async fn a_key_that_is_missing_wrong_or_open_to_others_is_an_error_and_never_mad
     let (file, aside) = (key_file(&place), place.path("aside"));
     let key = std::fs::read(&file).unwrap();
     let refused = async |why: &str| {
+        let unopened = value(&store, "kept").await;
+        assert!(matches!(unopened, Err(FleetError::Unopened { .. })), "{unopened:?}");
         for error in [
             value(&store, "kept").await.unwrap_err().to_string(),
             set(&store, "another", b"x").await.unwrap_err().to_string(),
@@ -158,4 +164,45 @@ fn processes_that_set_the_first_secrets_at_once_make_one_key() {
             }
         });
     }
+}
+
+#[tokio::test]
+async fn values_tokens_and_their_lines_are_kept_together_or_not_at_all() {
+    let place = Place::new();
+    let store = place.open().await;
+    let now = Moment::from_millis(1);
+    let token = TokenRecord {
+        id: "t".to_owned(),
+        actor: "grace".to_owned(),
+        scope: TokenScope::Viewer,
+        digest: "d".to_owned(),
+        created_at: now,
+        expires_at: None,
+        revoked_at: None,
+    };
+    let line = AuditEntry {
+        at: now,
+        actor: "ada".to_owned(),
+        event: "AgentSecretRotated".to_owned(),
+        subject: "Secret/default/first".to_owned(),
+        correlation: BTreeMap::new(),
+        detail: json!({}),
+    };
+    let values = Values(BTreeMap::from([("key".to_owned(), VALUE.to_vec())]));
+    let (namespace, name) = ("default".to_owned(), "first".to_owned());
+    let writes =
+        vec![Write::Secret { namespace, name, values }, Write::Token(token), Write::Audit(line)];
+    assert!(!format!("{writes:?}").contains("correct-horse"), "a write is shown without values");
+    let mut broken = writes.clone();
+    let kind = Kind::ConfigMap;
+    let (namespace, name) = ("default".to_owned(), "not-there".to_owned());
+    broken.push(Write::Delete { kind, namespace, name, version: 0 });
+    store.commit(broken, now).await.unwrap_err();
+    assert_eq!(value(&store, "first").await.unwrap(), None);
+    assert_eq!((store.tokens().await.unwrap(), store.audit(0, 9).await.unwrap()), (vec![], vec![]));
+    let applied = store.commit(writes, now).await.unwrap();
+    assert_eq!(applied.objects.len(), 1, "the secret's object");
+    assert_eq!(value(&store, "first").await.unwrap().as_deref(), Some(VALUE));
+    assert_eq!(store.tokens().await.unwrap().len(), 1);
+    assert_eq!(store.audit(0, 9).await.unwrap().len(), 1);
 }

@@ -8,13 +8,14 @@ use std::fmt::Debug;
 use std::future::Future;
 
 use bailiwick_control::ports::fleet::{
-    Change, FleetError, FleetStore, MemoryFleet, Page, Selection, Write, indexed_fields,
+    Change, FleetError, FleetStore, MemoryFleet, Page, Selection, Values, Write, indexed_fields,
 };
 use bailiwick_model::fleet::{AnyObject, Kind, Metadata};
 use bailiwick_testkit::random::Random;
 
 use super::objects::{
-    DIGESTS, KINDS, NAMES, NAMESPACES, WORDS, audit, delivery, labels, moment, object, pick, token,
+    DIGESTS, KINDS, NAMES, NAMESPACES, WORDS, audit, delivery, labels, moment, object, pick, spec,
+    status, token,
 };
 
 /// How often each kind of answer was seen.
@@ -139,9 +140,9 @@ impl<S: FleetStore> Sequence<'_, S> {
 
     async fn write(&mut self) -> Write {
         let mut given = object(self.random);
-        let what = self.random.below(20);
+        let what = self.random.below(22);
         // To make one, any name; to change one, mostly a name that is there.
-        if what > 8
+        if (9..=15).contains(&what)
             && !self.random.once_in(5)
             && let Some(known) = self.some_object().await
         {
@@ -171,14 +172,49 @@ impl<S: FleetStore> Sequence<'_, S> {
                 let digest = pick(self.random, &DIGESTS).to_owned();
                 Write::Blob { digest, bytes }
             }
+            18 => {
+                let value = pick(self.random, &WORDS).as_bytes().to_vec();
+                let values = Values(BTreeMap::from([("k1".to_owned(), value)]));
+                let name = pick(self.random, &["s1", "s2"]).to_owned();
+                Write::Secret { namespace, name, values }
+            }
+            19 => Write::Token(token(self.random)),
             _ => Write::Audit(audit(self.random)),
         }
+    }
+
+    /// Statuses of all that there is in one place, now and then one twice, none at all, or of an old version.
+    async fn statuses(&mut self) -> Vec<Write> {
+        let like = self.some_object().await.unwrap_or_else(|| object(self.random));
+        let namespace = Some(like.metadata.namespace.clone());
+        let selection = Selection { namespace, ..Selection::of(like.kind) };
+        let mut all = self.model.list(&selection).await.unwrap().objects;
+        if self.random.once_in(3) {
+            all.insert(self.random.below(all.len() + 1), like);
+        }
+        let spoilt = if self.random.once_in(4) { self.random.below(all.len()) } else { all.len() };
+        for (place, object) in all.iter_mut().enumerate() {
+            object.status = status(self.random);
+            // What a status brings besides does not count.
+            object.spec = spec(self.random);
+            object.metadata.resource_version = match place == spoilt {
+                true => object.metadata.resource_version + 1,
+                false if self.random.once_in(2) => 0,
+                false => object.metadata.resource_version,
+            };
+        }
+        all.into_iter().map(Write::Status).collect()
     }
 
     async fn commit(&mut self) {
         let mut writes = Vec::new();
         for _ in 0..self.random.below(5) {
             writes.push(self.write().await);
+        }
+        let many = self.random.once_in(3);
+        if many {
+            let statuses = self.statuses().await;
+            writes.splice(0..self.random.below(writes.len() + 1), statuses);
         }
         let now = moment(self.random);
         let before = self.bytes().await;
@@ -190,6 +226,9 @@ impl<S: FleetStore> Sequence<'_, S> {
         if let Some((model, store)) = self.both("commit", model, store) {
             assert_eq!(model.version, store.version);
             self.same_all(&model.objects, &store.objects);
+            if many && model.objects.len() > 3 {
+                self.count("many statuses");
+            }
         }
     }
 
@@ -391,6 +430,8 @@ impl<S: FleetStore> Sequence<'_, S> {
             kept += usize::from(model.is_some());
             assert_eq!(model, self.store.blob(digest).await.unwrap(), "{digest}");
         }
+        let all = DIGESTS.into_iter().chain(["none"]).map(str::to_owned).collect();
+        assert_eq!(self.model.blobs(&all).await, self.store.blobs(&all).await);
         kept
     }
 
