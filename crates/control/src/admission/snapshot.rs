@@ -161,13 +161,57 @@ fn freeze(
 /// Thaws a snapshot: the objects as they were, for a later attempt. `more_labels` are those of one that does
 /// not say which labels it was made with.
 pub fn thaw(snapshot: &StackSnapshot, more_labels: &[LabelRef]) -> Result<Frozen, NoStack> {
-    let first = snapshot.objects.first().filter(|first| first.object.kind == Kind::AgentStack);
-    let Some(first) = first else {
-        let why = "the snapshot does not begin with a stack".to_owned();
-        return Err(NoStack { name: String::new(), why, unknown: true });
+    let first = first_of(snapshot)?;
+    let objects = snapshot.objects.iter().map(as_it_was);
+    let frozen = freeze_again(snapshot, first, &Inventory::new(objects), more_labels)?;
+    if frozen.snapshot.digest != snapshot.digest {
+        let why = "the snapshot does not have the digest that it was kept under".to_owned();
+        return Err(NoStack { name: first.object.name.clone(), why, unknown: true });
+    }
+    Ok(frozen)
+}
+
+/// What an agent is given to work with, and what those need: declared anew, it counts as it is then.
+const GIVEN: [Kind; 2] = [Kind::AgentMcpServer, Kind::AgentSubagent];
+
+/// Freezes a stack anew, as it was, with its MCP servers and sub-agents as they are now.
+pub fn refreshed(
+    snapshot: &StackSnapshot,
+    more_labels: &[LabelRef],
+    inventory: &Inventory,
+) -> Result<Frozen, NoStack> {
+    thaw(snapshot, more_labels)?;
+    let first = first_of(snapshot)?;
+    let mut objects: Vec<AnyObject> = snapshot
+        .objects
+        .iter()
+        .filter(|kept| !GIVEN.contains(&kept.object.kind))
+        .map(as_it_was)
+        .collect();
+    let is_known = |one: &AnyObject, objects: &[AnyObject]| {
+        objects.iter().any(|kept| kept.kind == one.kind && kept.metadata.name == one.metadata.name)
     };
-    let namespace = first.object.namespace.clone().unwrap_or_default();
-    let objects = snapshot.objects.iter().map(|kept| AnyObject {
+    for one in inventory.objects() {
+        // A sub-agent may name a skill now that it did not name then.
+        let new_skill = one.kind == Kind::AgentSkill && !is_known(one, &objects);
+        if GIVEN.contains(&one.kind) || new_skill {
+            objects.push(one.clone());
+        }
+    }
+    freeze_again(snapshot, first, &Inventory::new(objects), more_labels)
+}
+
+/// The stack that a snapshot is of.
+fn first_of(snapshot: &StackSnapshot) -> Result<&SnapshotObject, NoStack> {
+    let first = snapshot.objects.first().filter(|first| first.object.kind == Kind::AgentStack);
+    first.ok_or_else(|| {
+        let why = "the snapshot does not begin with a stack".to_owned();
+        NoStack { name: String::new(), why, unknown: true }
+    })
+}
+
+fn as_it_was(kept: &SnapshotObject) -> AnyObject {
+    AnyObject {
         api_version: API_VERSION.to_owned(),
         kind: kept.object.kind,
         metadata: Metadata {
@@ -178,17 +222,21 @@ pub fn thaw(snapshot: &StackSnapshot, more_labels: &[LabelRef]) -> Result<Frozen
         },
         spec: kept.spec.clone(),
         status: serde_json::Value::Null,
-    });
+    }
+}
+
+fn freeze_again(
+    snapshot: &StackSnapshot,
+    first: &SnapshotObject,
+    inventory: &Inventory,
+    more_labels: &[LabelRef],
+) -> Result<Frozen, NoStack> {
     let labels = match snapshot.labels.is_empty() {
         true => Labels::Besides(more_labels),
         false => Labels::Exactly(&snapshot.labels),
     };
-    let frozen = freeze(&Inventory::new(objects), &namespace, &first.object.name, labels)?;
-    if frozen.snapshot.digest != snapshot.digest {
-        let why = "the snapshot does not have the digest that it was kept under".to_owned();
-        return Err(NoStack { name: first.object.name.clone(), why, unknown: true });
-    }
-    Ok(frozen)
+    let namespace = first.object.namespace.clone().unwrap_or_default();
+    freeze(inventory, &namespace, &first.object.name, labels)
 }
 
 impl Frozen {

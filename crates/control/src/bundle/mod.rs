@@ -11,7 +11,7 @@ mod assemble;
 mod cut;
 mod label_rules;
 mod parts;
-mod redact;
+pub(crate) mod redact;
 
 pub use assemble::{Bundle, BundleError, Part, assemble};
 pub use cut::{DIFF_LIMIT, LOG_LIMIT};

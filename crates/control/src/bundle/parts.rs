@@ -69,6 +69,8 @@ impl From<SourcePart> for InputPart {
 pub struct StackTexts {
     /// Texts of skills that are files, directories or packages, as they were found: by the object's name.
     pub skills: Vec<(String, String)>,
+    /// The instructions of the repository that the stack names, with the commit they were read from.
+    pub agents_doc: Option<(String, String)>,
     /// The rule and what its template gave.
     pub trigger: Option<(String, String)>,
     /// What a person asked for, and who.
@@ -102,8 +104,15 @@ pub fn stack_parts(frozen: &Frozen, texts: StackTexts) -> Vec<InputPart> {
     let instruct = Form::Instruction;
     add(BundleLayer::StackSystem, "system", &from_stack, instruct, &prompt.system);
     add(BundleLayer::StackDeveloper, "developer", &from_stack, instruct, &prompt.developer);
+    if let (Some((commit, text)), Some(doc)) = (&texts.agents_doc, &stack.spec.agents_doc_ref) {
+        let from = format!("{}@{commit}", doc.path);
+        add(BundleLayer::StackDeveloper, &doc.path, &from, instruct, text);
+    }
     for skill in &frozen.skills {
-        let from = object("AgentSkill", skill.name(), skill.metadata.generation);
+        let mut from = object("AgentSkill", skill.name(), skill.metadata.generation);
+        if let Some(version) = &skill.spec.version {
+            from = format!("{from} version {version}");
+        }
         let layer = BundleLayer::SkillFragments;
         add(layer, skill.name(), &from, instruct, &skill.spec.prompt_fragment);
         let found = texts.skills.iter().find(|(name, _)| name == skill.name());

@@ -15,6 +15,8 @@ pub const PLACEHOLDER: &str = "[secret]";
 
 /// The shortest text that is looked for as it is: anything shorter stands in every text.
 const SHORTEST_KNOWN: usize = 4;
+/// The shortest line of a secret that is taken out by itself.
+const SHORTEST_LINE: usize = 20;
 
 /// How often the patterns are applied to one text.
 const MOST_ROUNDS: usize = 64;
@@ -165,6 +167,18 @@ static BUILT_IN: LazyLock<Result<Vec<(&'static str, Regex)>, RedactionError>> =
         built_in().into_iter().map(compile).collect()
     });
 
+/// The lines of a secret that is a file which nothing else would have: those of a key and not those of a form.
+pub(crate) fn telling_lines(value: &str) -> impl Iterator<Item = &str> {
+    let lines = value.trim().lines().map(str::trim);
+    let several = value.trim().contains('\n');
+    lines.filter(move |line| several && is_telling(line))
+}
+
+/// Whether a line is one of a key, and not of a form.
+pub(crate) fn is_telling(line: &str) -> bool {
+    line.len() >= SHORTEST_LINE && !line.contains(char::is_whitespace)
+}
+
 impl Redactor {
     /// With these rules.
     pub fn new(rules: &RedactionRules) -> Result<Self, RedactionError> {
@@ -178,7 +192,8 @@ impl Redactor {
         let mut known: Vec<String> = rules
             .known
             .iter()
-            .flat_map(|value| forms(value))
+            .flat_map(|value| std::iter::once(value.as_str()).chain(telling_lines(value)))
+            .flat_map(forms)
             .filter(|value| value.len() >= SHORTEST_KNOWN)
             .collect();
         // The longest first: one that another begins with must not leave its end behind.

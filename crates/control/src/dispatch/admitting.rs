@@ -40,6 +40,9 @@ pub(super) struct Prepared {
     /// Values that it needs, or that whoever holds it needs: where they are, and under which names they
     /// arrive.
     pub(super) values: Vec<PreparedValue>,
+    /// The same out of config maps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) configs: Vec<PreparedValue>,
     /// The commit whose kit binds it, where that is not its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kit_from: Option<String>,
@@ -54,10 +57,10 @@ pub(super) struct Prepared {
 pub(super) struct PreparedValue {
     /// The variable.
     pub(super) name: String,
-    /// The namespace of the secret; that of the repository when left out.
+    /// The namespace of the secret or config map; that of the repository when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) namespace: Option<String>,
-    /// The secret.
+    /// The secret or config map.
     pub(super) secret: String,
     /// Its key.
     pub(super) key: String,
@@ -218,9 +221,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Ok(attached) => attached,
             Err(refused) => return Ok(Err(refused)),
         };
+        let agents_doc = match &facts.agents_doc {
+            SkillProbe::Found { text, .. } => Some((binding.to_owned(), text.clone())),
+            SkillProbe::NotYet | SkillProbe::Missing | SkillProbe::Invalid(_) => None,
+        };
         let crumbs = [Some(breadcrumbs(spec)), attached.crumb()];
         Ok(Ok(StackTexts {
             skills: skills.collect(),
+            agents_doc,
             trigger: wish.trigger.clone(),
             task: wish.task.clone(),
             breadcrumbs: crumbs.into_iter().flatten().collect::<Vec<_>>().join("\n"),
@@ -251,27 +259,28 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         inventory: &Inventory,
     ) -> Result<BTreeMap<String, PoolUse>, PlaneError> {
-        let mut used = BTreeMap::new();
-        for pool in inventory.readable::<RunnerPool>().map_err(PlaneError::Other)? {
-            let mut count = PoolUse::default();
-            for phase in [RunPhase::Running, RunPhase::WaitingForApproval, RunPhase::Queued] {
-                let selection = Selection::of(Kind::AgentDispatchRun)
-                    .field("pool", pool.name())
-                    .field("status", phase.as_str());
-                for run in self.all_typed::<AgentDispatchRun>(selection).await? {
-                    if is_child(&run) {
-                        continue;
-                    }
-                    if phase == RunPhase::Queued {
-                        count.queued += 1;
-                    } else if run.status.started_at.is_some() && run.status.write_backs.is_empty() {
-                        // One that waits before it was started takes no room, nor does one whose agent has
-                        // ended and whose work waits for people.
-                        count.active += 1;
-                    }
+        let pools = inventory.readable::<RunnerPool>().map_err(PlaneError::Other)?;
+        let mut used: BTreeMap<String, PoolUse> =
+            pools.iter().map(|pool| (pool.name().to_owned(), PoolUse::default())).collect();
+        for phase in [RunPhase::Running, RunPhase::WaitingForApproval, RunPhase::Queued] {
+            let mut selection =
+                Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
+            if let [only] = pools.as_slice() {
+                selection = selection.field("pool", only.name());
+            }
+            for run in self.all_typed::<AgentDispatchRun>(selection).await? {
+                let Some(count) = used.get_mut(&run.spec.runner_pool) else { continue };
+                if is_child(&run) {
+                    continue;
+                }
+                if phase == RunPhase::Queued {
+                    count.queued += 1;
+                } else if run.status.started_at.is_some() && run.status.write_backs.is_empty() {
+                    // One that waits before it was started takes no room, nor does one whose agent has
+                    // ended and whose work waits for people.
+                    count.active += 1;
                 }
             }
-            used.insert(pool.name().to_owned(), count);
         }
         Ok(used)
     }
@@ -308,6 +317,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             "run": run.name(),
             "kitFrom": admitted.kit_from,
             "lentModelKey": admitted.lent_model_key,
+            "workspace": admitted.workspace.why(),
         });
         let event = "AgentDispatchPermissionSnapshotCreated";
         let joined = Correlation::of_run(&run);
@@ -389,6 +399,16 @@ pub(super) fn values_of(review: &Review) -> Vec<PreparedValue> {
     values.collect()
 }
 
+/// The values of config maps that a review lets arrive, and under which names.
+pub(super) fn configs_of(review: &Review) -> Vec<PreparedValue> {
+    let values = review.config_mounts().into_iter().map(|(config, _, name)| {
+        let need = &config.need;
+        let (secret, key) = (need.name.clone(), need.key.clone());
+        PreparedValue { name, namespace: Some(need.namespace.clone()), secret, key }
+    });
+    values.collect()
+}
+
 fn prepared(admitted: &Admitted) -> Prepared {
     Prepared {
         task: admitted.compiled.task.clone(),
@@ -397,6 +417,7 @@ fn prepared(admitted: &Admitted) -> Prepared {
         kit_from: admitted.kit_from.clone(),
         lent_model_key: admitted.lent_model_key,
         values: values_of(&admitted.review),
+        configs: configs_of(&admitted.review),
     }
 }
 

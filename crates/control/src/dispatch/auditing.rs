@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use bailiwick_model::fleet::{
-    AgentDispatchRun, AgentTriggerExecution, Moment, Object, RunPhase, SourceRefs,
+    AgentDispatchRun, AgentTriggerExecution, Moment, Object, RunPhase, SourceRefs, WriteBackRecord,
+    WriteBackState,
 };
 use serde_json::{Value, json};
 
@@ -78,6 +79,32 @@ impl Correlation {
 /// What a line about an object is about.
 pub(super) fn subject<R: bailiwick_model::fleet::Resource>(object: &Object<R>) -> String {
     format!("{}/{}/{}", R::KIND, object.metadata.namespace, object.name())
+}
+
+/// A line for each write of a run that is known not to be written, and was not before.
+pub(super) fn unwritten(
+    before: &[WriteBackRecord],
+    run: &Object<AgentDispatchRun>,
+    at: Moment,
+) -> Vec<Write> {
+    let event = |state: WriteBackState| match state {
+        WriteBackState::Denied => Some("AgentWriteBackDenied"),
+        WriteBackState::Failed => Some("AgentWriteBackFailed"),
+        WriteBackState::Ready | WriteBackState::Waiting | WriteBackState::Written => None,
+    };
+    let mut lines = Vec::new();
+    for (place, record) in run.status.write_backs.iter().enumerate() {
+        let was = before.get(place).and_then(|known| event(known.state));
+        let Some(event) = event(record.state).filter(|event| was != Some(*event)) else { continue };
+        let detail = json!({
+            "action": record.action, "target": record.target, "reason": record.detail,
+        });
+        let joined = Correlation::of_run(run)
+            .with("artifactDigest", Some(&record.digest))
+            .with("approval", record.approval.as_deref());
+        lines.push(joined.line(at, event, subject(run), detail));
+    }
+    lines
 }
 
 /// The line of a run that has ended, as its status says.

@@ -9,11 +9,14 @@ use std::collections::BTreeSet;
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AgentDispatchRunStatus, AgentSubagent,
-    AnyObject, ArtifactKind, ChildRun, Kind, Moment, Object, RunPhase, SubagentEvent,
+    AnyObject, ApprovalPolicy, ArtifactKind, ChildRun, Kind, Moment, Object, RunPhase,
+    SubagentEvent,
 };
 
+use super::auditing::Correlation;
 use super::following::beside;
 use super::launching::{agent_of, subagents_of};
+use super::stating::When;
 use super::{ControlPlane, PlaneError, Turn};
 use crate::bundle::Redactor;
 use crate::ports::fleet::{ChildState, Engine, FleetStore, LaunchedChild, Selection, World, Write};
@@ -51,7 +54,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let definition = definitions.iter().find(|(name, _)| *name == one.subagent);
             let definition = definition.map(|(_, definition)| definition);
             let known = self.typed::<AgentDispatchRun>(&name_of(run, one)).await?;
-            if known.as_ref().is_some_and(|known| is_settled(known, one)) {
+            let parent_ended = has_ended(run, attempt);
+            let settled = match &known {
+                Some(known) => is_settled(known, one),
+                // It was kept long enough, and let go.
+                None => was_recorded(run, one) && is_past(one, parent_ended),
+            };
+            if settled {
                 continue;
             }
             // Only words of its own can have a secret in them, and they come when it begins and ends.
@@ -59,7 +68,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 // Where nobody knows what is secret, nothing of its words is kept.
                 redactor = self.redactor(run).await?.ok();
             }
-            let (redactor, parent_ended) = (redactor.as_ref(), has_ended(run, attempt));
+            let redactor = redactor.as_ref();
             let told = Told { one, definition, redactor, parent_ended };
             writes.extend(self.child(run, attempt, known, &told).await?);
         }
@@ -93,10 +102,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 writes.extend([blob, Write::Create(AnyObject::of(&artifact)?)]);
             }
         }
+        if child.status.phase.is_final() {
+            // A new object has the generation of its first spec.
+            child.metadata.generation = child.metadata.generation.max(1);
+            self.with_conditions(&mut child, When::Ending).await?;
+        }
         let subject = format!("AgentDispatchRun/{}/{}", child.metadata.namespace, child.name());
         if is_new {
             let detail = serde_json::json!({ "parent": run.name(), "subagent": told.one.subagent });
-            writes.push(self.audit("AgentSubagentStarted", subject.clone(), detail));
+            let joined = Correlation::of_run(&child).with("parent", Some(run.name()));
+            writes.push(joined.line(now, "AgentSubagentStarted", subject.clone(), detail));
             writes.push(Write::Create(AnyObject::of(&child)?));
         } else if child.status != before {
             writes.push(Write::Status(AnyObject::of(&child)?));
@@ -107,7 +122,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let event = if good { "AgentDispatchCompleted" } else { "AgentDispatchFailed" };
                 let reason = &child.status.terminal_reason;
                 let detail = serde_json::json!({ "phase": child.status.phase, "reason": reason });
-                writes.push(self.audit(event, subject, detail));
+                let joined = Correlation::of_run(&child).with("parent", Some(run.name()));
+                writes.push(joined.line(now, event, subject, detail));
             }
             attempt.status.subagent_events.push(SubagentEvent {
                 run: child.name().to_owned(),
@@ -148,8 +164,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
         }
         for parent in parents {
-            let result = self.follow_children_of(&parent).await;
-            turn.note(&parent, result);
+            if !turn.rests("children", &parent) {
+                let result = self.follow_children_of(&parent).await;
+                turn.tried("children", &parent, result);
+            }
         }
     }
 
@@ -210,6 +228,7 @@ impl Told<'_> {
             // What it made is its parent's to use; nothing of it is written by itself.
             write_back_policy: Default::default(),
             concurrency_group: None,
+            approval_policy: self.asks(parent),
             ..parent.spec.clone()
         };
         let mut object = Object::new(beside(&parent.metadata, name_of(parent, self.one)), spec);
@@ -217,6 +236,14 @@ impl Told<'_> {
         labels.insert(SUBAGENT.to_owned(), self.one.subagent.clone());
         labels.insert(PARENT.to_owned(), parent.name().to_owned());
         object
+    }
+
+    /// Who is asked for what it does, and for how long: as it says itself, or as its parent does.
+    fn asks(&self, parent: &Object<AgentDispatchRun>) -> ApprovalPolicy {
+        let own = self.definition.map(|definition| definition.approval_policy.clone());
+        let mut asked = own.unwrap_or_default();
+        asked.expires_after = asked.expires_after.or(parent.spec.approval_policy.expires_after);
+        asked
     }
 
     /// What it returned, without secrets.
@@ -281,6 +308,17 @@ impl Told<'_> {
 fn is_settled(known: &Object<AgentDispatchRun>, one: &LaunchedChild) -> bool {
     let status = &known.status;
     is_over(one) && status.phase.is_final() && status.event_cursor == format!("{:020}", one.cursor)
+}
+
+/// Whether what its parent shows has a child already.
+fn was_recorded(parent: &Object<AgentDispatchRun>, one: &LaunchedChild) -> bool {
+    let name = name_of(parent, one);
+    parent.status.child_subagent_runs.iter().any(|kept| kept.run == name)
+}
+
+/// Whether a child is over, or will never begin.
+fn is_past(one: &LaunchedChild, parent_ended: bool) -> bool {
+    is_over(one) || (one.state == ChildState::Starting && parent_ended)
 }
 
 /// Whether nothing more comes of a child by itself.

@@ -15,6 +15,7 @@ use crate::admission::Inventory;
 use crate::ports::fleet::{
     Engine, FleetError, FleetStore, Forge, ForgeError, Selection, Unfetched, World, Write,
 };
+use crate::triggers::dedupe::was_polled;
 use crate::triggers::plan::{self, Planned};
 use crate::triggers::{
     ActiveRun, Delivery, Intent, Lookup, RecentExecution, Seen, SourceEvent, evaluate, lookups,
@@ -62,12 +63,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 Err(error) => return turn.note("deliveries", Err(error.into())),
             };
             let now = self.world.now();
-            for object in page.objects.into_iter().filter(|object| is_due(object, now)).take(room) {
-                room -= 1;
-                let name = object.metadata.name.clone();
-                let result = self.evaluate_in_time(&object).await;
-                turn.note(&name, result);
-            }
+            let due = page.objects.into_iter().filter(|object| is_due(object, now));
+            let due =
+                due.filter(|object| !turn.rests("delivery", &object.metadata.name)).take(room);
+            let due: Vec<AnyObject> = due.collect();
+            room -= due.len();
+            self.evaluate_all(&due, turn).await;
             waiting.after = match page.next {
                 Some(next) if room > 0 => Some(next),
                 Some(_) | None => return,
@@ -77,7 +78,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 
     /// Looks at a delivery, and notes when to look again if somebody did not answer: those behind it need not
     /// wait for that.
-    async fn evaluate_in_time(&self, object: &AnyObject) -> Result<bool, PlaneError> {
+    pub(super) async fn evaluate_in_time(&self, object: &AnyObject) -> Result<bool, PlaneError> {
         let error = match self.evaluate_delivery(object).await {
             Ok(done) => return Ok(done),
             Err(error) => error,
@@ -95,7 +96,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Whether a delivery has been tried for long enough: it would stand in the way of others for ever. It
     /// keeps its fault, and can be replayed.
     fn is_hopeless(&self, object: &AnyObject, error: &PlaneError) -> bool {
-        let store = matches!(error, PlaneError::Store(_));
+        // A value that cannot be opened does not open by waiting; whatever else a store says may pass.
+        let store = matches!(error, PlaneError::Store(_)) && !error.is_unopened();
         let received = object.typed::<WebhookDelivery>().map(|one| one.spec.received_at);
         let late = received.map(|at| self.world.now() >= at.plus_millis(2 * PATIENCE));
         !store && late.unwrap_or(true)
@@ -126,15 +128,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let Some(payload) = self.store.blob(&spec.payload_digest).await? else {
             return Ok(Err("its bytes are not kept any more".to_owned()));
         };
-        let delivery = Delivery {
-            forge: spec.forge,
-            id: &spec.delivery_id,
-            event: &spec.event,
-            repository: &repository.spec.full_name,
-            name: delivery.name(),
-            received_at: spec.received_at,
-        };
-        Ok(match wire::read(&delivery, &payload) {
+        Ok(match wire::read(&described(delivery, &repository), &payload) {
             Ok(events) => Ok((repository, events)),
             Err(error) => Err(error.to_string()),
         })
@@ -452,17 +446,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 seen.recorded.insert(name);
             }
         }
+        let mut recent = Vec::new();
         for key in interests.dedupe_keys {
-            for execution in self.latest_of_key(&key).await? {
-                seen.recent.push(RecentExecution {
-                    name: execution.name().to_owned(),
-                    dedupe_key: execution.spec.dedupe_key.clone(),
-                    decision: execution.spec.decision,
-                    at: execution.spec.at,
-                    run: execution.spec.dispatch_run.clone(),
-                });
-            }
+            recent.extend(self.latest_of("dedupeKey", &key, 1).await?);
         }
+        for failure in interests.failures {
+            recent.extend(self.latest_of("failure", &failure, MOST_TOLD).await?);
+        }
+        seen.recent = recent.into_iter().map(recorded).collect();
         for group in interests.groups {
             for run in self.unfinished(&group).await? {
                 seen.active.push(ActiveRun { name: run.name().to_owned(), group: group.clone() });
@@ -483,6 +474,37 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             writes.push(Write::Status(AnyObject::of(&run)?));
         }
         Ok(())
+    }
+}
+
+/// How many executions about one commit are looked through for the same failure.
+const MOST_TOLD: usize = 100;
+
+/// A delivery as those read it who know the forge's words.
+pub(super) fn described<'a>(
+    delivery: &'a Object<WebhookDelivery>,
+    repository: &'a Object<Repository>,
+) -> Delivery<'a> {
+    let spec = &delivery.spec;
+    Delivery {
+        forge: spec.forge,
+        id: &spec.delivery_id,
+        event: &spec.event,
+        repository: &repository.spec.full_name,
+        name: delivery.name(),
+        received_at: spec.received_at,
+    }
+}
+
+fn recorded(execution: Object<AgentTriggerExecution>) -> RecentExecution {
+    RecentExecution {
+        name: execution.name().to_owned(),
+        dedupe_key: execution.spec.dedupe_key.clone(),
+        trust_tier: execution.spec.trust_tier,
+        polled: was_polled(&execution.spec.event_uid),
+        decision: execution.spec.decision,
+        at: execution.spec.at,
+        run: execution.spec.dispatch_run.clone(),
     }
 }
 
@@ -509,7 +531,7 @@ fn reject(execution: &mut AgentTriggerExecution, why: String) {
 }
 
 /// The delivery, as it was looked at.
-fn seen(
+pub(super) fn seen(
     object: &AnyObject,
     executions: Vec<String>,
     fault: Option<String>,

@@ -7,11 +7,11 @@ use bailiwick_model::fleet::{
     Span, SubjectKind,
 };
 
-use super::auditing::ended;
+use super::auditing::{ended, unwritten};
 use super::children::is_child;
 use super::costs::note_cost;
 use super::launching::agent_of;
-use super::results::Keeping;
+use super::results::{Keeping, Words};
 use super::stating::When;
 use super::{ControlPlane, PlaneError, Turn};
 use crate::ports::fleet::{Engine, FleetStore, Launched, LaunchedState, Selection, World, Write};
@@ -23,7 +23,7 @@ const START_PATIENCE: u64 = 5 * 60 * 1000;
 /// The annotation of an attempt that goes on with a conversation: how many there were before it.
 pub(super) const EARLIER: &str = "bailiwick.dev/earlier-attempts";
 /// The annotation of an approval that names the question of a supervisor.
-const QUESTION: &str = "bailiwick.dev/question";
+pub(super) const QUESTION: &str = "bailiwick.dev/question";
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Looks at every run that was started and has not ended.
@@ -38,8 +38,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 runs.into_iter().filter(|run| run.status.started_at.is_some() && !is_child(run))
             {
                 let name = run.name().to_owned();
+                if run.status.cancel_requested.is_none() && turn.rests("run", &name) {
+                    continue;
+                }
                 let result = self.follow(run).await;
-                turn.note(&name, result);
+                turn.tried("run", &name, result);
             }
         }
     }
@@ -92,7 +95,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let since = attempt.status.started_at.or(run.status.started_at);
                 let since = since.unwrap_or_default();
                 if self.world.now() >= since.plus_millis(START_PATIENCE) {
-                    let why = format!("LaunchFailed: it does not begin: {}", launched.detail);
+                    let words = Words::of(self.redactor(&run).await?);
+                    let detail = words.clean(&launched.detail);
+                    let why = format!("LaunchFailed: it does not begin: {detail}");
                     // It may begin all the same, and nobody would follow it.
                     self.engine.cancel(&agent).await?;
                     return self.not_launched(run, attempt, why).await;
@@ -253,6 +258,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         launched: &Launched,
     ) -> Result<bool, PlaneError> {
         let now = self.world.now();
+        // Whatever is kept of it, here or further on, is kept without secrets.
+        let words = Words::of(self.redactor(&run).await?);
+        let launched = &words.told(launched);
         let before = self.spent_before(&run, &attempt).await?;
         told(&mut run, &mut attempt, launched, (before, now));
         attempt.status.completed_at = Some(now);
@@ -263,12 +271,20 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Some(work) => {
                 let (run, attempt) = (&mut run, &mut attempt);
                 let keeping = Keeping { run, attempt, writes: &mut writes };
-                Some(self.keep_results(keeping, work).await?)
+                Some(keeping.keep_results(work, &words)?)
             }
             None => None,
         };
+        let unmet = match launched.state == LaunchedState::Verified {
+            true => self.unmet(&run, &attempt).await?,
+            // It is no success anyway, and ends whatever became of its sub-agents.
+            false => None,
+        };
         let (phase, why) = match (&run.status.cancel_requested, launched.state) {
             (Some(why), _) => (RunPhase::Cancelled, why.clone()),
+            (None, LaunchedState::Verified) if let Some(why) = &unmet => {
+                (RunPhase::Failed, why.clone())
+            }
             (None, LaunchedState::Verified) if let Some(results) = &results => {
                 match &results.fault {
                     None => (RunPhase::Succeeded, exit_reason(launched)),
@@ -288,6 +304,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let keeping = Keeping { run, attempt, writes: &mut writes };
             self.propose(keeping, work, results).await?;
         }
+        writes.extend(unwritten(&[], &run, now));
         if !run.status.write_backs.is_empty() {
             // It goes on until all of it is written, or is known not to be.
             writes.push(Write::Status(AnyObject::of(&attempt)?));

@@ -44,7 +44,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             attempt: attempt.name().to_owned(),
             agent: agent_of(attempt),
             checkout: repository.spec.checkout.clone(),
-            base: run.spec.sha.clone(),
+            base: run.status.pushed.clone().unwrap_or_else(|| run.spec.sha.clone()),
             kit_from: bound_by(run, &repository, &prepared)?,
             model_key: match prepared.lent_model_key {
                 true => ModelKey::Lent,
@@ -216,8 +216,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                         bytes.and_then(|bytes| String::from_utf8(bytes).ok())
                     }
                     (None, Some(key)) => {
-                        let map = self.typed::<ConfigMap>(&key.name).await?;
-                        map.and_then(|map| map.spec.data.get(&key.key).cloned())
+                        let admitted =
+                            |one: &&PreparedValue| one.secret == key.name && one.key == key.key;
+                        let Some(admitted) = prepared.configs.iter().find(admitted) else {
+                            return Err(gone("no grant lets the config map be read"));
+                        };
+                        self.config_value(namespace, admitted).await?
                     }
                     (Some(_), Some(_)) | (None, None) => None,
                 };
@@ -244,7 +248,25 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             })?;
             all.push((value.name.clone(), found));
         }
+        for value in &prepared.configs {
+            let found = self.config_value(namespace, value).await?.ok_or_else(|| {
+                let (map, key) = (&value.secret, &value.key);
+                PlaneError::Other(format!("the config map {map}/{key} is gone"))
+            })?;
+            all.push((value.name.clone(), found));
+        }
         Ok(all)
+    }
+
+    async fn config_value(
+        &self,
+        namespace: &str,
+        value: &PreparedValue,
+    ) -> Result<Option<String>, PlaneError> {
+        let home = value.namespace.as_deref().unwrap_or(namespace);
+        let map = self.store.get(Kind::ConfigMap, home, &value.secret).await?;
+        let map = map.map(|map| map.typed::<ConfigMap>()).transpose()?;
+        Ok(map.and_then(|map| map.spec.data.get(&value.key).cloned()))
     }
 }
 
@@ -259,7 +281,11 @@ fn bound_by(
             let why = "TrustedKitMissing: nothing trusted binds it; ask for a new run";
             Err(PlaneError::Other(why.to_owned()))
         }
-        (TrustTier::Trusted | TrustTier::Untrusted, kit_from) => Ok(kit_from.clone()),
+        // What an agent has pushed binds nobody: the kit stays that of the commit it was asked to work on.
+        (TrustTier::Trusted | TrustTier::Untrusted, kit_from) => {
+            let own = run.status.pushed.as_ref().map(|_| run.spec.sha.clone());
+            Ok(kit_from.clone().or(own))
+        }
     }
 }
 

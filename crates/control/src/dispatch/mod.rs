@@ -16,7 +16,9 @@ mod admitting;
 mod auditing;
 mod children;
 mod costs;
+mod describing;
 mod evaluating;
+mod fetched;
 mod firing;
 mod following;
 mod launching;
@@ -27,12 +29,15 @@ mod proposing;
 mod queueing;
 mod reconciling;
 mod renewing;
+mod required;
+mod resting;
 mod results;
 mod retention;
 mod sampling;
 mod scheduling;
 mod serving;
 mod sessions;
+mod sifting;
 mod sourcing;
 mod stating;
 mod statuses;
@@ -40,13 +45,15 @@ mod unreadable;
 mod workspaces;
 mod writing;
 
+pub use acting::Asked;
+pub use resting::Resting;
 pub use results::reason_for_retry;
 pub use retention::{Pruned, Retention};
 
 use std::sync::Arc;
 
 use bailiwick_model::fleet::{
-    AnyObject, DEFAULT_NAMESPACE, Kind, Object, ObjectError, Repository, Resource,
+    AnyObject, DEFAULT_NAMESPACE, Kind, Moment, Object, ObjectError, Repository, Resource,
 };
 use thiserror::Error;
 
@@ -78,6 +85,18 @@ pub enum PlaneError {
     Other(String),
 }
 
+impl PlaneError {
+    /// Whether the store did not answer: then nobody can go on.
+    fn is_store_away(&self) -> bool {
+        matches!(self, Self::Store(FleetError::Unavailable(_)))
+    }
+
+    /// Whether it is a matter of one value of a secret alone.
+    fn is_unopened(&self) -> bool {
+        matches!(self, Self::Store(FleetError::Unopened { .. }))
+    }
+}
+
 /// What a turn has done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Turn {
@@ -85,6 +104,14 @@ pub struct Turn {
     pub done: usize,
     /// What did not work, and of what.
     pub troubles: Vec<(String, String)>,
+    /// Whether the store did not answer: then nobody can go on.
+    pub store_is_away: bool,
+    /// Whether a run has moved: pools are counted anew then.
+    runs_moved: bool,
+    /// What had trouble before, and rests.
+    resting: Resting,
+    /// When it began.
+    at: Moment,
 }
 
 impl Turn {
@@ -94,8 +121,40 @@ impl Turn {
             Ok(false) => {}
             // Somebody else was faster; it is looked at again.
             Err(PlaneError::Store(FleetError::Conflict { .. })) => self.done += 1,
-            Err(error) => self.troubles.push((about.to_owned(), error.to_string())),
+            Err(error) => {
+                self.store_is_away |= error.is_store_away();
+                self.troubles.push((about.to_owned(), error.to_string()));
+            }
         }
+    }
+
+    /// Whether this object had trouble with this a short while ago, and is left alone.
+    fn rests(&self, what: &'static str, name: &str) -> bool {
+        self.resting.rests(what, name, self.at)
+    }
+
+    /// Notes what became of an object; one that had trouble rests.
+    fn tried(&mut self, what: &'static str, name: &str, result: Result<bool, PlaneError>) {
+        self.runs_moved |= matches!(what, "queue" | "run") && !matches!(result, Ok(false));
+        match &result {
+            Ok(_)
+            | Err(PlaneError::Store(FleetError::Unavailable(_) | FleetError::Conflict { .. })) => {
+                self.resting.well(what, name);
+            }
+            Err(
+                PlaneError::Store(
+                    FleetError::NotFound { .. }
+                    | FleetError::AlreadyExists { .. }
+                    | FleetError::Gone { .. }
+                    | FleetError::Unopened { .. },
+                )
+                | PlaneError::Object(_)
+                | PlaneError::Forge(_)
+                | PlaneError::Engine(_)
+                | PlaneError::Other(_),
+            ) => self.resting.trouble(what, name, self.at),
+        }
+        self.note(name, result);
     }
 }
 
@@ -122,7 +181,14 @@ impl<S, E, W> Clone for ControlPlane<S, E, W> {
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Does everything that is wanting, once.
     pub async fn turn(&self) -> Turn {
-        let mut turn = Turn::default();
+        self.turn_after(&mut Resting::default()).await
+    }
+
+    /// The same, leaving alone what had trouble a short while ago: a trouble that stands holds up nobody else.
+    pub async fn turn_after(&self, resting: &mut Resting) -> Turn {
+        let resting_before = std::mem::take(resting);
+        let at = self.world.now();
+        let mut turn = Turn { resting: resting_before, at, ..Turn::default() };
         self.observe_forges(&mut turn).await;
         self.evaluate_deliveries(&mut turn).await;
         self.fire_schedules(&mut turn).await;
@@ -132,6 +198,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         self.follow_runs(&mut turn).await;
         self.follow_children(&mut turn).await;
         self.report_statuses(&mut turn).await;
+        self.count_pools(&mut turn).await;
+        turn.resting.forget_gone(at);
+        *resting = std::mem::take(&mut turn.resting);
         turn
     }
 
@@ -227,12 +296,19 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             None => None,
             Some(key) => {
                 let namespace = &repository.metadata.namespace;
-                let value = self.store.secret_value(namespace, &key.name, &key.key).await?;
-                if value.is_none() {
-                    let why = format!("the credential `{}/{}` is not there", key.name, key.key);
-                    return Err(PlaneError::Other(why));
+                let found = self.store.secret_value(namespace, &key.name, &key.key).await;
+                let without = |why: &str| {
+                    PlaneError::Other(format!("the credential `{}/{}` {why}", key.name, key.key))
+                };
+                match found {
+                    Ok(Some(value)) => Some(value),
+                    Ok(None) => return Err(without("is not there")),
+                    // As good as none; what the store says of it may name files.
+                    Err(FleetError::Unopened { .. }) => {
+                        return Err(without("cannot be opened; set it anew"));
+                    }
+                    Err(error) => return Err(error.into()),
                 }
-                value
             }
         };
         Ok(self.world.forge(&repository.spec, credential.as_deref())?)

@@ -78,9 +78,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         repository: &Object<Repository>,
         events: &[SourceEvent],
     ) -> Result<(), PlaneError> {
-        let known = &repository.status.known_workflows;
-        let mut fresh = events.iter().filter_map(|event| event.workflow.as_ref());
-        if !fresh.any(|workflow| !known.contains(workflow) && workflow.len() <= LONGEST_NAME) {
+        if !is_news(repository, events) {
             return Ok(());
         }
         let Some(mut now) = self.typed::<Repository>(repository.name()).await? else {
@@ -98,6 +96,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether events speak of a workflow that is not known.
+pub(super) fn is_news(repository: &Object<Repository>, events: &[SourceEvent]) -> bool {
+    let known = &repository.status.known_workflows;
+    let mut workflows = events.iter().filter_map(|event| event.workflow.as_ref());
+    workflows.any(|workflow| !known.contains(workflow) && workflow.len() <= LONGEST_NAME)
 }
 
 fn is_due(repository: &Object<Repository>, now: Moment) -> bool {

@@ -11,7 +11,8 @@ use super::auditing::{Correlation, ended, subject};
 use super::renewing::Renewal;
 use super::stating::When;
 use super::{ControlPlane, PlaneError, Turn};
-use crate::admission::wildcards;
+use crate::admission::admit::PoolUse;
+use crate::admission::{Inventory, wildcards};
 use crate::ports::fleet::{Engine, FleetStore, Selection, World, Write};
 use crate::triggers::concurrency::limit;
 use crate::write_back::expire;
@@ -39,12 +40,15 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             };
             for run in runs {
                 let name = run.name().to_owned();
+                if run.status.cancel_requested.is_none() && turn.rests("queue", &name) {
+                    continue;
+                }
                 let result = if phase == RunPhase::Queued {
                     self.settle_queued(run, &mut full).await
                 } else {
                     self.settle_waiting(run).await
                 };
-                turn.note(&name, result);
+                turn.tried("queue", &name, result);
             }
         }
     }
@@ -223,19 +227,21 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(runs)
     }
 
-    /// The last executions of a key of which something came, one for each way in which it did: earlier ones
-    /// are never asked for, however many there are.
-    pub(super) async fn latest_of_key(
+    /// The last executions with a value of which something came, so many for each way in which it did: earlier
+    /// ones are never asked for, however many there are.
+    pub(super) async fn latest_of(
         &self,
-        key: &str,
+        field: &'static str,
+        value: &str,
+        limit: usize,
     ) -> Result<Vec<Object<AgentTriggerExecution>>, PlaneError> {
         let mut found = Vec::new();
         for decision in ["created", "coalesced", "waiting-for-approval"] {
             let selection = Selection {
                 newest_first: true,
-                limit: 1,
+                limit,
                 ..Selection::of(Kind::AgentTriggerExecution)
-                    .field("dedupeKey", key)
+                    .field(field, value)
                     .field("decision", decision)
             };
             let page = self.store.list(&selection).await?;
@@ -246,11 +252,43 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(found)
     }
 
-    async fn counted(
+    /// Says of every pool how full it is, where that is news.
+    pub(super) async fn state_pools(
         &self,
-        pool: &Object<RunnerPool>,
-    ) -> Result<crate::admission::admit::PoolUse, PlaneError> {
-        let inventory = crate::admission::Inventory::new([AnyObject::of(pool)?]);
+        used: &BTreeMap<String, PoolUse>,
+    ) -> Result<bool, PlaneError> {
+        let mut writes = Vec::new();
+        for mut pool in self.all_typed::<RunnerPool>(Selection::of(Kind::RunnerPool)).await? {
+            let Some(used) = used.get(pool.name()) else { continue };
+            let status = &mut pool.status;
+            if (status.active, status.queued) != (used.active, used.queued) {
+                (status.active, status.queued) = (used.active, used.queued);
+                writes.push(Write::Status(AnyObject::of(&pool)?));
+            }
+        }
+        if writes.is_empty() {
+            return Ok(false);
+        }
+        self.store.commit(writes, self.world.now()).await?;
+        Ok(true)
+    }
+
+    /// Counts anew how full the pools are, after a turn in which runs have moved.
+    pub(super) async fn count_pools(&self, turn: &mut Turn) {
+        if !turn.runs_moved {
+            return;
+        }
+        let counted = async {
+            let pools = self.all(Selection::of(Kind::RunnerPool)).await?;
+            let used = self.pool_use(&Inventory::new(pools)).await?;
+            self.state_pools(&used).await
+        };
+        let counted = counted.await;
+        turn.note("pools", counted);
+    }
+
+    async fn counted(&self, pool: &Object<RunnerPool>) -> Result<PoolUse, PlaneError> {
+        let inventory = Inventory::new([AnyObject::of(pool)?]);
         let used: BTreeMap<_, _> = self.pool_use(&inventory).await?;
         Ok(used.get(pool.name()).copied().unwrap_or_default())
     }
@@ -258,16 +296,26 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Ends a run.
     pub(super) async fn end(
         &self,
-        mut run: Object<AgentDispatchRun>,
+        run: Object<AgentDispatchRun>,
         phase: RunPhase,
         why: String,
+    ) -> Result<bool, PlaneError> {
+        self.end_with(run, (phase, why), Vec::new()).await
+    }
+
+    /// Ends a run, and says more of it in the same commit.
+    pub(super) async fn end_with(
+        &self,
+        mut run: Object<AgentDispatchRun>,
+        (phase, why): (RunPhase, String),
+        mut writes: Vec<Write>,
     ) -> Result<bool, PlaneError> {
         let now = self.world.now();
         run.status.phase = phase;
         run.status.terminal_reason = Some(why);
         run.status.completed_at = Some(now);
         self.with_conditions(&mut run, When::Ending).await?;
-        let writes = vec![Write::Status(AnyObject::of(&run)?), ended(&run, now)];
+        writes.extend([Write::Status(AnyObject::of(&run)?), ended(&run, now)]);
         self.store.commit(writes, now).await?;
         Ok(true)
     }

@@ -11,6 +11,7 @@ use bailiwick_model::fleet::{
 };
 use serde_json::{Map, Value};
 
+use super::describing::{FoundSkills, synced_account, synced_roles};
 use super::{ControlPlane, PlaneError, Turn};
 use crate::admission::conditions::{
     StackInput, config_grant_conditions, requirement_status, role_binding_conditions,
@@ -33,12 +34,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let inventory = self.inventory().await;
         let people = self.people().await.ok();
         macro_rules! each {
-            ($type:ty, $conditions:expr) => {
+            ($type:ty, $conditions:expr, $more:expr) => {
                 match inventory.readable::<$type>() {
                     Ok(objects) => {
                         for object in objects {
-                            let found = $conditions(&object);
-                            let stated = self.state(&object, found, Map::new()).await;
+                            let found: Vec<Finding> = $conditions(&object);
+                            let more = $more(&object, found.as_slice());
+                            let stated = self.state(&object, found, more).await;
                             turn.note(object.name(), stated);
                         }
                     }
@@ -46,14 +48,27 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 }
             };
         }
-        each!(AgentServiceAccount, |one| service_account_conditions(one, &inventory));
-        each!(AgentRoleBinding, |one| {
-            role_binding_conditions(one, &inventory, people.as_ref(), None)
-        });
-        each!(AgentSecretGrant, |one| {
-            secret_grant_conditions(one, &inventory, people.as_ref(), self.world.now())
-        });
-        each!(AgentConfigGrant, |one| config_grant_conditions(one, &inventory, people.as_ref()));
+        each!(
+            AgentServiceAccount,
+            |one| service_account_conditions(one, &inventory),
+            synced_account
+        );
+        each!(
+            AgentRoleBinding,
+            |one| role_binding_conditions(one, &inventory, people.as_ref(), None),
+            synced_roles
+        );
+        each!(
+            AgentSecretGrant,
+            |one| secret_grant_conditions(one, &inventory, people.as_ref(), self.world.now()),
+            |_: &_, _: &[Finding]| Map::new()
+        );
+        each!(
+            AgentConfigGrant,
+            |one| config_grant_conditions(one, &inventory, people.as_ref()),
+            |_: &_, _: &[Finding]| Map::new()
+        );
+        self.state_labels(&inventory, &mut turn).await;
         self.reconcile_stacks(&inventory, &mut turn).await;
         let inventory = self.inventory().await;
         self.reconcile_requirements(&inventory, &mut turn).await;
@@ -99,16 +114,19 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Ok(stacks) => stacks,
             Err(why) => return turn.note("stacks", Err(PlaneError::Other(why))),
         };
+        let mut skills = FoundSkills::default();
         for stack in stacks {
-            let result = self.reconcile_stack(inventory, &stack).await;
+            let result = self.reconcile_stack(inventory, &stack, &mut skills).await;
             turn.note(stack.name(), result);
         }
+        self.state_skills(inventory, &skills, turn).await;
     }
 
     async fn reconcile_stack(
         &self,
         inventory: &Inventory,
         stack: &Object<AgentStack>,
+        skills: &mut FoundSkills,
     ) -> Result<bool, PlaneError> {
         let namespace = &stack.metadata.namespace;
         let frozen = snapshot(inventory, namespace, stack.name(), &[])
@@ -126,6 +144,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         let place = at.as_ref().map(|(repository, sha)| (&repository.spec, sha.as_str()));
         let facts = self.world.stack_facts(&frozen, place).await;
+        for skill in &frozen.skills {
+            if let Some(probe) = facts.skills.get(skill.name()) {
+                skills.add(skill, probe);
+            }
+        }
         let reviewed = review(&ReviewInput {
             frozen: &frozen,
             requirements: &collect(&frozen),
@@ -145,6 +168,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut more = Map::new();
         let validation = validation_of(&findings);
         more.insert("validation".to_owned(), serde_json::to_value(validation).unwrap_or_default());
+        let program = serde_json::to_value(&facts.program).unwrap_or_default();
+        more.insert("capabilities".to_owned(), program);
         let stated = self.state(stack, findings, more).await?;
         Ok(self.state_servers(&frozen, &facts).await? || stated)
     }
@@ -304,7 +329,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         status
             .insert("conditions".to_owned(), serde_json::to_value(conditions).unwrap_or_default());
         status.insert("observedGeneration".to_owned(), generation.into());
-        status.extend(more);
+        for (field, value) in more {
+            // What nobody knows any more is not shown.
+            if value.is_null() {
+                status.remove(&field);
+            } else {
+                status.insert(field, value);
+            }
+        }
         if kept.status == old {
             return Ok(false);
         }

@@ -8,22 +8,24 @@ use std::collections::BTreeSet;
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
-    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, AttemptReason, Kind, Object,
-    Repository, RunPhase,
+    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, AttemptReason, KeyRef, Kind,
+    Object, Repository, RunPhase, StackSnapshot, ValueFrom,
 };
 use serde::Deserialize as _;
 
-use super::admitting::{LAUNCH, Prepared, values_of};
+use super::admitting::{LAUNCH, Prepared, PreparedValue, configs_of, values_of};
+use super::auditing::Correlation;
 use super::launching::{more_labels, now};
 use super::{ControlPlane, PlaneError};
 use crate::admission::admit::{Asking, admitted_digest, label_source, questions, uncovered};
 use crate::admission::compile::{CompileInput, LaunchLimits, compile};
 use crate::admission::conditions::{AdapterProbe, KitRole, McpProbe, StackFacts};
 use crate::admission::review::{ApprovalRequirement, ReviewInput, Scope, Severity};
-use crate::admission::snapshot::{Frozen, thaw};
+use crate::admission::snapshot::{Frozen, refreshed};
 use crate::admission::validations::{Candidate, objections};
 use crate::admission::{Decision, Inventory, Review, Situation, collect, review};
 use crate::ports::fleet::{Engine, FleetStore, World, Write};
+use crate::subagents::ParallelLimits;
 
 /// What has become of a run that was looked at again.
 pub(super) enum Renewal {
@@ -45,6 +47,8 @@ pub(super) const PERMISSIONS_CHANGED: &str = "PermissionsChanged";
 struct Today {
     review: Review,
     launch: Prepared,
+    /// What it is started with: the stack of then, with the servers and sub-agents of now.
+    snapshot: StackSnapshot,
 }
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
@@ -130,7 +134,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if let Some(why) = objected(&candidate) {
             return Ok(Err(why));
         }
-        let narrowed = narrowed(prepared, &candidate, run, ignored.as_deref());
+        let renewed = renewed(prepared, &candidate, run, ignored.as_deref());
         let goes_on = match attempt.spec.attempt_reason {
             AttemptReason::Resume | AttemptReason::Continuation => true,
             AttemptReason::Initial
@@ -138,10 +142,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             | AttemptReason::Repair
             | AttemptReason::RerunAfterFix => false,
         };
-        Ok(narrowed.and_then(|(launch, narrower)| match goes_on && narrower {
-            // The agent of a conversation keeps the policy that it was begun with.
-            true => Err("less is allowed than when its conversation began; retry it".to_owned()),
-            false => Ok(Today { review, launch }),
+        Ok(renewed.and_then(|(launch, change)| match change.filter(|_| goes_on) {
+            // The agent of a conversation keeps the policy and the tools that it was begun with.
+            Some(change) => Err(format!("{change} than when its conversation began; retry it")),
+            None => Ok(Today { review, launch, snapshot: frozen.snapshot.clone() }),
         }))
     }
 
@@ -155,7 +159,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     ) -> Result<Renewal, PlaneError> {
         let spec = &attempt.spec;
         let permissions = today.review.digest().to_string();
-        let stack = &spec.agent_stack_snapshot.digest;
+        let stack = &today.snapshot.digest;
         let digest = admitted_digest(stack, &permissions, &spec.context_bundle_digest);
         let asking = Asking {
             namespace: &run.metadata.namespace,
@@ -202,14 +206,21 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             writes.push(Write::Blob { digest, bytes });
         }
         let permissions = today.review.digest().to_string();
-        if !writes.is_empty() || attempt.spec.permission_snapshot_digest != permissions {
+        let stack = &today.snapshot.digest;
+        let same = attempt.spec.agent_stack_snapshot.digest == *stack
+            && attempt.spec.permission_snapshot_digest == permissions;
+        if !writes.is_empty() || !same {
+            attempt.spec.agent_stack_snapshot.clone_from(&today.snapshot);
             attempt.spec.permission_snapshot_digest.clone_from(&permissions);
             let subject =
                 format!("AgentDispatchAttempt/{}/{}", attempt.metadata.namespace, attempt.name());
             let detail = serde_json::json!({
-                "permissionSnapshotDigest": permissions, "run": run.name(), "renewed": true,
+                "permissionSnapshotDigest": permissions, "stackDigest": stack, "run": run.name(),
+                "renewed": true,
             });
-            writes.push(self.audit("AgentDispatchPermissionSnapshotCreated", subject, detail));
+            let joined = Correlation::of_run(&run).with("attempt", Some(attempt.name()));
+            let event = "AgentDispatchPermissionSnapshotCreated";
+            writes.push(joined.line(self.world.now(), event, subject, detail));
             writes.push(Write::Replace(AnyObject::of(&attempt)?));
         }
         run.status.permission_snapshot_digest = Some(permissions);
@@ -254,7 +265,13 @@ fn as_it_is(
     attempt: &Object<AgentDispatchAttempt>,
 ) -> Result<Frozen, String> {
     let kept = &attempt.spec.agent_stack_snapshot;
-    let mut frozen = thaw(kept, &more_labels(kept)).map_err(|error| error.to_string())?;
+    let mut frozen =
+        refreshed(kept, &more_labels(kept), inventory).map_err(|error| error.to_string())?;
+    for (kind, what) in [(Kind::AgentMcpServer, "MCP server"), (Kind::AgentSubagent, "sub-agent")] {
+        if let Some(gone) = frozen.missing_of(kind).next() {
+            return Err(format!("the {what} `{}` is gone", gone.object.name));
+        }
+    }
     frozen.service_account = frozen.service_account.and_then(|then| now(inventory, &then));
     frozen.role_bindings =
         frozen.role_bindings.iter().filter_map(|then| now(inventory, then)).collect();
@@ -266,10 +283,6 @@ fn as_it_is(
         let gone = || format!("the tool profile `{}` is gone", then.name());
         frozen.tool_profile = Some(now(inventory, &then).ok_or_else(gone)?);
     }
-    let servers = frozen.mcp_servers.iter().map(|then| {
-        now(inventory, then).ok_or_else(|| format!("the MCP server `{}` is gone", then.name()))
-    });
-    frozen.mcp_servers = servers.collect::<Result<_, _>>()?;
     Ok(frozen)
 }
 
@@ -302,13 +315,13 @@ fn objected(candidate: &Candidate<'_>) -> Option<String> {
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// What it is launched with, narrowed by what is so today; and whether that is less than it was.
-fn narrowed(
+/// What it is launched with, as far as that is so today; and what differs from what it was, if anything does.
+fn renewed(
     mut kept: Prepared,
     candidate: &Candidate<'_>,
     run: &Object<AgentDispatchRun>,
     ignored: Option<&[String]>,
-) -> Result<(Prepared, bool), String> {
+) -> Result<(Prepared, Option<&'static str>), String> {
     let compiled = compile(&CompileInput {
         frozen: candidate.frozen,
         repository: candidate.repository,
@@ -323,7 +336,15 @@ fn narrowed(
     let compiled = compiled.map_err(|faults| {
         faults.into_iter().map(|fault| fault.message).collect::<Vec<_>>().join("; ")
     })?;
-    for list in ["hosts", "secrets"] {
+    for list in [
+        "hosts",
+        "secrets",
+        "secret-files",
+        "configs",
+        "config-files",
+        "mcp-servers",
+        "allowed-subagents",
+    ] {
         let then = listed(&kept.task, list)?;
         let today = listed(&compiled.task, list)?;
         if let Some(closed) = then.difference(&today).next() {
@@ -332,25 +353,90 @@ fn narrowed(
     }
     let mut limits = LaunchLimits::deserialize(&kept.limits)
         .map_err(|error| format!("its limits cannot be read: {error}"))?;
+    let before = limits.clone();
     // Everything that limits a call has to let it through, so that one more only narrows.
-    let known = limits.limits.0.len();
     for limit in compiled.limits.0 {
         if !limits.limits.0.contains(&limit) {
             limits.limits.0.push(limit);
         }
     }
-    let narrower = limits.limits.0.len() > known;
-    if narrower {
+    // Whom it may call upon is what today says of those that it was admitted with.
+    let named = listed(&kept.task, "mcp-servers")?;
+    limits.mcp_servers = compiled.mcp_servers;
+    limits.mcp_servers.retain(|server| named.contains(&server.name));
+    let named = listed(&kept.task, "allowed-subagents")?;
+    limits.subagents = compiled.subagents;
+    limits.subagents.retain(|subagent| named.contains(&subagent.name));
+    // Of then and today, what allows less and what writes down more.
+    limits.parallel = fewer(limits.parallel, compiled.parallel);
+    limits.audit_level = limits.audit_level.max(compiled.audit_level);
+    let change = difference(&before, &limits);
+    if change.is_some() {
         kept.limits = serde_json::to_value(&limits)
             .map_err(|error| format!("its limits cannot be written: {error}"))?;
     }
+    keep_values(&mut kept, candidate, &limits);
+    Ok((kept, change))
+}
+
+/// What differs between the limits of then and those of today, if anything does.
+fn difference(then: &LaunchLimits, today: &LaunchLimits) -> Option<&'static str> {
+    if today.limits != then.limits || today.parallel != then.parallel {
+        Some("less is allowed")
+    } else if today.mcp_servers != then.mcp_servers || today.subagents != then.subagents {
+        Some("its servers or sub-agents are others")
+    } else if today.audit_level != then.audit_level {
+        Some("more is written down")
+    } else {
+        None
+    }
+}
+
+/// The lower of two limits, wherever it is counted; one that is left out does not limit.
+fn fewer(then: ParallelLimits, today: ParallelLimits) -> ParallelLimits {
+    let lower = |one: Option<u32>, other: Option<u32>| one.into_iter().chain(other).min();
+    ParallelLimits {
+        run: lower(then.run, today.run),
+        stack: lower(then.stack, today.stack),
+        pool: lower(then.pool, today.pool),
+        repository: lower(then.repository, today.repository),
+    }
+}
+
+/// The values that arrive: those of then that may arrive today, and what its servers of today need.
+fn keep_values(kept: &mut Prepared, candidate: &Candidate<'_>, limits: &LaunchLimits) {
     let arriving = values_of(candidate.review);
     for value in &mut kept.values {
         let home = || candidate.repository.metadata.namespace.clone();
         value.namespace.get_or_insert_with(home);
     }
     kept.values.retain(|value| arriving.contains(value));
-    Ok((kept, narrower))
+    for value in arriving {
+        let needed = needs(limits, &value, |from| from.secret_ref.as_ref());
+        if needed && !kept.values.contains(&value) {
+            kept.values.push(value);
+        }
+    }
+    let arriving = configs_of(candidate.review);
+    kept.configs.retain(|value| arriving.contains(value));
+    for value in arriving {
+        let needed = needs(limits, &value, |from| from.config_map_ref.as_ref());
+        if needed && !kept.configs.contains(&value) {
+            kept.configs.push(value);
+        }
+    }
+}
+
+/// Whether a server needs a value; where its definition names such a value is told by `names`.
+fn needs(
+    limits: &LaunchLimits,
+    value: &PreparedValue,
+    names: fn(&ValueFrom) -> Option<&KeyRef>,
+) -> bool {
+    let servers = limits.mcp_servers.iter();
+    let all = servers.flat_map(|server| server.env_from.iter().chain(&server.headers_from));
+    let mut keys = all.filter_map(names);
+    keys.any(|key| key.name == value.secret && key.key == value.key)
 }
 
 fn accepted(facts: &StackFacts) -> &[String] {

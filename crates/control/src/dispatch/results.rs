@@ -11,7 +11,9 @@ use super::following::beside;
 use super::{ControlPlane, PlaneError};
 use crate::admission::Inventory;
 use crate::bundle::{RedactionError, Redactor};
-use crate::ports::fleet::{Engine, FinishedWork, FleetStore, Selection, World, Write, WriteBack};
+use crate::ports::fleet::{
+    Engine, FinishedWork, FleetError, FleetStore, Launched, Selection, World, Write, WriteBack,
+};
 use crate::write_back::{Said, SaidReview, report_kind};
 
 /// What is kept of a piece of work, besides its change.
@@ -30,38 +32,6 @@ pub(super) struct Keeping<'a> {
 }
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
-    /// Keeps everything that an attempt has made.
-    pub(super) async fn keep_results(
-        &self,
-        mut keeping: Keeping<'_>,
-        work: &FinishedWork,
-    ) -> Result<Results, PlaneError> {
-        if !work.patch.is_empty() {
-            keeping.keep_patch(work)?;
-        }
-        let Some(answer) = &work.report else {
-            let said = Said::default();
-            let fault = keeping.keep_review(&said)?;
-            return Ok(Results { said, fault });
-        };
-        let redactor = match self.redactor(keeping.run).await? {
-            Ok(redactor) => redactor,
-            Err(error) => {
-                let fault = format!("{}: {error}", Reason::RedactionFailed.as_str());
-                return Ok(Results { said: Said::default(), fault: Some(fault) });
-            }
-        };
-        // Once by what is known here, and once by what write-back looks for.
-        let clean = |text: &str| bailiwick_model::secret::redacted(&redactor.redact(text).text);
-        let said = Said::read(answer, clean);
-        keeping.keep_words(&said)?;
-        let fault = keeping.keep_review(&said)?;
-        if let Some(rerun) = &said.rerun {
-            keeping.keep_json(ArtifactKind::RerunRequest, &rerun.reason, rerun)?;
-        }
-        Ok(Results { said, fault })
-    }
-
     /// What takes secrets out of what an agent says: every value that is kept here, what looks like one,
     /// and what the repository says is one.
     pub(super) async fn redactor(
@@ -71,6 +41,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let secrets = Inventory::new(self.all(Selection::of(Kind::Secret)).await?);
         let mut rules = match self.redaction(&secrets).await {
             Ok(rules) => rules,
+            // What a store says of itself may name files, so that only the value is named.
+            Err(PlaneError::Store(FleetError::Unopened { value, .. })) => {
+                return Ok(Err(RedactionError::Unknown(format!("{value} cannot be opened"))));
+            }
             Err(error @ PlaneError::Store(_)) => return Err(error),
             Err(error) => return Ok(Err(RedactionError::Unknown(error.to_string()))),
         };
@@ -85,6 +59,35 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Err(_) => {}
         }
         Ok(Redactor::new(&rules))
+    }
+}
+
+/// What may be kept of what an attempt said.
+pub(super) struct Words(Result<Redactor, RedactionError>);
+
+impl Words {
+    pub(super) fn of(redactor: Result<Redactor, RedactionError>) -> Self {
+        Self(redactor)
+    }
+
+    /// A text without secrets; where nobody knows what is secret, nothing of it.
+    pub(super) fn clean(&self, text: &str) -> String {
+        match &self.0 {
+            // Once by what is known here, and once by what write-back looks for.
+            Ok(redactor) => bailiwick_model::secret::redacted(&redactor.redact(text).text),
+            Err(_) if text.is_empty() => String::new(),
+            Err(error) => format!("its words are not kept: {error}"),
+        }
+    }
+
+    /// How an attempt stands, in such words.
+    pub(super) fn told(&self, launched: &Launched) -> Launched {
+        let mut launched = launched.clone();
+        launched.detail = self.clean(&launched.detail);
+        if let Some(work) = &mut launched.work {
+            work.verdict = self.clean(&work.verdict);
+        }
+        launched
     }
 }
 
@@ -120,6 +123,33 @@ pub(super) fn told_again(attempt: &AgentDispatchAttempt, context: String) -> Str
 }
 
 impl Keeping<'_> {
+    /// Keeps everything that an attempt has made.
+    pub(super) fn keep_results(
+        mut self,
+        work: &FinishedWork,
+        words: &Words,
+    ) -> Result<Results, PlaneError> {
+        if !work.patch.is_empty() {
+            self.keep_patch(work)?;
+        }
+        let Some(answer) = &work.report else {
+            let said = Said::default();
+            let fault = self.keep_review(&said)?;
+            return Ok(Results { said, fault });
+        };
+        if let Err(error) = &words.0 {
+            let fault = format!("{}: {error}", Reason::RedactionFailed.as_str());
+            return Ok(Results { said: Said::default(), fault: Some(fault) });
+        }
+        let said = Said::read(answer, |text: &str| words.clean(text));
+        self.keep_words(&said)?;
+        let fault = self.keep_review(&said)?;
+        if let Some(rerun) = &said.rerun {
+            self.keep_json(ArtifactKind::RerunRequest, &rerun.reason, rerun)?;
+        }
+        Ok(Results { said, fault })
+    }
+
     /// Keeps bytes as an artifact of this attempt.
     fn keep(
         &mut self,

@@ -6,6 +6,7 @@
 //! | an execution | it is so old, and as old as the longest window in which a repetition is recognised; its run is gone | |
 //! | a delivery | rules have looked at it; it is so old; its executions are gone | |
 //! | a line of the audit log | it is as old as those are kept | |
+//! | a commit that was fetched | no run has needed it for an hour (`fetched`) | |
 //!
 //! Bytes go with the last object that names their digest, which is the store's part of it. What belongs
 //! together goes in one commit, by the versions that were looked at: whatever was changed meanwhile stays.
@@ -43,6 +44,10 @@ pub struct Retention {
     keep_audit: Span,
     /// Where the next look at a list begins: what stays must not stand in the way of what goes.
     places: BTreeMap<&'static str, String>,
+    /// What was fetched, and when it was first seen that no run needs it.
+    pub(super) unneeded: BTreeMap<(String, String), Moment>,
+    /// When that was looked at last.
+    pub(super) looked: Option<Moment>,
 }
 
 /// What has gone.
@@ -57,7 +62,8 @@ pub struct Pruned {
 impl Retention {
     /// What has ended is kept so long, and the audit log so long.
     pub fn new(keep: Span, keep_audit: Span) -> Self {
-        Self { keep, keep_audit, places: BTreeMap::new() }
+        let (places, unneeded) = (BTreeMap::new(), BTreeMap::new());
+        Self { keep, keep_audit, places, unneeded, looked: None }
     }
 
     /// Lets one portion go. What is looked at next time is what comes after it.
@@ -329,6 +335,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
             Err(error) => turn.note("retention", Err(error)),
         }
+        self.prune_fetched(retention, &mut turn).await;
         turn
     }
 }

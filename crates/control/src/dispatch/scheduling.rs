@@ -19,10 +19,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         for rule in rules {
             let on_time = rule.spec.sources.contains(&EventSource::Schedule)
                 && rule.spec.lifecycle_state == LifecycleState::Active;
-            if on_time {
+            if on_time && !turn.rests("schedule", rule.name()) {
                 let name = rule.name().to_owned();
                 let result = self.fire(rule).await;
-                turn.note(&name, result);
+                turn.tried("schedule", &name, result);
             }
         }
     }

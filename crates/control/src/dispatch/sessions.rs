@@ -2,12 +2,13 @@
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
-    AgentDispatchAttempt, AgentDispatchRun, AgentSession, AgentStack, AnyObject, Object,
+    AgentDispatchAttempt, AgentDispatchRun, AgentSession, AgentStack, AnyObject, AuditLevel, Object,
 };
 use serde::Deserialize as _;
 
 use super::following::beside;
 use super::{ControlPlane, PlaneError};
+use crate::admission::compile::LaunchLimits;
 use crate::ports::fleet::{Engine, FleetStore, Launched, LaunchedState, World, Write};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
@@ -43,7 +44,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         if !live && (object.status.live || is_new) {
             // Its program is asked once, when it has ended.
-            object.status.resumable = !lost && self.can_resume(&object.spec.adapter).await;
+            object.status.resumable = !lost
+                && self.can_resume(&object.spec.adapter).await
+                && self.last_keeps_inputs(run).await?;
         }
         object.status.live = live;
         if live {
@@ -57,7 +60,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// The adapter that a run was admitted with.
-    async fn adapter_of(&self, run: &Object<AgentDispatchRun>) -> Result<String, PlaneError> {
+    pub(super) async fn adapter_of(
+        &self,
+        run: &Object<AgentDispatchRun>,
+    ) -> Result<String, PlaneError> {
         let last = run.status.attempts.last().cloned().unwrap_or_default();
         let attempt = self.typed::<AgentDispatchAttempt>(&last).await?;
         let stack = attempt.and_then(|attempt| {
@@ -71,9 +77,35 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         })
     }
 
-    async fn can_resume(&self, adapter: &str) -> bool {
-        let all = self.world.capabilities().await;
-        let able = all.get(adapter).and_then(|one| one.get("canResume"));
+    /// Whether the last attempt of a run has written down what it was asked to do.
+    async fn last_keeps_inputs(&self, run: &Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
+        let last = run.status.attempts.last().cloned().unwrap_or_default();
+        match self.typed::<AgentDispatchAttempt>(&last).await? {
+            Some(attempt) => self.keeps_inputs(&attempt).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Whether enough of an attempt's calls is written down to tell which were decided: a conversation of
+    /// which nobody can tell is never taken up again.
+    pub(super) async fn keeps_inputs(
+        &self,
+        attempt: &Object<AgentDispatchAttempt>,
+    ) -> Result<bool, PlaneError> {
+        let prepared = match self.prepared(attempt).await {
+            Ok(prepared) => prepared,
+            Err(error @ PlaneError::Store(_)) => return Err(error),
+            // What is not known to be written down is not.
+            Err(_) => return Ok(false),
+        };
+        let limits = LaunchLimits::deserialize(&prepared.limits);
+        Ok(limits.is_ok_and(|limits| limits.audit_level >= AuditLevel::Inputs))
+    }
+
+    /// Whether an agent program can take a conversation up again; one that nobody has seen cannot.
+    pub(super) async fn can_resume(&self, adapter: &str) -> bool {
+        let known = self.world.capability(adapter).await;
+        let able = known.as_ref().and_then(|one| one.get("canResume"));
         able.and_then(serde_json::Value::as_bool).unwrap_or(false)
     }
 }

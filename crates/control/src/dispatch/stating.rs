@@ -37,6 +37,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Ok(used) => used,
             Err(error) => return turn.note("pools", Err(error)),
         };
+        let stated = self.state_pools(&used).await;
+        turn.note("pools", stated);
         let open =
             [RunPhase::Pending, RunPhase::Queued, RunPhase::WaitingForApproval, RunPhase::Running];
         for phase in open {

@@ -12,6 +12,7 @@ use bailiwick_model::fleet::{
     Kind, Object, Repository, RunPhase, WriteBackTarget,
 };
 
+use super::auditing::{Correlation, subject};
 use super::following::beside;
 use super::writing::{planned, requester};
 use super::{ControlPlane, PlaneError, Turn};
@@ -52,26 +53,21 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn report_statuses(&self, turn: &mut Turn) {
         // Of a forge that does not answer nobody expects it in this turn.
         let mut silent = BTreeSet::new();
-        for told in RunPhase::ALL {
-            for phase in RunPhase::ALL.into_iter().filter(|phase| may_differ(told, *phase)) {
-                let selection = Selection::of(Kind::AgentDispatchRun)
-                    .field("told", told.as_str())
-                    .field("status", phase.as_str());
-                let runs = match self.all_typed::<AgentDispatchRun>(selection).await {
-                    Ok(runs) => runs,
-                    Err(error) => return turn.note("statuses", Err(error)),
-                };
-                for run in runs {
-                    let (name, repository) = (run.name().to_owned(), run.spec.repository.clone());
-                    if silent.contains(&repository) {
-                        continue;
-                    }
-                    let result = self.report(run).await;
-                    if matches!(result, Err(PlaneError::Forge(ForgeError::Unavailable(_)))) {
-                        silent.insert(repository);
-                    }
-                    turn.note(&name, result);
+        for selection in untold() {
+            let runs = match self.all_typed::<AgentDispatchRun>(selection).await {
+                Ok(runs) => runs,
+                Err(error) => return turn.note("statuses", Err(error)),
+            };
+            for run in runs.into_iter().filter(is_news) {
+                let (name, repository) = (run.name().to_owned(), run.spec.repository.clone());
+                if silent.contains(&repository) {
+                    continue;
                 }
+                let result = self.report(run).await;
+                if matches!(result, Err(PlaneError::Forge(ForgeError::Unavailable(_)))) {
+                    silent.insert(repository);
+                }
+                turn.note(&name, result);
             }
         }
     }
@@ -82,6 +78,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             return Ok(false);
         }
         let phase = run.status.phase;
+        let untold = |why: &str| {
+            let action = WriteBackTarget::CheckStatus;
+            serde_json::json!({ "action": action, "phase": phase, "reason": why })
+        };
+        let line = |run: &Object<AgentDispatchRun>, event: &str, detail: serde_json::Value| {
+            Correlation::of_run(run).line(self.world.now(), event, subject(run), detail)
+        };
         let settled =
             |detail: String| CheckReport { told: phase, detail, ..CheckReport::default() };
         let repository = match self.repository(&run.spec.repository).await {
@@ -95,8 +98,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let (allowed, mut writes) = match self.say(&run).await? {
             Say::Wait => return Ok(false),
             Say::Nothing(why) => {
+                // Policy says the same of every phase: one line, of its end.
+                let lines = match phase.is_final() {
+                    true => vec![line(&run, "AgentWriteBackDenied", untold(&why))],
+                    false => Vec::new(),
+                };
                 run.status.check_report = Some(settled(why));
-                return self.keep_status(&run).await;
+                let mut writes = vec![Write::Status(AnyObject::of(&run)?)];
+                writes.extend(lines);
+                self.store.commit(writes, self.world.now()).await?;
+                return Ok(true);
             }
             Say::Later(asked) => {
                 let name = asked.name().to_owned();
@@ -114,14 +125,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         };
         let (report, trouble) = match self.send_status(&repository, &allowed).await {
             Ok(()) => {
-                let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
                 let detail = serde_json::json!({ "key": allowed.key(), "phase": phase });
-                writes.push(self.audit("AgentWriteBackApplied", subject, detail));
+                writes.push(line(&run, "AgentWriteBackApplied", detail));
                 (settled(String::new()), None)
             }
             Err(PlaneError::Forge(error @ ForgeError::Unavailable(_))) => {
                 report.misses = report.misses.saturating_add(1);
                 if report.misses >= MOST_MISSES {
+                    writes.push(line(&run, "AgentWriteBackFailed", untold(&error.to_string())));
                     (settled(format!("given up: {error}")), None)
                 } else {
                     let wait = FIRST_WAIT.saturating_mul(1 << report.misses.saturating_sub(1));
@@ -131,7 +142,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 }
             }
             Err(error @ PlaneError::Store(_)) => return Err(error),
-            Err(error) => (settled(error.to_string()), None),
+            Err(error) => {
+                writes.push(line(&run, "AgentWriteBackFailed", untold(&error.to_string())));
+                (settled(error.to_string()), None)
+            }
         };
         run.status.check_report = Some(report);
         writes.push(Write::Status(AnyObject::of(&run)?));
@@ -204,9 +218,25 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 }
 
-/// Whether a run can be in this phase when it was told another; one that nobody told of is in none.
-fn may_differ(told: RunPhase, phase: RunPhase) -> bool {
-    told != phase && phase != RunPhase::Pending && !(told.is_final() && phase.is_final())
+/// Where runs are of which something may be to be told, in few questions. One that was told to have ended is told
+/// of no more: another attempt begins with nothing told. Of those that wait in a queue there may be thousands,
+/// each told once: they are asked for by what they have become.
+fn untold() -> impl Iterator<Item = Selection> {
+    let told =
+        |phase: RunPhase| Selection::of(Kind::AgentDispatchRun).field("told", phase.as_str());
+    let open = [RunPhase::Pending, RunPhase::Running, RunPhase::WaitingForApproval];
+    let left = RunPhase::ALL
+        .into_iter()
+        .filter(|phase| !matches!(phase, RunPhase::Pending | RunPhase::Queued));
+    let left = left.map(move |phase| told(RunPhase::Queued).field("status", phase.as_str()));
+    open.map(told).into_iter().chain(left)
+}
+
+/// Whether a run is in another phase than it was told to be in.
+fn is_news(run: &Object<AgentDispatchRun>) -> bool {
+    let told = run.status.check_report.as_ref().map(|report| report.told);
+    let phase = run.status.phase;
+    phase != RunPhase::Pending && told.is_some_and(|told| told != phase)
 }
 
 /// The status that tells of a run, under the name of its rule, or of its stack where a person started it.

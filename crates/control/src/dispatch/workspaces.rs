@@ -14,8 +14,8 @@ use super::following::beside;
 use super::launching::agent_of;
 use super::{ControlPlane, OURSELVES, PlaneError, Turn};
 use crate::ports::fleet::{
-    Engine, FleetStore, LaunchedState, Selection, WorkspaceDeed, WorkspacePlace, WorkspaceSeen,
-    WorkspaceTrouble, World, Write,
+    Engine, FleetStore, Selection, WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble,
+    World, Write,
 };
 use crate::workspaces::{
     is_due, made_for, rebase_surface, session_link, state, work_items, workspace_link,
@@ -37,8 +37,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 Err(error) => return turn.note("workspaces", Err(error)),
             };
             for run in runs.iter().filter(|run| run.status.started_at.is_some()) {
-                let result = self.record_workspace(run).await;
-                turn.note(run.name(), result);
+                if !turn.rests("record", run.name()) {
+                    let result = self.record_workspace(run).await;
+                    turn.tried("record", run.name(), result);
+                }
             }
         }
         for state in ["active", "idle", "missing"] {
@@ -49,8 +51,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             };
             for workspace in known {
                 let name = workspace.name().to_owned();
-                let result = self.look_after(workspace).await;
-                turn.note(&name, result);
+                if !turn.rests("workspace", &name) {
+                    let result = self.look_after(workspace).await;
+                    turn.tried("workspace", &name, result);
+                }
             }
         }
     }
@@ -282,18 +286,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 return Ok(true);
             }
         }
-        let known = self.engine.state(agent).await?;
-        Ok(known.is_some_and(|known| match known.state {
-            LaunchedState::Starting
-            | LaunchedState::Running
-            | LaunchedState::WaitingForApproval => true,
-            LaunchedState::Verified
-            | LaunchedState::Rejected
-            | LaunchedState::Failed
-            | LaunchedState::Stopped
-            | LaunchedState::BudgetExhausted
-            | LaunchedState::EnforcementLost => false,
-        }))
+        Ok(self.engine.is_held(agent).await?)
     }
 
     async fn runs_in(

@@ -7,6 +7,7 @@ use bailiwick_model::fleet::{
     WriteBackRecord, WriteBackState,
 };
 
+use super::auditing::{Correlation, subject, unwritten};
 use super::following::beside;
 use super::proposing::{came_to, fallen};
 use super::{ControlPlane, PlaneError};
@@ -21,6 +22,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         attempt: &Object<AgentDispatchAttempt>,
     ) -> Result<bool, PlaneError> {
         let mut run = run;
+        let before = run.status.clone();
+        let mut said = before.write_backs.clone();
         if let Some(why) = run.status.cancel_requested.clone() {
             // What was written is written; the rest is not any more.
             for record in &mut run.status.write_backs {
@@ -28,7 +31,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     *record = denied(record.clone(), "the run was cancelled");
                 }
             }
-            return self.end(run, RunPhase::Cancelled, why).await;
+            let lines = unwritten(&said, &run, self.world.now());
+            return self.end_with(run, (RunPhase::Cancelled, why), lines).await;
         }
         let repository = match self.repository(&run.spec.repository).await {
             Ok(repository) => repository,
@@ -36,7 +40,6 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Err(PlaneError::Other(why)) => return self.give_up_writing(run, &why).await,
             Err(error) => return Err(error),
         };
-        let before = run.status.clone();
         let mut blocked = None;
         let mut trouble = None;
         for at in 0..run.status.write_backs.len() {
@@ -83,22 +86,26 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 // What was written is kept at once, whatever becomes of the next.
                 let mut writes = vec![Write::Status(AnyObject::of(&run)?)];
                 writes.extend(line);
+                writes.extend(unwritten(&said, &run, self.world.now()));
+                said.clone_from(&run.status.write_backs);
                 let applied = self.store.commit(writes, self.world.now()).await?;
                 let version = applied.objects.first().map(|one| one.metadata.resource_version);
                 run.metadata.resource_version = version.unwrap_or(0);
             }
         }
+        let lines = unwritten(&said, &run, self.world.now());
         match blocked {
             Some(WriteBackState::Waiting) => run.status.phase = RunPhase::WaitingForApproval,
             Some(_) => run.status.phase = RunPhase::Running,
             None => {
                 let (phase, why) = came_to(&run, attempt);
-                return self.end(run, phase, why).await;
+                return self.end_with(run, (phase, why), lines).await;
             }
         }
         if run.status != before {
-            let write = Write::Status(AnyObject::of(&run)?);
-            self.store.commit(vec![write], self.world.now()).await?;
+            let mut writes = vec![Write::Status(AnyObject::of(&run)?)];
+            writes.extend(lines);
+            self.store.commit(writes, self.world.now()).await?;
         }
         match trouble {
             Some(error) => Err(error),
@@ -112,12 +119,15 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         mut run: Object<AgentDispatchRun>,
         why: &str,
     ) -> Result<bool, PlaneError> {
+        let before = run.status.write_backs.clone();
         for record in &mut run.status.write_backs {
             if matches!(record.state, WriteBackState::Ready | WriteBackState::Waiting) {
                 *record = failed(record.clone(), why);
             }
         }
-        self.end(run, RunPhase::Failed, format!("WriteBackFailed: {why}")).await
+        let lines = unwritten(&before, &run, self.world.now());
+        let ending = (RunPhase::Failed, format!("WriteBackFailed: {why}"));
+        self.end_with(run, ending, lines).await
     }
 
     async fn settle_write(
@@ -216,15 +226,37 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 record.next_try_at = None;
                 record.url = written.url;
                 record.detail = format!("written as {}", written.id);
-                let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
                 let detail = serde_json::json!({
                     "key": allowed.key(), "id": written.id, "wasThere": written.was_there,
                 });
-                Ok((record, Some(self.audit("AgentWriteBackApplied", subject, detail))))
+                let joined = Correlation::of_run(run).with("approval", record.approval.as_deref());
+                let now = self.world.now();
+                let line = joined.line(now, "AgentWriteBackApplied", subject(run), detail);
+                Ok((record, Some(line)))
             }
             Next::TryAgain { why } => Err(PlaneError::Other(why)),
             Next::RebaseFirst { why } | Next::Failed { why } => Ok((failed(record, &why), None)),
         }
+    }
+
+    /// The commit of ours that a run has pushed to the branch that it is about.
+    pub(super) async fn pushed(
+        &self,
+        run: &Object<AgentDispatchRun>,
+    ) -> Result<Option<String>, PlaneError> {
+        let written = |one: &&WriteBackRecord| one.state == WriteBackState::Written;
+        for record in run.status.write_backs.iter().filter(written) {
+            match self.kept_write(record).await {
+                Ok(WriteBack::Push { branch, commit, from: Some(_) })
+                    if run.spec.branch.as_deref() == Some(branch.as_str()) =>
+                {
+                    return Ok(Some(commit));
+                }
+                Ok(_) | Err(PlaneError::Other(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(run.status.pushed.clone())
     }
 
     async fn kept_write(&self, record: &WriteBackRecord) -> Result<WriteBack, PlaneError> {

@@ -25,6 +25,11 @@ const ADVICE: &[(Reason, &str)] = &[
     (Reason::McpToolMissing, "take the tool out of requiredTools, or give the server that has it"),
     (Reason::McpSecretMissing, "set its secret with `secrets set`"),
     (Reason::McpServerNotAllowed, "add the stack to the server's allowedAgentStacks"),
+    (
+        Reason::AgentsDocMissing,
+        "commit the file that agentsDocRef names, or take agentsDocRef away",
+    ),
+    (Reason::UnsupportedProvider, "let provider and login agree, or leave provider out"),
     (Reason::SkillMissing, "put the skill where sourceRef says, and commit it"),
     (Reason::InvalidSkillPackage, "give the skill a form that is read: file, directory or inline"),
     (Reason::RequiredToolNotAdmitted, "admit the tool in the tool profile, or drop the skill"),

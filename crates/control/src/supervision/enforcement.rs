@@ -22,6 +22,21 @@ pub struct Habits {
     pub denial: &'static str,
     /// Whether it shows the model less of earlier results as a conversation grows.
     pub forgets: bool,
+    /// What becomes of calls in an answer that has not come to its end.
+    pub unfinished: Unfinished,
+    /// Whether it says of every command that it runs it, so that one which nobody decided ran unseen.
+    pub tells_commands: bool,
+}
+
+/// What a program does with whole calls of an answer that has not come to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// It runs them as it runs any other.
+    Runs,
+    /// It runs none of them where the connection broke off, and all where the answer just stopped.
+    RunsUnlessBroken,
+    /// It runs some and drops others. Of all that it has run, it says so by the name of the call.
+    Tells,
 }
 
 /// A limit may not have held.
@@ -158,6 +173,22 @@ impl Watch {
         self.decided.insert(id.to_owned());
         self.tally(command, |tally| tally.decided += 1);
         true
+    }
+
+    /// The answer in which the model asked for this has not come to its end: `broke_off` if the
+    /// connection did, too. Where the program lets go of such calls, nothing has to come of this one;
+    /// if it is said to have run, or its result comes back, it needs a decision as any other.
+    pub fn cut_short(&mut self, id: &str, tool: &str, input: &Value, broke_off: bool) {
+        let lets_go = match self.habits.unfinished {
+            Unfinished::Runs => false,
+            Unfinished::RunsUnlessBroken => broke_off,
+            Unfinished::Tells => true,
+        };
+        let call = (tool.to_owned(), canonical(input));
+        let same = |(open, asked): &(String, (String, String))| open == id && *asked == call;
+        if let Some(place) = self.open.iter().rposition(same).filter(|_| lets_go) {
+            self.open.remove(place);
+        }
     }
 
     fn tally(&mut self, command: Option<String>, count: impl FnOnce(&mut Tally)) {
@@ -298,10 +329,17 @@ impl Watch {
         }
     }
 
-    /// The program says that it has run a command, under whatever name. Of one that was denied, it may
-    /// have run no more than were allowed.
+    /// The program says that it has run a command, under whatever name: also one of the code that its model
+    /// writes, of which the proxy sees nothing. Of one that was denied, it may have run no more than were
+    /// allowed.
     pub fn told_command(&mut self, command: &str) {
-        let Some(tally) = self.commands.get_mut(command.trim()) else { return };
+        let Some(tally) = self.commands.get_mut(command.trim()) else {
+            if self.habits.tells_commands {
+                let (id, tool) = (command.trim().to_owned(), "the shell".to_owned());
+                self.ran.push(Lost { id, tool, denied: false });
+            }
+            return;
+        };
         tally.ran = tally.ran.saturating_add(1);
         if tally.denied > 0 && tally.ran > tally.decided.saturating_sub(tally.denied) {
             let (id, tool) = (command.trim().to_owned(), "the shell".to_owned());
@@ -391,6 +429,8 @@ mod tests {
         refusals: &["No such tool"],
         denial: "",
         forgets: true,
+        unfinished: Unfinished::Runs,
+        tells_commands: false,
     };
 
     #[test]
@@ -493,6 +533,19 @@ mod tests {
         watch.decided(Some("a"), "Bash", &input);
         assert_eq!(watch.came_back("a", None, "pushed, and much more", None), Ok(true));
         assert_eq!(watch.came_back("a", None, "pushed …", None), Ok(false));
+    }
+
+    #[test]
+    fn a_command_that_nobody_decided_is_a_loss_where_the_program_tells_of_all() {
+        let input = json!({"command": "git push"});
+        for (tells_commands, lost) in [(true, true), (false, false)] {
+            let mut watch = Watch::new(Habits { tells_commands, ..NAMED });
+            assert!(watch.decided(Some("inner"), "Bash", &input));
+            watch.told_command("git push\n");
+            assert_eq!(watch.ran_unheld(), None, "it was decided");
+            watch.told_command("git push --force");
+            assert_eq!(watch.ran_unheld().is_some_and(|lost| !lost.denied), lost);
+        }
     }
 
     #[test]
@@ -625,6 +678,35 @@ mod tests {
             watch.denied(Some("a"), "Bash", &input, "policy::x");
             assert_eq!(watch.came_back("a", None, output, None).is_ok(), held, "{output}");
         }
+    }
+
+    #[test]
+    fn a_call_of_an_answer_that_broke_off_is_let_go_where_the_program_does_and_held_if_it_ran() {
+        let input = json!({"command": "ls"});
+        for (unfinished, broke_off, let_go) in [
+            (Unfinished::Runs, true, false),
+            (Unfinished::Runs, false, false),
+            (Unfinished::RunsUnlessBroken, true, true),
+            (Unfinished::RunsUnlessBroken, false, false),
+            (Unfinished::Tells, true, true),
+            (Unfinished::Tells, false, true),
+        ] {
+            let mut watch = Watch::new(Habits { unfinished, ..NAMED });
+            watch.asked("a", "Bash", &input);
+            watch.cut_short("a", "Bash", &input, broke_off);
+            assert_eq!(watch.unaccounted().is_none(), let_go, "{unfinished:?}, {broke_off}");
+            // Whatever is known of it later counts all the same.
+            let mut told = watch.clone();
+            told.told("a", "a b c", false);
+            assert_eq!(told.ran_unheld().unwrap().id, "a", "{unfinished:?}");
+            assert!(watch.came_back("a", None, "a b c", None).is_err(), "{unfinished:?}");
+        }
+        let mut watch = Watch::new(Habits { unfinished: Unfinished::Tells, ..NAMED });
+        watch.asked("a", "Bash", &input);
+        watch.asked("a", "Bash", &input);
+        watch.cut_short("a", "Bash", &input, true);
+        watch.cut_short("a", "Bash", &json!({"command": "rm"}), true);
+        assert!(watch.unaccounted().is_some(), "one was cut short, and not the other");
     }
 
     #[test]

@@ -13,6 +13,6 @@ pub mod prices;
 pub mod redaction;
 
 pub use budget::{Budget, Spent, Standing};
-pub use enforcement::{Habits, Lost, Watch};
+pub use enforcement::{Habits, Lost, Unfinished, Watch};
 pub use prices::Prices;
 pub use redaction::Redaction;

@@ -1,6 +1,9 @@
 //! Secrets that are known by their value: whatever is kept or shown goes through here first.
 
 use bailiwick_model::secret::{PLACEHOLDER, redacted};
+use serde_json::Value;
+
+use crate::bundle::redact::{is_telling, telling_lines};
 
 /// A secret that is shorter cannot be told from ordinary words, and is refused.
 pub const SHORTEST: usize = 8;
@@ -20,8 +23,8 @@ impl std::fmt::Debug for Redaction {
 impl Redaction {
     /// Secrets that must never be seen; those that are too short are not among them.
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {
-        let mut values: Vec<String> =
-            values.into_iter().filter(|value| value.len() >= SHORTEST).collect();
+        let mut values: Vec<String> = values.into_iter().flat_map(with_lines).collect();
+        values.retain(|value| value.len() >= SHORTEST);
         // As JSON writes them, too; a secret that holds another goes first.
         let escaped: Vec<String> = values.iter().map(|value| escaped(value)).collect();
         values.extend(escaped);
@@ -42,6 +45,28 @@ impl Redaction {
     }
 }
 
+/// A value, and what is telling in one that is a file: programs show files line by line, with numbers
+/// before them, and read the texts of a JSON file one by one.
+fn with_lines(value: String) -> Vec<String> {
+    let mut all: Vec<String> = telling_lines(&value).map(str::to_owned).collect();
+    if let Ok(file @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(&value) {
+        texts(&file, &mut all);
+    }
+    all.push(value.trim().to_owned());
+    all.push(value);
+    all
+}
+
+/// The texts of a JSON value that nothing else would have.
+fn texts(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => found.extend(is_telling(text).then(|| text.clone())),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
+        Value::Object(fields) => fields.values().for_each(|item| texts(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 /// As it stands between the quotes of a JSON text.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
@@ -58,5 +83,22 @@ mod tests {
         assert_eq!(redaction.clean(r#"{"v":"a\"b\ncdefgh"}"#), r#"{"v":"[secret]"}"#);
         assert_eq!(redaction.clean("plain"), "plain");
         assert!(!format!("{redaction:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn each_line_of_a_file_goes_as_well() {
+        let file = "kind: Config of a form\nfirst-line-of-the-key-in-it\n  second-line-of-the-key-in-it\nx\n";
+        let redaction = Redaction::new([file.to_owned()]);
+        let shown = "1\tfirst-line-of-the-key-in-it\n2\t  second-line-of-the-key-in-it\n3\tx";
+        assert_eq!(redaction.clean(shown), "1\t[secret]\n2\t  [secret]\n3\tx");
+        // What any such file has is no secret.
+        assert_eq!(redaction.clean("kind: Config of a form"), "kind: Config of a form");
+        let json = "{\n  \"type\": \"account\",\n  \"key\": \"abcdefghijklmnopqrstuvwxyz\"\n}";
+        let shown =
+            Redaction::new([json.to_owned()]).clean("key=abcdefghijklmnopqrstuvwxyz account");
+        assert_eq!(shown, "key=[secret] account");
+        // A value that ends with a newline is hidden without it.
+        let redaction = Redaction::new(["hunter2hunter2\n".to_owned()]);
+        assert_eq!(redaction.clean("a hunter2hunter2 b"), "a [secret] b");
     }
 }

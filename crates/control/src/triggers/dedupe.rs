@@ -4,9 +4,10 @@ use bailiwick_model::digest::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentTriggerRule, EventSource, ExecutionDecision, Moment, Object, Reason, Span,
 };
+use serde_json::Value;
 
 use super::event::SourceEvent;
-use super::plan::RecentExecution;
+use super::plan::{RecentExecution, Seen};
 use super::template::{TemplateContext, TemplateError, inspect, names_used, render_key};
 use super::text::{beginning, key_part, visible};
 
@@ -15,6 +16,9 @@ const DEFAULT_WINDOW_MILLIS: u64 = 24 * 3_600_000;
 /// The longest window.
 pub(crate) const LONGEST_WINDOW_MILLIS: u64 = 30 * 24 * 3_600_000;
 
+/// What stands where nobody said anything.
+const UNKNOWN: &str = "-";
+
 /// What makes an event the same as others, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DedupeKey {
@@ -22,6 +26,9 @@ pub struct DedupeKey {
     pub key: String,
     /// How long it holds.
     pub window: Span,
+    /// What it has in common with all that is told of the same failure; only where the rule has no key of
+    /// its own.
+    pub failure: Option<String>,
 }
 
 /// The key of an event for a rule. The rule, its namespace and the commit are always part of it.
@@ -29,7 +36,7 @@ pub fn key(
     rule: &Object<AgentTriggerRule>,
     event: &SourceEvent,
 ) -> Result<DedupeKey, TemplateError> {
-    let sha = event.sha.as_deref().map_or("-".to_owned(), key_part);
+    let sha = event.sha.as_deref().map_or(UNKNOWN.to_owned(), key_part);
     let (own, window) = match &rule.spec.dedupe_policy {
         Some(policy) => {
             let task_kind = &rule.spec.task_kind;
@@ -39,7 +46,117 @@ pub fn key(
         None => (default_key(event), Span::from_millis(DEFAULT_WINDOW_MILLIS)),
     };
     let (namespace, name) = (key_part(&rule.metadata.namespace), key_part(rule.name()));
-    Ok(DedupeKey { key: format!("{namespace}:{name}:{own}@{sha}"), window })
+    let by_us = rule.spec.dedupe_policy.is_none() && event.source == EventSource::Ci;
+    let failure = (by_us && event.sha.is_some()).then(|| {
+        let repository = key_part(&event.repository.to_lowercase());
+        format!("{namespace}:{name}:{repository}@{sha}")
+    });
+    Ok(DedupeKey { key: format!("{namespace}:{name}:{own}@{sha}"), window, failure })
+}
+
+/// How the id of what the forge was asked for begins: no webhook brought it.
+pub(crate) const POLLED: &str = "poll/";
+
+/// Whether an event was learnt by asking the forge, by its id.
+pub(crate) fn was_polled(uid: &str) -> bool {
+    uid.starts_with(POLLED)
+}
+
+/// What a key of ours says of a failure.
+struct Failure<'a> {
+    /// Rule, repository and commit: they are always known.
+    whose: [&'a str; 5],
+    /// The workflow, by its name or by its file.
+    workflow: &'a str,
+    /// The job or check.
+    name: &'a str,
+    /// Whether it is told as a job: that always belongs to a workflow.
+    is_job: bool,
+    /// Step, conclusion and signature: a dash where nobody said.
+    told: [&'a str; 3],
+    /// Whether the forge was asked for it.
+    polled: bool,
+}
+
+impl<'a> Failure<'a> {
+    fn parse(key: &'a str, polled: bool) -> Option<Self> {
+        let (parts, sha) = key.rsplit_once('@')?;
+        let parts: Vec<&str> = parts.split(':').collect();
+        // Where it happened is left out: of one commit, one says a branch and another a pull request.
+        let [namespace, rule, source, repository, _, workflow, check, job, step, end, log] =
+            *parts.as_slice()
+        else {
+            return None;
+        };
+        let is_job = job != UNKNOWN;
+        Some(Self {
+            whose: [namespace, rule, source, repository, sha],
+            workflow,
+            // A job is a check of the same name.
+            name: if is_job { job } else { check },
+            is_job,
+            told: [step, end, log],
+            polled,
+        })
+    }
+
+    /// Whether it is the same. A forge tells of a job that failed as a job, as a check, as a run of a
+    /// workflow and when it is asked, each time with other details: what both say has to agree.
+    fn is(&self, other: &Self) -> bool {
+        let agree = |one: &str, other: &str| one == other || one == UNKNOWN || other == UNKNOWN;
+        let mut told = self.told.iter().zip(&other.told);
+        self.whose == other.whose
+            && self.is_named_as(other)
+            && told.all(|(one, other)| agree(one, other))
+    }
+
+    /// Whether both name the same thing. Two that have no kind of name in common are two failures: another
+    /// system's check says nothing of a workflow.
+    fn is_named_as(&self, other: &Self) -> bool {
+        let names = self.name != UNKNOWN && other.name != UNKNOWN;
+        let workflows = self.workflow != UNKNOWN && other.workflow != UNKNOWN;
+        match (names, workflows) {
+            (true, true) => self.name == other.name && self.has_workflow_of(other),
+            (true, false) => self.name == other.name,
+            (false, true) => self.has_workflow_of(other),
+            (false, false) => self.may_be_job_of(other) || other.may_be_job_of(self),
+        }
+    }
+
+    /// Whether it is a job of which nobody said the workflow, and the other a run of a workflow of which
+    /// nobody said the job: one forge's webhooks tell no more than that.
+    fn may_be_job_of(&self, run: &Self) -> bool {
+        let is_run = run.workflow != UNKNOWN && run.name == UNKNOWN;
+        self.is_job && self.workflow == UNKNOWN && is_run
+    }
+
+    fn has_workflow_of(&self, other: &Self) -> bool {
+        match (file_stem(self.workflow), file_stem(other.workflow)) {
+            (Some(stem), None) => self.is_file_of(stem, other),
+            (None, Some(stem)) => other.is_file_of(stem, self),
+            (Some(_), Some(_)) | (None, None) => self.workflow == other.workflow,
+        }
+    }
+
+    /// Whether a workflow told by its file is the one that is told by its name. One forge says the name in a
+    /// webhook, and the file when it is asked; otherwise the file has to be called like the workflow.
+    fn is_file_of(&self, stem: &str, named: &Self) -> bool {
+        (self.polled && !named.polled) || stem.eq_ignore_ascii_case(named.workflow)
+    }
+}
+
+/// The name of a workflow's file without folder, ref and ending, as in a key; nothing if it is not a file.
+fn file_stem(workflow: &str) -> Option<&str> {
+    let path = workflow.split_once("%40").map_or(workflow, |(path, _)| path);
+    let file = path.rsplit_once("%2F").map_or(path, |(_, file)| file);
+    file.strip_suffix(".yml").or_else(|| file.strip_suffix(".yaml"))
+}
+
+/// A suite of checks names neither of them: it is known by its number, or else by how it came.
+fn suite(event: &SourceEvent) -> Option<String> {
+    let id = event.payload.pointer("/check_suite/id").and_then(Value::as_u64);
+    let known = || id.map_or_else(|| key_part(&event.uid), |id| format!("suite{id}"));
+    (event.event == "check_suite").then(known)
 }
 
 fn default_key(event: &SourceEvent) -> String {
@@ -53,7 +170,7 @@ fn default_key(event: &SourceEvent) -> String {
             word(&event.job),
             word(&event.step),
             word(&event.conclusion),
-            event.failure_log.as_deref().map(signature),
+            event.failure_log.as_deref().map(signature).or_else(|| suite(event)),
         ],
         EventSource::Push => vec![word(&event.branch), word(&event.base_sha)],
         EventSource::Tag => vec![word(&event.tag)],
@@ -66,7 +183,7 @@ fn default_key(event: &SourceEvent) -> String {
         | EventSource::RepositoryDispatch => vec![Some(key_part(&event.uid))],
     };
     let parts: Vec<String> =
-        parts.into_iter().map(|part| part.unwrap_or_else(|| "-".to_owned())).collect();
+        parts.into_iter().map(|part| part.unwrap_or_else(|| UNKNOWN.to_owned())).collect();
     let repository = key_part(&event.repository.to_lowercase());
     format!("{}:{repository}:{}", event.source.as_str(), parts.join(":"))
 }
@@ -98,20 +215,34 @@ pub fn signature(log: &str) -> String {
     Sha256Hex::of(plain).prefix(16).to_owned()
 }
 
-/// The earlier execution that this key is the same as, if there is one in its window.
+/// The earlier execution that an event with this key is the same as, if there is one in its window. What was
+/// trusted less does not count: a stranger could keep our own failures from being looked at.
 pub fn duplicate<'a>(
     key: &DedupeKey,
-    recent: &'a [RecentExecution],
+    event: &SourceEvent,
+    seen: &'a Seen,
     now: Moment,
 ) -> Option<&'a RecentExecution> {
-    recent
+    let trust = event.trust_tier.min(seen.repository_trust);
+    let polled = was_polled(&event.uid);
+    seen.recent
         .iter()
-        .filter(|execution| execution.dedupe_key.as_deref() == Some(key.key.as_str()))
+        .filter(|execution| execution.trust_tier >= trust)
+        .filter(|execution| is_same(key, polled, execution))
         .filter(|execution| counts(execution.decision))
         .filter(|execution| {
             now.millis().saturating_sub(execution.at.millis()) < key.window.millis()
         })
         .max_by_key(|execution| execution.at)
+}
+
+fn is_same(key: &DedupeKey, polled: bool, earlier: &RecentExecution) -> bool {
+    let Some(other) = earlier.dedupe_key.as_deref() else { return false };
+    if key.key == other {
+        return true;
+    }
+    let failures = Failure::parse(&key.key, polled).zip(Failure::parse(other, earlier.polled));
+    key.failure.is_some() && failures.is_some_and(|(one, two)| one.is(&two))
 }
 
 /// Whether something came of an execution: only that makes another one a repetition.

@@ -18,7 +18,10 @@ impl Judgement {
         seen: &Seen,
         now: Moment,
     ) -> Planned {
-        let key = self.key.ok().map(|key| key.key);
+        let (key, failure_key) = match self.key {
+            Ok(key) => (Some(key.key), key.failure),
+            Err(_) => (None, None),
+        };
         let name = execution_name(event, rule, key.as_deref().unwrap_or("-"));
         let trust_tier = event.trust_tier.min(seen.repository_trust);
         let mut matched = vec![format!("source: {}", event.source.as_str())];
@@ -34,6 +37,7 @@ impl Judgement {
             reason: String::new(),
             matched,
             dedupe_key: key,
+            failure_key,
             duplicate_of: None,
             approval_decision: None,
             context_bundle_digest: None,
@@ -43,6 +47,11 @@ impl Judgement {
         };
         let mut run = None;
         let mut cancel = Vec::new();
+        let works = matches!(self.outcome, Outcome::WorkItem | Outcome::Start { .. });
+        if works && rule.spec.work_item == WorkItemMode::Create {
+            // The record of the execution is the card: one for each event that comes to something.
+            execution.source_refs.work_item.get_or_insert_with(|| format!("card/{name}"));
+        }
         match self.outcome {
             Outcome::Refused { why } => execution.reason = why,
             Outcome::WorkItem => {
@@ -64,11 +73,9 @@ impl Judgement {
                 execution.decision = ExecutionDecision::Created;
                 execution.reason = started(&group);
                 execution.approval_decision = Some(approval(&rule.spec));
-                let made = RunDraft::new(&name, event, rule, seen, trust_tier, prompt).in_group(
-                    self.group.unwrap_or_default(),
-                    &rule.spec,
-                    &group,
-                );
+                let mut made = RunDraft::new(&name, event, rule, seen, trust_tier, prompt)
+                    .in_group(self.group.unwrap_or_default(), &rule.spec, &group);
+                made.spec.source_refs.work_item.clone_from(&execution.source_refs.work_item);
                 if let GroupDecision::Replace { cancel: old } = group {
                     cancel = old;
                 }
@@ -117,11 +124,19 @@ fn source_refs(event: &SourceEvent, mode: WorkItemMode, seen: &Seen) -> SourceRe
     refs.base_sha.clone_from(&event.base_sha);
     refs.caused_by = seen.own_work.as_ref().map(|own| own.run.clone());
     if mode != WorkItemMode::None && refs.work_item.is_none() {
-        let pull_request = event.pull_request.map(|number| format!("pull-request/{number}"));
-        refs.work_item =
-            pull_request.or_else(|| event.issue.map(|number| format!("issue/{number}")));
+        refs.work_item = work_item(event);
     }
     refs
+}
+
+/// The work item that an event is about, as `issue/7`; nothing if it is about none.
+pub(super) fn work_item(event: &SourceEvent) -> Option<String> {
+    let pull_request = event.pull_request.map(|number| format!("pull-request/{number}"));
+    let issue = || event.issue.map(|number| format!("issue/{number}"));
+    let refs = &event.source_refs;
+    let check = || refs.check.as_ref().or(refs.pipeline.as_ref()).map(|id| format!("check/{id}"));
+    let release = || event.tag.as_ref().map(|tag| format!("release/{tag}"));
+    pull_request.or_else(issue).or_else(check).or_else(release)
 }
 
 impl RunDraft {

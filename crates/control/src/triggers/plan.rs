@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_model::fleet::{
     AgentDispatchRun, AgentTriggerExecution, AgentTriggerRule, EventSource, ExecutionDecision,
-    Moment, Object, Reason, TrustTier,
+    Moment, Object, Reason, TrustTier, WorkItemMode,
 };
 
 use super::concurrency::{self, ActiveRun, GroupDecision};
 use super::dedupe::{self, DedupeKey};
+use super::draft;
 use super::event::SourceEvent;
 use super::lifecycle;
 use super::matcher::{self, MatchReport};
@@ -44,6 +45,10 @@ pub struct RecentExecution {
     pub name: String,
     /// Its key.
     pub dedupe_key: Option<String>,
+    /// How much it was trusted.
+    pub trust_tier: TrustTier,
+    /// Whether the forge was asked for its event.
+    pub polled: bool,
     /// What was decided.
     pub decision: ExecutionDecision,
     /// When.
@@ -70,6 +75,8 @@ pub struct Interests {
     pub executions: BTreeSet<String>,
     /// Keys that they would have.
     pub dedupe_keys: BTreeSet<String>,
+    /// Failures of which executions may tell in other words.
+    pub failures: BTreeSet<String>,
     /// Groups that runs would have.
     pub groups: BTreeSet<String>,
 }
@@ -133,13 +140,33 @@ pub fn interests(events: &[SourceEvent], rules: &[Object<AgentTriggerRule>]) -> 
     let mut interests = Interests::default();
     for rule in rules {
         let Some(event) = concerning(events, &rule.spec) else { continue };
-        let key = dedupe::key(rule, event).ok().map(|key| key.key);
-        let text = key.as_deref().unwrap_or("-");
+        let key = dedupe::key(rule, event).ok();
+        let text = key.as_ref().map_or("-", |key| key.key.as_str());
         interests.executions.insert(execution_name(event, rule, text));
-        interests.dedupe_keys.extend(key);
+        if let Some(key) = key {
+            interests.failures.extend(key.failure);
+            interests.dedupe_keys.insert(key.key);
+        }
         interests.groups.extend(concurrency::group(rule, event).ok());
     }
     interests
+}
+
+/// Whether `evaluate` may make anything of these events, whatever else is known: a rule means one of them, or
+/// cannot be read and says so.
+pub fn is_meant(
+    events: &[SourceEvent],
+    rules: &[Object<AgentTriggerRule>],
+    own_accounts: &[String],
+) -> bool {
+    rules.iter().any(|rule| {
+        concerning(events, &rule.spec).is_some_and(|event| {
+            let mut event = event.clone();
+            event.mark_agent(own_accounts);
+            let compiled = matcher::compile(&rule.spec.matcher);
+            compiled.map_or(true, |compiled| compiled.matches(&event).matched)
+        })
+    })
 }
 
 /// What the rules do with the events of one delivery, one tick or one request. A rule looks at one of
@@ -249,7 +276,17 @@ fn outcome(
 ) -> Outcome {
     let spec = &rule.spec;
     if intent == Intent::Materialize {
-        return Outcome::WorkItem;
+        return match (spec.work_item, draft::work_item(event)) {
+            (WorkItemMode::Create, _) | (WorkItemMode::Link, Some(_)) => Outcome::WorkItem,
+            (WorkItemMode::None, _) => {
+                refused("NothingToMaterialize", "the rule neither makes nor links work items")
+            }
+            (WorkItemMode::Link, None) => {
+                let why = "the event is about no issue, pull request, check or release, and the rule \
+                           only links; say `workItem: create` and a card is made";
+                refused("NothingToMaterialize", why)
+            }
+        };
     }
     if let Err((reason, why)) = lifecycle::may_dispatch(spec.lifecycle_state) {
         return refused(reason.as_str(), why);
@@ -270,7 +307,7 @@ fn outcome(
         (Err(error), _) | (_, Err(error)) => return faulty(error),
     };
     if intent == Intent::Deliver
-        && let Some(earlier) = dedupe::duplicate(key, &seen.recent, now)
+        && let Some(earlier) = dedupe::duplicate(key, event, seen, now)
     {
         return Outcome::Duplicate { of: earlier.name.clone(), run: earlier.run.clone() };
     }

@@ -43,9 +43,32 @@ pub fn work_items(run: &AgentDispatchRun) -> Vec<WorkItemRef> {
         refs.issue.map(|number| item(WorkItemKind::Issue, number.to_string())),
         refs.pull_request.map(|number| item(WorkItemKind::PullRequest, number.to_string())),
         refs.check.clone().map(|check| item(WorkItemKind::CheckFailure, check)),
-        refs.work_item.clone().map(|card| item(WorkItemKind::Card, card)),
+        refs.work_item.as_deref().map(|named| {
+            let (kind, id) = kind_of(named);
+            item(kind, id.to_owned())
+        }),
     ];
-    all.into_iter().flatten().collect()
+    let mut found: Vec<WorkItemRef> = Vec::new();
+    for item in all.into_iter().flatten() {
+        // What a run is about is often named twice: as such, and as its work item.
+        if !found.contains(&item) {
+            found.push(item);
+        }
+    }
+    found
+}
+
+/// What a work item is that is named as `issue/7`, and its own name there; anything else is a card.
+fn kind_of(named: &str) -> (WorkItemKind, &str) {
+    let kinds = [
+        ("issue/", WorkItemKind::Issue),
+        ("pull-request/", WorkItemKind::PullRequest),
+        ("check/", WorkItemKind::CheckFailure),
+        ("release/", WorkItemKind::ReleaseTask),
+        ("card/", WorkItemKind::Card),
+    ];
+    let known = kinds.iter().find_map(|(word, kind)| Some((*kind, named.strip_prefix(word)?)));
+    known.unwrap_or((WorkItemKind::Card, named))
 }
 
 fn link_name(prefix: &str, end: &str, item: &WorkItemRef) -> String {

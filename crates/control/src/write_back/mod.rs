@@ -26,7 +26,7 @@ pub use policy::{Denial, Permission, Policies, permit};
 pub use proposals::{Finished, Wanted, wanted};
 pub use report::{Report, check_status};
 pub use said::{Said, SaidDeployment, SaidRelease, SaidRerun, SaidReview, report_kind};
-pub use target::{ABSENT, Target, digest, key, target};
+pub use target::{ABSENT, Target, approved_key, digest, key, target};
 
 use crate::ports::fleet::{Forge, ForgeError, WriteBack, Written};
 

@@ -1,7 +1,7 @@
 //! What a write is about: its target, its digest, its key.
 
 use bailiwick_model::digest::Sha256Hex;
-use bailiwick_model::fleet::WriteBackTarget;
+use bailiwick_model::fleet::{ActionType, AgentApproval, WriteBackTarget};
 use serde_json::json;
 
 use crate::ports::fleet::WriteBack;
@@ -23,36 +23,44 @@ pub const ABSENT: &str = "absent";
 /// What a write to a repository is about.
 pub fn target(repository: &str, write: &WriteBack) -> Target {
     let numbered = |number: &u64| format!("{repository}#{number}");
-    let (kind, name, state) = match write {
-        WriteBack::Comment { number, pull_request: true, .. } => {
-            ("pull-request", numbered(number), None)
-        }
-        WriteBack::Comment { number, pull_request: false, .. } => ("issue", numbered(number), None),
-        WriteBack::Review(review) => {
-            ("pull-request", numbered(&review.number), Some(review.sha.clone()))
-        }
+    let (name, state) = match write {
+        WriteBack::Comment { number, .. } => (numbered(number), None),
+        WriteBack::Review(review) => (numbered(&review.number), Some(review.sha.clone())),
         WriteBack::Push { branch, from, .. } => {
             let state = from.clone().unwrap_or_else(|| ABSENT.to_owned());
-            ("branch", format!("{repository}@refs/heads/{branch}"), Some(state))
+            (format!("{repository}@refs/heads/{branch}"), Some(state))
         }
         WriteBack::OpenPullRequest { head, base, .. } => {
-            ("pull-request", format!("{repository}@{base}...{head}"), None)
+            (format!("{repository}@{base}...{head}"), None)
         }
         WriteBack::CheckStatus { sha, context, .. } => {
-            ("commit", format!("{repository}@{sha}/{context}"), None)
+            (format!("{repository}@{sha}/{context}"), None)
         }
-        WriteBack::Rerun { run, whole_workflow, attempt } => {
-            let kind = if *whole_workflow { "workflow-run" } else { "check-run" };
-            (kind, format!("{repository}!{run}"), Some(format!("attempt {attempt}")))
+        WriteBack::Rerun { run, attempt, .. } => {
+            (format!("{repository}!{run}"), Some(format!("attempt {attempt}")))
         }
-        WriteBack::ReleaseNote { tag, .. } => {
-            ("release", format!("{repository}@refs/tags/{tag}"), None)
-        }
+        WriteBack::ReleaseNote { tag, .. } => (format!("{repository}@refs/tags/{tag}"), None),
         WriteBack::DeploymentApproval { run, environment, .. } => {
-            ("deployment", format!("{repository}!{run}/{environment}"), None)
+            (format!("{repository}!{run}/{environment}"), None)
         }
     };
-    Target { kind, name, state }
+    Target { kind: kind_of(write.target()), name, state }
+}
+
+/// What an action is done to.
+fn kind_of(action: WriteBackTarget) -> &'static str {
+    match action {
+        WriteBackTarget::IssueComment => "issue",
+        WriteBackTarget::PullRequestComment
+        | WriteBackTarget::PullRequestReview
+        | WriteBackTarget::OpenPullRequest => "pull-request",
+        WriteBackTarget::BranchPush | WriteBackTarget::CreateBranch => "branch",
+        WriteBackTarget::CheckStatus => "commit",
+        WriteBackTarget::CheckRerun => "check-run",
+        WriteBackTarget::WorkflowRerun => "workflow-run",
+        WriteBackTarget::ReleaseNote => "release",
+        WriteBackTarget::DeploymentApproval => "deployment",
+    }
 }
 
 /// The digest of exactly what is sent, and to which repository.
@@ -63,9 +71,25 @@ pub fn digest(repository: &str, write: &WriteBack) -> Sha256Hex {
 /// The key of a write: the same for the same approval, target and content, whoever asks how often.
 /// `approval` is the approval's uid, or that of the attempt where policy alone decides.
 pub fn key(approval: &str, repository: &str, write: &WriteBack) -> String {
-    let Target { kind, name, .. } = target(repository, write);
-    let action = name_of(write.target());
-    format!("{approval}:{action}:{kind}:{name}:{}", digest(repository, write))
+    let about = target(repository, write);
+    joined(approval, write.target(), &about.name, digest(repository, write).as_str())
+}
+
+/// The key of what an approval allows to be written, if that is what it is about.
+pub fn approved_key(uid: &str, approval: &AgentApproval) -> Option<String> {
+    match approval.action.kind {
+        ActionType::WriteBack(action) => {
+            Some(joined(uid, action, &approval.action.target, &approval.artifact_digest))
+        }
+        ActionType::SecretAccess
+        | ActionType::NetworkExpanded
+        | ActionType::ToolCall
+        | ActionType::Escalation => None,
+    }
+}
+
+fn joined(approval: &str, action: WriteBackTarget, target: &str, digest: &str) -> String {
+    format!("{approval}:{}:{}:{target}:{digest}", name_of(action), kind_of(action))
 }
 
 /// A target as policies write it.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bailiwick_control::admission::conditions::{
-    AdapterFacts, AdapterProbe, KitRole, RoleFacts, StackFacts,
+    AdapterFacts, AdapterProbe, KitRole, ProgramFacts, RoleFacts, SkillProbe, StackFacts,
 };
 use bailiwick_control::admission::snapshot::Frozen;
 use bailiwick_control::bundle::SourcePart;
@@ -25,6 +25,7 @@ use bailiwick_model::fleet::{
 use serde_json::{Value, json};
 
 mod cost;
+mod sifting;
 
 pub(crate) const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
 pub(crate) const START: u64 = 1_794_000_000_000;
@@ -37,6 +38,9 @@ pub(crate) struct Scripted {
     pub(crate) cancelled: Mutex<Vec<String>>,
     pub(crate) answered: Mutex<Vec<(String, String, bool)>>,
     pub(crate) children: Mutex<BTreeMap<String, Vec<LaunchedChild>>>,
+    /// How often it was asked what came of an attempt.
+    pub(crate) asked: AtomicU64,
+    pub(crate) told: Mutex<BTreeMap<String, Vec<EngineEvent>>>,
 }
 
 pub(crate) fn standing(state: LaunchedState) -> Launched {
@@ -76,7 +80,13 @@ impl Engine for Scripted {
     }
 
     async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         Ok(self.states.lock().unwrap().get(agent).cloned())
+    }
+
+    async fn is_held(&self, agent: &str) -> Result<bool, EngineError> {
+        let states = self.states.lock().unwrap();
+        Ok(states.get(agent).is_some_and(|known| known.state == LaunchedState::Running))
     }
 
     async fn children(&self, agent: &str) -> Result<Vec<LaunchedChild>, EngineError> {
@@ -88,8 +98,14 @@ impl Engine for Scripted {
         Ok(true)
     }
 
-    async fn events(&self, _: &str, _: u64, _: usize) -> Result<Vec<EngineEvent>, EngineError> {
-        Ok(Vec::new())
+    async fn events(
+        &self,
+        agent: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<EngineEvent>, EngineError> {
+        let told = self.told.lock().unwrap().get(agent).cloned().unwrap_or_default();
+        Ok(told.into_iter().filter(|event| event.number > after).take(limit).collect())
     }
 
     async fn cancel(&self, agent: &str) -> Result<(), EngineError> {
@@ -149,9 +165,21 @@ impl Forge for Noted {
     }
 }
 
+#[derive(Default)]
 pub(crate) struct Stood {
     pub(crate) forge: Noted,
     pub(crate) clock: AtomicU64,
+    /// Why nobody can tell what the agent program can do.
+    pub(crate) silent: Mutex<Option<String>>,
+    /// The agent program forgets its conversations.
+    pub(crate) forgets: std::sync::atomic::AtomicBool,
+    /// What the agent program says of itself.
+    pub(crate) program: Mutex<Option<ProgramFacts>>,
+    /// What is found of skills.
+    pub(crate) skills: Mutex<BTreeMap<String, SkillProbe>>,
+    pub(crate) fetched: Mutex<Vec<String>>,
+    /// How often every agent program was asked at once.
+    pub(crate) all_probed: AtomicU64,
 }
 
 impl World for Stood {
@@ -174,24 +202,37 @@ impl World for Stood {
         Ok(Some(sha.filter(|sha| sha.len() == 40).unwrap_or(SHA).to_owned()))
     }
 
+    async fn fetched(&self, _: &Repository) -> Result<Vec<String>, String> {
+        Ok(self.fetched.lock().unwrap().clone())
+    }
+
+    async fn let_go(&self, _: &Repository, over: &[String]) -> Result<(), String> {
+        self.fetched.lock().unwrap().retain(|name| !over.contains(name));
+        Ok(())
+    }
+
     async fn changed_paths(&self, _: &Repository, _: &str, _: &str) -> Result<Vec<String>, String> {
         Ok(Vec::new())
     }
 
     async fn stack_facts(&self, _: &Frozen, _: Option<(&Repository, &str)>) -> StackFacts {
+        let seen = AdapterProbe::Seen(AdapterFacts {
+            is_current: true,
+            gates_tools: true,
+            mcp: true,
+            subagents: true,
+            max_parallel: None,
+            approval_modes: Vec::new(),
+        });
+        let silent = self.silent.lock().unwrap().clone();
         StackFacts {
-            adapter: AdapterProbe::Seen(AdapterFacts {
-                is_current: true,
-                gates_tools: true,
-                mcp: true,
-                subagents: true,
-                max_parallel: None,
-                approval_modes: Vec::new(),
-            }),
+            adapter: silent.map_or(seen, AdapterProbe::Unavailable),
             role: KitRole::Found(RoleFacts {
                 tools: vec!["*".to_owned()],
                 accepted: vec!["files-whitelist".to_owned()],
             }),
+            program: self.program.lock().unwrap().clone(),
+            skills: self.skills.lock().unwrap().clone(),
             ..StackFacts::default()
         }
     }
@@ -206,7 +247,14 @@ impl World for Stood {
     }
 
     async fn capabilities(&self) -> BTreeMap<String, Value> {
-        BTreeMap::from([("claude-code".to_owned(), json!({ "canResume": true }))])
+        self.all_probed.fetch_add(1, Ordering::Relaxed);
+        let known = self.capability("claude-code").await;
+        known.into_iter().map(|known| ("claude-code".to_owned(), known)).collect()
+    }
+
+    async fn capability(&self, adapter: &str) -> Option<Value> {
+        let can_resume = !self.forgets.load(Ordering::Relaxed);
+        (adapter == "claude-code").then(|| json!({ "canResume": can_resume }))
     }
 
     async fn sleep(&self, _: u64) {}
@@ -270,7 +318,7 @@ pub(crate) fn fleet(change: impl Fn(&mut AnyObject)) -> Vec<AnyObject> {
 
 pub(crate) async fn stand(change: impl Fn(&mut AnyObject)) -> Plane {
     let store = Arc::new(MemoryFleet::default());
-    let world = Stood { forge: Noted::default(), clock: AtomicU64::new(START) };
+    let world = Stood { clock: AtomicU64::new(START), ..Stood::default() };
     let plane =
         ControlPlane { store, engine: Arc::new(Scripted::default()), world: Arc::new(world) };
     declare(&plane, &fleet(change)).await;

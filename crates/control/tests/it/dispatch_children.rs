@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use bailiwick_control::ports::fleet::{
     ActionError, ChildState, DecisionRequest, Fleet as _, FleetStore as _, Launched, LaunchedChild,
-    LaunchedState, RunVerb, RunVerbRequest, Selection, Target, Verdict, World as _,
+    LaunchedState, RunVerb, RunVerbRequest, Selection, Target, Verdict, World as _, Write,
 };
 use bailiwick_model::fleet::{
     AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ArtifactKind,
-    Kind, Object, RunCost, RunPhase,
+    ConditionType, Kind, Object, RunCost, RunPhase, Standing,
 };
 use bailiwick_testkit::random::Random;
 use serde_json::json;
@@ -301,4 +301,150 @@ async fn whatever_happens_to_children_every_one_is_recorded_once() {
             assert_eq!(kept.unwrap().status.phase, expected);
         }
     }
+}
+
+async fn act(plane: &Plane, run: &str, verb: RunVerb) {
+    let target = Target { namespace: "default".to_owned(), name: run.to_owned() };
+    let request = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
+    plane.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
+    turn(plane).await;
+}
+
+#[tokio::test]
+async fn a_child_takes_its_last_conditions_with_it() {
+    for state in [ChildState::Completed, ChildState::Failed, ChildState::Stopped] {
+        let plane = parent().await;
+        has(&plane, vec![child(ChildState::Running)]);
+        turn(&plane).await;
+        has(&plane, vec![child(state)]);
+        // No look at everything that is declared comes between.
+        turn(&plane).await;
+        let (_, children) = runs(&plane).await;
+        let kept = &children[0].status.conditions;
+        assert!(children[0].status.phase.is_final());
+        let of = |kind: ConditionType| kept.iter().find(|one| one.kind == kind).unwrap();
+        assert_eq!(of(ConditionType::AgentMuxSessionBound).status, Standing::True, "{kept:?}");
+        let made = of(ConditionType::ArtifactsIndexed);
+        assert_eq!(made.status, Standing::True, "{made:?}");
+        assert_eq!(children[0].status.observed_generation, children[0].metadata.generation);
+    }
+}
+
+/// What was let go stays gone, though its parent's conversation still knows of it.
+#[tokio::test]
+async fn a_child_that_retention_let_go_is_not_made_again() {
+    let plane = parent().await;
+    has(&plane, vec![child(ChildState::Completed)]);
+    turn(&plane).await;
+    let parent_run = runs(&plane).await.0.name().to_owned();
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    let gone = runs(&plane).await.1.remove(0);
+    let delete = Write::Delete {
+        kind: Kind::AgentDispatchRun,
+        namespace: "default".to_owned(),
+        name: gone.name().to_owned(),
+        version: gone.metadata.resource_version,
+    };
+    plane.store.commit(vec![delete], plane.world.now()).await.unwrap();
+    act(&plane, &parent_run, RunVerb::Continue).await;
+    set(&plane, &agent(&plane), Launched { attempts: 2, ..standing(LaunchedState::Running) });
+    turn(&plane).await;
+    let (run, children) = runs(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Running);
+    assert_eq!(children.len(), 0, "it was kept long enough");
+    assert_eq!(run.status.child_subagent_runs.len(), 1, "its parent still shows it");
+    // Another of the same conversation is a new one, and so is the same when it is at work again.
+    let more = LaunchedChild { agent: "worker-2".to_owned(), ..child(ChildState::Running) };
+    has(&plane, vec![child(ChildState::Completed), more]);
+    turn(&plane).await;
+    assert_eq!(runs(&plane).await.1.len(), 1);
+    has(&plane, vec![LaunchedChild { cursor: 12, ..child(ChildState::Running) }]);
+    turn(&plane).await;
+    assert_eq!(runs(&plane).await.1.len(), 2);
+}
+
+/// Fault of a sub-agent that was declared anew while its parent waited to be tried again.
+#[tokio::test]
+async fn a_retry_has_the_sub_agents_of_today() {
+    let plane = parent().await;
+    let run = runs(&plane).await.0.name().to_owned();
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    let stricter = document(
+        Kind::AgentSubagent,
+        "reviewer",
+        json!({
+            "rolePrompt": "You look twice.", "taskKinds": ["review"], "maxParallelTasks": 1,
+            "outputContract": { "format": "summary", "requiredSections": ["Verdict"] },
+        }),
+    );
+    declare(&plane, &[stricter]).await;
+    // A conversation goes on as it was begun, or not at all.
+    act(&plane, &run, RunVerb::Continue).await;
+    let why = runs(&plane).await.0.status.terminal_reason.unwrap_or_default();
+    assert!(why.contains("sub-agents are others") && why.contains("retry it"), "{why}");
+    act(&plane, &run, RunVerb::Retry).await;
+    let launched = plane.engine.launched.lock().unwrap().clone();
+    assert_eq!(launched.len(), 2, "{:?}", runs(&plane).await.0.status);
+    assert_eq!(launched[0].limits["subagents"][0]["spec"]["rolePrompt"], "You look.");
+    assert_eq!(launched[1].limits["subagents"][0]["spec"]["rolePrompt"], "You look twice.");
+    // It is judged by the same.
+    has(&plane, vec![child(ChildState::Completed)]);
+    turn(&plane).await;
+    let (_, children) = runs(&plane).await;
+    let why = children[0].status.terminal_reason.clone().unwrap_or_default();
+    assert!(why.contains("ContractBroken") && why.contains("Verdict"), "{why}");
+    // And one that is gone is not started.
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    let known = plane.store.get(Kind::AgentSubagent, "default", "reviewer").await.unwrap().unwrap();
+    let delete = Write::Delete {
+        kind: Kind::AgentSubagent,
+        namespace: "default".to_owned(),
+        name: "reviewer".to_owned(),
+        version: known.metadata.resource_version,
+    };
+    plane.store.commit(vec![delete], plane.world.now()).await.unwrap();
+    act(&plane, &run, RunVerb::Retry).await;
+    let why = runs(&plane).await.0.status.terminal_reason.unwrap_or_default();
+    assert!(why.contains("PermissionsChanged") && why.contains("reviewer"), "{why}");
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn beside_a_commit_s_checks_stand_runs_and_no_sub_agents_and_what_is_broken_hides_nothing() {
+    let plane = parent().await;
+    has(&plane, vec![child(ChildState::Running)]);
+    turn(&plane).await;
+    plane.dispatch(&caller("ada"), "default", request("broken")).await.unwrap();
+    let parent_run = runs_by_task(&plane, false).await;
+    let repository = Target { namespace: "default".to_owned(), name: "app".to_owned() };
+    let shown = plane.checks(&repository, crate::dispatch::SHA).await.unwrap();
+    assert_eq!(shown.runs.len(), 2, "without the sub-agent: {:?}", shown.runs);
+    assert_eq!(shown.unreadable, []);
+    // One of them is what nobody can read.
+    let name = shown.runs.iter().find(|one| one.run != parent_run).unwrap().run.clone();
+    let mut broken =
+        plane.store.get(Kind::AgentDispatchRun, "default", &name).await.unwrap().unwrap();
+    broken.status["phase"] = json!("walking");
+    plane.store.commit(vec![Write::Status(broken)], plane.world.now()).await.unwrap();
+    let shown = plane.checks(&repository, crate::dispatch::SHA).await.unwrap();
+    let names: Vec<&str> = shown.runs.iter().map(|one| one.run.as_str()).collect();
+    assert_eq!(names, [parent_run.as_str()]);
+    assert_eq!(shown.unreadable.len(), 1);
+    assert_eq!(shown.unreadable[0].run, name);
+    assert!(shown.unreadable[0].why.contains("walking"), "{}", shown.unreadable[0].why);
+    // It is nobody's at another commit.
+    let other = plane.checks(&repository, &"b".repeat(40)).await.unwrap();
+    assert_eq!((other.runs.len(), other.unreadable.len()), (0, 0));
+}
+
+/// The run that has been started, or the sub-agent of it.
+async fn runs_by_task(plane: &Plane, is_child: bool) -> String {
+    let all = all::<AgentDispatchRun>(plane).await;
+    let wanted = |run: &&Object<AgentDispatchRun>| {
+        run.spec.parent_run.is_some() == is_child && run.status.started_at.is_some()
+    };
+    all.iter().find(wanted).unwrap().name().to_owned()
 }

@@ -161,6 +161,49 @@ async fn todays_limits_are_laid_over_those_of_then() {
     }
 }
 
+/// What is allowed at once and written down is the stricter of then and today.
+#[tokio::test]
+async fn fewer_at_once_and_more_written_down_bind_a_retry() {
+    let fewer = (Kind::Repository, "app", "/policy/maxParallelSubagents");
+    let audit = (Kind::AgentToolProfile, "tools", "/auditLevel");
+    let all = json!("full-redacted-transcript");
+    for ((kind, name, pointer), value, shown, expected) in [
+        (fewer, json!(1), "/parallel/repository", json!(1)),
+        (fewer, json!(9), "/parallel/repository", json!(3)),
+        (audit, all.clone(), "/auditLevel", all),
+        (audit, json!("metadata"), "/auditLevel", json!("inputs")),
+    ] {
+        let plane = stand(|object| {
+            if object.kind == Kind::AgentToolProfile {
+                object.spec["auditLevel"] = json!("inputs");
+            }
+            if object.kind == Kind::Repository {
+                object.spec["policy"] = json!({ "maxParallelSubagents": 3 });
+            }
+        })
+        .await;
+        let run = failed(&plane).await;
+        let limit = |which: usize| {
+            let launched = plane.engine.launched.lock().unwrap();
+            launched[which].limits.pointer(shown).cloned()
+        };
+        let before = limit(0);
+        change(&plane, kind, name, pointer, value.clone()).await;
+        if before.as_ref() != Some(&expected) {
+            // A conversation keeps the limits it was begun with, so that it does not go on.
+            act(&plane, &run, RunVerb::Continue).await.unwrap();
+            turn(&plane).await;
+            let why = only_run(&plane).await.status.terminal_reason.unwrap_or_default();
+            assert!(why.contains("retry it"), "{pointer} {value}: {why}");
+            assert_eq!(launched(&plane), 1);
+        }
+        act(&plane, &run, RunVerb::Retry).await.unwrap();
+        turn(&plane).await;
+        assert_eq!(launched(&plane), 2, "{:?}", only_run(&plane).await.status);
+        assert_eq!(limit(1), Some(expected), "{pointer} {value}");
+    }
+}
+
 const KEYS: [(&str, &str); 2] = [("model", "api-key"), ("more", "more-key")];
 
 /// A fleet whose stack needs two secrets.

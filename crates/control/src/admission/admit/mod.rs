@@ -448,7 +448,7 @@ fn create(
         trigger_rule: rule.map(|rule| rule.name().to_owned()),
         task: request.task.clone(),
         context_bundle_ref: Some(bundle_name.clone()),
-        workspace_ref: workspace.reused().map(str::to_owned),
+        workspace_ref: None,
         runner_pool: pool.name().to_owned(),
         trust_tier: admission.situation.trust_tier,
         approval_policy: approval_policy.clone(),
@@ -488,7 +488,7 @@ fn create(
             agent_stack_snapshot: frozen.snapshot.clone(),
             context_bundle_digest: bundle.digest.clone(),
             permission_snapshot_digest: permissions,
-            workspace_ref: workspace.reused().map(str::to_owned),
+            workspace_ref: None,
             runner_pool: pool.name().to_owned(),
         },
     );

@@ -74,12 +74,9 @@ pub fn select_runner(
         };
         return Err(refuse(step, Reason::ForbiddenRunner, "RunnerPool", message));
     };
-    if pool.spec.paused {
-        let message = "the pool takes nothing new";
-        return Err(refuse(step, Reason::NoCapacity, pool.name(), message));
-    }
     let used = admission.pools.get(pool.name()).copied().unwrap_or_default();
-    let room = used.active < pool.spec.capacity && used.queued == 0;
+    // A pool that is paused starts nothing: what comes waits for it.
+    let room = !pool.spec.paused && used.active < pool.spec.capacity && used.queued == 0;
     let placement = if room { Placement::Free } else { Placement::Wait { before: used.queued } };
     Ok((pool.clone(), placement))
 }

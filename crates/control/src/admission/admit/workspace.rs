@@ -1,4 +1,4 @@
-//! Where a piece of work is done: in a workspace of its own, or in one that fits.
+//! Where a piece of work is done: in a workspace of its own, and why not in another.
 
 use bailiwick_model::fleet::{
     AgentWorkspacePolicy, BaseAgent, Kind, Object, Reason, TrustTier, WorkspaceMode, WorkspaceState,
@@ -17,16 +17,13 @@ pub enum WorkspaceDecision {
         /// Whether nothing may ever be shared with it.
         isolated: bool,
     },
-    /// In this one.
-    Reuse(String),
 }
 
 impl WorkspaceDecision {
-    /// The workspace that is used again.
-    pub fn reused(&self) -> Option<&str> {
+    /// Why it is done there.
+    pub fn why(&self) -> &str {
         match self {
-            Self::Reuse(name) => Some(name),
-            Self::Fresh { .. } => None,
+            Self::Fresh { why, .. } => why,
         }
     }
 }
@@ -87,7 +84,14 @@ pub fn select_workspace(
         idle && same && !workspace.status.git.missing
     });
     match fits {
-        Some(workspace) => Ok(WorkspaceDecision::Reuse(workspace.name().to_owned())),
+        // A run of the ledger is one worktree, one branch and one base: a second run in them would be judged
+        // with the first one's work as its own.
+        Some(workspace) => {
+            let name = workspace.name();
+            let why =
+                format!("`{name}` of this work item stays as it is: a run has its own worktree");
+            fresh(&why, false)
+        }
         None => fresh("no workspace of this work item is free", false),
     }
 }

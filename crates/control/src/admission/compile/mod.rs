@@ -9,6 +9,7 @@ mod limits;
 mod network;
 mod task;
 mod tools;
+mod values;
 
 use std::collections::BTreeMap;
 
@@ -86,6 +87,9 @@ pub struct McpDefinition {
     pub env_from: Vec<ValueFrom>,
     /// Its headers.
     pub headers_from: Vec<ValueFrom>,
+    /// Variables of its environment whose values arrive in files: `TOKEN_FILE` names that of `TOKEN`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_files: Vec<String>,
 }
 
 impl McpDefinition {
@@ -170,7 +174,7 @@ pub fn compile(input: &CompileInput<'_>) -> Result<Compiled, Vec<CompileFault>> 
     Ok(Compiled {
         task,
         limits,
-        mcp_servers: servers(input).into_iter().map(definition).collect(),
+        mcp_servers: servers(input).into_iter().map(|one| definition(input, one)).collect(),
         subagents,
         parallel: children::parallel(input),
         audit_level: profile.map_or_else(AuditLevel::default, |profile| profile.spec.audit_level),
@@ -208,15 +212,17 @@ fn servers<'a>(input: &CompileInput<'a>) -> Vec<&'a Object<AgentMcpServer>> {
     mine.collect()
 }
 
-fn definition(server: &Object<AgentMcpServer>) -> McpDefinition {
+fn definition(input: &CompileInput<'_>, server: &Object<AgentMcpServer>) -> McpDefinition {
     let spec = &server.spec;
+    let (env_from, in_files) = values::of_server(input, server);
     McpDefinition {
         name: server_name(server).to_owned(),
         transport: spec.transport,
         command: spec.command.clone(),
         args: spec.args.clone(),
         url: spec.url.clone(),
-        env_from: spec.env_from.clone(),
+        env_from,
         headers_from: spec.headers_from.clone(),
+        in_files,
     }
 }

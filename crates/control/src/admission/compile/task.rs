@@ -1,11 +1,11 @@
 //! The task.toml of a piece of work.
 
-use bailiwick_model::fleet::{Reason, SecretMount};
+use bailiwick_model::fleet::Reason;
 use bailiwick_model::task::{Line, PathPattern, ShellCommand};
 use toml::{Table, Value};
 
 use super::network::hosts;
-use super::{CompileFault, CompileInput, server_name, servers, subagent_name};
+use super::{CompileFault, CompileInput, server_name, servers, subagent_name, values};
 
 pub(super) fn text(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> String {
     let mut task = Table::new();
@@ -107,13 +107,13 @@ fn agent(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Table {
     let cli = line(cli, "the adapter");
     let model = model.and_then(|model| line(model, "the model"));
     let effort = spec.effort.as_deref().and_then(|effort| line(effort, "the effort"));
-    let login = spec.login.as_deref().and_then(|login| line(login, "the login"));
-    let known = |login: &str| matches!(login, "api-key" | "subscription" | "bedrock" | "vertex");
-    if let Some(other) = spec.login.as_deref().filter(|login| !known(login)) {
-        let message =
-            format!("there is no login `{other}`: api-key, subscription, bedrock, vertex");
-        faults.push(CompileFault::new(Reason::UnsupportedBaseAgent, message));
-    }
+    let login = match spec.payment() {
+        Ok(login) => login.map(|login| Value::String(login.as_str().to_owned())),
+        Err(message) => {
+            faults.push(CompileFault::new(Reason::UnsupportedProvider, message));
+            None
+        }
+    };
     let some = |texts: Vec<String>| (!texts.is_empty()).then(|| texts_value(&texts));
     let names = servers(input).into_iter().map(|server| server_name(server).to_owned()).collect();
     let hosts = hosts(input, faults);
@@ -123,30 +123,20 @@ fn agent(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Table {
         Some(_) => Vec::new(),
         None => input.frozen.subagents.iter().map(|one| subagent_name(one).to_owned()).collect(),
     };
+    let arriving = values::of_agent(input);
     table([
         ("cli", cli),
         ("model", model),
         ("effort", effort),
         ("login", login),
         ("mcp-servers", some(names)),
-        ("secrets", some(secrets(input))),
+        ("secrets", some(arriving.secrets)),
+        ("secret-files", some(arriving.secret_files)),
+        ("configs", some(arriving.configs)),
+        ("config-files", some(arriving.config_files)),
         ("hosts", some(hosts)),
         ("allowed-subagents", some(children)),
     ])
-}
-
-/// Variables that arrive in the agent's own environment. What an MCP server needs stays with it.
-fn secrets(input: &CompileInput<'_>) -> Vec<String> {
-    use bailiwick_model::fleet::Kind;
-    let Some(review) = input.review else { return Vec::new() };
-    let mounts = review.mounts();
-    let agents = mounts.into_iter().filter(|(secret, how, _)| {
-        *how == SecretMount::Env && secret.need.owner.kind != Kind::AgentMcpServer
-    });
-    let mut names: Vec<String> = agents.map(|(_, _, name)| name).collect();
-    names.sort();
-    names.dedup();
-    names
 }
 
 fn budget(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Table {

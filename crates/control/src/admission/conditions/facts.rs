@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bailiwick_model::fleet::{ApprovalMode, DiscoveredTool, ResourceRule};
+use serde::Serialize;
 
 /// What came of asking an agent program what it can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,27 @@ pub struct AdapterFacts {
     pub max_parallel: Option<u32>,
     /// The approval modes that it can be held to; all of them when empty.
     pub approval_modes: Vec<ApprovalMode>,
+}
+
+/// What an agent program says of itself, in one schema for all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProgramFacts {
+    /// Its version, in its own words.
+    pub version: String,
+    /// Models that it is known to take; others may work.
+    pub models: Vec<String>,
+    /// How hard it can be told to think; nobody knows when empty.
+    pub efforts: Vec<String>,
+    /// Whether a conversation can be taken up again.
+    pub can_resume: bool,
+    /// Whether it can start agents by itself.
+    pub supports_subagent_dispatch: bool,
+    /// Whether it takes MCP servers.
+    #[serde(rename = "supportsMCP")]
+    pub supports_mcp: bool,
+    /// What was expected of it and is not there.
+    pub missing: Vec<String>,
 }
 
 /// What came of starting an MCP server and asking for its tools.
@@ -104,10 +126,14 @@ impl RoleFacts {
 pub struct StackFacts {
     /// Its agent program.
     pub adapter: AdapterProbe,
+    /// What its agent program says of itself, if it was asked and answered.
+    pub program: Option<ProgramFacts>,
     /// Its MCP servers; one that is not here was not asked.
     pub mcp: BTreeMap<String, McpProbe>,
     /// Its skills; one that is not here was not looked for.
     pub skills: BTreeMap<String, SkillProbe>,
+    /// The instructions of the repository that it names.
+    pub agents_doc: SkillProbe,
     /// Its role.
     pub role: KitRole,
 }
@@ -116,8 +142,10 @@ impl Default for StackFacts {
     fn default() -> Self {
         Self {
             adapter: AdapterProbe::NotYet,
+            program: None,
             mcp: BTreeMap::new(),
             skills: BTreeMap::new(),
+            agents_doc: SkillProbe::NotYet,
             role: KitRole::NotYet,
         }
     }

@@ -14,7 +14,8 @@ mod stack_parts;
 use bailiwick_model::fleet::{ConditionType, Finding, Reason, Standing};
 
 pub use facts::{
-    AdapterFacts, AdapterProbe, AuthorFacts, KitRole, McpProbe, RoleFacts, SkillProbe, StackFacts,
+    AdapterFacts, AdapterProbe, AuthorFacts, KitRole, McpProbe, ProgramFacts, RoleFacts,
+    SkillProbe, StackFacts,
 };
 pub use grants::{config_grant_conditions, secret_grant_conditions};
 pub use identities::{role_binding_conditions, service_account_conditions};

@@ -1,12 +1,13 @@
 //! The conditions of what an object needs.
 
 use bailiwick_model::fleet::{
-    AgentCapabilityRequirement, AgentCapabilityRequirementStatus, ConditionType, Finding, Kind,
-    MissingGrant, Moment, Object, ObjectRef, Reason, settle,
+    AgentCapabilityRequirement, AgentCapabilityRequirementStatus, AgentServiceAccount, AgentStack,
+    ConditionType, Finding, Kind, MissingGrant, Moment, Object, ObjectRef, Reason, Standing,
+    settle,
 };
 
-use super::{Judgement, with_ready};
-use crate::admission::inventory::Inventory;
+use super::{Judgement, service_account_conditions, with_ready};
+use crate::admission::inventory::{Found, Inventory};
 use crate::admission::review::{Entry, EntryDecision, Review};
 
 /// What a review says of the needs of one owner.
@@ -51,10 +52,72 @@ pub fn requirement_conditions(
             }
         }
     }
+    for word in &requirement.required_service_account_capabilities {
+        match lacking(word, owner, inventory, home) {
+            Ok(None) => {}
+            Ok(Some(why)) => {
+                resolved.fault(Reason::PermissionRequirementsBlocked, format!("{word}: {why}"));
+            }
+            Err(why) => resolved.doubt(Reason::AccessReviewUnavailable, why),
+        }
+    }
     with_ready(vec![
         discovered.end(Reason::RequirementsCollected, "the needs are known"),
         resolved.end(Reason::EveryGrantResolved, "each need has its grant"),
     ])
+}
+
+/// Why an identity is not capable of what a word says, if it is not; an error if nobody knows.
+fn lacking(
+    word: &str,
+    owner: &ObjectRef,
+    inventory: &Inventory,
+    home: &str,
+) -> Result<Option<String>, String> {
+    let named = word.strip_prefix("act-as/");
+    let (name, pool) = match (named, owner.kind == Kind::AgentStack) {
+        (Some(name), _) => (name.to_owned(), None),
+        (None, true) => match inventory.get::<AgentStack>(home, &owner.name) {
+            Found::Here(stack) => {
+                let spec = stack.spec;
+                (spec.runtime_identity.service_account_ref, spec.runner_pool)
+            }
+            // Whose needs these are is told by another condition.
+            Found::Missing => return Ok(None),
+            Found::Unknown(why) => return Err(why),
+        },
+        (None, false) => {
+            return Ok(Some("only a stack has an identity that could be capable of it".to_owned()));
+        }
+    };
+    let account = match inventory.get::<AgentServiceAccount>(home, &name) {
+        Found::Here(account) => account,
+        Found::Unknown(why) => return Err(why),
+        Found::Missing => return Ok(Some(format!("there is no identity `{name}`"))),
+    };
+    let pools = &account.spec.allowed_runner_pools;
+    Ok(match word {
+        "run-in-pool" => match pool {
+            Some(pool) if !pools.contains(&pool) => {
+                Some(format!("`{name}` may not be used in the pool `{pool}`"))
+            }
+            None if pools.is_empty() => Some(format!("`{name}` may be used in no pool")),
+            Some(_) | None => None,
+        },
+        "receive-token" => {
+            let findings = service_account_conditions(&account, inventory);
+            let refused = findings.into_iter().find(|one| {
+                one.kind == ConditionType::TokenProjectionAllowed && one.status == Standing::False
+            });
+            refused.map(|one| one.message)
+        }
+        // Its identity is there, and starts them; whether each may be used is its own condition.
+        "start-mcp-servers" => None,
+        unknown => match named {
+            Some(_) => None,
+            None => Some(format!("nobody knows what `{unknown}` means")),
+        },
+    })
 }
 
 /// The whole status of a requirement.

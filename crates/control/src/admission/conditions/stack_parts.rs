@@ -42,6 +42,9 @@ fn missing(judgement: &mut Judgement, missing: &MissingObject, reason: Reason) {
 pub fn capabilities_resolved(input: &StackInput<'_>) -> Finding {
     let mut judgement = Judgement::of(ConditionType::CapabilitiesResolved);
     let spec = &input.frozen.stack.spec;
+    if let Err(why) = spec.payment() {
+        judgement.fault(Reason::UnsupportedProvider, why);
+    }
     match &input.facts.adapter {
         AdapterProbe::NotYet => judgement.doubt(Reason::NotYetObserved, "nobody has asked it yet"),
         AdapterProbe::Unsupported(why) => judgement.fault(Reason::UnsupportedBaseAgent, why),
@@ -65,9 +68,21 @@ pub fn capabilities_resolved(input: &StackInput<'_>) -> Finding {
                 let message = format!("it cannot be held to {:?}", spec.approval_mode);
                 judgement.fault(Reason::UnsupportedBaseAgent, message);
             }
+            if let Some(why) = unknown_effort(input) {
+                judgement.fault(Reason::UnsupportedBaseAgent, why);
+            }
         }
     }
     judgement.end(Reason::AdapterManifestLoaded, "the program answered")
+}
+
+/// Why the program cannot think as hard as the stack says, if it tells how hard it can.
+fn unknown_effort(input: &StackInput<'_>) -> Option<String> {
+    let (effort, program) =
+        (input.frozen.stack.spec.effort.as_ref()?, input.facts.program.as_ref()?);
+    let known = program.efforts.is_empty() || program.efforts.contains(effort);
+    let all = || program.efforts.join(", ");
+    (!known).then(|| format!("it knows no effort `{effort}`, but these: {}", all()))
 }
 
 /// Whether the tool profile agrees with the policy of each repository.
@@ -297,7 +312,33 @@ pub fn skills_validated(input: &StackInput<'_>) -> Finding {
             }
         }
     }
+    agents_doc(input, &mut judgement);
     judgement.end(Reason::SkillsFound, "every skill is there and fits")
+}
+
+/// Whether the instructions that the stack names are in the commit that binds its work.
+fn agents_doc(input: &StackInput<'_>, judgement: &mut Judgement) {
+    let Some(doc) = &input.frozen.stack.spec.agents_doc_ref else { return };
+    let path = &doc.path;
+    match &input.facts.agents_doc {
+        SkillProbe::Found { text, .. } => {
+            for why in unsafe_patterns(text).iter().filter(|why| why.starts_with("hides")) {
+                let message = format!("the text of `{path}` {why}");
+                judgement.fault(Reason::UnsafePromptFragment, message);
+            }
+        }
+        SkillProbe::Missing => {
+            let message = format!("agentsDocRef: the repository has no `{path}`");
+            judgement.fault(Reason::AgentsDocMissing, message);
+        }
+        SkillProbe::Invalid(why) => {
+            judgement.fault(Reason::AgentsDocMissing, format!("agentsDocRef: `{path}`: {why}"));
+        }
+        SkillProbe::NotYet => {
+            let message = format!("nobody has looked for `{path}` yet");
+            judgement.doubt(Reason::NotYetObserved, message);
+        }
+    }
 }
 
 /// Whether the sub-agents fit the adapter and the stack.

@@ -173,6 +173,26 @@ pub struct RequiredConfig {
     pub arrives: Option<ConfigMount>,
 }
 
+impl RequiredConfig {
+    /// The variable or file as which it arrives; nothing for what is only read when it is asked for.
+    pub fn mount(&self) -> Option<(ConfigMount, String)> {
+        let granted = self.entry.decision.weight() != Decision::Denied;
+        let how = self.arrives.filter(|_| granted)?;
+        match how {
+            ConfigMount::ApiRead => None,
+            ConfigMount::Env | ConfigMount::File | ConfigMount::ProjectedVolume => {
+                let name = self.need.becomes.clone();
+                Some((how, name.unwrap_or_else(|| variable(&self.need.key))))
+            }
+        }
+    }
+}
+
+/// The variable that names the file in which a value arrives.
+pub fn file_variable(name: &str) -> String {
+    format!("{name}_FILE")
+}
+
 /// A person who has to be asked before anything is started.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -234,6 +254,18 @@ impl Review {
         let mounted = self.required_secrets.iter().filter_map(|secret| {
             let (how, name) = secret.mount()?;
             Some((secret, how, name))
+        });
+        mounted.collect()
+    }
+
+    /// Config maps that arrive: how, and under which name.
+    pub fn config_mounts(&self) -> Vec<(&RequiredConfig, ConfigMount, String)> {
+        if self.decision == Decision::Denied {
+            return Vec::new();
+        }
+        let mounted = self.required_configs.iter().filter_map(|config| {
+            let (how, name) = config.mount()?;
+            Some((config, how, name))
         });
         mounted.collect()
     }

@@ -1,11 +1,12 @@
 //! Our runs beside the checks of a commit.
 
-use bailiwick_model::fleet::{AgentDispatchRun, Fault, Kind, Object, Repository};
+use bailiwick_model::fleet::{AgentDispatchRun, AnyObject, Fault, Kind, Object, Repository};
 
 use super::super::ControlPlane;
+use super::super::children::SUBAGENT;
 use crate::ports::fleet::{
     ActionError, ChecksAnswer, Engine, FleetStore, Forge as _, ForgeCheck, RunCheck, Selection,
-    Target, World,
+    Target, UnreadableRun, World,
 };
 
 /// How many of a repository's runs are looked through, the newest first.
@@ -24,13 +25,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         let repository = self.named::<Repository>(repository).await?;
         let full_name = repository.spec.full_name.clone();
-        let runs = self.runs_at(&full_name, sha).await?;
+        let (runs, unreadable) = self.runs_at(&full_name, sha).await?;
         // Ours are shown also while the forge does not answer.
         let (checks, unavailable) = match self.forge_checks(&repository, sha).await {
             Ok(checks) => (checks, None),
             Err(why) => (Vec::new(), Some(why)),
         };
-        Ok(ChecksAnswer { repository: full_name, sha: sha.to_owned(), checks, unavailable, runs })
+        let (repository, sha) = (full_name, sha.to_owned());
+        Ok(ChecksAnswer { repository, sha, checks, unavailable, runs, unreadable })
     }
 
     async fn forge_checks(
@@ -49,28 +51,42 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(shown.collect())
     }
 
-    async fn runs_at(&self, full_name: &str, sha: &str) -> Result<Vec<RunCheck>, ActionError> {
+    /// Our runs at a commit, and those that cannot be read: they hide no others.
+    async fn runs_at(
+        &self,
+        full_name: &str,
+        sha: &str,
+    ) -> Result<(Vec<RunCheck>, Vec<UnreadableRun>), ActionError> {
         let mut selection = Selection {
             newest_first: true,
             ..Selection::of(Kind::AgentDispatchRun).field("repository", full_name)
         };
-        let (mut found, mut seen) = (Vec::new(), 0);
+        let (mut found, mut unreadable, mut seen) = (Vec::new(), Vec::new(), 0);
         loop {
             let page = self.store.list(&selection).await?;
             seen += page.objects.len();
-            for object in &page.objects {
-                let run = object.typed::<AgentDispatchRun>();
-                let run = run.map_err(super::super::PlaneError::from)?;
-                if run.spec.sha == sha {
-                    found.push(shown(&run));
+            for object in page.objects.iter().filter(|object| may_be_at(object, sha)) {
+                match object.typed::<AgentDispatchRun>() {
+                    Ok(run) => found.push(shown(&run)),
+                    Err(error) => unreadable.push(UnreadableRun {
+                        run: object.metadata.name.clone(),
+                        why: error.to_string(),
+                    }),
                 }
             }
             if page.next.is_none() || seen >= MOST {
-                return Ok(found);
+                return Ok((found, unreadable));
             }
             selection.after = page.next;
         }
     }
+}
+
+/// Whether an object is a run at this commit, or may be: one that does not say its commit may. A sub-agent is
+/// shown by whoever started it.
+fn may_be_at(object: &AnyObject, sha: &str) -> bool {
+    let said = object.spec.get("sha").and_then(|said| said.as_str());
+    said.is_none_or(|said| said == sha) && !object.metadata.labels.contains_key(SUBAGENT)
 }
 
 fn shown(run: &Object<AgentDispatchRun>) -> RunCheck {

@@ -1,19 +1,22 @@
 //! What people ask of the control plane, by its API or the command line.
 //!
 //! ```text
-//! runs   checks   rules   approvals   permissions   workspaces      one file for what each is asked
+//! runs   events   checks   rules   approvals   permissions   workspaces      one file for what each is asked
 //! ```
 
 mod approvals;
 mod checks;
+mod events;
 mod permissions;
 mod rules;
 mod runs;
 mod workspaces;
 
+pub use approvals::Asked;
+
 use std::collections::BTreeMap;
 
-use bailiwick_model::fleet::{AgentDispatchRun, Moment, Object, Resource};
+use bailiwick_model::fleet::{Object, Resource};
 use serde_json::Value;
 
 use super::{ControlPlane, PlaneError};
@@ -22,8 +25,8 @@ use crate::ports::fleet::{
     ActionError, ActionReason, AuditEntry, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest,
     DispatchRequest, Engine, ExecutionAnswer, FireRequest, Fleet, FleetStore, LifecycleAnswer,
     LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest, RuleSample, RuleTrial,
-    RunAnswer, RunEvent, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved, Unverified,
-    WorkspaceAnswer, WorkspaceRequest, World, Write,
+    RunAnswer, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved, Unverified, WorkspaceAnswer,
+    WorkspaceRequest, World, Write,
 };
 use crate::triggers::{self, Intent, SignatureHeaders};
 
@@ -145,7 +148,8 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         rule: &Target,
         sample: RuleSample,
     ) -> Result<ExecutionAnswer, ActionError> {
-        self.looked_again(caller, rule, sample, (Intent::Materialize, "")).await
+        let reason = sample.reason.clone();
+        self.looked_again(caller, rule, sample, (Intent::Materialize, &reason)).await
     }
 
     async fn review_permissions(
@@ -156,7 +160,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
     ) -> Result<PermissionReview, ActionError> {
         let repository = self.repository(&question.repository).await?;
         let tier = repository.spec.trust_tier;
-        self.reviewed(&repository, &question, tier).await
+        self.reviewed(&repository, &question, tier, (&[], &Default::default())).await
     }
 
     async fn act_on_workspace(
@@ -180,22 +184,11 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
     async fn run_events(
         &self,
         run: &Target,
+        attempt: Option<u32>,
         after: u64,
         limit: usize,
     ) -> Result<RunEvents, ActionError> {
-        let run = self.named::<AgentDispatchRun>(run).await?;
-        let Some(agent) = &run.status.agent_mux_run_id else {
-            return Ok(RunEvents { events: Vec::new(), ended: run.status.phase.is_final() });
-        };
-        let events = self.engine.events(agent, after, limit).await.map_err(PlaneError::from)?;
-        let ended = run.status.phase.is_final() && events.len() < limit;
-        let told = events.into_iter().map(|event| RunEvent {
-            cursor: event.number,
-            at: Moment::from_millis(event.at),
-            kind: event.kind,
-            body: event.body,
-        });
-        Ok(RunEvents { events: told.collect(), ended })
+        self.told_by(run, attempt, (after, limit)).await
     }
 
     async fn wait_for_run_event(&self, _: &Target, _: u64, millis: u64) {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_model::fleet::{EventSource, Object, Repository, TrustTier};
+use bailiwick_model::fleet::{
+    ApprovalPolicy, EventSource, LabelRef, Object, Repository, TrustTier,
+};
 
 use super::super::ControlPlane;
 use crate::admission::review::{ReviewInput, Scope, Why};
@@ -18,10 +20,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         repository: &Object<Repository>,
         question: &PermissionQuestion,
         tier: TrustTier,
+        (labels, approval_policy): (&[LabelRef], &ApprovalPolicy),
     ) -> Result<PermissionReview, ActionError> {
         let inventory = self.inventory().await;
         let namespace = &repository.metadata.namespace;
-        let frozen = snapshot(&inventory, namespace, &question.agent_stack, &[])
+        let frozen = snapshot(&inventory, namespace, &question.agent_stack, labels)
             .map_err(|error| ActionError::NotFound(error.to_string()))?;
         let default = format!("refs/heads/{}", repository.spec.default_branch);
         let situation = Situation {
@@ -46,7 +49,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             inventory: &inventory,
             scope: Scope::Here(&situation),
             pool: pool.as_ref(),
-            approval_policy: &Default::default(),
+            approval_policy,
             now: self.world.now(),
         });
         let reason = |why: &Why| ActionReason {

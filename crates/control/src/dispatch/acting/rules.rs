@@ -37,7 +37,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             runner_pool: rule.spec.runner_pool.clone(),
             actor: event.actor.clone(),
         };
-        let reviewed = self.reviewed(&repository, &question, event.trust_tier).await.ok();
+        let reviewed = {
+            let (labels, policy) = (&rule.spec.context_labels, &rule.spec.approval_policy);
+            let tier = event.trust_tier;
+            self.reviewed(&repository, &question, tier, (labels, policy)).await.ok()
+        };
         let matchers = tried.matcher.fields.iter().map(|field| MatcherResult {
             field: format!("match.{}", field.field),
             holds: field.agreed,
@@ -51,7 +55,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             rendered_prompt: tried.prompt.as_ref().map(|prompt| prompt.text.clone()),
             context_bundle_plan: serde_json::to_value(&tried.context).unwrap_or_default(),
             permission_review: reviewed,
+            trust_tier: tried.trust_tier,
+            distrust: tried.distrust.clone(),
+            lifecycle: tried.lifecycle.clone(),
+            matcher_faults: tried.matcher_faults.clone(),
+            prompt_fault: tried.prompt_fault.clone(),
             dedupe_key: tried.dedupe_key.clone(),
+            dedupe_fault: tried.dedupe_fault.clone(),
+            duplicate_of: tried.duplicate_of.clone(),
+            concurrency_group: tried.concurrency_group.clone(),
+            concurrency: serde_json::to_value(&tried.concurrency).unwrap_or_default(),
             expected_actions: tried.expected_actions.clone(),
         })
     }

@@ -8,13 +8,14 @@ use bailiwick_model::fleet::{
 use serde_json::json;
 
 use super::super::admitting::{LAUNCH, Wish, attempt_name};
+use super::super::auditing::{Correlation, subject};
 use super::super::children::is_child;
 use super::super::following::EARLIER;
 use super::super::launching::agent_of;
 use super::super::results::reason_for_retry;
 use super::super::statuses::begun;
 use super::super::{ControlPlane, PlaneError};
-use super::{audited, conflict, refusal};
+use super::{conflict, refusal};
 use crate::admission::admit::narrowed;
 use crate::ports::fleet::{
     ActionError, Caller, DispatchRequest, Engine, FleetStore, RunAnswer, RunVerb, RunVerbRequest,
@@ -186,10 +187,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             | AttemptReason::RerunAfterFix => false,
         };
         if goes_on {
-            if last.status.agent_mux_session_id.is_none() {
-                let message = "its conversation is not known; retry it instead";
-                return Err(conflict("NotResumable", message));
-            }
+            self.require_conversation(&run, &last).await?;
             attempt.status.agent_mux_run_id.clone_from(&last.status.agent_mux_run_id);
             let agent = agent_of(&attempt);
             self.require_workspace(&agent).await?;
@@ -207,15 +205,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.completed_at = None;
         run.status.terminal_reason = None;
         run.status.cancel_requested = None;
+        run.status.pushed = self.pushed(&run).await?;
         run.status.write_backs.clear();
         // What the forge was told of the last attempt is not what it is told of this one.
         run.status.check_report = begun(&run);
-        let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
         let detail = json!({ "attempt": name, "reason": request.reason });
+        let joined = Correlation::of_run(&run);
         let writes = vec![
             Write::Create(AnyObject::of(&attempt).map_err(PlaneError::from)?),
             Write::Status(AnyObject::of(&run).map_err(PlaneError::from)?),
-            audited(caller, "AgentDispatchQueued", subject, detail),
+            joined.line_of(caller, "AgentDispatchQueued", subject(&run), detail),
         ];
         self.store.commit(writes, caller.at).await?;
         Ok(RunAnswer {
@@ -224,6 +223,31 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             attempt: Some(name),
             phase: RunPhase::Queued,
         })
+    }
+
+    /// Whoever goes on needs a conversation that can be taken up again.
+    async fn require_conversation(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        last: &Object<AgentDispatchAttempt>,
+    ) -> Result<(), ActionError> {
+        if last.status.agent_mux_session_id.is_none() {
+            let message = "its conversation is not known; retry it instead";
+            return Err(conflict("NotResumable", message));
+        }
+        let adapter = self.adapter_of(run).await?;
+        if !self.can_resume(&adapter).await {
+            let message = format!(
+                "`{adapter}` cannot take a conversation up again here; retry the run instead"
+            );
+            return Err(conflict("NotResumable", message));
+        }
+        if !self.keeps_inputs(last).await? {
+            let message = "which of its calls were decided was not written down; retry the run \
+                           instead, with `auditLevel: inputs` or more to go on with it later";
+            return Err(conflict("NotResumable", message));
+        }
+        Ok(())
     }
 
     /// Whoever goes on does so where the work is: its files must be there.
@@ -254,10 +278,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             reason => format!("cancelled by {}: {reason}", caller.actor),
         };
         run.status.cancel_requested = Some(why.clone());
-        let subject = format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name());
+        let joined = Correlation::of_run(&run);
+        let detail = json!({ "reason": why });
         let writes = vec![
             Write::Status(AnyObject::of(&run).map_err(PlaneError::from)?),
-            audited(caller, "AgentDispatchCancelRequested", subject, json!({ "reason": why })),
+            joined.line_of(caller, "AgentDispatchCancelRequested", subject(&run), detail),
         ];
         self.store.commit(writes, caller.at).await?;
         let (phase, attempt) = (run.status.phase, run.status.attempts.last().cloned());
@@ -281,15 +306,32 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let inventory = self.inventory().await;
         let narrower = wish.write_back_policy.clone();
         let admitted = self.admit_wish(&inventory, repository, name, &spec, wish).await?;
-        let mut admitted = admitted.map_err(|refused| refusal(&refused))?;
+        let mut admitted = match admitted {
+            Ok(admitted) => admitted,
+            Err(refused) => {
+                let reasons = refused.reasons.iter().map(|why| why.code.as_str());
+                let detail = json!({
+                    "stack": spec.agent_stack, "repository": spec.repository,
+                    "step": format!("{:?}", refused.step), "reasons": reasons.collect::<Vec<_>>(),
+                });
+                let joined = Correlation::default()
+                    .with("run", Some(name))
+                    .with("event", Some(&spec.source_event.uid));
+                let about = format!("AgentDispatchRun/{}/{name}", repository.metadata.namespace);
+                let line = joined.line_of(caller, "AgentPermissionReviewDenied", about, detail);
+                self.store.commit(vec![line], caller.at).await?;
+                return Err(refusal(&refused));
+            }
+        };
         if let Some(narrower) = narrower {
             let policy = &mut admitted.run.spec.write_back_policy;
             *policy = narrowed(policy, &narrower);
         }
         let mut writes = self.admitted_writes(&admitted, Vec::new())?;
-        let subject = format!("AgentDispatchRun/{}/{name}", repository.metadata.namespace);
         let detail = json!({ "stack": spec.agent_stack, "repository": spec.repository });
-        writes.push(audited(caller, "AgentDispatchQueued", subject, detail));
+        let joined = Correlation::of_run(&admitted.run);
+        let about = subject(&admitted.run);
+        writes.push(joined.line_of(caller, "AgentDispatchQueued", about, detail));
         self.store.commit(writes, caller.at).await?;
         Ok(RunAnswer {
             accepted: true,

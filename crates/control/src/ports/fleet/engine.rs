@@ -198,6 +198,24 @@ pub trait Engine: Send + Sync + 'static {
         agent: &str,
     ) -> impl Future<Output = Result<Option<Launched>, EngineError>> + Send;
 
+    /// Whether anybody holds it: its agent is at work, or is just being started or judged. Nothing of what came
+    /// of it is looked at, where the engine can tell without.
+    fn is_held(&self, agent: &str) -> impl Future<Output = Result<bool, EngineError>> + Send {
+        async move {
+            Ok(self.state(agent).await?.is_some_and(|known| match known.state {
+                LaunchedState::Starting
+                | LaunchedState::Running
+                | LaunchedState::WaitingForApproval => true,
+                LaunchedState::Verified
+                | LaunchedState::Rejected
+                | LaunchedState::Failed
+                | LaunchedState::Stopped
+                | LaunchedState::BudgetExhausted
+                | LaunchedState::EnforcementLost => false,
+            }))
+        }
+    }
+
     /// Every run that this one's agent has started through us, and those that they have, the oldest first.
     fn children(
         &self,

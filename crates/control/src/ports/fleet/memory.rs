@@ -9,7 +9,7 @@ use bailiwick_model::fleet::{
 
 use super::store::{
     Applied, AuditEntry, Change, ChangeKind, FleetError, FleetStore, IncomingDelivery, Page,
-    Received, Selection, TokenRecord, Write, indexed_fields, named_digests,
+    Received, Selection, TokenRecord, Values, Write, indexed_fields, named_digests,
 };
 
 type Key = (Kind, String, String);
@@ -56,6 +56,32 @@ impl State {
             return Err(FleetError::Conflict { kind, namespace, name, given, found });
         }
         Ok((born, object))
+    }
+
+    /// The object that a write changes, as it is before.
+    fn target(&self, write: &Write) -> Option<AnyObject> {
+        let key = match write {
+            Write::Replace(object) | Write::Status(object) => key(object),
+            Write::Delete { kind, namespace, name, .. } => (*kind, namespace.clone(), name.clone()),
+            Write::Create(_)
+            | Write::Blob { .. }
+            | Write::Secret { .. }
+            | Write::Token(_)
+            | Write::Audit(_) => return None,
+        };
+        self.objects.get(&key).map(|(_, object)| object.clone())
+    }
+
+    /// Drops the bytes under these digests that no object names any more.
+    fn drop_unnamed(&mut self, digests: &BTreeSet<String>) {
+        if digests.is_empty() {
+            return;
+        }
+        let left = self.objects.values();
+        let named: BTreeSet<String> = left.flat_map(|(_, object)| named_digests(object)).collect();
+        for digest in digests.difference(&named) {
+            self.blobs.remove(digest);
+        }
     }
 
     fn write(&mut self, write: Write, now: Moment) -> Result<Option<AnyObject>, FleetError> {
@@ -110,12 +136,6 @@ impl State {
                         .retain(|(namespace, name, _), _| (&key.1, &key.2) != (namespace, name));
                 }
                 self.record(ChangeKind::Deleted, &mut object);
-                let left = self.objects.values();
-                let named: BTreeSet<String> =
-                    left.flat_map(|(_, object)| named_digests(object)).collect();
-                for digest in named_digests(&object).difference(&named) {
-                    self.blobs.remove(digest);
-                }
                 Ok(None)
             }
             Write::Blob { digest, bytes } => {
@@ -126,11 +146,44 @@ impl State {
                 }
                 Ok(None)
             }
+            Write::Secret { namespace, name, values } => {
+                self.set_values(namespace, name, values, now).map(Some)
+            }
+            Write::Token(token) => {
+                self.tokens.insert(token.id.clone(), token);
+                Ok(None)
+            }
             Write::Audit(entry) => {
                 self.audit.push(entry);
                 Ok(None)
             }
         }
+    }
+
+    fn set_values(
+        &mut self,
+        namespace: String,
+        name: String,
+        Values(values): Values,
+        now: Moment,
+    ) -> Result<AnyObject, FleetError> {
+        let known = self.objects.get(&(Kind::Secret, namespace.clone(), name.clone())).cloned();
+        let mut secret = match &known {
+            Some((_, object)) => object.typed::<Secret>().map_err(unavailable)?,
+            None => {
+                let named = Metadata::named(name.as_str());
+                let metadata = Metadata { namespace: namespace.clone(), ..named };
+                Object::new(metadata, Secret::default())
+            }
+        };
+        for (key, value) in values {
+            let version = secret.spec.keys.get(&key).map_or(1, |known| known.version + 1);
+            secret.spec.keys.insert(key.clone(), SecretKey { set_at: now, version });
+            self.secrets.insert((namespace.clone(), name.clone(), key), value);
+        }
+        let object = AnyObject::of(&secret).map_err(unavailable)?;
+        let write = if known.is_some() { Write::Replace(object) } else { Write::Create(object) };
+        self.write(write, now)?.ok_or_else(|| unavailable("nothing was written"))
     }
 }
 
@@ -229,9 +282,13 @@ impl FleetStore for MemoryFleet {
         self.with(|state| {
             let mut next = state.clone();
             let mut objects = Vec::new();
+            let mut let_go = BTreeSet::new();
             for write in writes {
+                let known = next.target(&write).map(|object| named_digests(&object));
                 objects.extend(next.write(write, now)?);
+                let_go.extend(known.into_iter().flatten());
             }
+            next.drop_unnamed(&let_go);
             let version = next.version;
             *state = next;
             Ok(Applied { objects, version })
@@ -275,37 +332,6 @@ impl FleetStore for MemoryFleet {
         Ok(self.with(|state| state.blobs.get(digest).cloned()))
     }
 
-    async fn set_secret(
-        &self,
-        namespace: &str,
-        name: &str,
-        values: BTreeMap<String, Vec<u8>>,
-        now: Moment,
-    ) -> Result<AnyObject, FleetError> {
-        let known = self.get(Kind::Secret, namespace, name).await?;
-        let mut secret = match &known {
-            Some(object) => object.typed::<Secret>().map_err(unavailable)?,
-            None => {
-                let metadata =
-                    Metadata { namespace: namespace.to_owned(), ..Metadata::named(name) };
-                Object::new(metadata, Secret::default())
-            }
-        };
-        for key in values.keys() {
-            let version = secret.spec.keys.get(key).map_or(1, |known| known.version + 1);
-            secret.spec.keys.insert(key.clone(), SecretKey { set_at: now, version });
-        }
-        let object = AnyObject::of(&secret).map_err(unavailable)?;
-        let write = if known.is_some() { Write::Replace(object) } else { Write::Create(object) };
-        let applied = self.commit(vec![write], now).await?;
-        self.with(|state| {
-            for (key, value) in values {
-                state.secrets.insert((namespace.to_owned(), name.to_owned(), key), value);
-            }
-        });
-        applied.objects.into_iter().next().ok_or_else(|| unavailable("nothing was written"))
-    }
-
     async fn secret_value(
         &self,
         namespace: &str,
@@ -314,11 +340,6 @@ impl FleetStore for MemoryFleet {
     ) -> Result<Option<Vec<u8>>, FleetError> {
         let place = (namespace.to_owned(), name.to_owned(), key.to_owned());
         Ok(self.with(|state| state.secrets.get(&place).cloned()))
-    }
-
-    async fn put_token(&self, token: TokenRecord) -> Result<(), FleetError> {
-        self.with(|state| state.tokens.insert(token.id.clone(), token));
-        Ok(())
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {

@@ -20,7 +20,7 @@ pub use forge::{
 pub use memory::MemoryFleet;
 pub use store::{
     Applied, AuditEntry, Change, ChangeKind, FleetError, FleetStore, IncomingDelivery, Page,
-    Received, Selection, TokenRecord, TokenScope, Write, indexed_fields, named_digests,
+    Received, Selection, TokenRecord, TokenScope, Values, Write, indexed_fields, named_digests,
 };
 pub use workspaces::{WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble};
 pub use world::{Unfetched, World};

@@ -5,6 +5,7 @@
 //! their idempotency keys, and a second `Create` of the same name is told apart from everything else.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::future::Future;
 
 use bailiwick_model::fleet::{AnyObject, Kind, Moment, WebhookDelivery};
@@ -59,6 +60,14 @@ pub enum FleetError {
         /// The oldest that is.
         oldest: u64,
     },
+    /// A value of a secret is kept, and cannot be opened. The store itself works.
+    #[error("{value} cannot be opened: {why}")]
+    Unopened {
+        /// Which one: its key and its secret.
+        value: String,
+        /// Why. It may name files.
+        why: String,
+    },
     /// The store did not work.
     #[error("{0}")]
     Unavailable(String),
@@ -91,12 +100,34 @@ pub enum Write {
         /// The bytes.
         bytes: Vec<u8>,
     },
+    /// Values of a secret; they are kept encrypted. The object gets the names of the keys. A value goes with
+    /// its object, and when the object does not name its key any more.
+    Secret {
+        /// The namespace.
+        namespace: String,
+        /// The name.
+        name: String,
+        /// The values, by their keys; those that are not named stay.
+        values: Values,
+    },
+    /// A token, or what changed of it.
+    Token(TokenRecord),
     /// A line of the audit log.
     Audit(AuditEntry),
 }
 
-/// What a list of writes has done: the objects as they are now, one for each `Create`, `Replace` and
-/// `Status`, in that order.
+/// Values of a secret, by their keys. Nobody sees them where a write is shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Values(pub BTreeMap<String, Vec<u8>>);
+
+impl fmt::Debug for Values {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// What a list of writes has done: the objects as they are now, one for each `Create`, `Replace`,
+/// `Status` and `Secret`, in that order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Applied {
     /// The objects.
@@ -185,6 +216,7 @@ pub fn indexed_fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
             ("decision", "/spec/decision"),
             ("event", "/spec/eventUid"),
             ("dedupeKey", "/spec/dedupeKey"),
+            ("failure", "/spec/failureKey"),
             ("run", "/spec/dispatchRun"),
         ],
         Kind::WebhookDelivery => {
@@ -401,17 +433,38 @@ pub trait FleetStore: Send + Sync + 'static {
         digest: &str,
     ) -> impl Future<Output = Result<Option<Vec<u8>>, FleetError>> + Send;
 
-    /// Sets values of a secret; they are kept encrypted. The object gets the names of the keys. A
-    /// value goes with its object, and when the object does not name its key any more.
+    /// The bytes under each of these digests that has some.
+    fn blobs(
+        &self,
+        digests: &BTreeSet<String>,
+    ) -> impl Future<Output = Result<BTreeMap<String, Vec<u8>>, FleetError>> + Send {
+        async move {
+            let mut found = BTreeMap::new();
+            for digest in digests {
+                found.extend(self.blob(digest).await?.map(|bytes| (digest.clone(), bytes)));
+            }
+            Ok(found)
+        }
+    }
+
+    /// Sets values of a secret, and nothing else.
     fn set_secret(
         &self,
         namespace: &str,
         name: &str,
         values: BTreeMap<String, Vec<u8>>,
         now: Moment,
-    ) -> impl Future<Output = Result<AnyObject, FleetError>> + Send;
+    ) -> impl Future<Output = Result<AnyObject, FleetError>> + Send {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let write = Write::Secret { namespace, name, values: Values(values) };
+        async move {
+            let applied = self.commit(vec![write], now).await?;
+            let nothing = || FleetError::Unavailable("no secret was written".to_owned());
+            applied.objects.into_iter().next().ok_or_else(nothing)
+        }
+    }
 
-    /// A value of a secret.
+    /// A value of a secret; `Unopened` if it is kept and cannot be opened.
     fn secret_value(
         &self,
         namespace: &str,
@@ -419,8 +472,13 @@ pub trait FleetStore: Send + Sync + 'static {
         key: &str,
     ) -> impl Future<Output = Result<Option<Vec<u8>>, FleetError>> + Send;
 
-    /// Keeps a token, or what changed of it.
-    fn put_token(&self, token: TokenRecord) -> impl Future<Output = Result<(), FleetError>> + Send;
+    /// Keeps a token, or what changed of it, and nothing else.
+    fn put_token(&self, token: TokenRecord) -> impl Future<Output = Result<(), FleetError>> + Send {
+        async move {
+            let now = token.created_at;
+            self.commit(vec![Write::Token(token)], now).await.map(drop)
+        }
+    }
 
     /// The tokens.
     fn tokens(&self) -> impl Future<Output = Result<Vec<TokenRecord>, FleetError>> + Send;

@@ -72,6 +72,23 @@ pub trait World: Send + Sync + 'static {
         async move { self.commit(repository, reference, sha).await.map_err(Unfetched::Failed) }
     }
 
+    /// What was brought here and is held for runs, by its commit.
+    fn fetched(
+        &self,
+        _repository: &Repository,
+    ) -> impl Future<Output = Result<Vec<String>, String>> + Send {
+        async { Ok(Vec::new()) }
+    }
+
+    /// Holds these no longer.
+    fn let_go(
+        &self,
+        _repository: &Repository,
+        _fetched: &[String],
+    ) -> impl Future<Output = Result<(), String>> + Send {
+        async { Ok(()) }
+    }
+
     /// The paths that differ between two commits.
     fn changed_paths(
         &self,
@@ -104,6 +121,11 @@ pub trait World: Send + Sync + 'static {
 
     /// What each agent program can do here, by its name.
     fn capabilities(&self) -> impl Future<Output = BTreeMap<String, serde_json::Value>> + Send;
+
+    /// What one agent program can do here; nothing if nobody knows it.
+    fn capability(&self, adapter: &str) -> impl Future<Output = Option<serde_json::Value>> + Send {
+        async move { self.capabilities().await.remove(adapter) }
+    }
 
     /// Waits.
     fn sleep(&self, millis: u64) -> impl Future<Output = ()> + Send;

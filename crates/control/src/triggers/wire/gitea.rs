@@ -75,6 +75,9 @@ struct WorkflowRuns {
 #[derive(Deserialize)]
 struct WorkflowJobs {
     workflow_job: WorkflowJob,
+    /// Told beside it when the forge was asked: a job alone does not say whose its commit is.
+    #[serde(default)]
+    workflow_run: Option<WorkflowRun>,
 }
 
 #[derive(Deserialize)]
@@ -143,7 +146,8 @@ fn fill(
             Some(EventSource::Ci)
         }
         "workflow_job" => {
-            let WorkflowJobs { workflow_job } = shape(delivery, value)?;
+            let WorkflowJobs { workflow_job, workflow_run } = shape(delivery, value)?;
+            workflow_run.into_iter().for_each(|run| event.take_workflow_run(run));
             event.take_workflow_job(workflow_job);
             Some(EventSource::Ci)
         }

@@ -109,15 +109,7 @@ struct CheckSuite {
     #[serde(default)]
     conclusion: Option<String>,
     #[serde(default)]
-    app: Option<App>,
-    #[serde(default)]
     pull_requests: Option<Vec<PullRequestRef>>,
-}
-
-#[derive(Deserialize)]
-struct App {
-    #[serde(default)]
-    name: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -130,6 +122,9 @@ struct WorkflowRuns {
 #[derive(Deserialize)]
 struct WorkflowJobs {
     workflow_job: WorkflowJob,
+    /// Told beside it when the forge was asked: a job alone does not say whose its commit is.
+    #[serde(default)]
+    workflow_run: Option<WorkflowRun>,
 }
 
 #[derive(Deserialize)]
@@ -233,7 +228,7 @@ fn fill(
             let CheckSuites { check_suite } = shape(delivery, value)?;
             let (branch, sha) = (check_suite.head_branch, check_suite.head_sha);
             check(event, branch, sha, check_suite.pull_requests);
-            event.check = check_suite.app.and_then(|app| app.name);
+            // Its app's name is left out: it would be taken for a job's.
             event.conclusion = said(check_suite.conclusion);
             Some(EventSource::Ci)
         }
@@ -245,7 +240,8 @@ fn fill(
             Some(EventSource::Ci)
         }
         "workflow_job" => {
-            let WorkflowJobs { workflow_job } = shape(delivery, value)?;
+            let WorkflowJobs { workflow_job, workflow_run } = shape(delivery, value)?;
+            workflow_run.into_iter().for_each(|run| event.take_workflow_run(run));
             event.take_workflow_job(workflow_job);
             Some(EventSource::Ci)
         }

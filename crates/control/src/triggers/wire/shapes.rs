@@ -303,7 +303,7 @@ impl SourceEvent {
         self.base_sha = first.base.and_then(|base| base.sha);
     }
 
-    /// Takes over a job. Which repository its commit comes from is not said.
+    /// Takes over a job. Which repository its commit comes from it does not say by itself.
     pub(super) fn take_workflow_job(&mut self, job: WorkflowJob) {
         let failed = |step: &&Step| {
             step.conclusion.as_deref().is_some_and(|word| !matches!(word, "success" | "skipped"))
@@ -314,8 +314,9 @@ impl SourceEvent {
             .and_then(|steps| steps.iter().find(failed).map(|step| step.name.clone()));
         self.job_id = Some(job.id.to_string());
         self.job = Some(job.name);
-        self.workflow = said(job.workflow_name);
-        self.branch = said(job.head_branch);
+        // What a run beside it says holds where it says nothing itself.
+        self.workflow = said(job.workflow_name).or_else(|| self.workflow.take());
+        self.branch = said(job.head_branch).or_else(|| self.branch.take());
         self.sha = Some(job.head_sha);
         self.conclusion = said(job.conclusion);
     }

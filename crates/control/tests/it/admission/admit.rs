@@ -66,9 +66,16 @@ fn each_step_refuses_by_itself() {
     check(Step::SelectRunner, Reason::ForbiddenRunner, |world| {
         world.remove(Kind::RunnerPool, "trusted");
     });
-    check(Step::SelectRunner, Reason::NoCapacity, |world| {
-        world.set(Kind::RunnerPool, "trusted", "/paused", json!(true));
-    });
+}
+
+/// A pool that is paused is full for a while, and no reason to refuse anything.
+#[test]
+fn what_goes_to_a_pool_that_is_paused_waits() {
+    let mut world = World::good();
+    world.set(Kind::RunnerPool, "trusted", "/paused", json!(true));
+    let admitted = world.admit().unwrap();
+    assert_eq!(admitted.run.status.phase, RunPhase::Queued);
+    assert_eq!(admitted.placement, Placement::Wait { before: 0 });
 }
 
 #[test]
@@ -119,7 +126,7 @@ fn a_full_pool_queues() {
 }
 
 #[test]
-fn a_workspace_is_used_again_only_where_repository_item_and_trust_are_the_same() {
+fn a_workspace_of_the_same_work_item_is_named_and_never_claimed_to_be_used() {
     let workspace = |repository: &str, tier: &str, id: &str| {
         let item = json!({ "kind": "issue", "repository": repository, "id": id });
         object(
@@ -134,14 +141,18 @@ fn a_workspace_is_used_again_only_where_repository_item_and_trust_are_the_same()
     let mut world = World::good();
     world.set(Kind::AgentWorkspacePolicy, "per-run", "/mode", json!("per-work-item"));
     world.refs.work_item = Some("12".into());
-    for (object, reused) in [
+    for (object, fits) in [
         (workspace("acme/web", "trusted", "12"), true),
         (workspace("acme/api", "trusted", "12"), false),
         (workspace("acme/web", "untrusted", "12"), false),
         (workspace("acme/web", "trusted", "13"), false),
     ] {
         world.put(object);
-        assert_eq!(world.admit().unwrap().workspace.reused().is_some(), reused);
+        let admitted = world.admit().unwrap();
+        let why = admitted.workspace.why();
+        assert_eq!(why.contains("`ws` of this work item stays as it is"), fits, "{why}");
+        assert_eq!(admitted.run.spec.workspace_ref, None);
+        assert_eq!(admitted.attempt.spec.workspace_ref, None);
     }
 }
 

@@ -170,6 +170,35 @@ fn a_requirement_without_its_owner() {
 }
 
 #[test]
+fn each_word_of_what_an_identity_must_be_capable_of_is_looked_at() {
+    let mut world = World::good();
+    let stand = |world: &World, words: &[&str]| {
+        let (_, mut record) = collect(&world.frozen()).records.remove(0);
+        record.required_service_account_capabilities =
+            words.iter().map(|word| (*word).to_owned()).collect();
+        let review = world.review();
+        requirement_conditions(&record, &world.inventory(), "default", Some(&review)).remove(1)
+    };
+    let all = ["run-in-pool", "receive-token", "start-mcp-servers", "act-as/fixer"];
+    let good = stand(&world, &all);
+    assert_eq!(good.status, Standing::True, "{}", good.message);
+    for word in ["act-as/nobody", "fly"] {
+        let bad = stand(&world, &[word]);
+        assert_eq!(bad.status, Standing::False, "{word}");
+        assert!(bad.message.contains(word), "{}", bad.message);
+    }
+    world.set(Kind::AgentServiceAccount, "fixer", "/allowedRunnerPools", json!(["elsewhere"]));
+    let bad = stand(&world, &["run-in-pool"]);
+    assert!(bad.message.contains("run-in-pool: "), "{}", bad.message);
+    assert_eq!(stand(&world, &["receive-token"]).status, Standing::True);
+    world.set(Kind::ServiceAccount, "fixer", "/forbidTokenProjection", json!(true));
+    let bad = stand(&world, &["receive-token"]);
+    assert!(bad.message.contains("receive-token: "), "{}", bad.message);
+    world.unlistable.insert(Kind::AgentServiceAccount);
+    assert_eq!(stand(&world, &["run-in-pool"]).status, Standing::Unknown);
+}
+
+#[test]
 fn a_requirement_lists_its_own_missing_grants_and_no_others() {
     let mut world = World::good();
     world.remove(Kind::AgentSecretGrant, "docs-key");

@@ -375,7 +375,7 @@ fn what_no_rule_can_hold_is_refused() {
     );
     assert_eq!(
         fault(|world| world.set_stack("/login", json!("magic"))),
-        Reason::UnsupportedBaseAgent
+        Reason::UnsupportedProvider
     );
     assert_eq!(
         fault(|world| world.set_stack("/scope/filesWhitelist", json!(["../x"]))),

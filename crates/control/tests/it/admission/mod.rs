@@ -1,6 +1,7 @@
 //! Admission: what is frozen, reviewed, refused, compiled.
 
 mod admit;
+mod arriving;
 mod binding_conditions;
 mod compile;
 mod faults;

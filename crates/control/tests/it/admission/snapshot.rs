@@ -102,3 +102,19 @@ fn a_snapshot_thaws_into_what_was_frozen_and_an_altered_one_does_not() {
         assert!(thaw(&fewer, &[]).is_err(), "without its labels it is another one");
     }
 }
+
+#[test]
+fn what_a_skill_adds_says_of_which_version_it_is() {
+    use bailiwick_control::bundle::{StackTexts, stack_parts};
+    let mut world = World::good();
+    let from = |world: &World| -> Vec<String> {
+        let parts = stack_parts(&world.frozen(), StackTexts::default());
+        let skills = parts.into_iter().filter(|part| part.provenance.starts_with("AgentSkill/"));
+        skills.map(|part| part.provenance).collect()
+    };
+    world.set(Kind::AgentSkill, "runbook", "/promptFragment", json!("Read it."));
+    assert!(from(&world).iter().all(|one| !one.contains("version")), "{:?}", from(&world));
+    world.set(Kind::AgentSkill, "runbook", "/version", json!("1.2"));
+    assert!(!from(&world).is_empty());
+    assert!(from(&world).iter().all(|one| one.ends_with(" version 1.2")), "{:?}", from(&world));
+}

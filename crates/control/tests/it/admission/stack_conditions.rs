@@ -61,6 +61,11 @@ fn file_skill(world: &mut World, probe: Option<SkillProbe>) {
     world.facts.skills.extend(probe.map(|probe| ("runbook".to_owned(), probe)));
 }
 
+fn agents_doc(world: &mut World, probe: SkillProbe) {
+    world.set_stack("/agentsDocRef", json!({ "source": "repository", "path": "AGENTS.md" }));
+    world.facts.agents_doc = probe;
+}
+
 examples! {
     adapter_unavailable: CapabilitiesResolved False AdapterUnavailable, |world| {
         world.facts.adapter = AdapterProbe::Unavailable("claude is not installed".into());
@@ -123,6 +128,19 @@ examples! {
     };
     a_server_that_nobody_asked: McpHealthy Unknown NotYetObserved, |world| {
         world.facts.mcp.clear();
+    };
+    a_provider_that_nobody_knows: CapabilitiesResolved False UnsupportedProvider, |world| {
+        world.set_stack("/provider", json!("somebody"));
+    };
+    a_provider_against_the_login: CapabilitiesResolved False UnsupportedProvider, |world| {
+        world.set_stack("/provider", json!("bedrock"));
+        world.set_stack("/login", json!("api-key"));
+    };
+    instructions_that_are_not_there: SkillsValidated False AgentsDocMissing, |world| {
+        agents_doc(world, SkillProbe::Missing);
+    };
+    instructions_that_nobody_has_looked_for: SkillsValidated Unknown NotYetObserved, |world| {
+        agents_doc(world, SkillProbe::NotYet);
     };
     missing_skill: SkillsValidated False SkillMissing, |world| {
         world.remove(Kind::AgentSkill, "runbook");

@@ -234,6 +234,7 @@ fn situation() -> Situation {
 pub(crate) fn facts() -> StackFacts {
     let bound = bound(&embedded(), "[task]\nrole = \"developer\"\n");
     StackFacts {
+        agents_doc: bailiwick_control::admission::conditions::SkillProbe::NotYet,
         adapter: AdapterProbe::Seen(AdapterFacts {
             is_current: true,
             gates_tools: true,
@@ -242,6 +243,7 @@ pub(crate) fn facts() -> StackFacts {
             max_parallel: Some(4),
             approval_modes: Vec::new(),
         }),
+        program: None,
         mcp: BTreeMap::from([(
             "docs".to_owned(),
             McpProbe::Answered(vec![

@@ -167,3 +167,13 @@ fn redacting_twice_changes_nothing_more() {
         assert!(again.counts.is_empty(), "{text:?} {:?}", again.counts);
     }
 }
+
+#[test]
+fn a_line_of_a_key_that_is_a_file_goes_by_itself() {
+    let line = "bXkgdmVyeSBvd24ga2V5IG9mIG1pbmUK";
+    let known = format!("header of it\n{line}\nshort\n");
+    let rules = RedactionRules { known: vec![known], ..RedactionRules::default() };
+    let text = Redactor::new(&rules).unwrap().redact(&format!("header of it: +{line}, short")).text;
+    assert!(!text.contains(line), "{text}");
+    assert!(text.contains("header of it") && text.contains("short"), "{text}");
+}

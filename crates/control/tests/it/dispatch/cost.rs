@@ -1,8 +1,8 @@
 //! What a turn reads does not grow with what is over.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bailiwick_control::dispatch::ControlPlane;
 use bailiwick_control::ports::fleet::{
@@ -16,12 +16,30 @@ use bailiwick_model::fleet::{
 };
 use serde_json::json;
 
-use super::{Plane, SHA, all, declare, document, stand, turn};
+use super::{Plane, SHA, Scripted, Stood, all, declare, document, stand, turn};
 
-/// A store that counts the objects that are read of it.
-struct Counting {
-    store: Arc<MemoryFleet>,
+/// A store that counts the objects that are read of it, and what is written to it.
+pub(super) struct Counting {
+    pub(super) store: Arc<MemoryFleet>,
     read: AtomicUsize,
+    pub(super) commits: AtomicUsize,
+    /// A delivery that comes again just before the next commit.
+    pub(super) again: Mutex<Option<IncomingDelivery>>,
+}
+
+/// The same plane over a store that counts.
+pub(super) fn counting(plane: &Plane) -> ControlPlane<Counting, Scripted, Stood> {
+    let store = Counting {
+        store: Arc::clone(&plane.store),
+        read: AtomicUsize::new(0),
+        commits: AtomicUsize::new(0),
+        again: Mutex::default(),
+    };
+    ControlPlane {
+        store: Arc::new(store),
+        engine: Arc::clone(&plane.engine),
+        world: Arc::clone(&plane.world),
+    }
 }
 
 impl FleetStore for Counting {
@@ -42,6 +60,11 @@ impl FleetStore for Counting {
     }
 
     async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        let again = self.again.lock().unwrap().take();
+        if let Some(again) = again {
+            self.store.receive(again).await?;
+        }
         self.store.commit(writes, now).await
     }
 
@@ -65,16 +88,6 @@ impl FleetStore for Counting {
         self.store.blob(digest).await
     }
 
-    async fn set_secret(
-        &self,
-        space: &str,
-        name: &str,
-        values: BTreeMap<String, Vec<u8>>,
-        now: Moment,
-    ) -> Result<AnyObject, FleetError> {
-        self.store.set_secret(space, name, values, now).await
-    }
-
     async fn secret_value(
         &self,
         space: &str,
@@ -82,10 +95,6 @@ impl FleetStore for Counting {
         key: &str,
     ) -> Result<Option<Vec<u8>>, FleetError> {
         self.store.secret_value(space, name, key).await
-    }
-
-    async fn put_token(&self, token: TokenRecord) -> Result<(), FleetError> {
-        self.store.put_token(token).await
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {
@@ -158,12 +167,7 @@ async fn with_history(more: usize) -> Plane {
 
 /// What is read until a delivery has become a run that was started.
 async fn read(plane: &Plane) -> usize {
-    let store = Counting { store: Arc::clone(&plane.store), read: AtomicUsize::new(0) };
-    let counting = ControlPlane {
-        store: Arc::new(store),
-        engine: Arc::clone(&plane.engine),
-        world: Arc::clone(&plane.world),
-    };
+    let counting = counting(plane);
     deliver(plane, "second").await;
     let before = plane.engine.launched.lock().unwrap().len();
     for _ in 0..4 {
@@ -187,12 +191,7 @@ async fn a_turn_reads_no_more_however_much_is_over() {
 #[tokio::test]
 async fn a_delivery_that_starts_nothing_costs_few_reads() {
     let plane = stand(|_| {}).await;
-    let store = Counting { store: Arc::clone(&plane.store), read: AtomicUsize::new(0) };
-    let counting = ControlPlane {
-        store: Arc::new(store),
-        engine: Arc::clone(&plane.engine),
-        world: Arc::clone(&plane.world),
-    };
+    let counting = counting(&plane);
     let mut reads = Vec::new();
     for id in ["nothing", "one", "two"] {
         if id != "nothing" {
@@ -204,4 +203,16 @@ async fn a_delivery_that_starts_nothing_costs_few_reads() {
     }
     // The delivery, its repository, and the rules, twice.
     assert!(reads[1] - reads[0] <= 6 && reads[1] == reads[2], "{reads:?}");
+}
+
+/// A turn with nothing to do asks few questions, however many phases there are.
+#[tokio::test]
+async fn a_turn_with_nothing_to_do_asks_few_questions() {
+    let plane = stand(|_| {}).await;
+    let counting = counting(&plane);
+    turn(&plane).await;
+    let turn = counting.turn().await;
+    assert_eq!((turn.done, turn.troubles), (0, Vec::new()));
+    let read = counting.store.read.load(Ordering::Relaxed);
+    assert!(read > 5 && read < 35, "{read}");
 }

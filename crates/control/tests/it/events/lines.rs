@@ -50,7 +50,11 @@ async fn a_line_is_joined_with_its_delivery_rule_run_and_digests() {
 #[tokio::test]
 async fn a_summary_counts_work_items_apart_and_a_refusal_triggers_nothing() {
     let plane = stand().await;
-    rule(&plane, "mend", |spec| spec["lifecycleState"] = json!("paused")).await;
+    rule(&plane, "mend", |spec| {
+        spec["lifecycleState"] = json!("paused");
+        spec["workItem"] = json!("create");
+    })
+    .await;
     push(&plane, "a", "main", &sha('a')).await;
     turns(&plane).await;
     let paused = one::<AgentTriggerRule>(&plane, "mend").await.status;

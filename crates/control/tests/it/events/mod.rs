@@ -6,6 +6,7 @@ mod lines;
 mod observed;
 mod own;
 mod unanswered;
+mod words;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -202,3 +202,116 @@ async fn a_rule_with_the_source_manual_is_fired_by_a_person_once_for_each_reques
     assert!(fired.clone().count() >= 2);
     assert!(fired.clone().all(|(_, line)| line.actor == "ada"));
 }
+
+/// A job that failed, as a webhook tells of it.
+fn workflow_job(name: &str, commit: &str) -> Value {
+    json!({
+        "action": "completed",
+        "workflow_job": {
+            "id": 17, "name": name, "head_branch": "main", "head_sha": commit, "conclusion": "failure",
+            "steps": [{ "name": "cargo test", "conclusion": "failure" }],
+        },
+        "repository": { "full_name": "acme/app", "owner": { "login": "acme" } },
+        "sender": { "login": "alice" },
+    })
+}
+
+/// The same, as the forge says it when it is asked: with the run that the job belongs to.
+fn polled_job(name: &str, commit: &str, pull_request: Option<u64>) -> CheckRun {
+    let mut payload = workflow_job(name, commit);
+    payload["workflow_run"] = workflow_run("CI", commit)["workflow_run"].clone();
+    if let Some(number) = pull_request {
+        payload["workflow_run"]["pull_requests"] = json!([{
+            "number": number,
+            "head": { "sha": commit, "repo": { "url": "http://127.0.0.1:1/api/v1/repos/acme/app" } },
+        }]);
+    }
+    CheckRun {
+        id: "17".to_owned(),
+        name: name.to_owned(),
+        workflow: Some("ci.yml".to_owned()),
+        sha: commit.to_owned(),
+        branch: Some("main".to_owned()),
+        conclusion: Some("failure".to_owned()),
+        payload,
+    }
+}
+
+/// Every way in which a forge tells of one failed job, in every order: one run. Another job, or the same at
+/// another commit, is another failure.
+#[tokio::test]
+async fn one_failure_starts_one_run_whichever_way_and_order_it_comes() {
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Way {
+        Job,
+        Run,
+        Poll(Option<u64>),
+    }
+    let orders: [&[Way]; 8] = [
+        &[Way::Job, Way::Poll(None)],
+        &[Way::Poll(None), Way::Job],
+        &[Way::Job, Way::Poll(Some(7))],
+        &[Way::Poll(Some(7)), Way::Job],
+        &[Way::Run, Way::Poll(None)],
+        &[Way::Poll(Some(7)), Way::Run],
+        &[Way::Run, Way::Job, Way::Poll(None)],
+        &[Way::Poll(None), Way::Job, Way::Run],
+    ];
+    for order in orders {
+        let plane = stand().await;
+        on_gitea(&plane, json!({ "pollEvery": "1m" })).await;
+        let state = bailiwick_control::ports::fleet::PullRequestState {
+            number: 7,
+            open: true,
+            head_branch: "main".to_owned(),
+            head_sha: sha('a'),
+            head_repository: Some("acme/app".to_owned()),
+            base_branch: "main".to_owned(),
+            title: String::new(),
+            body: String::new(),
+            files: Vec::new(),
+        };
+        plane.world.forge.pulls.lock().unwrap().insert(7, state);
+        let branches = plane.world.forge.branches.clone();
+        branches.lock().unwrap().insert("main".to_owned(), sha('a'));
+        rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
+        turns(&plane).await;
+        let gitea = ForgeKind::Gitea;
+        for (at, way) in order.iter().enumerate() {
+            match way {
+                Way::Job => {
+                    let job = workflow_job("test", &sha('a'));
+                    arrive(&plane, &format!("j{at}"), gitea, "workflow_job", &job).await;
+                }
+                Way::Run => {
+                    let run = workflow_run("CI", &sha('a'));
+                    arrive(&plane, &format!("r{at}"), gitea, "workflow_run", &run).await;
+                }
+                Way::Poll(pull) => {
+                    let check = polled_job("test", &sha('a'), *pull);
+                    plane.world.forge.checks.lock().unwrap().push(check);
+                    later(&plane, 120_000);
+                }
+            }
+            turns(&plane).await;
+        }
+        let made = async || {
+            let found = executions(&plane, "mend").await;
+            let made = found.iter().filter(|one| one.decision == ExecutionDecision::Created);
+            (made.count(), found.len())
+        };
+        assert_eq!(made().await, (1, order.len()), "{order:?}");
+        // The control: a job of another name at the same commit, and the same one at another commit.
+        if order[0] != Way::Run && !order.contains(&Way::Run) {
+            let other = workflow_job("lint", &sha('a'));
+            arrive(&plane, "lint", gitea, "workflow_job", &other).await;
+            turns(&plane).await;
+            assert_eq!(made().await.0, 2, "{order:?}");
+        }
+        branches.lock().unwrap().insert("main".to_owned(), sha('b'));
+        let count = made().await.0;
+        arrive(&plane, "next", gitea, "workflow_job", &workflow_job("test", &sha('b'))).await;
+        turns(&plane).await;
+        assert_eq!(made().await.0, count + 1, "{order:?}");
+    }
+}

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use bailiwick_control::ports::fleet::Unfetched;
-use bailiwick_model::fleet::{ContextSource, ExecutionDecision, WebhookDelivery};
+use bailiwick_model::fleet::{ContextSource, ExecutionDecision, ForgeKind, Kind, WebhookDelivery};
 use serde_json::json;
 
-use super::{Plane, executions, later, one, push, rule, sha, stand, turns};
+use super::{Plane, arrive, declare, executions, later, one, push, rule, sha, stand, turns};
 
 fn say(plane: &Plane, said: impl IntoIterator<Item = Result<Option<String>, Unfetched>>) {
     let said: VecDeque<_> = said.into_iter().collect();
@@ -176,4 +176,43 @@ async fn a_schedule_whose_forge_never_answers_is_refused_in_the_end_with_a_recor
     assert_eq!((recorded[15], recorded[24]), (0, 1), "{recorded:?}");
     let found = executions(&plane, "nightly").await;
     assert!(found[0].reason.starts_with("CommitUnknown: "), "{}", found[0].reason);
+}
+
+/// What binds work that is not trusted is brought from its forge first; one that does not answer is asked again,
+/// and nothing is taken for it meanwhile.
+#[tokio::test]
+async fn the_tip_that_binds_strangers_is_waited_for() {
+    let plane = stand().await;
+    let mut more = super::fleet();
+    more.retain(|one| one.kind == Kind::AgentServiceAccount && one.metadata.name == "fixer");
+    more[0].spec["allowedRunnerPools"] = json!(["inside", "outside"]);
+    let mut runner = more[0].clone();
+    runner.metadata.name = "outsider".to_owned();
+    runner.spec["serviceAccountName"] = json!("outsider");
+    runner.spec["owner"] = json!({ "kind": "runner-pool", "name": "outside" });
+    more.push(runner);
+    let pool = json!({ "capacity": 1, "trustTier": "untrusted", "serviceAccountRef": "outsider" });
+    more.push(super::document(Kind::RunnerPool, "outside", pool));
+    declare(&plane, &more).await;
+    rule(&plane, "look", |spec| spec["runnerPool"] = json!("outside")).await;
+    assert_eq!(plane.reconcile().await.troubles, []);
+    let silent = Err(Unfetched::Unavailable("no route".to_owned()));
+    plane.world.commits.lock().unwrap().insert(sha('d'), VecDeque::from([silent]));
+    let payload = json!({ "bailiwick": {
+        "source": "push", "ref": "refs/heads/main", "sha": sha('a'), "actor": "eve",
+        "headRepository": "eve/app", "trust": "untrusted",
+    } });
+    let name = arrive(&plane, "x", ForgeKind::Generic, "push", &payload).await;
+    plane.turn().await;
+    assert_eq!(executions(&plane, "look").await, []);
+    let waiting = one::<WebhookDelivery>(&plane, &name).await.status;
+    assert!(!waiting.evaluated && waiting.fault.unwrap_or_default().contains("no route"));
+    later(&plane, 60_000);
+    turns(&plane).await;
+    let found = executions(&plane, "look").await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
+    let launched = plane.engine.launched.lock().unwrap().clone();
+    assert_eq!(launched[0].kit_from, Some(sha('d')));
+    assert_eq!(launched[0].base, sha('a'));
 }

@@ -2,10 +2,12 @@
 
 use bailiwick_control::triggers::dedupe::{key, signature};
 use bailiwick_control::triggers::{Intent, RecentExecution, Seen, SourceEvent, evaluate};
-use bailiwick_model::fleet::{AgentTriggerRule, ExecutionDecision, Metadata, Moment, Object};
+use bailiwick_model::fleet::{
+    AgentTriggerRule, ExecutionDecision, ForgeKind, Metadata, Moment, Object, TrustTier,
+};
 use serde_json::json;
 
-use super::{OTHER_SHA, failed_check, now, rule, seen};
+use super::{OTHER_SHA, SHA, failed_check, now, read, rule, seen, sent};
 
 fn decide(
     event: &SourceEvent,
@@ -27,6 +29,8 @@ fn after(
     let earlier = RecentExecution {
         name: "ate-earlier".to_owned(),
         dedupe_key: Some(key.key),
+        trust_tier: event.trust_tier,
+        polled: event.uid.starts_with("poll/"),
         decision,
         at: now(),
         run: Some("adr-earlier".to_owned()),
@@ -158,4 +162,93 @@ fn a_replay_by_a_person_is_not_held_back() {
     let replayed = failed_check().replayed("request-1");
     let plans = evaluate(&[replayed], &[rule], &seen, Intent::Replay, now());
     assert_eq!(plans[0].execution.decision, ExecutionDecision::Created);
+}
+
+#[test]
+fn what_is_trusted_is_no_duplicate_of_what_is_not() {
+    let untrusted = || SourceEvent { trust_tier: TrustTier::Untrusted, ..again() };
+    for key in [None, Some("{{ event.check }}")] {
+        let rule = rule(|spec| {
+            if let Some(key) = key {
+                spec["dedupePolicy"] = json!({ "key": key, "window": "1h" });
+            }
+        });
+        let doubtful = after(ExecutionDecision::Created, &untrusted(), &rule);
+        assert_eq!(decide(&again(), &rule, &doubtful, now()), ExecutionDecision::Created);
+        assert_eq!(decide(&untrusted(), &rule, &doubtful, now()), ExecutionDecision::Deduplicated);
+        let sure = after(ExecutionDecision::Created, &failed_check(), &rule);
+        assert_eq!(decide(&untrusted(), &rule, &sure, now()), ExecutionDecision::Deduplicated);
+        // In a repository that is not trusted itself, nothing is trusted more than anything else.
+        let nowhere = Seen { repository_trust: TrustTier::Untrusted, ..doubtful };
+        assert_eq!(decide(&again(), &rule, &nowhere, now()), ExecutionDecision::Deduplicated);
+    }
+}
+
+/// A failure of which workflow, job and check are told as is said here.
+fn told(uid: &str, [workflow, job, check]: [&str; 3]) -> SourceEvent {
+    let word = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    SourceEvent {
+        uid: uid.to_owned(),
+        workflow: word(workflow),
+        job: word(job),
+        check: word(check),
+        ..failed_check()
+    }
+}
+
+/// Whether two tellings are one failure, whichever comes first.
+fn are_one(one: &SourceEvent, two: &SourceEvent) -> bool {
+    let rule = rule(|spec| spec["promptTemplate"] = json!("Mend it."));
+    let [there, back] = [(one, two), (two, one)].map(|(first, second)| {
+        let seen = after(ExecutionDecision::Created, first, &rule);
+        decide(second, &rule, &seen, now())
+    });
+    assert_eq!(there, back, "{one:?} {two:?}");
+    there == ExecutionDecision::Deduplicated
+}
+
+#[test]
+fn jobs_of_the_same_name_in_two_workflows_are_two_failures() {
+    let named = told("d-1", ["CI", "test", ""]);
+    for (uid, workflow, same) in [
+        ("d-2", "CI", true),
+        ("d-2", "Nightly", false),
+        ("d-2", "nightly.yml", false),
+        ("d-2", "ci.yml", true),
+        ("d-2", ".github/workflows/ci.yaml@refs/heads/main", true),
+        // A forge that is asked says nothing but the file.
+        ("poll/17/a/b", "nightly.yml", true),
+        ("poll/17/a/b", "Nightly", false),
+    ] {
+        let other = told(uid, [workflow, "test", ""]);
+        assert_eq!(are_one(&named, &other), same, "{uid} {workflow}");
+    }
+}
+
+#[test]
+fn what_has_no_name_in_common_is_two_failures() {
+    let status = told("d-1", ["", "", "ci/circleci"]);
+    let run = told("d-2", ["Lint", "", ""]);
+    assert!(!are_one(&status, &run));
+    assert!(are_one(&run, &told("d-3", ["Lint", "clippy", ""])));
+    assert!(!are_one(&run, &told("d-3", ["CI", "clippy", ""])));
+    assert!(are_one(&told("d-3", ["CI", "clippy", ""]), &told("d-4", ["", "", "clippy"])));
+    // One forge's jobs do not say their workflow.
+    assert!(are_one(&run, &told("d-3", ["", "clippy", ""])));
+}
+
+#[test]
+fn two_suites_of_one_commit_are_two_failures() {
+    let suite = |id: u64, app: &str| {
+        let payload = sent(json!({ "action": "completed", "check_suite": {
+            "id": id, "head_branch": "main", "head_sha": SHA, "conclusion": "failure",
+            "app": { "name": app }, "pull_requests": [] } }));
+        read(ForgeKind::Github, "check_suite", &payload).swap_remove(0)
+    };
+    let first = suite(1, "Builder");
+    assert_eq!(first.check, None);
+    let again = SourceEvent { uid: "d-2".to_owned(), ..suite(1, "Builder") };
+    assert!(are_one(&first, &again));
+    assert!(!are_one(&first, &SourceEvent { uid: "d-2".to_owned(), ..suite(2, "Other") }));
+    assert!(!are_one(&first, &told("d-3", ["", "Builder", ""])));
 }

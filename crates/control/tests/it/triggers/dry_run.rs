@@ -68,6 +68,8 @@ fn it_shows_duplicates_and_full_groups() {
     world.recent = vec![RecentExecution {
         name: "ate-1".to_owned(),
         dedupe_key: Some(key),
+        trust_tier: TrustTier::Trusted,
+        polled: false,
         decision: ExecutionDecision::Created,
         at: now(),
         run: None,

@@ -7,7 +7,7 @@ use bailiwick_control::triggers::{
     Intent, Planned, SourceEvent, delivery_name, evaluate, interests,
 };
 use bailiwick_model::fleet::{
-    EventSource, ExecutionDecision, ForgeKind, Metadata, Moment, Resource, TrustTier,
+    EventSource, ExecutionDecision, ForgeKind, Metadata, Moment, Resource, TrustTier, WorkItemKind,
     is_object_name,
 };
 use serde_json::json;
@@ -280,4 +280,59 @@ fn a_delivery_has_one_name_in_its_repository() {
     assert_ne!(name, delivery_name("acme/app", "d-2"));
     assert_ne!(name, delivery_name("acme/other", "d-1"));
     assert!(is_object_name(&delivery_name("acme/app", "\u{0}../../x")));
+}
+
+#[test]
+fn a_work_item_is_made_only_where_a_rule_makes_them_and_linked_only_where_there_is_one() {
+    let mut bare = failed_check();
+    (bare.source_refs.check, bare.source_refs.pipeline) = (None, None);
+    (bare.issue, bare.pull_request, bare.tag) = (None, None, None);
+    let mut checked = bare.clone();
+    checked.source_refs.check = Some("build".to_owned());
+    let mut tagged = bare.clone();
+    tagged.tag = Some("v1".to_owned());
+    let made = |event: &SourceEvent, mode: &str, intent: Intent| {
+        let rules = [rule(|spec| spec["workItem"] = mode.into())];
+        evaluate(std::slice::from_ref(event), &rules, &seen(), intent, now()).remove(0)
+    };
+    // (event, mode) to the item that a run is about; nothing where there is none.
+    for (event, mode, item) in [
+        (&bare, "link", None),
+        (&bare, "none", None),
+        (&checked, "link", Some("check/build")),
+        (&checked, "create", Some("check/build")),
+        (&checked, "none", None),
+        (&tagged, "link", Some("release/v1")),
+    ] {
+        let run = made(event, mode, Intent::Deliver).run.unwrap();
+        assert_eq!(run.spec.source_refs.work_item.as_deref(), item, "{mode}");
+        let plan = made(event, mode, Intent::Materialize);
+        let (decision, item) = match item {
+            Some(item) => (ExecutionDecision::Materialized, Some(item)),
+            None => (ExecutionDecision::Rejected, None),
+        };
+        assert_eq!(plan.execution.decision, decision, "{mode}: {}", plan.execution.reason);
+        assert_eq!(plan.execution.source_refs.work_item.as_deref(), item, "{mode}");
+        let why = plan.execution.reason.starts_with("NothingToMaterialize: ");
+        assert_eq!(why, item.is_none(), "{}", plan.execution.reason);
+    }
+    // Where there is nothing, a rule that makes work items makes a card, and its run has the same.
+    let plan = made(&bare, "create", Intent::Deliver);
+    let card = format!("card/{}", plan.name);
+    assert_eq!(plan.execution.source_refs.work_item.as_ref(), Some(&card));
+    let run = plan.run.unwrap();
+    assert_eq!(run.spec.source_refs.work_item.as_ref(), Some(&card));
+    let items = bailiwick_control::workspaces::work_items(&run.spec);
+    let named: Vec<(WorkItemKind, &str)> =
+        items.iter().map(|item| (item.kind, item.id.as_str())).collect();
+    assert_eq!(named, [(WorkItemKind::Card, plan.name.as_str())]);
+    let plan = made(&bare, "create", Intent::Materialize);
+    assert_eq!(plan.execution.decision, ExecutionDecision::Materialized);
+    // What is named twice is one item, and the one that it is.
+    let mut both = run.spec;
+    both.source_refs.issue = Some(7);
+    both.source_refs.work_item = Some("issue/7".to_owned());
+    let items = bailiwick_control::workspaces::work_items(&both);
+    assert_eq!(items.len(), 1);
+    assert_eq!((items[0].kind, items[0].id.as_str()), (WorkItemKind::Issue, "7"));
 }

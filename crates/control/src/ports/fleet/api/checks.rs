@@ -17,8 +17,21 @@ pub struct ChecksAnswer {
     /// Why the forge's are not there, if they could not be had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unavailable: Option<String>,
-    /// Ours, the newest first.
+    /// Ours, the newest first. Sub-agents are shown with the run that started them.
     pub runs: Vec<RunCheck>,
+    /// Ours that nobody can read, and that are about this commit or may be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<UnreadableRun>,
+}
+
+/// A run of ours that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnreadableRun {
+    /// The run.
+    pub run: String,
+    /// Why.
+    pub why: String,
 }
 
 /// A check of the forge.

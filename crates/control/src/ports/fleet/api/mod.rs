@@ -26,7 +26,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 pub use approvals::{DecisionAnswer, DecisionRequest, Verdict, WriteBackAnswer};
-pub use checks::{ChecksAnswer, ForgeCheck, RunCheck};
+pub use checks::{ChecksAnswer, ForgeCheck, RunCheck, UnreadableRun};
 pub use permissions::{PermissionDecision, PermissionQuestion, PermissionReview};
 pub use rules::{
     ExecutionAnswer, FireRequest, LifecycleAnswer, LifecycleRequest, MatcherResult, ReplayRequest,
@@ -226,10 +226,12 @@ pub trait Fleet: Send + Sync + 'static {
         &self,
     ) -> impl Future<Output = Result<BTreeMap<String, Value>, ActionError>> + Send;
 
-    /// The run's own events after this one, at most so many.
+    /// The run's own events after this cursor, at most so many: those of all attempts in their order, or of
+    /// the one that is asked for.
     fn run_events(
         &self,
         run: &Target,
+        attempt: Option<u32>,
         after: u64,
         limit: usize,
     ) -> impl Future<Output = Result<RunEvents, ActionError>> + Send;

@@ -1,6 +1,6 @@
 //! Rules: trying them, and changing whether they act.
 
-use bailiwick_model::fleet::{ExecutionDecision, ForgeKind, LifecycleState};
+use bailiwick_model::fleet::{ExecutionDecision, ForgeKind, LifecycleState, TrustTier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,6 +26,9 @@ pub struct RuleSample {
     /// Its body.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub payload: Value,
+    /// Why, where something is made of it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 /// What a rule would do with an event. Nothing was changed.
@@ -49,9 +52,34 @@ pub struct RuleTrial {
     /// What would be permitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_review: Option<PermissionReview>,
+    /// How much the event is trusted.
+    pub trust_tier: TrustTier,
+    /// Why not more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distrust: Option<String>,
+    /// How the rule stands; it is tried as if it were at work.
+    pub lifecycle: String,
+    /// What is wrong with its matcher, if that cannot be used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub matcher_faults: Vec<String>,
+    /// Why the agent cannot be told what the template says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_fault: Option<String>,
     /// What makes it the same as others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe_key: Option<String>,
+    /// Why there is no such key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dedupe_fault: Option<String>,
+    /// The execution that it is the same as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicate_of: Option<String>,
+    /// The group that it would be in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_group: Option<String>,
+    /// What that group makes of it: `decision`, and the runs that it is about.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub concurrency: Value,
     /// What would be done, in order.
     pub expected_actions: Vec<String>,
 }

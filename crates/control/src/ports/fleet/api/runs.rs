@@ -102,8 +102,11 @@ pub struct DispatchRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunEvent {
-    /// Its number in the run, from one: what to go on from.
+    /// What to go on from. It grows over all attempts: its upper half says in which the agent began, its
+    /// lower half counts the agent's events from one.
     pub cursor: u64,
+    /// The number of the attempt that it is of.
+    pub attempt: u32,
     /// When.
     pub at: Moment,
     /// What it is.

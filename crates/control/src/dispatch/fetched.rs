@@ -1,0 +1,122 @@
+//! Commits that were fetched for runs are held by refs; those that no run needs are let go.
+//!
+//! One that is on its way into a run is not in it yet. So nothing goes that was not without a run for an hour.
+
+use std::collections::BTreeSet;
+
+use bailiwick_model::fleet::{AgentDispatchAttempt, AgentDispatchRun, Kind, Object, Repository};
+
+use super::admitting::LAUNCH;
+use super::retention::Retention;
+use super::{ControlPlane, PlaneError, Turn};
+use crate::ports::fleet::{Engine, FleetStore, Selection, World};
+
+/// How long nobody must have needed it, and how often that is looked at.
+const PATIENCE: u64 = 3_600_000;
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// Lets go of what was fetched for runs that are gone.
+    pub(super) async fn prune_fetched(&self, retention: &mut Retention, turn: &mut Turn) {
+        let now = self.world.now();
+        let since =
+            |then: bailiwick_model::fleet::Moment| now.millis().saturating_sub(then.millis());
+        if retention.looked.is_some_and(|looked| since(looked) < PATIENCE) {
+            return;
+        }
+        retention.looked = Some(now);
+        let all = match self.all_typed::<Repository>(Selection::of(Kind::Repository)).await {
+            Ok(all) => all,
+            Err(error) => return turn.note("repositories", Err(error)),
+        };
+        let mut held = Vec::new();
+        for repository in all {
+            let names = match self.world.fetched(&repository.spec).await {
+                Ok(names) => names,
+                Err(why) => {
+                    turn.note(repository.name(), Err(PlaneError::Other(why)));
+                    continue;
+                }
+            };
+            let own = |of: &String| of == repository.name();
+            retention.unneeded.retain(|(of, name), _| !own(of) || names.contains(name));
+            if !names.is_empty() {
+                held.push((repository, names));
+            }
+        }
+        if held.is_empty() {
+            return;
+        }
+        let needed = match self.needed_commits().await {
+            Ok(needed) => needed,
+            // What cannot be read may need any of them: nothing goes.
+            Err(error) => return turn.note("commits that were fetched", Err(error)),
+        };
+        for (repository, names) in held {
+            let result = self.prune_repository(&repository, names, &needed, retention).await;
+            turn.note(repository.name(), result);
+        }
+    }
+
+    async fn prune_repository(
+        &self,
+        repository: &Object<Repository>,
+        held: Vec<String>,
+        needed: &BTreeSet<String>,
+        retention: &mut Retention,
+    ) -> Result<bool, PlaneError> {
+        let unneeded = &mut retention.unneeded;
+        let whole = |name: &String| (repository.name().to_owned(), name.clone());
+        let now = self.world.now();
+        let mut over = Vec::new();
+        for name in held {
+            if needed.contains(&name) {
+                unneeded.remove(&whole(&name));
+                continue;
+            }
+            let first = *unneeded.entry(whole(&name)).or_insert(now);
+            if now.millis().saturating_sub(first.millis()) >= PATIENCE {
+                over.push(name);
+            }
+        }
+        if over.is_empty() {
+            return Ok(false);
+        }
+        self.world.let_go(&repository.spec, &over).await.map_err(PlaneError::Other)?;
+        unneeded.retain(|(of, name), _| of != repository.name() || !over.contains(name));
+        Ok(true)
+    }
+
+    /// Where runs start from, what they are compared with, and what binds them: all that are kept may be
+    /// tried again. Several repositories may share a checkout, and a commit has one name in all of them: so
+    /// it does not matter whose run it is.
+    async fn needed_commits(&self) -> Result<BTreeSet<String>, PlaneError> {
+        let mut needed = BTreeSet::new();
+        for run in self.all(Selection::of(Kind::AgentDispatchRun)).await? {
+            let run = run.typed::<AgentDispatchRun>()?;
+            needed.extend(run.spec.source_refs.base_sha.clone());
+            needed.insert(run.spec.sha.clone());
+        }
+        // Attempts of one run are often launched with the same.
+        let mut seen = BTreeSet::new();
+        for attempt in self.all(Selection::of(Kind::AgentDispatchAttempt)).await? {
+            let attempt = attempt.typed::<AgentDispatchAttempt>()?;
+            // A child has none of its own: it is bound as its parent is.
+            let Some(launch) = attempt.metadata.annotations.get(LAUNCH) else { continue };
+            if !seen.insert(launch.clone()) {
+                continue;
+            }
+            match self.prepared(&attempt).await {
+                Ok(prepared) => needed.extend(prepared.kit_from),
+                // It is gone or broken, and nobody can launch it: what its run names is held all the same.
+                Err(PlaneError::Other(_)) => {}
+                Err(
+                    error @ (PlaneError::Store(_)
+                    | PlaneError::Object(_)
+                    | PlaneError::Forge(_)
+                    | PlaneError::Engine(_)),
+                ) => return Err(error),
+            }
+        }
+        Ok(needed)
+    }
+}

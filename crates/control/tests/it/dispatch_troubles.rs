@@ -1,0 +1,273 @@
+//! A trouble that stands holds up itself, and nobody else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bailiwick_control::dispatch::{ControlPlane, Resting, Turn};
+use bailiwick_control::ports::fleet::{
+    ActionError, Applied, AuditEntry, Change, Fleet as _, FleetError, FleetStore, IncomingDelivery,
+    Launched, LaunchedState, MemoryFleet, Page, Received, RunVerb, RunVerbRequest, Selection,
+    Target, TokenRecord, World as _, Write,
+};
+use bailiwick_model::fleet::{AgentDispatchRun, AnyObject, Kind, Moment, Repository, RunPhase};
+use serde_json::json;
+
+use crate::dispatch::{
+    Plane, agent, all, caller, declare, document, only_run, request, set, stand, standing, turn,
+    work,
+};
+
+/// Whose files nobody can look at: an agent that is not ours any more, in a workspace that is called active.
+async fn lost_workspace(plane: &Plane) {
+    let spec = json!({
+        "repository": "acme/app", "workspacePath": "/nowhere/w", "ownership": "issue",
+        "branch": "agent/w", "targetBranch": "main", "trustTier": "trusted", "run": "worker",
+    });
+    let mut lost = document(Kind::AgentWorkspace, "lost", spec);
+    lost.status = json!({ "state": "active" });
+    plane.store.commit(vec![Write::Create(lost)], plane.world.now()).await.unwrap();
+}
+
+/// A schedule of a repository that is not there.
+async fn orphaned_schedule(plane: &Plane) {
+    schedule(plane, "acme/gone").await;
+}
+
+async fn schedule(plane: &Plane, repository: &str) {
+    let rule = document(
+        Kind::AgentTriggerRule,
+        "nightly",
+        json!({
+            "lifecycleState": "active", "sources": ["schedule"], "agentStack": "fixer",
+            "taskKind": "tend", "promptTemplate": "Tend it.",
+            "schedule": { "cron": "*/5 * * * *", "repository": repository },
+        }),
+    );
+    declare(plane, &[rule]).await;
+    plane.turn().await;
+    plane.world.clock.fetch_add(5 * 60 * 1_000, Ordering::Relaxed);
+}
+
+fn about(turn: &Turn) -> Vec<&str> {
+    turn.troubles.iter().map(|(about, _)| about.as_str()).collect()
+}
+
+#[tokio::test]
+async fn what_has_trouble_rests_longer_each_time_and_others_go_on_in_every_turn() {
+    let plane = stand(|_| {}).await;
+    lost_workspace(&plane).await;
+    orphaned_schedule(&plane).await;
+    let mut resting = Resting::default();
+    let first = plane.turn_after(&mut resting).await;
+    assert_eq!(about(&first), ["nightly", "lost"]);
+    assert!(!first.store_is_away, "nobody has to wait for them");
+    // A run goes through all of its turns while they rest.
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(about(&plane.turn_after(&mut resting).await), Vec::<&str>::new());
+    }
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    assert_eq!(about(&plane.turn_after(&mut resting).await), Vec::<&str>::new());
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
+    // They are tried again, later each time.
+    let mut waited = Vec::new();
+    for _ in 0..8 {
+        let mut seconds = 0;
+        while about(&plane.turn_after(&mut resting).await).is_empty() {
+            plane.world.clock.fetch_add(1_000, Ordering::Relaxed);
+            seconds += 1;
+            assert!(seconds < 100);
+        }
+        waited.push(seconds);
+    }
+    assert!(waited.is_sorted(), "{waited:?}");
+    assert!((1..=2).contains(&waited[0]) && (55..=61).contains(&waited[7]), "{waited:?}");
+    // Whoever is well again is done with at once when its time comes.
+    let app = all::<Repository>(&plane).await.remove(0);
+    let mut spec = serde_json::to_value(&app.spec).unwrap();
+    spec["fullName"] = json!("acme/gone");
+    declare(&plane, &[document(Kind::Repository, "gone", spec)]).await;
+    plane.world.clock.fetch_add(120_000, Ordering::Relaxed);
+    assert_eq!(about(&plane.turn_after(&mut resting).await), ["lost"]);
+}
+
+#[tokio::test]
+async fn a_repository_without_its_credential_is_polled_when_it_has_one_and_says_so_meanwhile() {
+    let plane = stand(|object| {
+        if object.kind == Kind::Repository {
+            object.spec["pollEvery"] = json!("1m");
+            object.spec["credentialRef"] = json!({ "name": "forge", "key": "token" });
+        }
+    })
+    .await;
+    turn(&plane).await;
+    let fault = async || all::<Repository>(&plane).await.remove(0).status.fault;
+    assert!(fault().await.unwrap_or_default().contains("forge/token"));
+    let values = BTreeMap::from([("token".to_owned(), b"sesame sesame".to_vec())]);
+    plane.store.set_secret("default", "forge", values, plane.world.now()).await.unwrap();
+    plane.world.clock.fetch_add(61_000, Ordering::Relaxed);
+    turn(&plane).await;
+    assert_eq!(fault().await, None);
+}
+
+/// What nobody can tell just now is no change of what was permitted: it is asked again, and a cancel is not slept
+/// through meanwhile.
+#[tokio::test]
+async fn a_run_of_which_nobody_can_tell_waits_and_starts_or_is_cancelled() {
+    for cancelled in [false, true] {
+        let plane = stand(|_| {}).await;
+        let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+        *plane.world.silent.lock().unwrap() = Some("its program did not answer".to_owned());
+        let mut resting = Resting::default();
+        let first = plane.turn_after(&mut resting).await;
+        assert_eq!(about(&first), [answer.run.as_str()]);
+        assert!(first.troubles[0].1.contains("did not answer"), "{:?}", first.troubles);
+        assert_eq!(about(&plane.turn_after(&mut resting).await), Vec::<&str>::new());
+        assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
+        if cancelled {
+            let target = Target { namespace: "default".to_owned(), name: answer.run };
+            let cancel = RunVerbRequest::default();
+            plane.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
+            plane.turn_after(&mut resting).await;
+            assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
+            continue;
+        }
+        *plane.world.silent.lock().unwrap() = None;
+        plane.world.clock.fetch_add(3_000, Ordering::Relaxed);
+        for _ in 0..3 {
+            assert_eq!(about(&plane.turn_after(&mut resting).await), Vec::<&str>::new());
+        }
+        assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
+        assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn whether_anybody_is_in_a_workspace_is_asked_without_asking_what_came_of_it() {
+    let plane = stand(|_| {}).await;
+    lost_workspace(&plane).await;
+    set(&plane, "worker", Launched { work: Some(work()), ..standing(LaunchedState::Running) });
+    for _ in 0..5 {
+        assert_eq!(plane.turn().await.troubles, []);
+    }
+    assert_eq!(plane.engine.asked.load(Ordering::Relaxed), 0);
+    // The control: once nobody holds it, it is looked at.
+    set(&plane, "worker", Launched { work: Some(work()), ..standing(LaunchedState::Verified) });
+    assert_eq!(about(&plane.turn().await), ["lost"]);
+    assert_eq!(plane.engine.asked.load(Ordering::Relaxed), 0);
+    assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
+}
+
+/// Another's store, of which no value of a secret can be opened.
+struct Sealed(Arc<MemoryFleet>);
+
+impl FleetStore for Sealed {
+    async fn get(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<AnyObject>, FleetError> {
+        self.0.get(kind, namespace, name).await
+    }
+
+    async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
+        self.0.list(selection).await
+    }
+
+    async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
+        self.0.commit(writes, now).await
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, FleetError> {
+        self.0.changes(after, limit).await
+    }
+
+    async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
+        self.0.forget_changes(keep).await
+    }
+
+    async fn wait_for_change(&self, after: u64, millis: u64) {
+        self.0.wait_for_change(after, millis).await;
+    }
+
+    async fn receive(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
+        self.0.receive(delivery).await
+    }
+
+    async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
+        self.0.blob(digest).await
+    }
+
+    async fn secret_value(
+        &self,
+        namespace: &str,
+        name: &str,
+        key: &str,
+    ) -> Result<Option<Vec<u8>>, FleetError> {
+        let value = format!("the value `{key}` of secret `{namespace}/{name}`");
+        Err(FleetError::Unopened { value, why: "/var/fleet.db: it is another key".to_owned() })
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {
+        self.0.tokens().await
+    }
+
+    async fn token(&self, digest: &str) -> Result<Option<TokenRecord>, FleetError> {
+        self.0.token(digest).await
+    }
+
+    async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
+        self.0.forget_audit(before, most).await
+    }
+
+    async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
+        self.0.audit(after, limit).await
+    }
+}
+
+/// Nothing is begun while nobody knows what is secret; what was begun ends, without its words.
+#[tokio::test]
+async fn a_value_that_cannot_be_opened_stops_no_ending_and_is_no_store_that_is_away() {
+    for cancelled in [false, true] {
+        let plane = stand(|_| {}).await;
+        let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+        turn(&plane).await;
+        let values = BTreeMap::from([("key".to_owned(), b"the value".to_vec())]);
+        plane.store.set_secret("default", "broken", values, plane.world.now()).await.unwrap();
+        let sealed = ControlPlane {
+            store: Arc::new(Sealed(Arc::clone(&plane.store))),
+            engine: Arc::clone(&plane.engine),
+            world: Arc::clone(&plane.world),
+        };
+        let expected = if cancelled { RunPhase::Cancelled } else { RunPhase::Failed };
+        if cancelled {
+            let target = Target { namespace: "default".to_owned(), name: answer.run };
+            let cancel = RunVerbRequest::default();
+            sealed.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
+        } else {
+            set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+        }
+        for _ in 0..6 {
+            assert_eq!(sealed.turn().await.troubles, []);
+        }
+        let run = only_run(&plane).await;
+        assert_eq!(run.status.phase, expected, "{:?}", run.status);
+        let told = serde_json::to_string(&run.status).unwrap();
+        assert!(!told.contains("as it says") && !told.contains("/var/fleet.db"), "{told}");
+        let refused = sealed.dispatch(&caller("ada"), "default", request("s")).await;
+        assert!(
+            matches!(refused, Err(ActionError::Store(FleetError::Unopened { .. }))),
+            "{refused:?}"
+        );
+        schedule(&plane, "acme/app").await;
+        let mut resting = Resting::default();
+        let first = sealed.turn_after(&mut resting).await;
+        assert_eq!(about(&first), ["nightly"], "{:?}", first.troubles);
+        assert!(!first.store_is_away, "nobody else has to wait");
+        assert_eq!(about(&sealed.turn_after(&mut resting).await), Vec::<&str>::new());
+        assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 1);
+    }
+}
