@@ -28,6 +28,7 @@ use crate::routes::{Access, Call, Method, Route, routes};
 use crate::settings::Limits;
 use crate::stop::Stop;
 use crate::telemetry::{Metrics, Tally, Timed};
+use crate::webhooks::Takers;
 
 const CORRELATION: HeaderName = HeaderName::from_static("x-correlation-id");
 
@@ -43,6 +44,7 @@ pub(crate) struct App<S, F> {
     pub(crate) addresses: Buckets<IpAddr>,
     pub(crate) tokens: Buckets<String>,
     pub(crate) unbelieved: Buckets<String>,
+    pub(crate) takers: Takers,
     pub(crate) watchers: Arc<Semaphore>,
     pub(crate) stop: Stop,
     /// Held by everything that changes something.

@@ -111,7 +111,7 @@ fn query(call: Call) -> &'static [&'static str] {
             "resourceVersion",
         ],
         Call::Events => &["kind", "labelSelector", "watch", "resourceVersion"],
-        Call::RunEvents => &["watch", "after", "limit", "resourceVersion"],
+        Call::RunEvents => &["attempt", "watch", "after", "limit", "resourceVersion"],
         Call::Create | Call::Replace | Call::Patch | Call::Apply => &["dryRun"],
         Call::Delete => &["dryRun", "resourceVersion"],
         Call::Audit => &["after", "limit"],
@@ -146,7 +146,9 @@ fn query(call: Call) -> &'static [&'static str] {
 
 fn query_schema(name: &str) -> Value {
     match name {
-        "limit" | "after" | "resourceVersion" => json!({ "type": "integer", "minimum": 0 }),
+        "attempt" | "limit" | "after" | "resourceVersion" => {
+            json!({ "type": "integer", "minimum": 0 })
+        }
         "watch" => json!({ "enum": ["0", "1"], "description": "1: a stream of events" }),
         "dryRun" => json!({ "enum": ["All"], "description": "Say what would be, change nothing" }),
         "order" => json!({ "enum": ["oldest", "newest"] }),

@@ -167,6 +167,10 @@ impl From<FleetError> for Problem {
                 Self::conflict("CONFLICT", message).about(format!("{kind}/{namespace}/{name}"))
             }
             FleetError::Gone { .. } => Self::new(StatusCode::GONE, "GONE", message),
+            FleetError::Unopened { value, why } => {
+                tracing::error!(what = value, why, "a value of a secret cannot be opened");
+                Self::unavailable("a value of a secret cannot be opened; the log says why")
+            }
             FleetError::Unavailable(why) => {
                 // What a store says of itself may name files: it is for the log, not for the client.
                 tracing::error!(why, "the store does not work");

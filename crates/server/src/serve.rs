@@ -24,6 +24,7 @@ use crate::paced::Paced;
 use crate::settings::{Limits, Reach, Settings};
 use crate::stop::{Stop, Stopper, stopping};
 use crate::telemetry::{Metrics, Tally, Timed};
+use crate::webhooks::Takers;
 
 /// Why the server did not start.
 #[derive(Debug, Error)]
@@ -88,6 +89,7 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
             addresses: Buckets::new(limits.per_address),
             tokens: Buckets::new(limits.per_token),
             unbelieved: Buckets::new(limits.unbelieved_audit),
+            takers: Takers::default(),
             watchers: Arc::new(Semaphore::new(limits.watchers)),
             stop: stopped,
             at_work: Arc::default(),

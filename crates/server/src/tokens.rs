@@ -89,11 +89,10 @@ pub(crate) async fn make<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: &
         TokenError::Expired => Problem::fault("expiresAt", error.to_string()),
         TokenError::Random(_) => Problem::unavailable(error.to_string()),
     })?;
-    // First the line, then the token: a token that no line speaks of cannot be.
     let detail = value!({ "for": request.actor, "scope": scope_name(request.scope) });
     let line = asked.audit("TokenCreated", format!("Token/{}", minted.record.id), detail);
-    app.store.commit(vec![Write::Audit(line)], asked.now).await?;
-    app.store.put_token(minted.record.clone()).await?;
+    let writes = vec![Write::Token(minted.record.clone()), Write::Audit(line)];
+    app.store.commit(writes, asked.now).await?;
     json(StatusCode::CREATED, &TokenAnswer { token: minted.text, record: minted.record.into() })
 }
 
@@ -107,8 +106,8 @@ pub(crate) async fn revoke<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked:
         record.revoked_at = Some(asked.now);
         let detail = value!({ "of": record.actor, "scope": scope_name(record.scope) });
         let line = asked.audit("TokenRevoked", format!("Token/{id}"), detail);
-        app.store.commit(vec![Write::Audit(line)], asked.now).await?;
-        app.store.put_token(record.clone()).await?;
+        let writes = vec![Write::Token(record.clone()), Write::Audit(line)];
+        app.store.commit(writes, asked.now).await?;
     }
     ok(&TokenView::from(record))
 }

@@ -119,7 +119,13 @@ impl Fleet for Unwired {
         none()
     }
 
-    async fn run_events(&self, _: &Target, _: u64, _: usize) -> Result<RunEvents, ActionError> {
+    async fn run_events(
+        &self,
+        _: &Target,
+        _: Option<u32>,
+        _: u64,
+        _: usize,
+    ) -> Result<RunEvents, ActionError> {
         none()
     }
 

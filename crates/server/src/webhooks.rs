@@ -1,7 +1,7 @@
 //! Webhooks: believed only with the repository's signature, answered only when they are durable.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bailiwick_control::ports::fleet::{
@@ -85,18 +85,15 @@ pub(crate) async fn receive<S: FleetStore, F: Fleet>(
     asked: &Asked,
 ) -> Answer {
     let name = asked.param("repository");
-    let Some((repository, secret)) = known(app, name).await? else {
+    let Some(taker) = known(app, name).await? else {
         app.metrics.delivery("unbelieved");
         tracing::warn!(repository = name, "a webhook for a repository that takes none");
         return Err(unbelieved());
     };
+    let (repository, secret) = &*taker;
     let headers = plain(&asked.headers);
-    let webhook = Unverified {
-        forge: repository.forge,
-        secret: &secret,
-        headers: &headers,
-        body: &asked.body,
-    };
+    let webhook =
+        Unverified { forge: repository.forge, secret, headers: &headers, body: &asked.body };
     if let Err(why) = app.fleet.verify_webhook(webhook) {
         app.metrics.delivery("unbelieved");
         tracing::warn!(repository = name, %why, "a webhook is not believed");
@@ -140,14 +137,71 @@ pub(crate) async fn receive<S: FleetStore, F: Fleet>(
     json(status, &DeliveryAnswer { delivery: object_name, again })
 }
 
+/// A repository that takes webhooks, and the secret that they are signed with.
+type Taker = (Repository, Vec<u8>);
+
+/// Repositories that are being read. Those who ask for one at the same time share one reading, that began
+/// after the last of them had asked: nobody is told what was so before. Nothing is kept beyond that.
+#[derive(Default)]
+pub(crate) struct Takers(Mutex<BTreeMap<String, Arc<Shared>>>);
+
+/// What was read last, and when that began.
+type Shared = tokio::sync::Mutex<Option<(Instant, Arc<Taker>)>>;
+
+/// Somebody who asks.
+struct Visit<'a> {
+    takers: &'a Takers,
+    name: &'a str,
+    shared: Arc<Shared>,
+}
+
+impl Takers {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Shared>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn visit<'a>(&'a self, name: &'a str) -> Visit<'a> {
+        let shared = Arc::clone(self.all().entry(name.to_owned()).or_default());
+        Visit { takers: self, name, shared }
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        let mut all = self.takers.all();
+        // The last one: the other is the list's own.
+        if Arc::strong_count(&self.shared) <= 2 {
+            all.remove(self.name);
+        }
+    }
+}
+
 /// The repository and the secret that its webhooks are signed with.
 async fn known<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
     name: &str,
-) -> Result<Option<(Repository, Vec<u8>)>, Problem> {
+) -> Result<Option<Arc<Taker>>, Problem> {
     if !is_object_name(name) {
         return Ok(None);
     }
+    let asked = Instant::now();
+    let visit = app.takers.visit(name);
+    let mut shared = visit.shared.lock().await;
+    if let Some((begun, taker)) = &*shared
+        && *begun >= asked
+    {
+        return Ok(Some(Arc::clone(taker)));
+    }
+    let begun = Instant::now();
+    let taker = read(app, name).await?.map(Arc::new);
+    *shared = taker.clone().map(|taker| (begun, taker));
+    Ok(taker)
+}
+
+async fn read<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    name: &str,
+) -> Result<Option<Taker>, Problem> {
     let Some(object) = app.store.get(Kind::Repository, DEFAULT_NAMESPACE, name).await? else {
         return Ok(None);
     };

@@ -55,7 +55,7 @@ pub(crate) fn random_hex<const N: usize>() -> Result<String, TokenError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Makes a token. Keep the record with `FleetStore::put_token`, show the text once.
+/// Makes a token. Keep the record with `Write::Token`, show the text once.
 pub fn mint(
     actor: &str,
     scope: TokenScope,

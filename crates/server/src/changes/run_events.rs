@@ -28,6 +28,7 @@ const REST: Duration = Duration::from_millis(5);
 struct Follower<S, F> {
     app: Arc<App<S, F>>,
     run: Target,
+    attempt: Option<u32>,
     cursor: u64,
     begun: bool,
     over: bool,
@@ -43,7 +44,7 @@ pub(crate) async fn run_events<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
     asked: &Asked,
 ) -> Answer {
-    asked.known_query(&["namespace", "watch", "after", "limit", "resourceVersion"])?;
+    asked.known_query(&["namespace", "watch", "after", "limit", "resourceVersion", "attempt"])?;
     let run = asked.target()?;
     let there = app.store.get(Kind::AgentDispatchRun, &run.namespace, &run.name).await?;
     if there.is_none() {
@@ -52,17 +53,28 @@ pub(crate) async fn run_events<S: FleetStore, F: Fleet>(
             run.namespace, run.name
         )));
     }
+    let attempt = match asked.number("attempt")? {
+        None => None,
+        Some(number) => {
+            Some(u32::try_from(number).ok().filter(|number| *number > 0).ok_or_else(|| {
+                Problem::bad(format!("`attempt={number}`: attempts count from 1"))
+            })?)
+        }
+    };
     let given = asked.cursor()?;
     let after = given.or(asked.number("after")?).unwrap_or_default();
     if !asked.wants_stream()? {
         let limit = asked.number("limit")?.unwrap_or(MOST).clamp(1, MOST);
         let limit = usize::try_from(limit).unwrap_or(AT_ONCE);
-        return ok(&app.fleet.run_events(&run, after, limit).await?);
+        return ok(&app.fleet.run_events(&run, attempt, after, limit).await?);
     }
     let place = Place::take(app)?;
+    // What cannot be read is said before the stream begins: whoever follows would come back for ever.
+    app.fleet.run_events(&run, attempt, after, 1).await?;
     let digest = asked.token.as_ref().map(|token| token.digest.clone()).unwrap_or_default();
     let follower = Follower {
         run,
+        attempt,
         cursor: after,
         begun: false,
         over: false,
@@ -91,7 +103,8 @@ impl<S: FleetStore, F: Fleet> Follower<S, F> {
             return Some(event("sync", Some(self.cursor), &data));
         }
         loop {
-            let read = self.app.fleet.run_events(&self.run, self.cursor, AT_ONCE).await;
+            let fleet = &self.app.fleet;
+            let read = fleet.run_events(&self.run, self.attempt, self.cursor, AT_ONCE).await;
             match read {
                 Ok(RunEvents { events, ended }) if events.is_empty() => {
                     if ended {

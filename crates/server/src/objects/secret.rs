@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{Fleet, FleetStore, Write};
+use bailiwick_control::ports::fleet::{Fleet, FleetStore, Values, Write};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
@@ -77,8 +77,8 @@ pub(crate) async fn set_secret<S: FleetStore, F: Fleet>(
     let keys: Vec<&String> = values.keys().collect();
     let subject = format!("Secret/{}/{}", target.namespace, target.name);
     let line = asked.audit("AgentSecretRotated", subject, json!({ "keys": keys }));
-    // First the line, then the values: values that no line speaks of cannot be.
-    app.store.commit(vec![Write::Audit(line)], asked.now).await?;
-    let set = app.store.set_secret(&target.namespace, &target.name, values, asked.now).await?;
-    ok(&set)
+    let (namespace, name) = (target.namespace, target.name);
+    let set = Write::Secret { namespace, name, values: Values(values) };
+    let applied = app.store.commit(vec![set, Write::Audit(line)], asked.now).await?;
+    ok(&applied.objects.first())
 }

@@ -1,6 +1,6 @@
 //! A store whose every answer is timed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -68,14 +68,11 @@ impl<S: FleetStore> FleetStore for Timed<S> {
         self.timed("blob", self.store.blob(digest)).await
     }
 
-    async fn set_secret(
+    async fn blobs(
         &self,
-        namespace: &str,
-        name: &str,
-        values: BTreeMap<String, Vec<u8>>,
-        now: Moment,
-    ) -> Result<AnyObject, FleetError> {
-        self.timed("set_secret", self.store.set_secret(namespace, name, values, now)).await
+        digests: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, Vec<u8>>, FleetError> {
+        self.timed("blobs", self.store.blobs(digests)).await
     }
 
     async fn secret_value(
@@ -85,10 +82,6 @@ impl<S: FleetStore> FleetStore for Timed<S> {
         key: &str,
     ) -> Result<Option<Vec<u8>>, FleetError> {
         self.timed("secret_value", self.store.secret_value(namespace, name, key)).await
-    }
-
-    async fn put_token(&self, token: TokenRecord) -> Result<(), FleetError> {
-        self.timed("put_token", self.store.put_token(token)).await
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {

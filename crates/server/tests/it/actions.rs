@@ -141,6 +141,20 @@ async fn a_run_s_events_come_as_a_page_and_as_a_stream() {
     let page = place.get(&format!("{path}?after=2&limit=2")).await.expect(200).json();
     assert_eq!(page["events"][0]["cursor"], 3);
     assert_eq!(page["events"].as_array().unwrap().len(), 2);
+    let numbers = |page: &Value| -> Vec<u64> {
+        let events = page["events"].as_array().unwrap().iter();
+        events.map(|event| event["cursor"].as_u64().unwrap()).collect()
+    };
+    let one = place.get(&format!("{path}?attempt=1")).await.expect(200).json();
+    assert_eq!((numbers(&one), &one["events"][0]["attempt"]), (vec![1, 2, 3], &json!(1)));
+    let other = place.get(&format!("{path}?attempt=2")).await.expect(200).json();
+    assert_eq!(numbers(&other), [4, 5]);
+    for wrong in ["0", "-1", "x", "4294967296"] {
+        place.get(&format!("{path}?attempt={wrong}")).await.expect(400);
+    }
+    let mut second = place.watch(&format!("{path}?watch=1&attempt=2"), Some(1)).await;
+    assert_eq!(second.next().await.unwrap().name, "sync");
+    assert_eq!(second.next().await.unwrap().id, Some(4));
     let mut stream = place.watch(&format!("{path}?watch=1"), Some(3)).await;
     assert_eq!(stream.next().await.unwrap().name, "sync");
     assert_eq!(stream.next().await.unwrap().id, Some(4));
@@ -150,4 +164,17 @@ async fn a_run_s_events_come_as_a_page_and_as_a_stream() {
     assert_eq!((last.id, last.data["type"].as_str()), (Some(6), Some("AgentDispatchCompleted")));
     assert_eq!(stream.next().await.unwrap().name, "end");
     assert_eq!(stream.next().await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_that_is_not_there_is_not_found_as_a_stream_either() {
+    let place = place().await;
+    place.run("run-a").await;
+    place.fleet.say("run-a", "AgentToolCallStarted", false);
+    let path = "/api/v1alpha1/runs/run-a/events";
+    place.get(&format!("{path}?attempt=9")).await.expect(404);
+    place.get(&format!("{path}?watch=1&attempt=9")).await.expect(404);
+    let mut first = place.watch(&format!("{path}?watch=1&attempt=1"), None).await;
+    assert_eq!(first.next().await.unwrap().name, "sync");
+    assert_eq!(first.next().await.unwrap().id, Some(1));
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bailiwick_control::ports::fleet::*;
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
-    ApprovalPhase, ExecutionDecision, LifecycleState, Moment, RunPhase, WorkspaceState,
+    ApprovalPhase, ExecutionDecision, LifecycleState, Moment, RunPhase, TrustTier, WorkspaceState,
 };
 use serde_json::{Value, json};
 
@@ -56,7 +56,14 @@ impl Scripted {
         let events = all.entry(run.to_owned()).or_default();
         let cursor = u64::try_from(events.events.len()).unwrap() + 1;
         let at = Moment::from_millis(cursor);
-        let event = RunEvent { cursor, at, kind: kind.to_owned(), body: json!({ "n": cursor }) };
+        let event = RunEvent {
+            cursor,
+            // The first attempt says three things.
+            attempt: if cursor <= 3 { 1 } else { 2 },
+            at,
+            kind: kind.to_owned(),
+            body: json!({ "n": cursor }),
+        };
         events.events.push(event);
         events.ended = ended;
     }
@@ -137,7 +144,16 @@ impl Fleet for Scripted {
             rendered_prompt: Some("mend it".to_owned()),
             context_bundle_plan: json!([]),
             permission_review: None,
+            trust_tier: TrustTier::Untrusted,
+            distrust: Some("a fork".to_owned()),
+            lifecycle: "paused".to_owned(),
+            matcher_faults: Vec::new(),
+            prompt_fault: None,
             dedupe_key: Some("key".to_owned()),
+            dedupe_fault: None,
+            duplicate_of: None,
+            concurrency_group: None,
+            concurrency: Value::Null,
             expected_actions: vec!["create a run".to_owned()],
         })
     }
@@ -229,6 +245,7 @@ impl Fleet for Scripted {
             checks: Vec::new(),
             unavailable: Some("no forge is wired".to_owned()),
             runs: Vec::new(),
+            unreadable: Vec::new(),
         })
     }
 
@@ -242,6 +259,7 @@ impl Fleet for Scripted {
     async fn run_events(
         &self,
         run: &Target,
+        attempt: Option<u32>,
         after: u64,
         limit: usize,
     ) -> Result<RunEvents, ActionError> {
@@ -249,7 +267,12 @@ impl Fleet for Scripted {
             return Err(ActionError::Unavailable("no engine is wired".to_owned()));
         }
         let all = self.events.lock().unwrap().get(&run.name).cloned().unwrap_or_default();
+        let asked = |number: u32| attempt.is_none_or(|wanted| wanted == number);
+        if attempt.is_some() && !all.events.iter().any(|event| asked(event.attempt)) {
+            return Err(ActionError::NotFound("there is no such attempt".to_owned()));
+        }
         let later = all.events.into_iter().filter(|event| event.cursor > after);
+        let later = later.filter(|event| asked(event.attempt));
         Ok(RunEvents { events: later.take(limit).collect(), ended: all.ended })
     }
 

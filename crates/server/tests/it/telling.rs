@@ -1,7 +1,6 @@
 //! The plain model of a store, which tells at once that something changed, as a real one does; and
 //! which can be told to forget, or to fail.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -22,6 +21,8 @@ pub(crate) struct Telling {
     pub(crate) pause: AtomicU64,
     /// The next delivery is kept by somebody else who was quicker.
     pub(crate) quicker: AtomicBool,
+    /// After the next commit nothing is kept any more.
+    pub(crate) last: AtomicBool,
     /// Nothing is answered.
     pub(crate) down: AtomicBool,
 }
@@ -59,6 +60,7 @@ impl FleetStore for Telling {
     async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
         self.up()?;
         let applied = self.store.commit(writes, now).await?;
+        self.down.fetch_or(self.last.load(Ordering::Relaxed), Ordering::Relaxed);
         self.version.send_replace(applied.version);
         Ok(applied)
     }
@@ -100,19 +102,6 @@ impl FleetStore for Telling {
         self.store.blob(digest).await
     }
 
-    async fn set_secret(
-        &self,
-        space: &str,
-        name: &str,
-        values: BTreeMap<String, Vec<u8>>,
-        now: Moment,
-    ) -> Result<AnyObject, FleetError> {
-        self.up()?;
-        let set = self.store.set_secret(space, name, values, now).await?;
-        self.version.send_replace(set.metadata.resource_version);
-        Ok(set)
-    }
-
     async fn secret_value(
         &self,
         space: &str,
@@ -121,11 +110,6 @@ impl FleetStore for Telling {
     ) -> Result<Option<Vec<u8>>, FleetError> {
         self.up()?;
         self.store.secret_value(space, name, key).await
-    }
-
-    async fn put_token(&self, token: TokenRecord) -> Result<(), FleetError> {
-        self.up()?;
-        self.store.put_token(token).await
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {

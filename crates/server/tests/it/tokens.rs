@@ -1,5 +1,7 @@
 //! Tokens: shown once, ended when they end.
 
+use std::sync::atomic::Ordering;
+
 use bailiwick_control::ports::fleet::{FleetStore, TokenScope};
 use bailiwick_model::fleet::Moment;
 use bailiwick_server::mint;
@@ -52,4 +54,34 @@ async fn an_expired_token_is_no_token() {
     place.ask(basic).await.expect(401);
     let digest = place.store.tokens().await.unwrap()[0].digest.clone();
     place.ask(Ask::get("/api/v1alpha1/runs").token(&digest)).await.expect(401);
+}
+
+/// A server that is killed between a deed and its line has neither of them, or both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_done_to_tokens_and_secrets_is_kept_with_its_line() {
+    let secret = "/api/v1alpha1/namespaces/default/secrets/hook";
+    let token = json!({ "actor": "grace", "scope": "viewer" });
+    let value = json!({ "values": { "key": "hunter2" } });
+    for (method, path, body, status) in
+        [("POST", TOKENS, &token, 201), ("PUT", secret, &value, 200)]
+    {
+        let place = place().await;
+        let before = place.store.tokens().await.unwrap().len();
+        place.store.last.store(true, Ordering::Relaxed);
+        place.send(method, path, body).await.expect(status);
+        place.store.down.store(false, Ordering::Relaxed);
+        assert_eq!(place.audit().await.len(), 1, "{path}");
+        let tokens = place.store.tokens().await.unwrap().len() - before;
+        let kept = place.store.secret_value("default", "hook", "key").await.unwrap();
+        assert_eq!(tokens + usize::from(kept.is_some()), 1, "{path}");
+    }
+    let place = place().await;
+    let made = place.send("POST", TOKENS, &token).await.expect(201).json();
+    place.store.last.store(true, Ordering::Relaxed);
+    let id = made["record"]["id"].as_str().unwrap();
+    place.send("DELETE", &format!("{TOKENS}/{id}"), &json!({})).await.expect(200);
+    place.store.down.store(false, Ordering::Relaxed);
+    let revoked = place.store.tokens().await.unwrap().into_iter().find(|token| token.id == id);
+    assert!(revoked.unwrap().revoked_at.is_some());
+    assert_eq!(place.audit().await.len(), 2);
 }

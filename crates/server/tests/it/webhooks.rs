@@ -1,6 +1,7 @@
 //! Webhooks: signed or nothing, durable or not answered, the same twice is the same.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use bailiwick_control::ports::fleet::{FleetStore, Selection, Write};
 use bailiwick_model::Sha256Hex;
@@ -147,7 +148,7 @@ async fn the_same_delivery_at_once_is_kept_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_is_beaten_by_its_own_repetition_is_told_that_it_is_kept() {
     let place = with_repositories().await;
-    place.store.quicker.store(true, std::sync::atomic::Ordering::Relaxed);
+    place.store.quicker.store(true, Ordering::Relaxed);
     let reply = place.ask(hook("hub", "github", "id-1", "{}")).await.expect(200);
     assert_eq!(reply.json()["again"], true);
     assert_eq!(deliveries(&place).await.len(), 1);
@@ -186,4 +187,63 @@ async fn guessing_signatures_soon_waits() {
     }
     assert_eq!(statuses[0], 401);
     assert!(statuses.contains(&429), "{statuses:?}");
+}
+
+async fn readings(place: &Place) -> u64 {
+    let text = place.get("/metrics").await.expect(200).text();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("bailiwick_store_seconds_count{op=\"get\"} "));
+    line.map_or(0, |count| count.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn webhooks_that_come_at_once_share_one_reading_of_their_repository() {
+    let place = with_repositories().await;
+    place.store.pause.store(100, Ordering::Relaxed);
+    let before = readings(&place).await;
+    let sends = (0..32).map(|number| {
+        let id = format!("id-{number}");
+        let (address, ask) = (place.address, hook("hub", "github", &id, "{}"));
+        tokio::spawn(async move { ask.send(address).await.status })
+    });
+    for send in sends.collect::<Vec<_>>() {
+        assert_eq!(send.await.unwrap(), 202);
+    }
+    assert_eq!(deliveries(&place).await.len(), 32);
+    let read = readings(&place).await - before;
+    assert!((1..32).contains(&read), "{read}");
+}
+
+/// However many others are being read for: nobody is let in by what was so before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_that_was_changed_counts_from_then_on() {
+    let place = with_repositories().await;
+    place.store.pause.store(5, Ordering::Relaxed);
+    let signed = |secret: &[u8], id: &str| {
+        let mut ask = hook("hub", "github", id, "{}");
+        ask.headers.retain(|(name, _)| name != "x-test-signature");
+        ask.header("x-test-signature", signature(secret, b"{}"))
+    };
+    let mut old = SECRET.to_vec();
+    for round in 0..12 {
+        let others: Vec<_> = (0..8)
+            .map(|number| {
+                let id = format!("other-{round}-{number}");
+                let (address, ask) = (place.address, signed(&old, &id));
+                tokio::spawn(async move { ask.send(address).await.status })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        let new = format!("secret-{round}").into_bytes();
+        let values = BTreeMap::from([("key".to_owned(), new.clone())]);
+        place.store.set_secret("default", "hook", values, moment()).await.unwrap();
+        place.ask(signed(&old, &format!("old-{round}"))).await.expect(401);
+        place.ask(signed(&new, &format!("new-{round}"))).await.expect(202);
+        for other in others {
+            let status = other.await.unwrap();
+            assert!([202, 401].contains(&status), "{status}");
+        }
+        old = new;
+    }
 }
