@@ -79,8 +79,13 @@ impl Context {
 /// A variable of the environment; an empty one counts as not set, one that is not UTF-8 is an error:
 /// to pass over it would be to use another place than the person named.
 pub fn variable(name: &str) -> Result<Option<String>, Failure> {
+    Ok(set_variable(name)?.filter(|value| !value.is_empty()))
+}
+
+/// A variable, which may be empty.
+pub fn set_variable(name: &str) -> Result<Option<String>, Failure> {
     match env::var(name) {
-        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Ok(value) => Ok(Some(value)),
         Err(env::VarError::NotPresent) => Ok(None),
         Err(env::VarError::NotUnicode(_)) => {
             Err(Failure::general(format!("the variable {name} is not UTF-8")))

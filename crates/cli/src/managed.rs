@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bailiwick_control::admission::compile::{McpDefinition, SubagentDefinition};
+use bailiwick_control::admission::review::file_variable;
 use bailiwick_control::ports::fleet::Belongs;
 use bailiwick_control::subagents::{ParallelLimits, contract_faults};
 use bailiwick_model::fleet::{
-    ContextPolicy, McpTransport, OutputContract, OutputFormat, ValueFrom, WorkspaceScope,
+    AuditLevel, ContextPolicy, McpTransport, OutputContract, OutputFormat, ValueFrom,
+    WorkspaceScope,
 };
 use bailiwick_model::task;
 use bailiwick_model::template::{AgentType, Template};
@@ -18,7 +20,7 @@ use bailiwick_runner::supervisor::RunDirectory;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::context::variable;
+use crate::context::set_variable;
 use crate::failure::Failure;
 use crate::wire;
 
@@ -38,6 +40,9 @@ pub struct Managed {
     pub belongs: Belongs,
     /// What it has to return, if it is a sub-agent itself.
     pub contract: Option<OutputContract>,
+    /// How much of each call is written down.
+    #[serde(default)]
+    pub audit_level: AuditLevel,
 }
 
 /// The MCP servers of a run, and the secrets that they are told.
@@ -47,6 +52,8 @@ pub struct Servers {
     pub all: BTreeMap<String, Value>,
     /// What must never be seen.
     pub secrets: Vec<String>,
+    /// What arrives in files: their names, and what is in them.
+    pub files: Vec<(String, String)>,
 }
 
 impl Managed {
@@ -72,13 +79,17 @@ impl Managed {
     }
 
     /// The servers that a task chooses, with the values that whoever holds the run was given for them.
-    pub fn servers(&self, chosen: &[task::Line]) -> Result<Servers, Failure> {
+    pub fn servers(
+        &self,
+        chosen: &[task::Line],
+        directory: &RunDirectory,
+    ) -> Result<Servers, Failure> {
         let mut found = Servers::default();
         for name in chosen {
             let Some(server) = self.servers.iter().find(|one| one.name == name.as_str()) else {
                 return Err(Failure::usage(format!("the run was given no MCP server `{name}`")));
             };
-            let described = described(server, &mut found.secrets)?;
+            let described = described(server, directory, &mut found, &set_variable)?;
             found.all.insert(name.to_string(), described);
         }
         Ok(found)
@@ -98,6 +109,7 @@ impl Managed {
             parallel: ParallelLimits::default(),
             belongs: self.belongs.clone(),
             contract: Some(child.spec.output_contract.clone()),
+            audit_level: self.audit_level,
         }
     }
 
@@ -146,18 +158,32 @@ fn forget_below(directory: &Path, secrets: &[String], depth: usize) {
     }
 }
 
-fn described(server: &McpDefinition, secrets: &mut Vec<String>) -> Result<Value, Failure> {
+fn described(
+    server: &McpDefinition,
+    directory: &RunDirectory,
+    found: &mut Servers,
+    variable: &dyn Fn(&str) -> Result<Option<String>, Failure>,
+) -> Result<Value, Failure> {
+    // A file is for a program here: a header goes to another host, which is told no path of ours.
+    let started = server.transport == McpTransport::Stdio;
     let mut values = |from: &[ValueFrom]| -> Result<Map<String, Value>, Failure> {
         let mut all = Map::new();
         for value in from {
-            let given = variable(&server.variable(value))?.ok_or_else(|| {
+            let held = server.variable(value);
+            let given = variable(&held)?.ok_or_else(|| {
                 let (server, name) = (&server.name, &value.name);
                 Failure::general(format!("the MCP server `{server}` was given no `{name}`"))
             })?;
             if value.secret_ref.is_some() {
-                secrets.push(given.clone());
+                found.secrets.push(given.clone());
             }
-            all.insert(value.name.clone(), given.into());
+            if started && server.in_files.contains(&value.name) {
+                let path = directory.granted().join(&held);
+                all.insert(file_variable(&value.name), path.display().to_string().into());
+                found.files.push((held, given));
+            } else {
+                all.insert(value.name.clone(), given.into());
+            }
         }
         Ok(all)
     };
@@ -179,11 +205,16 @@ fn described(server: &McpDefinition, secrets: &mut Vec<String>) -> Result<Value,
 pub fn template(child: &SubagentDefinition) -> Result<Template, String> {
     let spec = &child.spec;
     let agent_type = AgentType::parse(&child.name).map_err(|error| error.to_string())?;
-    let description = match spec.description.as_str() {
-        "" => format!("For {:?}.", spec.task_kinds).to_lowercase(),
-        text => text.to_owned(),
+    let kinds: Vec<&str> = spec.task_kinds.iter().map(|kind| kind.as_str()).collect();
+    let kinds = format!("For {}.", kinds.join(", "));
+    let without = match spec.optional {
+        true => "You may go on without it.",
+        false => "Once you have started it, you may not go on without it.",
     };
-    let told = [spec.role_prompt.clone()].into_iter().chain(child.skills.iter().cloned());
+    let description = [spec.description.trim(), &kinds, without];
+    let description = description.into_iter().filter(|text| !text.is_empty());
+    let description = description.collect::<Vec<_>>().join(" ");
+    let told = [spec.role_prompt.clone(), kinds].into_iter().chain(child.skills.iter().cloned());
     let told = told.chain([asked_for(&spec.output_contract)]);
     let prompt = told.map(|text| text.trim_end().to_owned()).collect::<Vec<_>>().join("\n\n");
     Ok(Template {
@@ -235,4 +266,37 @@ fn asked_for(contract: &OutputContract) -> String {
         (list, _) => format!(" It has the headings {list}."),
     };
     format!("Your last message is what you return: {form}.{sections} It is checked.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_of_a_program_may_be_a_file_and_a_header_never_is() {
+        let value = ValueFrom { name: "TOKEN".to_owned(), secret_ref: None, config_map_ref: None };
+        let directory = RunDirectory::new(Path::new("/state"), "one");
+        let told = |transport: McpTransport| {
+            let server = McpDefinition {
+                name: "docs".to_owned(),
+                transport,
+                command: None,
+                args: Vec::new(),
+                url: None,
+                env_from: vec![value.clone()],
+                headers_from: vec![value.clone()],
+                in_files: vec!["TOKEN".to_owned()],
+            };
+            let given = |_: &str| -> Result<Option<String>, Failure> { Ok(Some("abc".to_owned())) };
+            let mut found = Servers::default();
+            let told = described(&server, &directory, &mut found, &given).unwrap();
+            (told, found.files.len())
+        };
+        for remote in [McpTransport::Sse, McpTransport::StreamableHttp] {
+            let (told, files) = told(remote);
+            assert_eq!((&told["headers"], files), (&json!({ "TOKEN": "abc" }), 0), "{told}");
+        }
+        let (told, files) = told(McpTransport::Stdio);
+        assert!(told["env"]["TOKEN_FILE"].is_string() && files == 1, "{told}");
+    }
 }

@@ -33,12 +33,12 @@ impl Client {
 
     /// Asks, and reads the whole answer.
     pub(crate) async fn ask(&mut self, what: &str, headers: &str, body: &[u8]) -> Answered {
-        let head = format!(
-            "{what} HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n{headers}\r\n",
-            self.address,
-            body.len()
-        );
-        self.stream.write_all(&[head.as_bytes(), body].concat()).await.expect("a request");
+        self.send(&request(self.address, what, headers, body)).await
+    }
+
+    /// Sends a request that was made beforehand, and reads the whole answer.
+    pub(crate) async fn send(&mut self, request: &[u8]) -> Answered {
+        self.stream.write_all(request).await.expect("a request");
         self.read.clear();
         loop {
             if let Some(answered) = whole(&self.read) {
@@ -58,6 +58,14 @@ impl Client {
         self.stream.write_all(head.as_bytes()).await.expect("a request");
         self.stream
     }
+}
+
+/// A request as it is sent.
+pub(crate) fn request(address: SocketAddr, what: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
+    let head =
+        format!("{what} HTTP/1.1\r\nhost: {address}\r\ncontent-length: {length}\r\n{headers}\r\n");
+    [head.as_bytes(), body].concat()
 }
 
 /// The answer, once all of it is there.

@@ -3,6 +3,7 @@
 //! rules while others come in, as always.
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use bailiwick_testkit::stopwatch::{median, ratio};
 use sqlx::{Connection as _, SqliteConnection};
 use tokio::task::JoinSet;
 
-use crate::client::Client;
+use crate::client::{Client, request};
 use crate::place::{Place, SECRET, Serving, now};
 use crate::table::{p99, row, short, turns};
 
@@ -81,42 +82,50 @@ fn synced(file: &Path, times: &mut Vec<Duration>) {
     }
 }
 
-/// A request, signed beforehand as its sender would.
-fn signed(number: usize) -> (String, Vec<u8>) {
+/// A request, made and signed beforehand as its sender would.
+fn signed(address: SocketAddr, number: usize) -> Vec<u8> {
     let body = payload(number);
     let signature = sign(SECRET.as_bytes(), &body, now()).expect("a signature");
     let headers = format!(
         "x-bailiwick-delivery: d-{number}\r\nx-bailiwick-event: push\r\nx-bailiwick-signature: \
          {signature}\r\n"
     );
-    (headers, body)
+    request(address, "POST /webhooks/app", &headers, &body)
 }
 
-async fn delivered(serving: &Serving, callers: usize, from: usize, times: &mut Times) {
-    let mut waiting = Vec::new();
-    for caller in 0..callers {
-        let client = Client::from(caller, serving.address).await;
-        let mine = (from..from + WEBHOOKS).filter(move |number| number % callers == caller);
-        waiting.push((client, mine.map(signed).collect::<Vec<_>>()));
+/// All callers at once. They share one thread: who sends webhooks is another machine, and should take as
+/// little of this one as can be.
+fn delivered(address: SocketAddr, callers: usize, from: usize, times: &mut Times) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let mut waiting = Vec::new();
+        for caller in 0..callers {
+            let client = Client::from(caller, address).await;
+            let mine = (from..from + WEBHOOKS).filter(move |number| number % callers == caller);
+            waiting.push((client, mine.map(|one| signed(address, one)).collect::<Vec<_>>()));
+        }
+        let mut all = JoinSet::new();
+        let begun = Instant::now();
+        for (client, requests) in waiting {
+            all.spawn(called(client, requests));
+        }
+        while let Some(each) = all.join_next().await {
+            times.each.extend(each.expect("a caller"));
+        }
+        times.all += begun.elapsed();
+    });
+}
+
+/// One caller, who sends the next one when the one before is kept.
+async fn called(mut client: Client, requests: Vec<Vec<u8>>) -> Vec<Duration> {
+    let mut each = Vec::with_capacity(requests.len());
+    for request in requests {
+        let one = Instant::now();
+        let answered = client.send(&request).await;
+        each.push(one.elapsed());
+        assert_eq!(answered.status, 202, "{}", String::from_utf8_lossy(&answered.body));
     }
-    let mut all = JoinSet::new();
-    let begun = Instant::now();
-    for (mut client, requests) in waiting {
-        all.spawn(async move {
-            let mut each = Vec::with_capacity(requests.len());
-            for (headers, body) in requests {
-                let one = Instant::now();
-                let answered = client.ask("POST /webhooks/app", &headers, &body).await;
-                each.push(one.elapsed());
-                assert_eq!(answered.status, 202, "{}", String::from_utf8_lossy(&answered.body));
-            }
-            each
-        });
-    }
-    while let Some(each) = all.join_next().await {
-        times.each.extend(each.expect("a caller"));
-    }
-    times.all += begun.elapsed();
+    each
 }
 
 pub(crate) async fn measure(place: &Place, serving: &Serving) {
@@ -135,7 +144,9 @@ pub(crate) async fn measure(place: &Place, serving: &Serving) {
                 0 => synced(&place.beside("synced"), &mut syncs),
                 1 => bare(&mut connection, next, &mut alone).await,
                 some => {
-                    delivered(serving, CALLERS[some - 2], next, &mut ours[some - 2]).await;
+                    let (address, callers) = (serving.address, CALLERS[some - 2]);
+                    let times = &mut ours[some - 2];
+                    tokio::task::block_in_place(|| delivered(address, callers, next, times));
                     serving.drained().await;
                 }
             }

@@ -1,5 +1,6 @@
 //! `bailiwick approvals`: what agents ask people, and the answers.
 
+use bailiwick_control::dispatch::Asked;
 use bailiwick_control::ports::fleet::{
     DecisionRequest, Fleet as _, FleetStore, Selection, Target, Verdict,
 };
@@ -62,7 +63,7 @@ enum Verb {
 }
 
 #[derive(Debug, Serialize)]
-struct Asked {
+struct Waiting {
     agent_id: String,
     question: String,
     about: String,
@@ -98,7 +99,7 @@ fn list(context: &Context, format: FormatOption) -> Result<(), Failure> {
     for attempt in attempts.into_iter().filter(|attempt| attempt.ending.is_none()) {
         let directory = RunDirectory::new(&context.state, attempt.run.as_str());
         if let Ok(Some(Reply::Standing(standing))) = supervisor::ask(&directory, &Request::Status) {
-            all.extend(standing.questions.into_iter().map(|(question, about)| Asked {
+            all.extend(standing.questions.into_iter().map(|(question, about)| Waiting {
                 agent_id: attempt.run.to_string(),
                 question,
                 about,
@@ -123,7 +124,7 @@ fn list(context: &Context, format: FormatOption) -> Result<(), Failure> {
 }
 
 /// What the control plane waits for people with.
-fn pending(context: &Context) -> Result<Vec<Asked>, Failure> {
+fn pending(context: &Context) -> Result<Vec<Waiting>, Failure> {
     let selection = Selection::of(Kind::AgentApproval).field("phase", "pending");
     let found = wire::with_store(context, async |store| {
         Ok(FleetStore::list(&store, &selection).await?.objects)
@@ -131,7 +132,7 @@ fn pending(context: &Context) -> Result<Vec<Asked>, Failure> {
     let asked = found.iter().map(|object| {
         let approval = object.typed::<AgentApproval>();
         let spec = approval.map_err(|error| Failure::general(error.to_string()))?.spec;
-        Ok(Asked {
+        Ok(Waiting {
             agent_id: spec.dispatch_run,
             question: String::new(),
             about: spec.action.summary,
@@ -169,7 +170,34 @@ fn decide(context: &Context, name: &str, decision: Verdict) -> Result<(), Failur
     Ok(())
 }
 
+/// Whose a question of an agent is: the control plane's, if that has started the agent or one above it.
+pub fn whose(context: &Context, agent: &AgentId, question: &str) -> Result<Asked, Failure> {
+    ask_plane(context, async |plane, _| {
+        let above = plane.store.line(Some(agent)).await?;
+        let line: Vec<&str> = std::iter::once(agent.as_str())
+            .chain(above.iter().map(AgentId::as_str).filter(|one| *one != agent.as_str()))
+            .collect();
+        Ok(plane.whose_question(&line, question).await?)
+    })
+}
+
 fn answer(context: &Context, agent: &AgentId, id: String, answer: Answer) -> Result<(), Failure> {
+    match whose(context, agent, &id)? {
+        Asked::Elsewhere => {}
+        Asked::Here(approval) => {
+            let verdict = match answer {
+                Answer::Allow => Verdict::Approve,
+                Answer::Deny => Verdict::Reject,
+            };
+            return decide(context, approval.name(), verdict);
+        }
+        Asked::Unknown => {
+            let why = format!("the control plane has no open question `{id}` of `{agent}`");
+            return Err(Failure::usage(why).help(
+                "see what waits: bailiwick approvals list; `bailiwick serve` takes questions in",
+            ));
+        }
+    }
     let directory = RunDirectory::new(&context.state, agent.as_str());
     match ask(&directory, agent, &Request::Answer { id, answer })? {
         Reply::Done | Reply::Standing(_) => Ok(()),

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use bailiwick_control::dispatch::Asked;
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Allowance;
 use bailiwick_runner::supervisor::{Reply, Request, RunDirectory};
 use clap::Args;
 
+use super::approvals::whose;
 use super::run::{How, hold};
 use super::stop::ask;
 use crate::context::Context;
@@ -128,6 +130,9 @@ impl Attach {
 fn watch(context: &Context, agent: &AgentId, format: FormatOption) -> Result<(), Failure> {
     let directory = RunDirectory::new(&context.state, agent.as_str());
     let mut view = View::start(format.format == Format::Json, directory.clone());
+    if !matches!(whose(context, agent, "")?, Asked::Elsewhere) {
+        view = view.only_looking();
+    }
     let kept = Kept::open(&context.database)?;
     let mut after = 0;
     // What was before is told by `logs`; what is asked and not answered is asked again.

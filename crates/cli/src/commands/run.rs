@@ -266,6 +266,12 @@ fn tell(context: &Context, id: &AgentId, ran: &Ran, holds: Option<bool>) {
                 "bailiwick logs {id}{repeated}; bailiwick respawn {id}{repeated}"
             ));
         }
+        (Ending::BudgetExhausted, _) if ran.detail.contains("disk") => {
+            output::next_step(format_args!(
+                "make room, or raise `[run] disk-mib` of .bailiwick/settings.toml, and go on: \
+                 bailiwick resume {id}{repeated}"
+            ));
+        }
         (Ending::BudgetExhausted, _) => output::next_step(format_args!(
             "raise it and go on: bailiwick resume {id} --tokens N{repeated}"
         )),

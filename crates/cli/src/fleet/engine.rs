@@ -33,7 +33,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::managed::Managed;
 use crate::running::detached::{self, Environment, Input};
-use crate::running::{assign, login};
+use crate::running::{assign, granted, login};
 use crate::verifying::{Places, Shown, Subject};
 use crate::wire;
 
@@ -100,6 +100,16 @@ impl Engine for LocalEngine {
     async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
         let (agent, store) = (agent.to_owned(), Arc::clone(&self.store));
         self.apart(move |context| look(context, &store, &id(&agent)?)).await
+    }
+
+    async fn is_held(&self, agent: &str) -> Result<bool, EngineError> {
+        let agent = agent.to_owned();
+        self.apart(move |context| {
+            let id = id(&agent)?;
+            let held = RunDirectory::new(&context.state, id.as_str()).is_held();
+            held.map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))
+        })
+        .await
     }
 
     async fn children(&self, agent: &str) -> Result<Vec<LaunchedChild>, EngineError> {
@@ -273,6 +283,7 @@ fn lineage(launch: &Launch) -> Result<Lineage, Failure> {
         parallel: ParallelLimits { pool: launch.belongs.capacity, ..limits.parallel },
         belongs: launch.belongs.clone(),
         contract: None,
+        audit_level: limits.audit_level,
     };
     Ok(Lineage { limits: limits.limits, managed: Some(managed), ..Lineage::default() })
 }
@@ -302,6 +313,15 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
     let held = directory
         .is_held()
         .map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))?;
+    // Whoever held it was killed: what was granted to it in files goes now, and not with some later command.
+    if !held
+        && directory.granted().exists()
+        && let Ok(Some(_lock)) = directory.lock()
+    {
+        granted::forget(&directory).map_err(|error| {
+            Failure::general(format!("what {id} was granted cannot be taken away: {error}"))
+        })?;
+    }
     let (run, attempts, note, cursor) = Handle::current().block_on(async {
         let (run, attempts) = (store.find(id).await?, store.attempts(Some(id)).await?);
         // Nobody has judged what is still at work, and its events are many.

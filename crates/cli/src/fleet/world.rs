@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_control::admission::conditions::{
-    AdapterFacts, AdapterProbe, KitRole, RoleFacts, SkillProbe, StackFacts,
+    AdapterFacts, AdapterProbe, KitRole, ProgramFacts, RoleFacts, SkillProbe, StackFacts,
 };
 use bailiwick_control::admission::snapshot::Frozen;
 use bailiwick_control::bundle::SourcePart;
@@ -25,6 +25,7 @@ use bailiwick_runner::agents::adapter::Adapter;
 use bailiwick_runner::agents::{Manifest, Probed, probe};
 use bailiwick_source_control::Repository as Checkout;
 use bailiwick_source_control::forge::{AnyForge, Token, fetch, open};
+use bailiwick_source_control::git;
 use bailiwick_store::Store;
 use serde_json::{Value, json};
 
@@ -127,7 +128,7 @@ impl World for LocalWorld {
         sha: Option<&str>,
     ) -> Result<Option<String>, Unfetched> {
         if let Some(wanted) = sha.map(str::to_owned) {
-            let here = self.apart(repository, move |_, checkout| Ok(checkout.commit(&wanted)?));
+            let here = self.apart(repository, move |_, checkout| held_here(checkout, &wanted));
             let here = here.await.map_err(Unfetched::Failed)?;
             if here.is_some() {
                 return Ok(here);
@@ -145,6 +146,18 @@ impl World for LocalWorld {
                 Ok(found.filter(|found| found == sha))
             }
         }
+    }
+
+    async fn fetched(&self, repository: &Repository) -> Result<Vec<String>, String> {
+        self.apart(repository, |_, checkout| Ok(git::fetched(&checkout.git())?)).await
+    }
+
+    async fn let_go(&self, repository: &Repository, fetched: &[String]) -> Result<(), String> {
+        let fetched = fetched.to_vec();
+        self.apart(repository, move |_, checkout| {
+            fetched.iter().try_for_each(|name| Ok(git::let_go(&checkout.git(), name)?))
+        })
+        .await
     }
 
     async fn changed_paths(
@@ -180,7 +193,7 @@ impl World for LocalWorld {
         let mut facts = StackFacts::default();
         let stack = frozen.stack.spec.clone();
         let Some((repository, sha)) = repository else {
-            facts.adapter = adapter(&self.context, &stack);
+            (facts.adapter, facts.program) = adapter(&self.context, &stack);
             facts.mcp = servers::probes(&self.context, &frozen.mcp_servers).await;
             return facts;
         };
@@ -193,12 +206,17 @@ impl World for LocalWorld {
                 let found = skills.iter().map(|skill| {
                     (skill.name().to_owned(), skill_at(checkout, &commit, &skill.spec))
                 });
-                Ok((adapter, role, found.collect::<BTreeMap<_, _>>()))
+                let doc = stack.agents_doc_ref.as_ref();
+                let doc = doc.map(|doc| text_at(checkout, &commit, &doc.path));
+                let doc = doc.unwrap_or(SkillProbe::NotYet);
+                Ok((adapter, role, found.collect::<BTreeMap<_, _>>(), doc))
             })
             .await;
         match looked {
-            Ok((adapter, role, skills)) => {
+            Ok(((adapter, program), role, skills, agents_doc)) => {
+                facts.agents_doc = agents_doc;
                 facts.adapter = adapter;
+                facts.program = program;
                 facts.role = role;
                 facts.skills = skills;
             }
@@ -289,25 +307,19 @@ impl World for LocalWorld {
         let context = self.context.clone();
         let asked = tokio::task::spawn_blocking(move || {
             let mut all = BTreeMap::new();
-            for name in PROGRAMS {
-                let Some(adapter) = bailiwick_runner::agents::adapter(name) else { continue };
-                let found = probed(&context, adapter.as_ref());
-                let told = match found {
-                    None => json!({ "installed": false }),
-                    Some(found) => json!({
-                        "installed": true,
-                        "version": found.version,
-                        "models": found.capabilities.models,
-                        "efforts": found.capabilities.efforts,
-                        "canResume": found.capabilities.resume,
-                        "supportsSubagentDispatch": found.capabilities.sub_agents,
-                        "supportsMCP": found.capabilities.mcp,
-                    }),
-                };
-                all.insert(name.to_owned(), told);
+            let ours = PROGRAMS.iter().map(|name| (*name).to_owned());
+            for name in ours.chain(described(&context)) {
+                let Some(told) = capability(&context, &name) else { continue };
+                all.insert(name, told);
             }
             all
         });
+        asked.await.unwrap_or_default()
+    }
+
+    async fn capability(&self, adapter: &str) -> Option<Value> {
+        let (context, name) = (self.context.clone(), adapter.to_owned());
+        let asked = tokio::task::spawn_blocking(move || capability(&context, &name));
         asked.await.unwrap_or_default()
     }
 
@@ -397,6 +409,15 @@ impl LocalWorld {
     }
 }
 
+/// A commit that is here, and held: a run may wait for long, and git sweeps away what nothing names.
+fn held_here(checkout: &Checkout, wanted: &str) -> Result<Option<String>, Failure> {
+    let found = checkout.commit(wanted)?;
+    if let Some(commit) = &found {
+        git::hold(&checkout.git(), commit)?;
+    }
+    Ok(found)
+}
+
 fn probed(context: &Context, adapter: &dyn Adapter) -> Option<Probed> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
     let home = context.state.join("probes");
@@ -404,24 +425,50 @@ fn probed(context: &Context, adapter: &dyn Adapter) -> Option<Probed> {
     probe(adapter, &path, &home)
 }
 
-fn seen(context: &Context, adapter: &dyn Adapter) -> AdapterProbe {
+/// What an agent program says of itself; nothing if it does not answer.
+fn program(context: &Context, adapter: &dyn Adapter) -> Option<ProgramFacts> {
     // Our own script needs no program.
-    let capabilities = match adapter.name() {
-        "script" => Some(adapter.capabilities("", "")),
-        _ => probed(context, adapter).map(|probed| probed.capabilities),
+    let (version, can) = match adapter.name() {
+        "script" => (env!("CARGO_PKG_VERSION").to_owned(), adapter.capabilities("", "")),
+        _ => probed(context, adapter).map(|found| (found.version, found.capabilities))?,
     };
-    match capabilities {
+    Some(ProgramFacts {
+        version,
+        models: can.models,
+        efforts: can.efforts,
+        can_resume: can.resume,
+        supports_subagent_dispatch: can.sub_agents,
+        supports_mcp: can.mcp,
+        missing: can.missing,
+    })
+}
+
+/// What one agent program can do here; nothing if there is no such adapter.
+fn capability(context: &Context, name: &str) -> Option<Value> {
+    let adapter = adapter_named(context, name).ok()?;
+    let Some(program) = program(context, adapter.as_ref()) else {
+        return Some(json!({ "installed": false }));
+    };
+    let mut told = serde_json::to_value(program).unwrap_or_default();
+    if let Some(told) = told.as_object_mut() {
+        told.insert("installed".to_owned(), Value::Bool(true));
+    }
+    Some(told)
+}
+
+fn seen(adapter: &dyn Adapter, program: Option<&ProgramFacts>) -> AdapterProbe {
+    match program {
         None => {
             let why = format!("`{}` is not installed or does not answer", adapter.program());
             AdapterProbe::Unavailable(why)
         }
-        Some(capabilities) => AdapterProbe::Seen(AdapterFacts {
+        Some(program) => AdapterProbe::Seen(AdapterFacts {
             // What its help does not name any more it would be started with all the same.
-            is_current: capabilities.missing.is_empty(),
+            is_current: program.missing.is_empty(),
             gates_tools: adapter.dialect().is_some(),
-            mcp: capabilities.mcp,
+            mcp: program.supports_mcp,
             // Sub-agents are runs of ours, which an agent starts through our own server.
-            subagents: capabilities.mcp,
+            subagents: program.supports_mcp,
             // No program says how many, and whom our gate asks is the same for all of them.
             max_parallel: None,
             approval_modes: Vec::new(),
@@ -439,22 +486,41 @@ fn name_of(stack: &AgentStack) -> String {
 
 /// One of ours, or one that this machine's user describes. What a commit describes is never asked anything
 /// here: it would be run outside of a sandbox.
-fn adapter(context: &Context, stack: &AgentStack) -> AdapterProbe {
-    let name = name_of(stack);
-    if let Some(adapter) = bailiwick_runner::agents::adapter(&name) {
-        return seen(context, adapter.as_ref());
+fn adapter_named(context: &Context, name: &str) -> Result<Box<dyn Adapter>, String> {
+    if let Some(adapter) = bailiwick_runner::agents::adapter(name) {
+        return Ok(adapter);
     }
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     let file = context.user_kit.join("adapters").join(format!("{name}.toml"));
     let text = if plain { std::fs::read_to_string(&file).ok() } else { None };
     let Some(text) = text else {
         let why = format!("there is no agent program `{name}`: describe it in {}", file.display());
-        return AdapterProbe::Unsupported(why);
+        return Err(why);
     };
     match Manifest::parse(&Source::new(file.display().to_string(), text)) {
-        Ok(manifest) => seen(context, &manifest),
-        Err(problem) => AdapterProbe::Unsupported(problem.message),
+        Ok(manifest) => Ok(Box::new(manifest)),
+        Err(problem) => Err(problem.message),
     }
+}
+
+/// What is known of the adapter of a stack, and what its program says of itself.
+fn adapter(context: &Context, stack: &AgentStack) -> (AdapterProbe, Option<ProgramFacts>) {
+    match adapter_named(context, &name_of(stack)) {
+        Ok(adapter) => {
+            let program = program(context, adapter.as_ref());
+            (seen(adapter.as_ref(), program.as_ref()), program)
+        }
+        Err(why) => (AdapterProbe::Unsupported(why), None),
+    }
+}
+
+/// The adapters that this machine's user describes, by name.
+fn described(context: &Context) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(context.user_kit.join("adapters")) else {
+        return Vec::new();
+    };
+    let files = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    files.filter_map(|file| file.strip_suffix(".toml").map(str::to_owned)).collect()
 }
 
 /// What the kit of the commit says of the stack's role.
@@ -483,9 +549,71 @@ fn skill_at(checkout: &Checkout, commit: &str, skill: &AgentSkill) -> SkillProbe
         SkillFormat::File => path,
         SkillFormat::Directory => Path::new(&path).join("SKILL.md").to_string_lossy().into_owned(),
     };
-    match wire::committed_file(checkout, commit, &file) {
+    text_at(checkout, commit, &file)
+}
+
+/// A text as the commit has it.
+fn text_at(checkout: &Checkout, commit: &str, file: &str) -> SkillProbe {
+    match wire::committed_file(checkout, commit, file) {
         Ok(Some(text)) => SkillProbe::Found { digest: Sha256Hex::of(&text).to_string(), text },
         Ok(None) => SkillProbe::Missing,
         Err(failure) => SkillProbe::Invalid(said(&failure)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_control::admission::conditions::{AdapterProbe, ProgramFacts};
+    use bailiwick_model::Source;
+    use bailiwick_runner::agents::Manifest;
+    use bailiwick_runner::agents::adapter::Adapter;
+    use bailiwick_source_control::Repository as Checkout;
+    use bailiwick_source_control::git::{fetched, let_go};
+    use bailiwick_testkit::Scratch;
+
+    use super::{held_here, seen};
+
+    const DESCRIBED: &str = r#"
+[adapter]
+name = "shell"
+program = "sh"
+[launch]
+arguments = ["-c", "{prompt}"]
+[gate]
+kind = "none"
+"#;
+
+    #[test]
+    fn a_program_whose_calls_cannot_be_stopped_or_that_has_changed_is_seen_as_such() {
+        let bare = Manifest::parse(&Source::new("adapters/shell.toml", DESCRIBED)).unwrap();
+        let claude = bailiwick_runner::agents::adapter("claude-code").unwrap();
+        let facts =
+            |adapter: &dyn Adapter, program: &ProgramFacts| match seen(adapter, Some(program)) {
+                AdapterProbe::Seen(facts) => facts,
+                other @ (AdapterProbe::NotYet
+                | AdapterProbe::Unsupported(_)
+                | AdapterProbe::Unavailable(_)) => panic!("{other:?}"),
+            };
+        let whole = ProgramFacts::default();
+        let changed = ProgramFacts { missing: vec!["--settings".to_owned()], ..whole.clone() };
+        assert!(facts(claude.as_ref(), &whole).gates_tools);
+        assert!(!facts(&bare, &whole).gates_tools, "it has no gate");
+        assert!(facts(claude.as_ref(), &whole).is_current);
+        assert!(!facts(claude.as_ref(), &changed).is_current, "its help does not name an option");
+        assert!(matches!(seen(claude.as_ref(), None), AdapterProbe::Unavailable(_)));
+    }
+
+    #[test]
+    fn a_commit_that_is_here_already_is_held_again() {
+        let scratch = Scratch::repository();
+        let commit = scratch.commit("one");
+        let checkout = Checkout::discover(&scratch.root()).unwrap();
+        for _ in 0..2 {
+            assert_eq!(held_here(&checkout, &commit).unwrap(), Some(commit.clone()));
+            assert_eq!(fetched(&checkout.git()).unwrap(), std::slice::from_ref(&commit));
+            let_go(&checkout.git(), &commit).unwrap();
+        }
+        assert_eq!(held_here(&checkout, &"e".repeat(40)).unwrap(), None);
+        assert!(fetched(&checkout.git()).unwrap().is_empty());
     }
 }

@@ -15,7 +15,7 @@ use bailiwick_runner::supervisor::{self, Enclosure, RunDirectory};
 use bailiwick_source_control::Repository;
 use serde_json::{Value, json};
 
-use super::{Running, Start, Wishes, enclose, loads, login};
+use super::{Running, Start, Wishes, enclose, granted, loads, login};
 use crate::commands::run::How;
 use crate::context::Context;
 use crate::delegating::{Session as Delegating, purse};
@@ -49,6 +49,8 @@ pub struct Prepared {
     pub budget: Allowance,
     /// What of the secrets only its MCP servers are told.
     pub of_servers: Vec<String>,
+    /// What it is granted in files.
+    pub files: Vec<(String, String)>,
 }
 
 /// Works out what an attempt needs.
@@ -62,8 +64,8 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
     let found = enclose::program(adapter.as_ref(), &subject.context.state)?;
     let budget = budget(running, wishes)?;
     require_prices(&subject.settings, task, adapter.as_ref(), &budget)?;
-    let granted = login::granted(&task.agent.secrets)?;
-    let mut secrets: Vec<String> = granted.iter().map(|(_, value)| value.clone()).collect();
+    let mut granted = granted::of(&task.agent, directory)?;
+    let mut secrets = granted.secrets.clone();
     let paid = login::paid(adapter.as_ref(), task.agent.login)?;
     let upstream = paid.map(|(upstream, own)| {
         secrets.extend(own);
@@ -72,14 +74,15 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
     let (instructions, skills) = told(&subject.repository, &subject.commit)?;
     let chosen = &task.agent.mcp_servers;
     let given = match Managed::of(directory)? {
-        Some(managed) => managed.servers(chosen)?,
+        Some(managed) => managed.servers(chosen, directory)?,
         None => Servers {
             all: servers(&subject.repository, &subject.commit, chosen)?,
-            secrets: Vec::new(),
+            ..Servers::default()
         },
     };
     let of_servers = given.secrets;
     secrets.extend(of_servers.iter().cloned());
+    granted.files.extend(given.files);
     let assignment = Assignment {
         version: found.version.clone(),
         prompt: prompt(running, start)?,
@@ -103,7 +106,9 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         turns: budget.turns,
         usd: task.budget.usd,
         script: task.agent.script.clone(),
-        granted,
+        granted: granted.variables,
+        hidden: secrets.clone(),
+        granted_files: (!granted.files.is_empty()).then(|| directory.granted()),
     };
     let enclosure = enclose::enclosure(running, found, wishes)?;
     let mut assignment = assignment;
@@ -114,7 +119,8 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         let own = delegation(directory, &enclosure);
         assignment.mcp_servers.insert(OWN_SERVER.to_owned(), own);
     }
-    Ok(Prepared { adapter, assignment, enclosure, upstream, secrets, budget, of_servers })
+    let files = granted.files;
+    Ok(Prepared { adapter, assignment, enclosure, upstream, secrets, budget, of_servers, files })
 }
 
 /// Our own MCP server, as the agent program starts it inside of its sandbox.

@@ -13,6 +13,7 @@ use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_kit::Bound;
 use bailiwick_model::attempt::{Attempt, Used};
 use bailiwick_model::event::{Answer, Ending, Phase, What as Happened, Witness};
+use bailiwick_model::fleet::AuditLevel;
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Event, Settings, Source};
@@ -27,7 +28,7 @@ use bailiwick_source_control::{GitWork, Repository};
 use super::enclose::{self, Found};
 use super::judge::PolicyJudge;
 use super::kept::{Kept, KeptEvents};
-use super::{APPROVAL, assign, interrupt, login, view};
+use super::{APPROVAL, assign, disk, granted, interrupt, login, view};
 use crate::context::{Context, variable};
 use crate::failure::Failure;
 use crate::policy_file::{self, CompiledPolicy, What};
@@ -82,6 +83,7 @@ struct Setup {
     enclosure: Enclosure,
     upstream: Option<Upstream>,
     secrets: Vec<String>,
+    files: Vec<(String, String)>,
 }
 
 /// Runs the program at the person's terminal, to its end.
@@ -119,8 +121,8 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
     let task = &bound.task;
     assign::require_prices(&settings, task, inner.as_ref(), &Budget::of(&task.budget).0)?;
     let paid = login::paid(inner.as_ref(), wanted.login.unwrap_or(task.agent.login))?;
-    let mut granted = login::granted(&task.agent.secrets)?;
-    let mut secrets: Vec<String> = granted.iter().map(|(_, value)| value.clone()).collect();
+    let given = granted::of(&task.agent, &directory)?;
+    let (mut granted, mut secrets) = (given.variables, given.secrets);
     secrets.extend(paid.iter().flat_map(|(_, own)| own.clone()));
     for name in OF_TERMINALS {
         granted.extend(variable(name)?.map(|value| (name.to_owned(), value)));
@@ -147,6 +149,8 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
         usd: None,
         script: Vec::new(),
         granted,
+        hidden: secrets.clone(),
+        granted_files: (!given.files.is_empty()).then(|| directory.granted()),
     };
     let enclosure = enclosure(context, &repository, &commit, &id, found, wanted, &compiled)?;
     Ok(Setup {
@@ -162,6 +166,7 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
         enclosure,
         upstream: paid.map(|(upstream, _)| upstream),
         secrets,
+        files: given.files,
     })
 }
 
@@ -306,9 +311,14 @@ fn attempt(
     let kept = Kept::open(&context.database)?;
     let mut attempt = written_down(&kept, &setup)?;
     let denied = Denied::default();
-    let went = prove(context, &setup)
-        .and_then(|()| note(&kept, &setup.id, Happened::Phase { phase: Phase::Working }))
-        .and_then(|()| supervise(setup, screen, &kept, &attempt, &denied));
+    let files = granted::Files::write(&setup.directory, &setup.files);
+    let went = files.and_then(|files| {
+        prove(context, &setup)?;
+        note(&kept, &setup.id, Happened::Phase { phase: Phase::Working })?;
+        let went = supervise(setup, screen, &kept, &attempt, &denied);
+        drop(files);
+        went
+    });
     match &went {
         Ok(outcome) => {
             stands(&mut attempt, &outcome.progress);
@@ -403,12 +413,14 @@ fn supervise(
         budget: Budget(attempt.budget),
         used: Used::default(),
         time: 0,
-        prices: Prices::new(settings.prices),
+        prices: Prices::new(settings.prices.clone()),
         redaction: Redaction::new(setup.secrets),
+        keeps: AuditLevel::default(),
         judge: Arc::new(judge),
         fail_fast,
         // A person may think for as long as they like.
         idle: Duration::MAX,
+        disk: disk(&settings),
         approval: settings
             .run
             .approval_seconds

@@ -1,11 +1,11 @@
-//! How an agent is paid for, and what of the person's environment it is granted.
+//! How an agent is paid for.
 
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
-use bailiwick_control::supervision::redaction::SHORTEST;
-use bailiwick_model::task::{self, Login};
+use bailiwick_model::task::Login;
 use bailiwick_runner::agents::adapter::Adapter;
-use bailiwick_runner::proxy::{Key, Upstream, Wire};
+use bailiwick_runner::proxy::{Fresh, Key, Upstream, Wire};
 
 use crate::context::variable;
 use crate::failure::Failure;
@@ -183,29 +183,59 @@ fn claude_at_google() -> Result<(Upstream, Vec<String>), Failure> {
     };
     let base = variable("ANTHROPIC_VERTEX_BASE_URL")?.unwrap_or(host);
     let base = format!("{}/projects/{project}/locations/{region}", base.trim_end_matches('/'));
-    let token = match variable(GOOGLE_TOKEN)? {
-        Some(token) => token,
-        None => google_token()?,
-    };
-    let key = Key::new("authorization", &format!("Bearer {token}"))
-        .map_err(|error| Failure::general(format!("the login cannot be used: {error}")))?;
-    Ok((Upstream { base, key }, vec![token]))
-}
-
-/// The token that Google's own program gives for the person's login.
-fn google_token() -> Result<String, Failure> {
+    if let Some(token) = variable(GOOGLE_TOKEN)? {
+        let key = bearer(&token).map_err(Failure::general)?;
+        return Ok((Upstream { base, key }, vec![token]));
+    }
     let failed = |why: String| {
         Failure::general(format!("there is no token for Google: {why}")).help(format!(
             "log in with `gcloud auth application-default login`, or set {GOOGLE_TOKEN}"
         ))
     };
-    let mut gcloud = std::process::Command::new("gcloud");
-    gcloud.args(["auth", "application-default", "print-access-token"]);
-    let said = gcloud.output().map_err(|error| failed(format!("gcloud: {error}")))?;
-    let token = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-    match said.status.success() && !token.is_empty() {
-        true => Ok(token),
-        false => Err(failed(String::from_utf8_lossy(&said.stderr).trim().to_owned())),
+    let (first, token) = google_token().map_err(failed)?;
+    let key = Key::renewed(first, || google_token().map(|(fresh, _)| fresh));
+    Ok((Upstream { base, key }, vec![token]))
+}
+
+fn bearer(token: &str) -> Result<Key, String> {
+    Key::new("authorization", &format!("Bearer {token}"))
+        .map_err(|error| format!("the login cannot be used: {error}"))
+}
+
+/// How long a token of Google's is good for: an hour, which it does not say itself.
+const GOOGLE_LASTS: Duration = Duration::from_mins(55);
+
+/// The token that Google's own program gives for the person's login.
+fn google_token() -> Result<(Fresh, String), String> {
+    let said =
+        helped("gcloud", &["auth", "application-default", "print-access-token"], HELP_TAKES)?;
+    let token = said.trim().to_owned();
+    if token.is_empty() {
+        return Err("`gcloud` gave none".to_owned());
+    }
+    let until = SystemTime::now().checked_add(GOOGLE_LASTS);
+    Ok((Fresh { key: bearer(&token)?, until }, token))
+}
+
+/// How long a program that has a person's login may take.
+const HELP_TAKES: Duration = Duration::from_secs(30);
+
+/// What a program says that has a person's login. It may ask nobody, and is ended after its time.
+fn helped(program: &str, arguments: &[&str], limit: Duration) -> Result<String, String> {
+    let seconds = limit.as_secs().to_string();
+    let said = std::process::Command::new("timeout")
+        .args(["-k", "2", &seconds, program])
+        .args(arguments)
+        .stdin(std::process::Stdio::null())
+        .output()
+        .map_err(|error| format!("{program}: {error}"))?;
+    match said.status.code() {
+        Some(0) => Ok(String::from_utf8_lossy(&said.stdout).into_owned()),
+        Some(124 | 137) => Err(format!("`{program}` did not answer within {seconds} seconds")),
+        Some(126 | 127) => Err(format!("`{program}` cannot be run")),
+        Some(_) | None => {
+            Err(format!("{program}: {}", String::from_utf8_lossy(&said.stderr).trim()))
+        }
     }
 }
 
@@ -226,50 +256,55 @@ fn claude_at_amazon() -> Result<(Upstream, Vec<String>), Failure> {
             .map_err(|error| Failure::general(format!("the login cannot be used: {error}")))?;
         return Ok((Upstream { base, key }, vec![token]));
     }
-    let keys = match (variable("AWS_ACCESS_KEY_ID")?, variable("AWS_SECRET_ACCESS_KEY")?) {
-        (Some(id), Some(secret)) => (id, secret, variable("AWS_SESSION_TOKEN")?),
-        (Some(_), None) | (None, Some(_)) | (None, None) => amazon_keys()?,
-    };
-    let (id, secret, session) = keys;
-    let key = Key::signing(&id, &secret, session.as_deref(), &region);
-    Ok((Upstream { base, key }, [secret].into_iter().chain(session).collect()))
-}
-
-/// The keys that Amazon's own program gives for the person's login.
-fn amazon_keys() -> Result<(String, String, Option<String>), Failure> {
-    let failed = |why: &str| {
+    let given = (variable("AWS_ACCESS_KEY_ID")?, variable("AWS_SECRET_ACCESS_KEY")?);
+    if let (Some(id), Some(secret)) = given {
+        let session = variable("AWS_SESSION_TOKEN")?;
+        let key = Key::signing(&id, &secret, session.as_deref(), &region);
+        return Ok((Upstream { base, key }, [secret].into_iter().chain(session).collect()));
+    }
+    let failed = |why: String| {
         Failure::general(format!("there are no keys for Amazon: {why}")).help(
             "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or log in \
              with `aws sso login`",
         )
     };
-    let mut aws = std::process::Command::new("aws");
-    aws.args(["configure", "export-credentials", "--format", "process"]);
-    let said = aws.output().map_err(|error| failed(&format!("aws: {error}")))?;
-    if !said.status.success() {
-        return Err(failed(String::from_utf8_lossy(&said.stderr).trim()));
-    }
-    let keys: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
+    let (first, secrets) = amazon_keys(&region).map_err(failed)?;
+    let key = Key::renewed(first, move || amazon_keys(&region).map(|(fresh, _)| fresh));
+    Ok((Upstream { base, key }, secrets))
+}
+
+/// The keys that Amazon's own program gives for the person's login, and those that nobody may see.
+fn amazon_keys(region: &str) -> Result<(Fresh, Vec<String>), String> {
+    let asked = ["configure", "export-credentials", "--format", "process"];
+    let said = helped("aws", &asked, HELP_TAKES)?;
+    let keys: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
     let word = |name: &str| keys.get(name).and_then(|one| one.as_str()).map(str::to_owned);
-    match (word("AccessKeyId"), word("SecretAccessKey")) {
-        (Some(id), Some(secret)) => Ok((id, secret, word("SessionToken"))),
-        (Some(_), None) | (None, Some(_)) | (None, None) => Err(failed("`aws` gave none")),
-    }
-}
-
-/// Variables of the person's environment that the task grants.
-pub fn granted(names: &[task::Line]) -> Result<Vec<(String, String)>, Failure> {
-    names.iter().map(|name| one(name.as_str())).collect()
-}
-
-fn one(name: &str) -> Result<(String, String), Failure> {
-    let Some(value) = variable(name)? else {
-        return Err(Failure::general(format!("the task grants {name}, which is not set here")));
+    let (Some(id), Some(secret)) = (word("AccessKeyId"), word("SecretAccessKey")) else {
+        return Err("`aws` gave none".to_owned());
     };
-    if value.len() < SHORTEST {
-        return Err(Failure::general(format!(
-            "{name} is shorter than {SHORTEST} characters: it could not be kept out of logs"
-        )));
+    let until = match word("Expiration").map(|text| text.parse::<jiff::Timestamp>()) {
+        None => None,
+        Some(Ok(until)) => Some(SystemTime::from(until)),
+        Some(Err(_)) => return Err("`aws` does not say until when they are good".to_owned()),
+    };
+    let session = word("SessionToken");
+    let key = Key::signing(&id, &secret, session.as_deref(), region);
+    Ok((Fresh { key, until }, [secret].into_iter().chain(session).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_has_a_login_is_not_waited_for_for_ever() {
+        let second = Duration::from_secs(1);
+        let hangs = helped("sleep", &["600"], second).unwrap_err();
+        assert!(hangs.contains("`sleep` did not answer within 1 seconds"), "{hangs}");
+        let missing = helped("no-such-program-at-all", &[], second).unwrap_err();
+        assert!(missing.contains("cannot be run"), "{missing}");
+        let fails = helped("sh", &["-c", "echo log in first >&2; exit 3"], second).unwrap_err();
+        assert_eq!(fails, "sh: log in first");
+        assert_eq!(helped("echo", &["here"], second).unwrap(), "here\n");
     }
-    Ok((name.to_owned(), value))
 }

@@ -3,7 +3,8 @@
 //! ```text
 //! assign     what the agent is given, from the base commit and the task
 //! enclose    what it sees of the machine
-//! login      how it is paid for; what it is granted
+//! login      how it is paid for
+//! granted    what it is granted: variables, and files that it alone sees
 //! loads      what it loads before it begins
 //! judge      answers its gate          kept   events and attempts in the database
 //! view       what a person sees        finish verify, land
@@ -16,6 +17,7 @@ pub mod assign;
 pub mod detached;
 pub mod enclose;
 pub mod finish;
+pub mod granted;
 pub mod interactive;
 pub mod interrupt;
 pub mod judge;
@@ -34,8 +36,9 @@ use bailiwick_control::ports::Delegation;
 use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{Ending, Phase, What, Witness};
+use bailiwick_model::fleet::AuditLevel;
 use bailiwick_model::role::EscalationPolicy;
-use bailiwick_model::{AgentId, Event, RunStatus};
+use bailiwick_model::{AgentId, Event, RunStatus, Settings};
 use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_runner::agents::adapter::Session as Conversation;
 use bailiwick_runner::sandbox::Level;
@@ -58,6 +61,14 @@ use view::View;
 const IDLE: Duration = Duration::from_mins(10);
 /// How long a call waits for a person, unless the settings say otherwise.
 const APPROVAL: Duration = Duration::from_secs(300);
+
+/// How many MiB an agent may add to the disk in an attempt, unless the settings say otherwise.
+const DISK_MIB: u32 = 20 * 1024;
+
+/// How many bytes an agent may add to the disk.
+fn disk(settings: &Settings) -> u64 {
+    u64::from(settings.run.disk_mib.unwrap_or(DISK_MIB)) << 20
+}
 
 /// How an attempt is to begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,7 +116,7 @@ impl Running {
         };
         let subject = Subject::of_agent(context, id, &Places::default())?;
         let kept = Kept::open(&context.database)?;
-        recover::settle(&kept, id)?;
+        recover::settle(&kept, id, &directory)?;
         let earlier = kept.with(async |store| store.attempts(Some(id)).await)?;
         Ok(Self { subject, id: id.clone(), directory, kept, earlier, lock })
     }
@@ -123,9 +134,11 @@ impl Running {
         let prepared = assign::prepare(self, start, wishes)?;
         let of_servers = prepared.of_servers.clone();
         let mut attempt = self.begin(&prepared)?;
+        // Only now: whoever finds an attempt that was cut off takes them away.
+        let files = granted::Files::write(&self.directory, &prepared.files);
         view.phase(Phase::Proving);
-        let proved = self.prove(&prepared, &mut attempt);
-        let went = proved.and_then(|proof| {
+        let went = files.and_then(|files| {
+            let proof = self.prove(&prepared, &mut attempt)?;
             if proof == Proof::Shown {
                 self.note(What::Phase { phase: Phase::Proving })?;
             }
@@ -133,7 +146,9 @@ impl Running {
             attempt.phase = Phase::Working;
             self.kept.update(&attempt)?;
             self.note(What::Phase { phase: Phase::Working })?;
-            self.supervise(prepared, &attempt, view, begun)
+            let outcome = self.supervise(prepared, &attempt, view, begun);
+            drop(files);
+            outcome
         });
         managed::forget(&self.directory.home(), &of_servers);
         match went {
@@ -158,6 +173,16 @@ impl Running {
             return Err(Failure::general(format!("`{}` is not in the ledger", self.id)));
         };
         require_unquarantined(&self.id, &self.earlier)?;
+        // What is compared when a conversation goes on was not written down.
+        let goes_on = matches!(start, Start::Resume(_)) && self.session().is_some();
+        if goes_on && self.keeps()? < AuditLevel::Inputs {
+            return Err(Failure::usage(format!(
+                "`{}` cannot be taken up again: its auditLevel is `metadata`, so that nobody could tell which \
+                 calls were decided",
+                self.id
+            ))
+            .help("try it anew, or write `auditLevel: inputs` or more in its tool profile"));
+        }
         // One that is done can be told something more, as long as it has neither landed nor was rejected.
         let again = matches!(start, Start::Resume(_)) && run.status == RunStatus::Done;
         if (run.status != RunStatus::Running && !again) || run.half_spawned {
@@ -271,12 +296,14 @@ impl Running {
             time: self.earlier.iter().map(took).fold(0, u64::saturating_add),
             prices: Prices::new(settings.prices.clone()),
             redaction: Redaction::new(prepared.secrets),
+            keeps: self.keeps()?,
             judge: Arc::new(judge),
             fail_fast,
             idle: task
                 .agent
                 .idle_minutes
                 .map_or(IDLE, |minutes| Duration::from_secs(60 * u64::from(minutes))),
+            disk: disk(settings),
             approval: settings
                 .run
                 .approval_seconds
@@ -378,6 +405,12 @@ impl Running {
             return Ok(Vec::new());
         }
         Ok(self.kept.with(async |store| store.run_events(&self.id, 0, u32::MAX).await)?)
+    }
+
+    /// How much of each call is written down; everything where no control plane says otherwise.
+    fn keeps(&self) -> Result<AuditLevel, Failure> {
+        let managed = managed::Managed::of(&self.directory)?;
+        Ok(managed.map(|managed| managed.audit_level).unwrap_or_default())
     }
 
     /// The conversation of the last attempt.

@@ -10,6 +10,7 @@ use bailiwick_model::event::{Ending, Phase, What, Witness};
 use bailiwick_model::{AgentId, Event};
 use bailiwick_runner::supervisor::RunDirectory;
 
+use super::granted;
 use super::kept::Kept;
 use crate::commands::run::How;
 use crate::context::Context;
@@ -32,7 +33,7 @@ pub fn find(context: &Context) -> Result<(), Failure> {
         if let Ok(Some(_lock)) = directory.lock() {
             let id = attempt.run.clone();
             // It may have been settled between the two.
-            if !settle(&kept, &id)? {
+            if !settle(&kept, &id, &directory)? {
                 continue;
             }
             let repeated = &context.repeated;
@@ -54,7 +55,12 @@ pub fn find(context: &Context) -> Result<(), Failure> {
 
 /// The same for one run that the caller holds.
 /// Tells whether there was anything to settle.
-pub fn settle(kept: &Arc<Kept>, id: &AgentId) -> Result<bool, Failure> {
+pub fn settle(kept: &Arc<Kept>, id: &AgentId, directory: &RunDirectory) -> Result<bool, Failure> {
+    // First: once it is written down as cut off, nobody looks at it again.
+    granted::forget(directory).map_err(|error| {
+        let place = directory.granted();
+        Failure::general(format!("{} cannot be taken away: {error}", place.display()))
+    })?;
     let attempts = kept.with(async |store| store.attempts(Some(id)).await)?;
     let mut any = false;
     for attempt in attempts.into_iter().filter(|attempt| attempt.ending.is_none()) {

@@ -19,6 +19,8 @@ const WIDEST: usize = 200;
 /// Shows a run until it is dropped.
 pub struct View {
     quiet: bool,
+    /// Whether the person who looks may answer here.
+    answers: bool,
     directory: RunDirectory,
     status: Option<Status>,
 }
@@ -65,7 +67,14 @@ impl View {
             });
             Status { shared, thread: Some(thread) }
         });
-        Self { quiet, directory, status }
+        Self { quiet, answers: true, directory, status }
+    }
+
+    /// Questions are shown, and answered elsewhere.
+    #[must_use]
+    pub fn only_looking(mut self) -> Self {
+        self.answers = false;
+        self
     }
 
     /// The run goes on to this phase.
@@ -111,6 +120,11 @@ impl View {
     /// Asks the person, where there is one.
     pub fn ask(&self, id: &str, about: &str) {
         if self.quiet || !std::io::stdin().is_terminal() {
+            return;
+        }
+        if !self.answers {
+            let about = plain(about);
+            output::note(format_args!("asks ({id}): {about}; see bailiwick approvals list"));
             return;
         }
         let (directory, id) = (self.directory.clone(), id.to_owned());

@@ -7,6 +7,7 @@
 mod agent;
 mod attempt;
 mod background;
+mod broken_answers;
 mod broken_hooks;
 mod changed_settings;
 mod children;

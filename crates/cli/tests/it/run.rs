@@ -14,7 +14,7 @@ const ROLE: &str = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilitie
                     \"quality::commands-green\"]\n[tools]\nallowed = [\"*\"]\n";
 
 /// A repository whose only role may write below `src/`, with a task of these steps.
-fn scene(steps: &[&str]) -> Scratch {
+pub(crate) fn scene(steps: &[&str]) -> Scratch {
     scene_with(ROLE, "", steps)
 }
 
@@ -35,15 +35,15 @@ fn task(more: &str, steps: &[&str]) -> String {
     )
 }
 
-fn shell(command: &str) -> String {
+pub(crate) fn shell(command: &str) -> String {
     format!("do = \"shell\"\ncommand = {command:?}")
 }
 
-fn write(path: &str, text: &str) -> String {
+pub(crate) fn write(path: &str, text: &str) -> String {
     format!("do = \"write\"\npath = {path:?}\ntext = {text:?}")
 }
 
-fn run(scratch: &Scratch, arguments: &[&str]) -> Ran {
+pub(crate) fn run(scratch: &Scratch, arguments: &[&str]) -> Ran {
     scratch.run(BAILIWICK, arguments)
 }
 
@@ -72,7 +72,7 @@ fn started(scratch: &Scratch, agent: &str, mark: &str, arguments: &[&str]) -> Ch
 
 /// Waits for something that must come; how long that takes is nobody's business.
 #[track_caller]
-fn wait_for(mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_for(mut holds: impl FnMut() -> bool) {
     let late = Instant::now() + Duration::from_secs(120);
     while !holds() {
         assert!(Instant::now() < late, "it never came");
@@ -81,7 +81,7 @@ fn wait_for(mut holds: impl FnMut() -> bool) {
 }
 
 /// Whether a process of this agent is left: each has its private home in its environment.
-fn is_alive(scratch: &Scratch, agent: &str) -> bool {
+pub(crate) fn is_alive(scratch: &Scratch, agent: &str) -> bool {
     let mark = format!("HOME={}", scratch.state().join("runs").join(agent).join("home").display());
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries
@@ -375,4 +375,39 @@ fn a_spawned_agent_can_be_started_later_and_only_once() {
     run(&scratch, &["run", "one"]).expect_code(0);
     let again = run(&scratch, &["run", "one"]).expect_code(2);
     assert!(again.err.contains("is done"), "{}", again.err);
+}
+
+/// A repository with a program that fills the disk: nobody reads what it does before it does it.
+fn filling(fill: &str, most: u32) -> Scratch {
+    let scratch = scene(&[&write("src/kept.txt", "kept\n"), &shell("./src/fill")]);
+    scratch.write("src/fill", &format!("#!/bin/sh\n{fill}\n"));
+    let file = scratch.root().join("src/fill");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(file, mode).unwrap();
+    scratch.write(".bailiwick/settings.toml", &format!("[run]\ndisk-mib = {most}\n"));
+    scratch.commit("bound");
+    scratch
+}
+
+/// Wherever it can write.
+#[test]
+fn an_agent_that_fills_the_disk_is_ended_and_nothing_is_lost() {
+    for (id, file) in
+        [("worktree", "src/large.bin"), ("home", "~/large.bin"), ("temp", "/tmp/large.bin")]
+    {
+        let fill = format!("head -c 200M /dev/zero > {file}; sleep 1000");
+        let scratch = filling(&fill, 100);
+        let ran = run(&scratch, &["run", "task.toml", "--agent-id", id, "-o", "json"]);
+        let ran = ran.expect_code(1);
+        let said: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(said["ending"], "budget-exhausted", "{said:#}");
+        let detail = said["detail"].as_str().unwrap();
+        assert!(detail.contains("disk, of which it may add 100 MiB"), "{detail}");
+        let worktree = scratch.state().join("worktrees").join(id);
+        assert_eq!(std::fs::read_to_string(worktree.join("src/kept.txt")).unwrap(), "kept\n");
+        wait_for(|| !is_alive(&scratch, id));
+    }
+    // The same is well where there is room for it.
+    let scratch = filling("head -c 200M /dev/zero > ~/large.bin", 1000);
+    run(&scratch, &["run", "task.toml", "--agent-id", "roomy"]).expect_code(0);
 }

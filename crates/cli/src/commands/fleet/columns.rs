@@ -87,9 +87,11 @@ fn columns(kind: Kind) -> &'static [Column] {
             ("SCOPE", "/spec/scope", false),
             ("HEALTH", "/status/health", false),
         ],
-        Kind::AgentSkill => {
-            &[("FORMAT", "/spec/format", false), ("VALIDATION", "/status/validation", false)]
-        }
+        Kind::AgentSkill => &[
+            ("FORMAT", "/spec/format", false),
+            ("VERSION", "/spec/version", false),
+            ("VALIDATION", "/status/validation", false),
+        ],
         Kind::AgentSecretGrant => &[
             ("SUBJECT", "/spec/subject/name", false),
             ("SECRET", "/spec/secretRef/name", false),
@@ -105,23 +107,70 @@ fn columns(kind: Kind) -> &'static [Column] {
             ("RUN", "/spec/dispatchRun", false),
             ("DIGEST", "/spec/digest", true),
         ],
-        Kind::AgentSubagent
-        | Kind::AgentToolProfile
-        | Kind::AgentServiceAccount
-        | Kind::AgentRoleBinding
-        | Kind::AgentCapabilityRequirement
-        | Kind::WorkItemSessionLink
-        | Kind::WorkItemWorkspaceLink
-        | Kind::AgentContextLabel
-        | Kind::AgentWorkspacePolicy
-        | Kind::AgentSession
-        | Kind::AgentContextBundle
-        | Kind::AgentReviewArtifact
-        | Kind::ServiceAccount
-        | Kind::Role
-        | Kind::RoleBinding
-        | Kind::Secret
-        | Kind::ConfigMap => &[],
+        Kind::AgentSubagent => &[
+            ("TASKS", "/spec/taskKinds", false),
+            ("MODEL", "/spec/modelOverride", false),
+            ("AT ONCE", "/spec/maxParallelTasks", false),
+            ("OUTPUT", "/spec/outputContract", true),
+        ],
+        Kind::AgentToolProfile => &[
+            ("FILES", "/spec/filesystemPolicy", false),
+            ("NETWORK", "/spec/networkPolicy/mode", false),
+            ("AUDIT", "/spec/auditLevel", true),
+        ],
+        Kind::AgentServiceAccount => &[
+            ("ACCOUNT", "/spec/serviceAccountName", false),
+            ("OWNER", "/spec/owner/name", false),
+            ("POOLS", "/spec/allowedRunnerPools", true),
+            ("SYNCED", "/status/syncedServiceAccount", true),
+        ],
+        Kind::AgentRoleBinding => &[
+            ("SUBJECT", "/spec/subject/name", false),
+            ("ROLE", "/spec/roleRef/name", false),
+            ("ESCALATION", "/spec/escalationPolicy", true),
+        ],
+        Kind::AgentCapabilityRequirement => {
+            &[("OWNER", "/spec/ownerRef/kind", false), ("OF", "/spec/ownerRef/name", false)]
+        }
+        Kind::WorkItemSessionLink => &[
+            ("ITEM", "/spec/workItemRef/id", false),
+            ("KIND", "/spec/workItemRef/kind", false),
+            ("SESSION", "/spec/sessionRef", false),
+            ("SOURCE", "/spec/linkSource", true),
+        ],
+        Kind::WorkItemWorkspaceLink => &[
+            ("ITEM", "/spec/workItemRef/id", false),
+            ("KIND", "/spec/workItemRef/kind", false),
+            ("WORKSPACE", "/spec/workspaceRef", false),
+            ("SOURCE", "/spec/linkSource", true),
+        ],
+        Kind::AgentContextLabel => &[
+            ("TITLE", "/spec/displayName", false),
+            ("SOURCES", "/spec/allowedSources", false),
+            ("REVIEWED BY", "/spec/reviewedBy", false),
+            ("DIGEST", "/status/digest", true),
+        ],
+        Kind::AgentWorkspacePolicy => &[("MODE", "/spec/mode", false)],
+        Kind::AgentSession => &[
+            ("RUN", "/spec/dispatchRun", false),
+            ("ADAPTER", "/spec/adapter", false),
+            ("LIVE", "/status/live", false),
+            ("RESUMABLE", "/status/resumable", false),
+            ("LAST", "/status/lastActivityAt", true),
+        ],
+        Kind::AgentContextBundle => &[
+            ("RUN", "/spec/dispatchRun", false),
+            ("BYTES", "/spec/totalBytes", false),
+            ("DIGEST", "/spec/digest", true),
+        ],
+        Kind::AgentReviewArtifact => &[
+            ("RUN", "/spec/dispatchRun", false),
+            ("TARGET", "/spec/targetRef", false),
+            ("DECISION", "/spec/decision", false),
+        ],
+        Kind::ServiceAccount | Kind::Role | Kind::RoleBinding | Kind::Secret | Kind::ConfigMap => {
+            &[]
+        }
     }
 }
 

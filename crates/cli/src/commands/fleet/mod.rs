@@ -24,7 +24,6 @@ use bailiwick_control::resources::DeclareError;
 use bailiwick_model::fleet::Moment;
 use clap::{Args, ValueEnum};
 
-use crate::context::variable;
 use crate::failure::Failure;
 use crate::wire;
 
@@ -58,7 +57,7 @@ impl From<FleetError> for Failure {
             FleetError::NotFound { .. }
             | FleetError::AlreadyExists { .. }
             | FleetError::Conflict { .. } => Self::usage(error.to_string()),
-            FleetError::Gone { .. } | FleetError::Unavailable(_) => {
+            FleetError::Gone { .. } | FleetError::Unopened { .. } | FleetError::Unavailable(_) => {
                 Self::general(error.to_string())
             }
         }
@@ -78,9 +77,14 @@ impl From<DeclareError> for Failure {
     }
 }
 
-/// Who is at the keyboard.
+/// Who is at the keyboard: the system's name of whoever runs this. What the environment says is not
+/// believed, because anybody can set it.
 pub fn actor() -> Result<String, Failure> {
-    Ok(variable("USER")?.or(variable("LOGNAME")?).unwrap_or_else(|| "local".to_owned()))
+    let uid = nix::unistd::Uid::current();
+    let known = nix::unistd::User::from_uid(uid).map_err(|error| {
+        Failure::general(format!("the system does not say who has the uid {uid}: {error}"))
+    })?;
+    Ok(known.map_or_else(|| format!("uid:{uid}"), |user| user.name))
 }
 
 /// What time it is.

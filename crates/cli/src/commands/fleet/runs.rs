@@ -1,8 +1,10 @@
 //! `bailiwick runs`: what can be done to runs of the control plane.
 
 use bailiwick_control::ports::fleet::{
-    DispatchRequest, Fleet as _, RunAnswer, RunVerb, RunVerbRequest,
+    DispatchRequest, Fleet as _, RunAnswer, RunVerb, RunVerbRequest, Target,
 };
+use bailiwick_model::Event;
+use bailiwick_model::fleet::SourceRefs;
 use clap::{Args, Subcommand};
 
 use super::Namespace;
@@ -10,8 +12,9 @@ use super::acting::{ask, target};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
+use crate::running::view;
 
-/// Start, cancel, retry, resume, continue and fork runs of the control plane
+/// Start, show, cancel, retry, resume, continue and fork runs of the control plane
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick runs start app fixer --task \"Mend the build.\"\n  bailiwick \
@@ -59,9 +62,43 @@ enum Verb {
         /// The ref, as refs/heads/main; the default branch when left out
         #[arg(long = "ref", value_name = "REF")]
         reference: Option<String>,
+        /// The commit; where the ref is when left out. Work on a commit that is named is not trusted
+        #[arg(long, value_name = "COMMIT")]
+        sha: Option<String>,
         /// The pool; the stack's when left out
         #[arg(long, value_name = "NAME")]
         pool: Option<String>,
+        /// A context label whose fragment is added; may be given again
+        #[arg(long = "label", value_name = "NAME")]
+        labels: Vec<String>,
+        /// The pull request that it is about
+        #[arg(long, value_name = "NUMBER")]
+        pull_request: Option<u64>,
+        /// The issue that it is about
+        #[arg(long, value_name = "NUMBER")]
+        issue: Option<u64>,
+        /// What makes a second wish the same as the first: nothing more is started
+        #[arg(long, value_name = "ID")]
+        request_id: Option<String>,
+        #[command(flatten)]
+        namespace: Namespace,
+        #[command(flatten)]
+        format: FormatOption,
+    },
+    /// Show what the agents of one did and said, over all its attempts
+    #[command(
+        after_help = "Examples:\n  bailiwick runs logs adr-…\n  bailiwick runs logs adr-… --attempt 1\n  \
+                      bailiwick runs logs adr-… -o json"
+    )]
+    Logs {
+        /// The run
+        run: String,
+        /// Only this attempt; they count from 1
+        #[arg(long, value_name = "NUMBER")]
+        attempt: Option<u32>,
+        /// Only what comes after this cursor
+        #[arg(long, value_name = "CURSOR", default_value_t = 0)]
+        after: u64,
         #[command(flatten)]
         namespace: Namespace,
         #[command(flatten)]
@@ -88,18 +125,35 @@ impl Runs {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let (which, verb) = match self.verb {
-            Verb::Start { repository, stack, task, kind, reference, pool, namespace, format } => {
+            Verb::Logs { run, attempt, after, namespace, format } => {
+                return logs(context, &target(&namespace, &run), (attempt, after), format.format);
+            }
+            Verb::Start {
+                repository,
+                stack,
+                task,
+                kind,
+                reference,
+                sha,
+                pool,
+                labels,
+                pull_request,
+                issue,
+                request_id,
+                namespace,
+                format,
+            } => {
                 let request = DispatchRequest {
                     repository,
                     agent_stack: stack,
                     task_kind: kind,
                     task,
                     reference,
-                    sha: None,
-                    source_refs: Default::default(),
+                    sha,
+                    source_refs: SourceRefs { pull_request, issue, ..SourceRefs::default() },
                     runner_pool: pool,
-                    context_labels: Vec::new(),
-                    request_id: None,
+                    context_labels: labels,
+                    request_id,
                 };
                 let answer = ask(context, async |plane, caller| {
                     Ok(plane.dispatch(&caller, &namespace.namespace, request).await?)
@@ -123,6 +177,46 @@ impl Runs {
         })?;
         tell(&answer, which.format.format)
     }
+}
+
+/// How many events are read at once.
+const PAGE: usize = 1_000;
+
+/// Shows the events of a run, or of one attempt of it, as `bailiwick logs` shows those of an agent.
+fn logs(
+    context: &Context,
+    run: &Target,
+    (attempt, mut after): (Option<u32>, u64),
+    format: Format,
+) -> Result<(), Failure> {
+    let events = ask(context, async |plane, _| {
+        let mut all = Vec::new();
+        loop {
+            let page = plane.run_events(run, attempt, after, PAGE).await?.events;
+            let Some(last) = page.last() else { return Ok(all) };
+            after = last.cursor;
+            all.extend(page);
+        }
+    })?;
+    if format == Format::Json {
+        return output::json(&events);
+    }
+    let mut shown = 0;
+    for told in &events {
+        if told.attempt != shown {
+            shown = told.attempt;
+            output::line(format_args!("attempt {shown}"));
+        }
+        let event = serde_json::from_value::<Event>(told.body.clone());
+        let line = event.ok().and_then(|event| view::line(&event));
+        if let Some(line) = line {
+            output::line(format_args!("{}  {line}", view::clock(told.at.millis())));
+        }
+    }
+    if events.is_empty() {
+        output::note("nothing happened yet");
+    }
+    Ok(())
 }
 
 fn tell(answer: &RunAnswer, format: Format) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
-use bailiwick_control::ports::fleet::{AuditEntry, FleetStore, Selection, Write};
+use bailiwick_control::ports::fleet::{AuditEntry, FleetStore, Selection, Values, Write};
 use bailiwick_model::fleet::{Kind, Secret, is_object_name};
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -120,8 +120,7 @@ fn set(
     }
     let actor = actor()?;
     wire::with_store(context, async |store| {
-        let values = BTreeMap::from([(key.to_owned(), value)]);
-        store.set_secret(namespace, name, values, now()).await?;
+        let values = Values(BTreeMap::from([(key.to_owned(), value)]));
         let entry = AuditEntry {
             at: now(),
             actor,
@@ -130,7 +129,9 @@ fn set(
             correlation: BTreeMap::new(),
             detail: json!({ "key": key }),
         };
-        store.commit(vec![Write::Audit(entry)], now()).await?;
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let set = Write::Secret { namespace, name, values };
+        store.commit(vec![set, Write::Audit(entry)], now()).await?;
         Ok(())
     })?;
     output::line(format_args!("secret/{name} {key} set"));

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bailiwick_control::dispatch::{Retention, Turn};
+use bailiwick_control::dispatch::{Resting, Retention, Turn};
 use bailiwick_control::ports::fleet::FleetStore as _;
 use bailiwick_model::fleet::Span;
 use bailiwick_server::{Reach, Server, Settings};
@@ -25,7 +25,7 @@ const CHANGES: u64 = 100_000;
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How soon, where something has changed.
 const LOOK_SOON: Duration = Duration::from_secs(2);
-/// How long it waits after a turn that did not do all it wanted.
+/// How long it waits after a turn in which the store did not answer.
 const AFTER_TROUBLE: Duration = Duration::from_secs(2);
 
 /// Serve the control plane: API, webhooks, runs
@@ -129,6 +129,7 @@ fn alone(context: &Context) -> Result<File, Failure> {
 /// Turn after turn, until the server stops.
 async fn turn(plane: LocalPlane, mut retention: Retention) {
     let mut looked: Option<(u64, Instant)> = None;
+    let mut resting = Resting::default();
     loop {
         let version = latest(&plane).await;
         let stale = looked.is_none_or(|(seen, when)| {
@@ -143,9 +144,10 @@ async fn turn(plane: LocalPlane, mut retention: Retention) {
             }
             looked = Some((latest(&plane).await, Instant::now()));
         }
-        let turn = plane.turn().await;
+        let turn = plane.turn_after(&mut resting).await;
         tell(&turn);
-        if !turn.troubles.is_empty() {
+        // Whatever else has trouble rests by itself.
+        if turn.store_is_away {
             tokio::time::sleep(AFTER_TROUBLE).await;
         }
         if turn.done == 0 {

@@ -141,8 +141,7 @@ fn keep(context: &Context, record: &TokenRecord, event: &str) -> Result<(), Fail
         detail: json!({ "person": record.actor, "scope": record.scope }),
     };
     wire::with_store(context, async |store| {
-        store.put_token(record.clone()).await?;
-        store.commit(vec![Write::Audit(entry)], now()).await?;
+        store.commit(vec![Write::Token(record.clone()), Write::Audit(entry)], now()).await?;
         Ok(())
     })
 }

@@ -36,6 +36,15 @@ struct Rule {
 }
 
 #[derive(Debug, Args)]
+struct Reasoned {
+    #[command(flatten)]
+    rule: Rule,
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+}
+
+#[derive(Debug, Args)]
 struct Sample {
     /// A delivery that came in
     #[arg(long, value_name = "NAME")]
@@ -65,10 +74,12 @@ enum Verb {
         sample: Sample,
     },
     /// Let a rule look at a delivery again
-    #[command(after_help = "Example:\n  bailiwick trigger replay ci wd-…")]
+    #[command(
+        after_help = "Example:\n  bailiwick trigger replay ci wd-… --reason 'the forge was away'"
+    )]
     Replay {
         #[command(flatten)]
-        rule: Rule,
+        rule: Reasoned,
         /// The delivery
         delivery: String,
     },
@@ -94,25 +105,25 @@ enum Verb {
     #[command(after_help = "Example:\n  bailiwick trigger materialize ci --delivery wd-…")]
     Materialize {
         #[command(flatten)]
-        rule: Rule,
+        rule: Reasoned,
         #[command(flatten)]
         sample: Sample,
     },
     /// Put a draft or a disabled rule to work
     #[command(after_help = "Example:\n  bailiwick trigger enable ci")]
-    Enable(Rule),
+    Enable(Reasoned),
     /// Stop a rule for now
-    #[command(after_help = "Example:\n  bailiwick trigger pause ci")]
-    Pause(Rule),
+    #[command(after_help = "Example:\n  bailiwick trigger pause ci --reason 'too many runs'")]
+    Pause(Reasoned),
     /// Let a paused rule go on
     #[command(after_help = "Example:\n  bailiwick trigger resume ci")]
-    Resume(Rule),
+    Resume(Reasoned),
     /// Stop a rule
     #[command(after_help = "Example:\n  bailiwick trigger disable ci")]
-    Disable(Rule),
+    Disable(Reasoned),
     /// Keep a rule for the record; it cannot come back
     #[command(after_help = "Example:\n  bailiwick trigger archive ci")]
-    Archive(Rule),
+    Archive(Reasoned),
 }
 
 impl Trigger {
@@ -126,9 +137,9 @@ impl Trigger {
                 })?;
                 return tried(&trial, rule.format.format);
             }
-            Verb::Replay { rule, delivery } => {
+            Verb::Replay { rule: Reasoned { rule, reason }, delivery } => {
                 let wanted = target(&rule.namespace, &rule.rule);
-                let request = ReplayRequest { delivery, reason: String::new() };
+                let request = ReplayRequest { delivery, reason };
                 let answer = ask(context, async |plane, caller| {
                     Ok(plane.replay_delivery(&caller, &wanted, request).await?)
                 })?;
@@ -143,8 +154,9 @@ impl Trigger {
                 })?;
                 return executed(&answer, rule.format.format);
             }
-            Verb::Materialize { rule, sample } => {
-                let (wanted, sample) = (target(&rule.namespace, &rule.rule), sample.read(context)?);
+            Verb::Materialize { rule: Reasoned { rule, reason }, sample } => {
+                let wanted = target(&rule.namespace, &rule.rule);
+                let sample = RuleSample { reason, ..sample.read(context)? };
                 let answer = ask(context, async |plane, caller| {
                     Ok(plane.materialize(&caller, &wanted, sample).await?)
                 })?;
@@ -156,8 +168,9 @@ impl Trigger {
             Verb::Disable(rule) => (rule, LifecycleVerb::Disable),
             Verb::Archive(rule) => (rule, LifecycleVerb::Archive),
         };
+        let Reasoned { rule, reason } = rule;
         let wanted = target(&rule.namespace, &rule.rule);
-        let request = LifecycleRequest { action, reason: String::new(), expected_generation: None };
+        let request = LifecycleRequest { action, reason, expected_generation: None };
         let answer = ask(context, async |plane, caller| {
             Ok(plane.set_lifecycle(&caller, &wanted, request).await?)
         })?;
@@ -195,6 +208,7 @@ impl Sample {
             forge: None,
             repository: self.repository,
             payload,
+            reason: String::new(),
         })
     }
 }
@@ -218,9 +232,25 @@ fn tried(trial: &RuleTrial, format: Format) -> Result<(), Failure> {
         let mark = if matcher.holds { styled(GREEN, "✓") } else { styled(RED, "✗") };
         output::line(format_args!("  {mark} {:24} {}", matcher.field, matcher.why));
     }
+    for fault in &trial.matcher_faults {
+        output::wrapped("matcher   ", fault);
+    }
     output::wrapped("decision  ", &trial.reason);
+    if trial.lifecycle != "active" {
+        output::wrapped("rule      ", &format!("{}: tried as if it were active", trial.lifecycle));
+    }
+    output::wrapped("trust     ", &trust(trial));
     if let Some(key) = &trial.dedupe_key {
-        output::line(format_args!("key       {key}"));
+        output::wrapped("key       ", key);
+    }
+    if let Some(fault) = &trial.dedupe_fault {
+        output::wrapped("no key    ", fault);
+    }
+    if let Some(earlier) = &trial.duplicate_of {
+        output::wrapped("same as   ", &format!("execution/{earlier}"));
+    }
+    if let Some(group) = &trial.concurrency_group {
+        output::wrapped("group     ", &format!("{group}: {}", placed(&trial.concurrency)));
     }
     for action in &trial.expected_actions {
         output::wrapped("would     ", action);
@@ -236,9 +266,35 @@ fn tried(trial: &RuleTrial, format: Format) -> Result<(), Failure> {
             output::plain(document);
         }
     }
+    if let Some(fault) = &trial.prompt_fault {
+        output::wrapped("no prompt ", fault);
+    }
     if let Some(prompt) = &trial.rendered_prompt {
         output::line("--- prompt:");
         output::plain(prompt);
     }
     Ok(())
+}
+
+/// How much the event is trusted, and why not more.
+fn trust(trial: &RuleTrial) -> String {
+    let tier = serde_json::to_value(trial.trust_tier).unwrap_or_default();
+    let tier = tier.as_str().unwrap_or_default().to_owned();
+    match &trial.distrust {
+        Some(why) => format!("{tier}: {why}"),
+        None => tier,
+    }
+}
+
+/// What a group makes of an event, with the runs that it is about.
+fn placed(concurrency: &serde_json::Value) -> String {
+    let decision = concurrency.get("decision").and_then(|word| word.as_str()).unwrap_or("-");
+    let about = ["behind", "run", "cancel", "active"].iter().find_map(|field| {
+        let runs = concurrency.get(field)?;
+        let many = runs
+            .as_array()
+            .map(|all| all.iter().filter_map(|one| one.as_str()).collect::<Vec<_>>().join(", "));
+        many.or_else(|| runs.as_str().map(str::to_owned)).filter(|text| !text.is_empty())
+    });
+    about.map_or_else(|| decision.to_owned(), |about| format!("{decision} {about}"))
 }

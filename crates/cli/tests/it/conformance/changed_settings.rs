@@ -15,7 +15,8 @@ pub(super) const CHANGED: Scenario = Scenario {
     name: "settings changed by the agent",
     how: "A program that the agent may start writes, replaces and moves away the files in its home by \
           which the CLI is set up, and adds new ones: settings, hooks, skills, agents, policies, \
-          plugins. None of them changes, no hook of the agent's runs, and a push and a write out of \
+          plugins, and what shells, git and npm read first. None of them changes, no hook of the agent's \
+          runs, and a push and a write out of \
           scope are denied afterwards. Outside of the sandbox the same program changes them all, and \
           Claude Code, which reads its settings again while it works, runs the agent's hook.",
     happens: changed,
@@ -44,7 +45,11 @@ echo tried > src/tried.txt
 /// Claude Code takes it for settings; the others for something that they cannot read.
 const TEXT: &str = r#"{"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "echo THEIRS >> src/hooked.txt"}]}]}}"#;
 
-fn paths(cli: Cli) -> &'static [&'static str] {
+fn paths(cli: Cli) -> Vec<&'static str> {
+    [set_up(cli), &START_UP].concat()
+}
+
+fn set_up(cli: Cli) -> &'static [&'static str] {
     match cli {
         Cli::Claude => &[
             ".claude/settings.json",
@@ -55,6 +60,8 @@ fn paths(cli: Cli) -> &'static [&'static str] {
             ".claude/commands/own.md",
             ".claude/plugins/own.json",
             ".claude.json",
+            ".claude/shell-snapshots/own.sh",
+            ".claude/session-env/own.sh",
             ".bailiwick/settings.json",
         ],
         Cli::Codex => &[
@@ -86,6 +93,18 @@ fn paths(cli: Cli) -> &'static [&'static str] {
         ],
     }
 }
+
+/// What the shells of every CLI read before a command, and git and npm before they do anything.
+const START_UP: [&str; 8] = [
+    ".bashrc",
+    ".bash_profile",
+    ".profile",
+    ".zshenv",
+    ".gitconfig",
+    ".config/git/config",
+    ".npmrc",
+    ".inputrc",
+];
 
 /// A file that is read again is not read at once.
 const LATER: usize = 5;

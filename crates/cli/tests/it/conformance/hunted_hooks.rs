@@ -16,7 +16,9 @@ pub(super) const HUNTED: Scenario = Scenario {
           at most: what comes back from it is not the CLI's own word of a denial, whatever the call \
           prints, and the run is ended. Claude Code starts nothing to ask. There the program tries to \
           write answers of its own into the CLI's standard streams, and to read from them, in vain: \
-          every call is decided as it would be, and the run goes on.",
+          every call is decided as it would be, and the run goes on. Nor does Codex start anything: it \
+          asks at the address of its model, where the program asks as well, with the names of calls to \
+          come and something harmless in them. That is answered, and changes nothing.",
     happens: hunted,
 };
 
@@ -41,8 +43,10 @@ while (1) {
 const TRIES: usize = 8;
 
 fn hunted(stage: &Stage) -> Held {
-    if stage.cli == Cli::Claude {
-        return forged(stage);
+    match stage.cli {
+        Cli::Claude => return forged(stage),
+        Cli::Codex => return asked_in_its_place(stage),
+        Cli::Gemini | Cli::OpenCode => {}
     }
     program(stage, &HUNT.replace("PREY", "sh|timeout"));
     let agent = stage.agent("hunted").base("hunt");
@@ -90,6 +94,8 @@ sub keep { my ($name, $text) = @_; open(my $log, ">>", "/tmp/$name"); print $log
 sub try {
     my ($process, $stream, $name) = @_;
     my $path = "/proc/$process/fd/$stream";
+    # What the CLI starts looks like the CLI for a moment, and has pipes of its own.
+    return if $name eq "cli" && (readlink($path) // "") =~ /^pipe:/;
     if (sysopen(my $read, $path, O_RDONLY | O_NONBLOCK)) {
         sysread($read, my $line, 65536);
         keep("$name-read", $path);
@@ -133,6 +139,47 @@ fn forged(stage: &Stage) -> Held {
         assert!(tried.contains(stream), "{tried}");
     }
     assert_eq!((kept("cli-written"), kept("cli-read")), (String::new(), String::new()));
+    for place in 0..TRIES {
+        let name = format!("hunted-{place}.txt");
+        assert_eq!(agent.text(&name), None);
+        agent.denied(&name, FILES);
+    }
+    Held::Enforced
+}
+
+/// Asks the gate about harmless calls that have the names of those to come, and says again and again that
+/// the gate is there.
+const IN_ITS_PLACE: &str = r#"#!/bin/sh
+PATH=/usr/local/bin:/usr/bin:/bin
+export PORT="$(sed -n 's|^base_url = "http://127.0.0.1:\([0-9]*\)/.*|\1|p' "$HOME/.codex/config.toml")"
+exec perl -MIO::Socket::INET -e '
+use strict;
+sub post {
+    my ($tool, $given) = @_;
+    my $socket = IO::Socket::INET->new("127.0.0.1:$ENV{PORT}") or return;
+    my $text = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"$tool\",\"arguments\":$given}}";
+    print $socket "POST /bailiwick/gate HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: " . length($text) . "\r\n\r\n$text";
+    my $answer = join("", <$socket>);
+    open(my $log, ">>", "/tmp/$tool"); print $log $answer =~ /"content"/ ? "answered\n" : "no\n";
+}
+while (1) {
+    post("announce", "{}");
+    for my $turn (1 .. 8) {
+        post("ask", "{\"hook_event_name\":\"PreToolUse\",\"session_id\":\"s\",\"tool_name\":\"Bash\",\"tool_input\":{\"command\":\"true\"},\"tool_use_id\":\"call_0_${turn}_0\"}");
+    }
+}'
+"#;
+
+fn asked_in_its_place(stage: &Stage) -> Held {
+    program(stage, IN_ITS_PLACE);
+    let agent = stage.agent("hunted").base("hunt");
+    let ended = agent.run(script());
+    ended.expect("completed", 0);
+    assert_eq!(agent.text("src/on.txt").as_deref(), Some("on\n"), "{:#}", ended.said);
+    for tool in ["announce", "ask"] {
+        let answers = std::fs::read_to_string(agent.directory().join("temp").join(tool));
+        assert!(answers.unwrap_or_default().contains("answered\n"), "it asked in vain: {tool}");
+    }
     for place in 0..TRIES {
         let name = format!("hunted-{place}.txt");
         assert_eq!(agent.text(&name), None);

@@ -181,3 +181,43 @@ fn bedrock_is_asked_with_the_persons_keys_and_the_agent_knows_none_of_them() {
         assert!(model.requests().is_empty());
     }
 }
+
+/// The first keys that it gives are over before the model is asked; the next are good for an hour.
+const AWS: &str = r#"#!/bin/sh
+test "$*" = "configure export-credentials --format process" || exit 3
+echo asked >> PLACE/asked
+case $(wc -l < PLACE/asked) in
+1) secret=FIRST until=$(date -u -d '+1 second' +%Y-%m-%dT%H:%M:%SZ) ;;
+*) secret=SECOND until=$(date -u -d '+1 hour' +%Y-%m-%dT%H:%M:%SZ) ;;
+esac
+printf '{"Version":1,"AccessKeyId":"AKID","SecretAccessKey":"%s","SessionToken":"%s","Expiration":"%s"}' \
+    "$secret" "session-$secret" "$until"
+"#;
+
+#[test]
+fn keys_of_amazon_are_had_anew_before_they_are_over() {
+    let stage = Stage::new(Cli::Claude);
+    let place = stage.scratch.place().join("amazon");
+    std::fs::create_dir(&place).unwrap();
+    let (first, second) = ("the-first-secret-0123456789", "the-second-secret-0123456789");
+    let text = AWS.replace("PLACE", place.to_str().unwrap());
+    let text = text.replace("FIRST", first).replace("SECOND", second);
+    std::fs::write(place.join("aws"), text).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(place.join("aws"), mode).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{}:{path}", stage.programs().display(), place.display());
+    let variables = [("AWS_REGION", "eu-west-1"), ("PATH", path.as_str())];
+    let (ran, model) = at_amazon(&stage, "renewed", &variables);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let asked: Vec<_> =
+        model.requests().into_iter().filter(|request| request.method == "POST").collect();
+    assert_eq!(asked.len(), 3, "{asked:#?}");
+    for request in &asked {
+        request.signed_with(second, "eu-west-1", "bedrock").unwrap();
+        request.signed_with(first, "eu-west-1", "bedrock").unwrap_err();
+        assert_eq!(request.header("x-amz-security-token"), Some(&*format!("session-{second}")));
+    }
+    let calls = std::fs::read_to_string(place.join("asked")).unwrap().lines().count();
+    assert_eq!(calls, 2, "nobody is asked more often than there is need");
+}

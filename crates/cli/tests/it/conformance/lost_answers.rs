@@ -1,11 +1,14 @@
-//! The answers of the gate break on their way to a CLI that asks on its own standard streams.
+//! The answers of the gate break on their way to a CLI that starts no gate, but asks its supervisor: on
+//! its own standard streams, or at the address of its model.
 //!
 //! There is no program that could be removed, and nobody inside can touch the streams. So something of
-//! ours stands between the CLI and its supervisor, a program of the CLI's name: it carries every line,
-//! until it is told to break what is answered.
+//! ours stands between the CLI and its supervisor, a program of the CLI's name: it carries every line
+//! or request, until it is told to break what is answered.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+
+use bailiwick_testkit::clis::Cli;
 
 use super::agent::Agent;
 use super::stage::Stage;
@@ -75,13 +78,67 @@ exit($? >> 8);
 ' REAL "$@"
 "#;
 
+/// The same for a CLI that asks over HTTP: it is told another address for its gate, where every request
+/// is carried to the right one.
+const BETWEEN_REQUESTS: &str = r#"#!/bin/sh
+case "$*" in *--version* | *--help*) exec REAL "$@" ;; esac
+rm -f /tmp/port
+perl -MIO::Socket::INET -e '
+use strict;
+$SIG{CHLD} = $SIG{PIPE} = "IGNORE";
+my $listen = IO::Socket::INET->new(LocalAddr => "127.0.0.1", Listen => 16) or die;
+open(my $file, ">", "/tmp/port.new"); print $file $listen->sockport; close($file);
+rename("/tmp/port.new", "/tmp/port");
+sub message {
+    my ($from) = @_;
+    my ($head, $body) = ("", "");
+    while ($head !~ /\r\n\r\n/) { sysread($from, $head, 1, length($head)) or return; }
+    my ($length) = $head =~ /content-length: *(\d+)/i;
+    while (length($body) < ($length // 0)) { sysread($from, $body, $length - length($body), length($body)) or return; }
+    return ($head, $body);
+}
+while (my $client = $listen->accept) {
+    next if fork;
+    my $door = IO::Socket::INET->new("127.0.0.1:$ARGV[0]") or die;
+    while (my ($head, $body) = message($client)) {
+        my $how = "";
+        if (open(my $told, "<", "/tmp/break")) { $how = <$told> // ""; }
+        if ($how ne "" && $body =~ /"tools\/call"/) {
+            open(my $log, ">>", "/tmp/broken"); print $log "$how\n"; close($log);
+            exit if $how eq "closed";
+            sleep(100000) if $how eq "missing";
+            my ($id) = $body =~ /"id":(\d+)/;
+            my $said = "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"perhaps\"}]}}";
+            syswrite($client, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: " . length($said) . "\r\n\r\n$said");
+            next;
+        }
+        syswrite($door, "$head$body");
+        my ($told, $more) = message($door) or exit;
+        syswrite($client, "$told$more");
+    }
+    exit;
+}
+' "$(sed -n 's|^base_url = "http://127.0.0.1:\([0-9]*\)/.*|\1|p' "$CODEX_HOME/config.toml")" </dev/null >/dev/null 2>&1 &
+until [ -s /tmp/port ]; do sleep 0.05; done
+exec REAL "$@" -c "mcp_servers.bailiwick_gate.url=\"http://127.0.0.1:$(cat /tmp/port)/bailiwick/gate\""
+"#;
+
+/// Whether a CLI asks its supervisor, and starts nothing for it.
+pub(super) fn are_all_there_is(cli: Cli) -> bool {
+    match cli {
+        Cli::Claude | Cli::Codex => true,
+        Cli::Gemini | Cli::OpenCode => false,
+    }
+}
+
 /// A directory with a program of the CLI's name that stands between.
 pub(super) fn between(stage: &Stage, id: &str) -> PathBuf {
     let real = stage.programs().join(stage.cli.name());
+    let text = if stage.cli == Cli::Codex { BETWEEN_REQUESTS } else { BETWEEN };
     let directory = stage.scratch.place().canonicalize().unwrap().join(format!("between-{id}"));
     std::fs::create_dir(&directory).unwrap();
     let file = directory.join(stage.cli.name());
-    std::fs::write(&file, BETWEEN.replace("REAL", &real.display().to_string())).unwrap();
+    std::fs::write(&file, text.replace("REAL", &real.display().to_string())).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
     directory
 }

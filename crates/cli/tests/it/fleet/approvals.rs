@@ -21,6 +21,66 @@ fn ask(place: &Place, name: &str) {
     });
 }
 
+/// A question that an agent of the control plane asks, as `serve` has taken it in.
+fn question(place: &Place, agent: &str, id: &str) {
+    let attempt = json!({
+        "apiVersion": "bailiwick.dev/v1alpha1", "kind": "AgentDispatchAttempt",
+        "metadata": { "name": agent },
+        "spec": {
+            "agentDispatchRun": "adr-1", "number": 1, "attemptReason": "initial",
+            "agentStackSnapshot": { "digest": "d", "objects": [] }, "contextBundleDigest": "d",
+            "permissionSnapshotDigest": "d", "runnerPool": "inside",
+        },
+    });
+    let attempt: AnyObject = serde_json::from_value(attempt).unwrap();
+    let spec: AgentApproval = serde_json::from_value(json!({
+        "dispatchRun": "adr-1", "requestedBy": { "kind": "agent-stack", "name": agent },
+        "action": { "type": { "class": "tool-call" }, "target": agent, "summary": "may it push" },
+        "policyReasons": [], "artifactRefs": [], "artifactDigest": "0".repeat(64),
+        "expiresAt": "2999-01-01T00:00:00Z",
+    }))
+    .unwrap();
+    let mut approval = Object::new(Metadata::named("aap-asked"), spec);
+    approval.metadata.annotations.insert("bailiwick.dev/question".to_owned(), id.to_owned());
+    let approval = AnyObject::of(&approval).unwrap();
+    place.with_store(async |store| {
+        let writes = vec![Write::Create(attempt), Write::Create(approval)];
+        store.commit(writes, Moment::from_millis(1)).await.unwrap();
+    });
+}
+
+#[test]
+fn a_question_of_an_agent_of_ours_is_decided_once_by_whoever_has_the_uid() {
+    let place = Place::bare();
+    question(&place, "ada-1-1", "q1");
+    let approve = |agent: &str, id: &str| {
+        let mut command = place.scratch.command(crate::BAILIWICK);
+        command.env("USER", "mallory").env("LOGNAME", "mallory");
+        let said = command.args(["approvals", "approve", agent, id]).output().unwrap();
+        bailiwick_testkit::scratch::Ran::from(said)
+    };
+    let other = approve("ada-1-1", "q2").expect_code(2);
+    assert!(other.err.contains("no open question"), "{}", other.err);
+    approve("ada-1-1", "q1").expect_code(0);
+    let status = place.json(&["get", "approval", "aap-asked"])["status"].clone();
+    let whoami = std::process::Command::new("id").arg("-un").output().unwrap();
+    let me = String::from_utf8(whoami.stdout).unwrap().trim().to_owned();
+    assert_eq!(status["phase"], "approved", "{status}");
+    assert_eq!(status["decidedBy"], me.as_str());
+    let lines = place.with_store(async |store| store.audit(0, 100).await.unwrap());
+    let decided: Vec<&str> = lines
+        .iter()
+        .filter(|(_, line)| line.event == "AgentApprovalDecision")
+        .map(|(_, line)| line.actor.as_str())
+        .collect();
+    assert_eq!(decided, [me.as_str()]);
+    approve("ada-1-1", "q1").expect_code(2);
+    // Whoever is not of the control plane is asked at its own socket, where nobody is.
+    let elsewhere = approve("by-hand", "q1");
+    assert_ne!(elsewhere.code, 0);
+    assert!(!elsewhere.err.contains("control plane"), "{}", elsewhere.err);
+}
+
 #[test]
 fn approvals_list_shows_what_waits_and_approvals_approve_and_approvals_deny_answer_once() {
     let place = Place::bare();

@@ -91,3 +91,80 @@ fn runs_resume_and_runs_continue_need_a_conversation() {
     assert!(said.err.contains("say what the agent is to do"), "{}", said.err);
     assert_eq!(run(&place, &name)["status"]["attempts"].as_array().unwrap().len(), 1);
 }
+
+/// An attempt of a run that has begun, and what its agent said.
+fn told(place: &Place, run: &str, number: u32, agent: &str, words: &[&str]) {
+    use bailiwick_control::ports::fleet::{FleetStore as _, Write};
+    use bailiwick_model::event::{What, Witness};
+    let attempts = place.json(&["get", "attempts", "--field", &format!("run={run}")]);
+    let mut attempt: bailiwick_model::fleet::AnyObject =
+        serde_json::from_value(attempts[0].clone()).unwrap();
+    attempt.spec["number"] = json!(number);
+    let entered = format!("2026-01-0{number}T00:00:00Z");
+    attempt.status["agentMuxRunId"] = json!(agent);
+    attempt.status["queueEnteredAt"] = json!(entered);
+    attempt.metadata.resource_version = 0;
+    let write = match number {
+        1 => Write::Status(attempt),
+        _ => {
+            attempt.metadata.name = format!("{agent}-attempt");
+            Write::Create(attempt)
+        }
+    };
+    let mut events: Vec<bailiwick_model::Event> = words
+        .iter()
+        .map(|text| bailiwick_model::Event {
+            number: 0,
+            at: 1_800_000_000_000,
+            seen_by: Witness::Program,
+            agent: None,
+            what: What::Text { text: (*text).to_owned() },
+            raw: None,
+        })
+        .collect();
+    place.with_store(async |store| {
+        let now = bailiwick_model::fleet::Moment::from_millis(1);
+        store.commit(vec![write], now).await.unwrap();
+        store.keep(&agent.parse().unwrap(), &mut events).await.unwrap();
+    });
+}
+
+#[test]
+fn runs_logs_shows_all_attempts_or_one() {
+    let place = Place::ready();
+    let name = started(&place);
+    let nothing = place.run(&["runs", "logs", &name]).expect_code(0);
+    assert!(nothing.err.contains("nothing happened yet"), "{}", nothing.err);
+    told(&place, &name, 1, "first", &["one", "two"]);
+    told(&place, &name, 2, "second", &["three"]);
+    let all = place.run(&["runs", "logs", &name]).expect_code(0).out;
+    let words: Vec<&str> =
+        all.split_whitespace().filter(|word| "one two three attempt 1 2".contains(word)).collect();
+    assert_eq!(words, ["attempt", "1", "one", "two", "attempt", "2", "three"], "{all}");
+    let events = place.json(&["runs", "logs", &name]);
+    let second = events[1]["cursor"].to_string();
+    let rest = place.json(&["runs", "logs", &name, "--after", &second]);
+    assert_eq!(rest.as_array().unwrap(), &events.as_array().unwrap()[2..]);
+    let one = place.json(&["runs", "logs", &name, "--attempt", "2"]);
+    assert_eq!(one, rest);
+    place.run(&["runs", "logs", &name, "--attempt", "3"]).expect_code(2);
+    place.run(&["runs", "logs", "adr-none"]).expect_code(2);
+}
+
+#[test]
+fn runs_start_says_what_it_is_about_and_the_same_wish_twice_is_one_run() {
+    let place = Place::ready();
+    let start = |more: &[&str]| {
+        let wish = ["runs", "start", "app", "fixer", "--task", "Mend it.", "--issue", "7"];
+        place.json(&[&wish, more].concat())
+    };
+    let first = start(&["--request-id", "mine", "--pull-request", "5"]);
+    let again = start(&["--request-id", "mine", "--pull-request", "5"]);
+    assert_eq!(first["run"], again["run"]);
+    assert_ne!(start(&["--request-id", "another"])["run"], first["run"]);
+    let refs = run(&place, first["run"].as_str().unwrap())["spec"]["sourceRefs"].clone();
+    assert_eq!((&refs["issue"], &refs["pullRequest"]), (&json!(7), &json!(5)));
+    let label = ["runs", "start", "app", "fixer", "--task", "x", "--label", "none"];
+    let refused = place.run(&label).expect_code(2);
+    assert!(refused.err.contains("none"), "{}", refused.err);
+}

@@ -38,6 +38,15 @@ fn trigger_test_changes_nothing_and_trigger_replay_and_trigger_materialize_do() 
     assert!(trial["renderedPrompt"].as_str().unwrap().contains("A check failed"), "{trial:#}");
     assert!(!trial["expectedActions"].as_array().unwrap().is_empty(), "{trial:#}");
     assert_eq!((executions(), runs(&place)), (before, 0));
+    assert_eq!((&trial["trustTier"], &trial["lifecycle"]), (&json!("trusted"), &json!("active")));
+    let shown = place.run(&["trigger", "test", "broken", "--delivery", &delivery]).expect_code(0);
+    for word in ["trust     trusted", "key       ", "group     "] {
+        assert!(shown.out.contains(word), "{word}: {}", shown.out);
+    }
+    let facts = shown.out.split("--- prompt").next().unwrap().lines();
+    let wide: Vec<&str> =
+        facts.filter(|line| !line.contains("  ✓ ") && line.chars().count() > 80).collect();
+    assert_eq!(wide, [""; 0]);
     let made = place.json(&["trigger", "materialize", "broken", "--delivery", &delivery]);
     assert_eq!((&made["decision"], runs(&place)), (&json!("materialized"), 0), "{made:#}");
     let replayed = place.json(&["trigger", "replay", "broken", &delivery]);

@@ -1,0 +1,135 @@
+//! What an agent is granted: variables of whoever holds it, and files that it alone sees.
+//!
+//! A file lies below the run's own directory, where no other sandbox looks, and only as long as an attempt is
+//! under way: whoever ends it takes it away, and so does whoever finds one that was cut off.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+
+use bailiwick_control::admission::review::file_variable;
+use bailiwick_control::supervision::redaction::SHORTEST;
+use bailiwick_model::task::{self, Line};
+use bailiwick_runner::supervisor::RunDirectory;
+
+use crate::context::{set_variable, variable};
+use crate::failure::Failure;
+
+/// What an agent is granted.
+#[derive(Default, Clone, PartialEq, Eq)]
+pub struct Granted {
+    /// Its variables, those among them that name files.
+    pub variables: Vec<(String, String)>,
+    /// Files by their names, and what is in them.
+    pub files: Vec<(String, String)>,
+    /// What of all this must never be seen.
+    pub secrets: Vec<String>,
+}
+
+/// What a task grants, out of the environment of whoever holds its agent.
+pub fn of(agent: &task::Agent, directory: &RunDirectory) -> Result<Granted, Failure> {
+    let mut granted = Granted::default();
+    for name in &agent.secrets {
+        let value = secret(name)?;
+        granted.secrets.push(value.clone());
+        granted.variables.push((name.to_string(), value));
+    }
+    for name in &agent.secret_files {
+        let value = secret(name)?;
+        granted.secrets.push(value.clone());
+        granted.put(directory, name, value)?;
+    }
+    for name in &agent.configs {
+        granted.variables.push((name.to_string(), plain(name)?));
+    }
+    for name in &agent.config_files {
+        granted.put(directory, name, plain(name)?)?;
+    }
+    granted.variables.sort();
+    let same = granted.variables.windows(2).find_map(|two| match two {
+        [one, other] if one.0 == other.0 => Some(one.0.clone()),
+        _ => None,
+    });
+    match same {
+        Some(name) => Err(Failure::usage(format!("the task grants {name} twice"))),
+        None => Ok(granted),
+    }
+}
+
+impl Granted {
+    fn put(&mut self, directory: &RunDirectory, name: &Line, value: String) -> Result<(), Failure> {
+        let name = name.as_str();
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return Err(Failure::usage(format!("`{name}` is no name of a variable")));
+        }
+        let path = directory.granted().join(name);
+        self.variables.push((file_variable(name), path.display().to_string()));
+        self.files.push((name.to_owned(), value));
+        Ok(())
+    }
+}
+
+fn secret(name: &Line) -> Result<String, Failure> {
+    let Some(value) = variable(name.as_str())? else { return Err(unset(name)) };
+    if value.trim().len() < SHORTEST {
+        return Err(Failure::general(format!(
+            "{name} is shorter than {SHORTEST} characters: it could not be kept out of logs"
+        )));
+    }
+    Ok(value)
+}
+
+fn plain(name: &Line) -> Result<String, Failure> {
+    set_variable(name.as_str())?.ok_or_else(|| unset(name))
+}
+
+fn unset(name: &Line) -> Failure {
+    Failure::general(format!("the task grants {name}, which is not set here"))
+}
+
+/// Files that are there. They are gone with this value.
+pub struct Files {
+    place: PathBuf,
+}
+
+impl Files {
+    /// Writes them; nothing of an earlier attempt is left.
+    pub fn write(
+        directory: &RunDirectory,
+        files: &[(String, String)],
+    ) -> Result<Option<Self>, Failure> {
+        let place = directory.granted();
+        let failed = |error: io::Error| {
+            Failure::general(format!("{} cannot be written: {error}", place.display()))
+        };
+        forget(directory).map_err(failed)?;
+        if files.is_empty() {
+            return Ok(None);
+        }
+        fs::DirBuilder::new().mode(0o700).create(&place).map_err(failed)?;
+        // From here on, whatever fails takes them away again.
+        let written = Self { place: place.clone() };
+        for (name, text) in files {
+            let mut options = File::options();
+            let file = options.write(true).create_new(true).mode(0o600).open(place.join(name));
+            file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed)?;
+        }
+        Ok(Some(written))
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        // What is left is taken away by whoever looks for runs that were cut off, or by the next attempt.
+        let _ = fs::remove_dir_all(&self.place);
+    }
+}
+
+/// Takes away what an attempt that nobody holds any more has left.
+pub fn forget(directory: &RunDirectory) -> io::Result<()> {
+    match fs::remove_dir_all(directory.granted()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

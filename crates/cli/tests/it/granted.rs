@@ -1,0 +1,106 @@
+//! What an agent is granted in files: it reads them, nobody else sees them, and they are gone with its attempt,
+//! however that ends.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use bailiwick_testkit::Scratch;
+use bailiwick_testkit::scratch::Ran;
+
+use crate::BAILIWICK;
+use crate::run::{is_alive, run, scene, shell, wait_for, write};
+
+const SECRET: &str = "the-first-line-of-a-key\nthe-second-line-of-a-key\n";
+
+/// A task whose agent does these steps and is granted a secret and some settings, each both ways.
+fn granting(steps: &[&str]) -> Scratch {
+    let scratch = scene(steps);
+    let granted = "secret-files = [\"DEPLOY_KEY\"]\nconfigs = [\"REGION\"]\n\
+                   config-files = [\"RULES\"]\ncli =";
+    let text = scratch.read("task.toml").replace("cli =", granted);
+    scratch.write("task.toml", &text);
+    scratch
+}
+
+fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
+    let mut command = scratch.command(BAILIWICK);
+    command.args(arguments);
+    command.env("DEPLOY_KEY", SECRET).env("REGION", "").env("RULES", "be-kind\n");
+    command
+}
+
+fn place(scratch: &Scratch, id: &str) -> PathBuf {
+    scratch.state().join("runs").join(id).join("granted")
+}
+
+fn worktree(scratch: &Scratch, id: &str, file: &str) -> String {
+    let path = scratch.state().join("worktrees").join(id).join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn a_granted_file_is_read_by_its_agent_and_is_in_no_record() {
+    // In a script, which the gate does not read: what holds here is the sandbox.
+    let script = "cat -n \"$DEPLOY_KEY_FILE\" > src/seen.txt\ncat -n \"$DEPLOY_KEY_FILE\"\n\
+                  cat \"$RULES_FILE\"\nstat -c %a \"$DEPLOY_KEY_FILE\" > src/mode.txt\n\
+                  echo \"[${DEPLOY_KEY-none}] [${REGION-none}]\" > src/variables.txt\n\
+                  (echo x > \"$DEPLOY_KEY_FILE\") || rm -f \"$DEPLOY_KEY_FILE\" || echo HELD > src/held.txt\n";
+    let scratch = granting(&[&write("src/try.sh", script), &shell("sh src/try.sh")]);
+    let missing = run(&scratch, &["run", "task.toml", "--agent-id", "none"]).expect_code(1);
+    assert!(missing.err.contains("DEPLOY_KEY, which is not set"), "{}", missing.err);
+    let ran = command(&scratch, &["run", "task.toml", "--agent-id", "one"]).output().unwrap();
+    let ran = Ran::from(ran).expect_code(0);
+    let expected = "     1\tthe-first-line-of-a-key\n     2\tthe-second-line-of-a-key\n";
+    assert_eq!(worktree(&scratch, "one", "src/seen.txt"), expected);
+    assert_eq!(worktree(&scratch, "one", "src/mode.txt"), "600\n");
+    // The value itself is in no variable; settings may be empty.
+    assert_eq!(worktree(&scratch, "one", "src/variables.txt"), "[none] []\n");
+    assert_eq!(worktree(&scratch, "one", "src/held.txt"), "HELD\n", "it can only be read");
+    assert!(!place(&scratch, "one").exists(), "gone with the attempt");
+    let logs = run(&scratch, &["logs", "one", "-o", "json"]).out;
+    assert!(logs.contains("[secret]") && logs.contains("be-kind"), "{logs}");
+    for text in [&logs, &ran.out, &ran.err] {
+        assert!(!text.contains("-line-of-a-key"), "{text}");
+    }
+    // Nor in anything that is kept beside it; its worktree has what it wrote there itself.
+    let mut grep = Command::new("grep");
+    grep.args(["-rlaI", "-e", "line-of-a-key"]).arg(scratch.state().join("runs"));
+    let found = grep.stdout(Stdio::piped()).output().unwrap().stdout;
+    assert_eq!(String::from_utf8_lossy(&found), "");
+    let database = std::fs::read(scratch.state().join("bailiwick.db")).unwrap();
+    assert!(!String::from_utf8_lossy(&database).contains("line-of-a-key"));
+}
+
+#[test]
+fn another_run_sees_nothing_of_it_and_a_kill_leaves_it_only_until_the_next_command() {
+    let scratch = granting(&[&shell("echo here > src/here.txt; sleep 600")]);
+    let mut held = command(&scratch, &["run", "task.toml", "--agent-id", "one"]).spawn().unwrap();
+    let file = place(&scratch, "one").join("DEPLOY_KEY");
+    wait_for(|| scratch.state().join("worktrees/one/src/here.txt").exists());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), SECRET, "the control: it is there");
+    assert_eq!(place(&scratch, "one").metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    // The same machine, the same person, another run.
+    let look = format!(
+        "cat {0} > src/stolen.txt || echo NOTHING > src/none.txt\nls {1} > src/runs.txt\n",
+        file.display(),
+        scratch.state().join("runs").display()
+    );
+    let other = granting(&[&write("src/try.sh", &look), &shell("sh src/try.sh")]);
+    std::fs::copy(other.root().join("task.toml"), scratch.root().join("other.toml")).unwrap();
+    let ran = command(&scratch, &["run", "other.toml", "--agent-id", "two"]).output().unwrap();
+    Ran::from(ran).expect_code(0);
+    assert_eq!(worktree(&scratch, "two", "src/none.txt"), "NOTHING\n");
+    assert_eq!(worktree(&scratch, "two", "src/stolen.txt"), "");
+    assert_eq!(worktree(&scratch, "two", "src/runs.txt"), "two\n", "it sees its own alone");
+
+    held.kill().unwrap();
+    held.wait().unwrap();
+    wait_for(|| !is_alive(&scratch, "one"));
+    assert!(file.exists(), "the control: nobody was left to take it away");
+    run(&scratch, &["ps"]).expect_code(0);
+    assert!(!place(&scratch, "one").exists(), "the next command takes it away");
+    // Who takes it up again has to be granted it again.
+    let refused = run(&scratch, &["resume", "one"]).expect_code(1);
+    assert!(refused.err.contains("DEPLOY_KEY, which is not set"), "{}", refused.err);
+}

@@ -1,0 +1,137 @@
+//! Every field of what people declare has somebody who reads it: a field that nobody reads is a promise that
+//! nobody keeps.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Fields whose readers are not found by their names, and what makes up for that.
+const OTHERWISE: &[(&str, &str, &str)] = &[
+    // Records of ours: written by the control plane, read by people and by programs through the API.
+    ("AgentTriggerExecution", "failure_key", "read by the store, which finds executions by it"),
+    ("PatchDetail", "unsafe_files", "a record"),
+    ("PatchDetail", "apply_strategy", "a record"),
+    ("AgentReviewArtifact", "target_ref", "a record"),
+    ("AgentContextBundle", "assembled_at", "a record"),
+    ("MissingGrant", "suggested_name", "a record"),
+    ("MissingGrant", "blocking", "a record"),
+    ("Condition", "last_transition_time", "a record"),
+    ("ChildRun", "context_digest", "a record"),
+    ("ChildRun", "contract_fulfilled", "a record"),
+    ("UnknownKind", "near", "read in model, in its own message"),
+    ("WorkItemSessionLink", "work_item_ref", "read in model, as a field to select by"),
+    ("WorkItemSessionLink", "session_ref", "read in model, as a field to select by"),
+    ("WorkItemSessionLink", "link_source", "a record"),
+    ("WorkItemSessionLink", "branch_name", "a record"),
+    ("WorkItemSessionLink", "created_by", "a record"),
+    ("WorkItemWorkspaceLink", "work_item_ref", "read in model, as a field to select by"),
+    ("WorkItemWorkspaceLink", "link_source", "a record"),
+    ("WorkItemWorkspaceLink", "branch_name", "a record"),
+    ("WorkItemWorkspaceLink", "created_by", "a record"),
+    ("RoleBinding", "subjects", "a record that is compared as a whole"),
+    ("AgentSession", "forked_from", "a record"),
+    ("AgentTriggerExecution", "rule_generation", "a record"),
+    ("AgentWorkspace", "ownership", "a record"),
+    // Declared, and of no effect here: docs/departures.md says so.
+    ("AgentServiceAccount", "token_audience", "departures: no token is projected on one machine"),
+    (
+        "AgentServiceAccount",
+        "automount_service_account_token",
+        "departures: no token is projected on one machine",
+    ),
+    // Declared and refused.
+    ("SkillSource", "package", "refused by its format: packages are not fetched"),
+    ("ContextBundleTemplate", "redact_secrets", "refused by the model when it is false"),
+];
+
+struct Field {
+    of: String,
+    name: String,
+}
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
+
+fn sources(place: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(place).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+/// The fields of every type but those that are written by the control plane alone: the statuses.
+fn fields() -> Vec<Field> {
+    let mut texts = Vec::new();
+    sources(&crates().join("model/src/fleet"), &mut texts);
+    let mut found = Vec::new();
+    for text in texts {
+        let mut of: Option<String> = None;
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("pub struct ") {
+                let name: String = rest.chars().take_while(|c| c.is_alphanumeric()).collect();
+                of = (!name.ends_with("Status")).then_some(name);
+            } else if line.starts_with('}') {
+                of = None;
+            } else if let (Some(of), Some(rest)) = (&of, line.strip_prefix("    pub ")) {
+                let name: String =
+                    rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                if rest.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with(':')) {
+                    found.push(Field { of: of.clone(), name });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Every word behind a dot that is no call, outside of the model.
+fn read_somewhere() -> BTreeSet<String> {
+    let mut texts = Vec::new();
+    for name in ["control", "cli", "server", "store", "runner", "source-control"] {
+        sources(&crates().join(name).join("src"), &mut texts);
+    }
+    let mut found = BTreeSet::new();
+    for text in &texts {
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let code = code.collect::<Vec<_>>().join("\n");
+        for behind in code.split('.').skip(1) {
+            let behind = behind.trim_start();
+            let word: String =
+                behind.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+            if !word.is_empty()
+                && behind.strip_prefix(&word).is_some_and(|rest| !rest.starts_with(['(', ':']))
+            {
+                found.insert(word);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_field_that_can_be_declared_is_read_by_somebody() {
+    let (all, read) = (fields(), read_somewhere());
+    assert!(all.len() > 300, "the control: fields are found ({})", all.len());
+    assert!(!read.contains("a_field_that_nobody_has"), "the control: not everything is read");
+    let excused = |field: &Field| {
+        OTHERWISE.iter().any(|(of, name, _)| *of == field.of && *name == field.name)
+    };
+    let unread: Vec<String> = all
+        .iter()
+        .filter(|field| !read.contains(&field.name) && !excused(field))
+        .map(|field| format!("{}.{}", field.of, field.name))
+        .collect();
+    assert_eq!(unread, [""; 0], "nobody reads them: give each a reader, or refuse it");
+    // And nothing is excused that has a reader, or is not there any more.
+    let stale: Vec<_> = OTHERWISE
+        .iter()
+        .filter(|(of, name, _)| {
+            read.contains(*name) || !all.iter().any(|one| one.of == *of && one.name == *name)
+        })
+        .collect();
+    assert!(stale.is_empty(), "{stale:?}");
+}
