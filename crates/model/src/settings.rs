@@ -36,6 +36,10 @@ pub struct Runs {
     /// How many seconds a call waits for a person's approval; 300 when left out.
     #[schemars(range(min = 1, max = 3600))]
     pub approval_seconds: Option<u32>,
+    /// How many MiB an agent may add to the disk in an attempt: in its worktree, its home and its
+    /// temporary directory together; 20480 when left out.
+    #[schemars(range(min = 1))]
+    pub disk_mib: Option<u32>,
     /// Whether work that holds lands by itself.
     pub land: AutoLand,
 }
@@ -184,6 +188,11 @@ impl Settings {
             return Err(
                 Problem::error("bad-value", source.whole(), message).help("leave it out for 300")
             );
+        }
+        if settings.run.disk_mib == Some(0) {
+            let message = "`disk-mib` is 0: no agent could write anything";
+            return Err(Problem::error("bad-value", source.whole(), message)
+                .help("leave it out for 20480, or give a number above 0"));
         }
         if let Some(key) = settings.claims.as_ref().and_then(Claims::wrong) {
             let message = format!("`{key}` is not between 1 and {MOST_MINUTES}");

@@ -169,6 +169,16 @@ pub struct Agent {
     /// Variables of your environment that it gets; it sees no other.
     #[schemars(with = "Vec<String>")]
     pub secrets: Vec<Line>,
+    /// Variables of your environment whose values arrive in files that only it can read, as long as it is at
+    /// work: the path of `TOKEN` is in `TOKEN_FILE`.
+    #[schemars(with = "Vec<String>")]
+    pub secret_files: Vec<Line>,
+    /// Variables of your environment that it gets as well and that anybody may see.
+    #[schemars(with = "Vec<String>")]
+    pub configs: Vec<Line>,
+    /// The same, in files: the path of `RULES` is in `RULES_FILE`.
+    #[schemars(with = "Vec<String>")]
+    pub config_files: Vec<Line>,
     /// Hosts that it can reach besides the model, as `host:port`.
     #[schemars(with = "Vec<String>")]
     pub hosts: Vec<Line>,
@@ -197,6 +207,12 @@ pub enum Login {
 }
 
 impl Login {
+    /// What a word in the file means.
+    pub fn parse(word: &str) -> Option<Self> {
+        let all = [Self::ApiKey, Self::Subscription, Self::Bedrock, Self::Vertex];
+        all.into_iter().find(|login| login.as_str() == word)
+    }
+
     /// The word in the file.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -267,7 +267,7 @@ pub struct AgentApprovalStatus {
     /// What they said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// What was written back because of it, by its key.
+    /// By which key it is written back, once it may be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_back_key: Option<String>,
 }

@@ -180,6 +180,7 @@ impl Resource for AgentMcpServer {
                     faults
                         .push(Fault::new("spec.command", "a server on the network has no program"));
                 }
+                faults.extend(self.unheard());
             }
         }
         faults.extend(named("spec.envFrom", &self.env_from, variable_fault));
@@ -204,6 +205,36 @@ impl Resource for AgentMcpServer {
         if self.scope == McpScope::Stack && self.allowed_agent_stacks.is_empty() {
             let message = "a scope of stacks names at least one";
             faults.push(Fault::new("spec.allowedAgentStacks", message));
+        }
+        faults
+    }
+}
+
+impl AgentMcpServer {
+    /// Values that a server on the network would never be told: it has headers and no environment.
+    fn unheard(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        if !self.env_from.is_empty() {
+            let message = "a server on the network has no environment: use headersFrom";
+            faults.push(Fault::new("spec.envFrom", message));
+        }
+        let refs = [
+            ("spec.secretRefs", &self.secret_refs, true),
+            ("spec.configMapRefs", &self.config_map_refs, false),
+        ];
+        for (field, refs, secret) in refs {
+            let told = |name: &str, key: &str| {
+                let mut headers = self.headers_from.iter().filter_map(|header| match secret {
+                    true => header.secret_ref.as_ref(),
+                    false => header.config_map_ref.as_ref(),
+                });
+                headers.any(|from| from.name == name && from.key == key)
+            };
+            let keys = refs.iter().flat_map(|one| one.keys.iter().map(move |key| (&one.name, key)));
+            for (name, key) in keys.filter(|(name, key)| !told(name, key)) {
+                let message = format!("no header of headersFrom is `{key}` of `{name}`");
+                faults.push(Fault::new(field, message));
+            }
         }
         faults
     }

@@ -60,6 +60,8 @@ reasons! {
     McpProbeFailed,
     /// A server did not answer in time.
     McpProbeTimedOut,
+    /// The provider of a model is not known, or does not go with the agent program or its login.
+    UnsupportedProvider,
     /// A server answered, and does not have a tool that is needed.
     McpToolMissing,
     /// A server needs a secret that is not there.
@@ -70,6 +72,8 @@ reasons! {
     SkillsFound,
     /// A skill is not there.
     SkillMissing,
+    /// The instructions of the repository that a stack names are not there.
+    AgentsDocMissing,
     /// A skill's source is no skill.
     InvalidSkillPackage,
     /// A skill needs a tool that is not admitted.

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Condition, Fault, KeysRef, Kind, Resource};
+use crate::task::Login;
 
 /// What an agent is made of: program, model, prompt, tools, identity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,7 +24,8 @@ pub struct AgentStack {
     /// The model; the program's own choice when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Who serves the model.
+    /// Who serves the model: `anthropic`, `openai` or `google` itself, or `bedrock` or `vertex`. The one that the
+    /// agent program has by itself when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// How hard it is to think.
@@ -99,6 +101,46 @@ pub struct AgentStack {
     /// Keys of config maps it needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_config_refs: Vec<KeysRef>,
+}
+
+impl AgentStack {
+    /// How the model is paid for, by what `provider` and `login` say together; nothing if neither says a word.
+    pub fn payment(&self) -> Result<Option<Login>, String> {
+        let login = match self.login.as_deref() {
+            None => None,
+            Some(word) => Some(Login::parse(word).ok_or_else(|| {
+                format!("there is no login `{word}`: api-key, subscription, bedrock, vertex")
+            })?),
+        };
+        let Some(provider) = self.provider.as_deref() else { return Ok(login) };
+        let (program, served) = match provider {
+            "anthropic" => (BaseAgent::ClaudeCode, &[Login::ApiKey, Login::Subscription][..]),
+            "openai" => (BaseAgent::Codex, &[Login::ApiKey][..]),
+            "google" => (BaseAgent::Gemini, &[Login::ApiKey][..]),
+            "bedrock" => (BaseAgent::ClaudeCode, &[Login::Bedrock][..]),
+            "vertex" => (BaseAgent::ClaudeCode, &[Login::Vertex][..]),
+            other => {
+                return Err(format!(
+                    "there is no provider `{other}`: anthropic, openai, google, bedrock, vertex"
+                ));
+            }
+        };
+        let own = self.adapter.is_empty() || self.adapter == self.base_agent.as_str();
+        let speaks = self.base_agent == program
+            || (self.base_agent == BaseAgent::Opencode && provider == "openai");
+        if !(own && speaks) {
+            let agent = if own { self.base_agent.as_str() } else { self.adapter.as_str() };
+            return Err(format!("`{agent}` cannot be held with the provider `{provider}`"));
+        }
+        match login {
+            None => Ok(served.first().copied()),
+            Some(login) if served.contains(&login) => Ok(Some(login)),
+            Some(login) => {
+                let login = login.as_str();
+                Err(format!("the login `{login}` does not go with the provider `{provider}`"))
+            }
+        }
+    }
 }
 
 /// The agent programs that a stack can name.
@@ -387,8 +429,14 @@ impl Resource for AgentStack {
             let message = "name an AgentServiceAccount";
             faults.push(Fault::new("spec.runtimeIdentity.serviceAccountRef", message));
         }
+        if let Err(message) = self.payment() {
+            let field = if self.provider.is_some() { "spec.provider" } else { "spec.login" };
+            faults.push(Fault::new(field, message));
+        }
         if let Some(doc) = &self.agents_doc_ref
-            && (doc.path.starts_with('/') || doc.path.split('/').any(|part| part == ".."))
+            && (doc.path.is_empty()
+                || doc.path.starts_with('/')
+                || doc.path.split('/').any(|part| part == ".." || part == ".git"))
         {
             let message = format!("`{}` is not a path inside of the repository", doc.path);
             faults.push(Fault::new("spec.agentsDocRef.path", message));

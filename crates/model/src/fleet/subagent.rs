@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApprovalPolicy, Fault, Kind, Resource};
+use super::{ApprovalPolicy, ApprovalReason, Fault, Kind, Resource};
 
 /// A child of a stack: it can only have less than its parent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -49,7 +49,8 @@ pub struct AgentSubagent {
     /// Who must be asked for what it does.
     #[serde(default)]
     pub approval_policy: ApprovalPolicy,
-    /// Whether its parent may go on without it.
+    /// Whether its parent may go on without it. A run whose agent has started one that is not, and got nothing
+    /// good of it, fails.
     #[serde(default)]
     pub optional: bool,
 }
@@ -74,6 +75,20 @@ pub enum SubagentTask {
     Triage,
     /// Looking over a release.
     ReleaseCheck,
+}
+
+impl SubagentTask {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Research => "research",
+            Self::Implementation => "implementation",
+            Self::Validation => "validation",
+            Self::Review => "review",
+            Self::Triage => "triage",
+            Self::ReleaseCheck => "release-check",
+        }
+    }
 }
 
 /// What a sub-agent may do to files.
@@ -128,16 +143,16 @@ pub enum OutputFormat {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ContextPolicy {
-    /// What its parent tells it.
+    /// Its task, as its parent tells it.
     #[default]
     SummaryOnly,
-    /// The sources that its parent names.
+    /// The sources that its parent names. It has no way to, so that it is refused.
     SelectedSources,
     /// Everything, without secrets.
     FullRedacted,
-    /// Artifacts alone.
+    /// Artifacts alone. None is handed on, so that it is refused.
     ArtifactOnly,
-    /// Nothing.
+    /// Nothing but its task.
     NoContext,
 }
 
@@ -157,6 +172,20 @@ impl Resource for AgentSubagent {
         }
         if self.task_kinds.is_empty() {
             faults.push(Fault::new("spec.taskKinds", "name at least one"));
+        }
+        match self.context_policy {
+            ContextPolicy::SummaryOnly | ContextPolicy::FullRedacted | ContextPolicy::NoContext => {
+            }
+            ContextPolicy::SelectedSources | ContextPolicy::ArtifactOnly => {
+                let message = "a parent has no way to name sources or artifacts: it tells a sub-agent what it \
+                               needs, so write summary-only or full-redacted";
+                faults.push(Fault::new("spec.contextPolicy", message));
+            }
+        }
+        let calls = |reason: &ApprovalReason| *reason == ApprovalReason::ToolCall;
+        if !self.approval_policy.require_for.iter().all(calls) {
+            let message = "a sub-agent gets no secrets and writes nothing back: only tool-call can be asked for";
+            faults.push(Fault::new("spec.approvalPolicy.requireFor", message));
         }
         if self.max_parallel_tasks == 0 {
             faults.push(Fault::new("spec.maxParallelTasks", "it must be at least 1"));

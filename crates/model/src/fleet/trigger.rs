@@ -102,6 +102,9 @@ pub struct AgentTriggerExecution {
     /// What makes it the same as others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe_key: Option<String>,
+    /// Under which all that is told of one failure is found, in however much detail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_key: Option<String>,
     /// The execution that it is the same as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<String>,

@@ -1,7 +1,5 @@
 //! A rule from events to runs.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -362,9 +360,6 @@ pub struct AgentTriggerRuleStatus {
     pub conditions: Vec<Condition>,
     /// The generation that this speaks of.
     pub observed_generation: u64,
-    /// Anything else that is known.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub notes: BTreeMap<String, String>,
 }
 
 impl Resource for AgentTriggerRule {

@@ -27,7 +27,7 @@ pub struct AgentWorkspacePolicy {
 pub enum WorkspaceMode {
     /// For each run.
     PerRun,
-    /// For each work item; its later runs use it again, if repository, ref and trust are the same.
+    /// For each work item. Here each run has one of its own all the same, and says why.
     PerWorkItem,
 }
 

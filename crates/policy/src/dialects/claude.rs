@@ -92,6 +92,15 @@ pub(super) fn allow(stderr: String) -> Answer {
     Answer { exit: 0, stdout: format!("{stdout}\n"), stderr }
 }
 
+pub(super) fn deny(told: &str) -> String {
+    let stdout = json!({"hookSpecificOutput": {
+        "hookEventName": EVENT,
+        "permissionDecision": "deny",
+        "permissionDecisionReason": told,
+    }});
+    stdout.to_string()
+}
+
 pub(super) fn ask(decision: &Decision) -> Answer {
     let stdout = json!({"hookSpecificOutput": {
         "hookEventName": EVENT,

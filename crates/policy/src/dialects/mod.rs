@@ -121,12 +121,24 @@ impl Dialect {
     }
 }
 
+/// The answer for a program that reads what a hook prints and nothing else: silence is a yes.
+pub fn printed(decision: &Decision) -> String {
+    match decision.outcome {
+        Outcome::Allow => String::new(),
+        // Nobody is there whom it could ask.
+        Outcome::Deny | Outcome::Ask => claude::deny(&denial(decision)),
+    }
+}
+
 /// Exit 2 with the reason on standard error: the one denial that every CLI honours.
 fn denied(decision: &Decision) -> Answer {
+    Answer { exit: 2, stdout: String::new(), stderr: format!("{}\n", denial(decision)) }
+}
+
+/// One of them lets a call run that is denied without a word.
+fn denial(decision: &Decision) -> String {
     let told = decision.told();
-    // One of them lets a call run that is denied without a word.
-    let told = if told.trim().is_empty() { "denied".to_owned() } else { told };
-    Answer { exit: 2, stdout: String::new(), stderr: format!("{told}\n") }
+    if told.trim().is_empty() { "denied".to_owned() } else { told }
 }
 
 fn warnings(decision: &Decision) -> String {

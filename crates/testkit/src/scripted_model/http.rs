@@ -20,6 +20,8 @@ pub(crate) struct Answer {
     /// What kind of a body it is.
     pub(crate) kind: &'static str,
     pub(crate) body: Vec<u8>,
+    /// Whether the connection ends before all that was announced has come.
+    pub(crate) breaks: bool,
 }
 
 /// Listens on loopback until it is dropped.
@@ -96,11 +98,11 @@ impl Drop for Server {
 fn converse(stream: &TcpStream, answer: &dyn Fn(Incoming) -> Answer) -> std::io::Result<()> {
     let Some(incoming) = receive(&mut BufReader::new(stream))? else { return Ok(()) };
     let head = incoming.method == "HEAD";
-    let Answer { status, kind, body } = answer(incoming);
+    let Answer { status, kind, body, breaks } = answer(incoming);
+    let length = body.len() + usize::from(breaks);
     let reason = if status == 200 { "OK" } else { "Not Found" };
     let text = format!(
-        "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
+        "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n",
     );
     let mut writer = stream;
     writer.write_all(text.as_bytes())?;

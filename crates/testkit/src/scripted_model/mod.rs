@@ -11,6 +11,7 @@ pub(crate) mod http;
 mod responses;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
@@ -123,18 +124,27 @@ pub struct Script {
     others: Vec<(String, Vec<Turn>)>,
     /// The name of a script that goes on with a conversation.
     continues: Option<String>,
+    /// The turn whose first answer breaks off.
+    broken: Option<usize>,
 }
 
 impl Script {
     /// These turns, one after the other.
     pub fn new(turns: Vec<Turn>) -> Self {
-        Self { turns, others: Vec::new(), continues: None }
+        Self { turns, others: Vec::new(), continues: None, broken: None }
     }
 
     /// These turns, whatever the conversation had before: one that is taken up again. The calls are
     /// `call_<name>_<turn>_<place in the turn>`; every turn but the last must ask for tools.
     pub fn continuing(name: &str, turns: Vec<Turn>) -> Self {
-        Self { turns, others: Vec::new(), continues: Some(name.to_owned()) }
+        Self { turns, others: Vec::new(), continues: Some(name.to_owned()), broken: None }
+    }
+
+    /// The first answer of this turn, counted from 0, breaks off behind its calls, before it says that it
+    /// is done. These calls are `broken_…`; who asks again gets an answer with other calls.
+    pub fn breaking_off(mut self, turn: usize) -> Self {
+        self.broken = Some(turn);
+        self
     }
 
     /// Other turns for a conversation that begins with `marker` in what the user says: a
@@ -142,6 +152,11 @@ impl Script {
     pub fn when(mut self, marker: &str, turns: Vec<Turn>) -> Self {
         self.others.push((marker.to_owned(), turns));
         self
+    }
+
+    /// Whether the calls of this name are in the turn that breaks off.
+    fn breaks(&self, name: &str) -> bool {
+        self.broken.is_some_and(|turn| name == format!("call_0_{turn}"))
     }
 
     /// The turn that is next, and the name by which its calls are known.
@@ -271,6 +286,23 @@ impl Wire {
             Self::Gemini => gemini::say(name, turn, body),
         }
     }
+
+    /// Takes away what says that an answer is done.
+    fn cut(self, said: &mut String) {
+        let last = match self {
+            Self::Anthropic => "event: message_delta",
+            Self::Responses => "event: response.completed",
+            Self::Chat => "\"finish_reason\":\"",
+            Self::Gemini => {
+                *said = said.replace("\"finishReason\":\"STOP\"", "\"finishReason\":null");
+                return;
+            }
+        };
+        let place = said.find(last).expect("an answer that is done");
+        let before = said.get(..place).and_then(|before| before.rfind("\n\n"));
+        let event = before.map_or(0, |end| end + 2);
+        said.truncate(event);
+    }
 }
 
 /// A scripted model that listens on a port of its own until it is dropped.
@@ -284,24 +316,29 @@ impl ScriptedModel {
     pub fn start(script: Script) -> Self {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let record = Arc::clone(&seen);
+        let broken = AtomicBool::new(false);
         let server = Server::start(move |incoming| {
             let body = serde_json::from_slice(&incoming.body).unwrap_or(Value::Null);
             let answer = match Wire::of(&incoming.path) {
                 Some(wire) if incoming.method == "POST" && body.is_object() => {
-                    let (name, turn) = script.next(&wire.read(&body));
-                    let said = wire.say(&name, &turn, &body);
-                    match incoming.path.ends_with(amazon::STREAM) {
-                        true => {
-                            Answer { status: 200, kind: amazon::KIND, body: amazon::framed(&said) }
-                        }
-                        false => Answer {
-                            status: 200,
-                            kind: "text/event-stream",
-                            body: said.into_bytes(),
-                        },
+                    let (mut name, turn) = script.next(&wire.read(&body));
+                    let breaks = script.breaks(&name) && !broken.swap(true, Ordering::SeqCst);
+                    if breaks {
+                        name = name.replacen("call", "broken", 1);
                     }
+                    let mut said = wire.say(&name, &turn, &body);
+                    if breaks {
+                        wire.cut(&mut said);
+                    }
+                    let (kind, body) = match incoming.path.ends_with(amazon::STREAM) {
+                        true => (amazon::KIND, amazon::framed(&said)),
+                        false => ("text/event-stream", said.into_bytes()),
+                    };
+                    Answer { status: 200, kind, body, breaks }
                 }
-                Some(_) | None => Answer { status: 404, kind: "text/plain", body: Vec::new() },
+                Some(_) | None => {
+                    Answer { status: 404, kind: "text/plain", body: Vec::new(), breaks: false }
+                }
             };
             let http::Incoming { method, path, headers, body: bytes } = incoming;
             let sha256 = amazon::digest(&bytes);
@@ -369,10 +406,12 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// How many turns these calls were asked for in: all of a turn's have one name, but for the place.
+/// How many turns these calls were asked for in: all of a turn's have one name, but for the place, and
+/// but for those of an answer that broke off.
 fn rounds(results: &[ToolResult]) -> usize {
     let names = results.iter().filter_map(|result| result.call.rsplit_once('_'));
-    names.map(|(name, _)| name).collect::<BTreeSet<_>>().len()
+    let whole = |(name, _): (&str, &str)| name.replacen("broken", "call", 1);
+    names.map(whole).collect::<BTreeSet<_>>().len()
 }
 
 /// A server-sent event; without a name it is data alone.
