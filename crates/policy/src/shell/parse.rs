@@ -12,7 +12,10 @@ fn options() -> ParserOptions {
 /// The syntax tree of a text; nothing if it does not parse.
 pub(super) fn program(text: &str) -> Option<ast::Program> {
     let options = options();
-    let tokens = contained(|| uncached_tokenize_str(text, &options.tokenizer_options()).ok())?;
+    // At the end of a line that opens a document with an empty end, the parser would never stop if
+    // the text stopped there. Two ends of lines, because the first may be escaped.
+    let text = format!("{text}\n\n");
+    let tokens = contained(|| uncached_tokenize_str(&text, &options.tokenizer_options()).ok())?;
     if is_deep(&tokens) {
         return None;
     }

@@ -164,3 +164,16 @@ fn what_makes_the_parser_panic_hides() {
         assert!(!read(text).hidden.is_empty(), "{text}");
     }
 }
+
+#[test]
+fn documents_whose_end_is_empty_end() {
+    for open in ["cat <<''", "cat <<\"\"", "cat <<-''", "a <<<<< ( b", "a <<<<<<< "] {
+        for around in ["", "$(", "echo \"$(", "${x:-$(", "<(", "{ ", "( ", "if "] {
+            for end in ["", "\\", "\n", "\\\n", " \\", " #", " x", ")", "\nx\n", "\n\n", " <<''"] {
+                read(&format!("{around}{open}{end}"));
+            }
+        }
+    }
+    // As the fuzzer found it.
+    read("[[ -n $(g-n $(git) && !<<<<<<<<<<< ( aenv -9} b!ash t { v -+\n!ash it { v -+\n\nit");
+}
