@@ -167,7 +167,7 @@ impl Serving {
             if text.lines().any(|line| line == "bailiwick_deliveries_waiting 0") {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 }

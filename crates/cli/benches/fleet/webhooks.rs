@@ -35,6 +35,8 @@ fn payload(number: usize) -> Vec<u8> {
 struct Times {
     all: Duration,
     each: Vec<Duration>,
+    /// Until rules had looked at all of them.
+    looked_at: Duration,
 }
 
 impl Times {
@@ -146,8 +148,11 @@ pub(crate) async fn measure(place: &Place, serving: &Serving) {
                 some => {
                     let (address, callers) = (serving.address, CALLERS[some - 2]);
                     let times = &mut ours[some - 2];
+                    let (begun, before) = (Instant::now(), times.all);
                     tokio::task::block_in_place(|| delivered(address, callers, next, times));
+                    let (came, sent) = (begun.elapsed(), times.all - before);
                     serving.drained().await;
+                    times.looked_at += sent + (begun.elapsed() - came);
                 }
             }
             next += WEBHOOKS;
@@ -163,6 +168,9 @@ pub(crate) async fn measure(place: &Place, serving: &Serving) {
             &format!("{one:.0}"),
             &format!("{:.0} %", 100.0 * rate / one),
         );
+        let seen = times.each.len() as f64 / times.looked_at.as_secs_f64();
+        let share = format!("{:.0} %", 100.0 * seen / one);
+        row("  kept and looked at by rules", &format!("{seen:.0}"), &format!("{one:.0}"), &share);
         let late = p99(&mut times.each);
         row(
             "  p99 beside one sync",
