@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bailiwick_kit::templates::discovery::IN_KIT;
@@ -10,6 +11,7 @@ use bailiwick_model::{Problem, Source};
 use bailiwick_source_control::git::Input;
 use bailiwick_source_control::{CommitTree, DirectoryTree, Repository};
 use bailiwick_store::Store;
+use tokio::runtime::Runtime;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -277,7 +279,14 @@ pub fn with_store<T>(
 ) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| Failure::general(format!("no runtime: {error}")))?;
-    runtime.block_on(async { work(Store::open(context.database.clone()).await?).await })
+    wait(&runtime, async { work(Store::open(context.database.clone()).await?).await })
+}
+
+/// Waits for work to be done. What it is is forgotten first: else the runtime would be compiled anew for
+/// every command, which was a tenth of this crate.
+pub fn wait<T>(runtime: &Runtime, work: impl Future<Output = T>) -> T {
+    let work: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(work);
+    runtime.block_on(work)
 }
 
 /// Writes a file so that it is never seen half written.

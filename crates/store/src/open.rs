@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,6 +23,9 @@ pub(crate) const WRITING: &str = "BEGIN IMMEDIATE";
 /// How long a write waits for the others.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Work that is compiled here, once, and not again wherever it is waited for.
+pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// Runs, specs and events; the resources of the control plane.
 pub struct Store {
     pub(crate) location: Location,
@@ -31,7 +35,11 @@ pub struct Store {
 
 impl Store {
     /// Opens the database; makes it, with its directory, if there is none.
-    pub async fn open(location: Location) -> Result<Self, StoreError> {
+    pub fn open(location: Location) -> Pending<'static, Result<Self, StoreError>> {
+        Box::pin(Self::opened(location))
+    }
+
+    async fn opened(location: Location) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
         let fail = |why: String| StoreError::Database { database: location.to_string(), why };
         if let Some(directory) = location.path().parent() {

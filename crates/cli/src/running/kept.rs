@@ -8,6 +8,7 @@ use bailiwick_store::{Location, Store};
 use tokio::runtime::Runtime;
 
 use crate::failure::Failure;
+use crate::wire;
 
 /// The database, held open as long as a run is.
 pub struct Kept {
@@ -29,7 +30,7 @@ impl Kept {
         &self,
         work: impl AsyncFnOnce(&Store) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.runtime.block_on(work(&self.store))
+        wire::wait(&self.runtime, work(&self.store))
     }
 
     /// Writes down how an attempt stands.

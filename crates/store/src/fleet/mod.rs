@@ -29,7 +29,7 @@ use sqlx::AnyPool;
 use tokio::sync::{Mutex, watch};
 
 use crate::location::Location;
-use crate::open::Store;
+use crate::open::{Pending, Store};
 
 use intake::Intake;
 
@@ -67,15 +67,17 @@ impl Fleet {
         FleetError::Unavailable(format!("{}: {why}", self.location))
     }
 
-    async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
-        let mut draft = self.draft().await?;
-        match draft.write_all(writes, now).await {
-            Ok(objects) => Ok(Applied { objects, version: draft.keep().await? }),
-            Err(error) => {
-                draft.drop_all().await;
-                Err(error)
+    fn commit(&self, writes: Vec<Write>, now: Moment) -> Pending<'_, Result<Applied, FleetError>> {
+        Box::pin(async move {
+            let mut draft = self.draft().await?;
+            match draft.write_all(writes, now).await {
+                Ok(objects) => Ok(Applied { objects, version: draft.keep().await? }),
+                Err(error) => {
+                    draft.drop_all().await;
+                    Err(error)
+                }
             }
-        }
+        })
     }
 }
 

@@ -56,7 +56,7 @@ pub fn ask<T>(
         .enable_all()
         .build()
         .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
-    runtime.block_on(async {
+    wire::wait(&runtime, async {
         let store = Arc::new(Store::open(context.database.clone()).await?);
         work(plane(context, store), caller()?).await
     })
