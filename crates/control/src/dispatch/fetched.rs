@@ -20,7 +20,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let now = self.world.now();
         let since =
             |then: bailiwick_model::fleet::Moment| now.millis().saturating_sub(then.millis());
-        if retention.looked.is_some_and(|looked| since(looked) < PATIENCE) {
+        // All runs are read for it: not while a server starts, and not often.
+        if since(*retention.looked.get_or_insert(now)) < PATIENCE {
             return;
         }
         retention.looked = Some(now);
