@@ -244,7 +244,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// A commit, brought here.
-    async fn brought(
+    pub(super) async fn brought(
         &self,
         repository: &Object<Repository>,
         reference: &str,

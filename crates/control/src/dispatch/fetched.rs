@@ -95,6 +95,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         for run in self.all(Selection::of(Kind::AgentDispatchRun)).await? {
             let run = run.typed::<AgentDispatchRun>()?;
             needed.extend(run.spec.source_refs.base_sha.clone());
+            needed.extend(run.status.pushed.clone());
             needed.insert(run.spec.sha.clone());
         }
         // Attempts of one run are often launched with the same.

@@ -24,7 +24,7 @@ use crate::admission::review::{ApprovalRequirement, ReviewInput, Scope, Severity
 use crate::admission::snapshot::{Frozen, refreshed};
 use crate::admission::validations::{Candidate, objections};
 use crate::admission::{Decision, Inventory, Review, Situation, collect, review};
-use crate::ports::fleet::{Engine, FleetStore, World, Write};
+use crate::ports::fleet::{Engine, FleetStore, Forge as _, World, Write};
 use crate::subagents::ParallelLimits;
 
 /// What has become of a run that was looked at again.
@@ -78,7 +78,31 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if !open.is_empty() {
             return self.ask_anew(run, &attempt, &today, (&asked, &open)).await;
         }
+        let run = self.on_its_branch(run, &attempt).await?;
         self.kept(run, attempt, &today)
+    }
+
+    /// A run whose own push went to the branch that it is about, standing on what that branch is at now. Its
+    /// author may have reset it, or put more on it: whoever begins anew begins there, and whoever goes on with
+    /// a conversation stays where its work is. A branch that is gone leaves it where it was.
+    async fn on_its_branch(
+        &self,
+        mut run: Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+    ) -> Result<Object<AgentDispatchRun>, PlaneError> {
+        if run.status.pushed.is_none() || goes_on(attempt) {
+            return Ok(run);
+        }
+        let Some(branch) = run.spec.branch.clone() else { return Ok(run) };
+        let repository = self.repository(&run.spec.repository).await?;
+        let Some(head) = self.forge(&repository).await?.branch(&branch).await? else {
+            return Ok(run);
+        };
+        let reference = format!("refs/heads/{branch}");
+        let here = self.brought(&repository, &reference, Some(&head)).await?;
+        let gone = || PlaneError::Other(format!("the commit {head} of {reference} is not there"));
+        run.status.pushed = Some(here.ok_or_else(gone)?);
+        Ok(run)
     }
 
     /// What today has to say, or why it may not start.
@@ -135,13 +159,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             return Ok(Err(why));
         }
         let renewed = renewed(prepared, &candidate, run, ignored.as_deref());
-        let goes_on = match attempt.spec.attempt_reason {
-            AttemptReason::Resume | AttemptReason::Continuation => true,
-            AttemptReason::Initial
-            | AttemptReason::Retry
-            | AttemptReason::Repair
-            | AttemptReason::RerunAfterFix => false,
-        };
+        let goes_on = goes_on(attempt);
         Ok(renewed.and_then(|(launch, change)| match change.filter(|_| goes_on) {
             // The agent of a conversation keeps the policy and the tools that it was begun with.
             Some(change) => Err(format!("{change} than when its conversation began; retry it")),
@@ -225,6 +243,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         run.status.permission_snapshot_digest = Some(permissions);
         Ok(Renewal::Stands { run: Box::new(run), writes })
+    }
+}
+
+/// Whether an attempt goes on with a conversation, where its work is.
+fn goes_on(attempt: &Object<AgentDispatchAttempt>) -> bool {
+    match attempt.spec.attempt_reason {
+        AttemptReason::Resume | AttemptReason::Continuation => true,
+        AttemptReason::Initial
+        | AttemptReason::Retry
+        | AttemptReason::Repair
+        | AttemptReason::RerunAfterFix => false,
     }
 }
 

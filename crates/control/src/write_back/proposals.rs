@@ -73,7 +73,7 @@ fn change(finished: &Finished<'_>) -> Vec<Wanted> {
         return Vec::new();
     }
     if let Some(branch) = run.spec.branch.as_ref().filter(|branch| is_head(finished, branch)) {
-        // What an earlier attempt of ours has pushed is ours to go on from; whoever else moved it is not.
+        // What the attempt stood on when it began: whoever moved the branch since is not overwritten.
         let from = Some(run.status.pushed.clone().unwrap_or_else(|| run.spec.sha.clone()));
         let push = WriteBack::Push { branch: branch.clone(), commit: work.commit.clone(), from };
         return vec![push.into()];

@@ -123,6 +123,29 @@ pub(crate) struct Noted {
     pub(crate) pulls: Arc<Mutex<BTreeMap<u64, PullRequestState>>>,
     pub(crate) faults: Arc<Mutex<VecDeque<ForgeError>>>,
     pub(crate) asked: Arc<AtomicU64>,
+    /// Where branches are, of those that have moved.
+    pub(crate) heads: Arc<Mutex<BTreeMap<String, String>>>,
+}
+
+impl Noted {
+    fn head(&self, branch: &str) -> Option<String> {
+        let known = self.heads.lock().unwrap().get(branch).cloned();
+        known.or_else(|| (branch == "main").then(|| SHA.to_owned()))
+    }
+
+    /// Moves a branch, if it is where it has to be.
+    fn push(&self, branch: &str, commit: &str, from: Option<&str>) -> Result<(), ForgeError> {
+        let head = self.head(branch);
+        if let (Some(from), Some(head)) = (from, head)
+            && from != head
+            && commit != head
+        {
+            let (target, expected) = (format!("the branch {branch}"), from.to_owned());
+            return Err(ForgeError::Moved { target, expected, found: head });
+        }
+        self.heads.lock().unwrap().insert(branch.to_owned(), commit.to_owned());
+        Ok(())
+    }
 }
 
 impl Forge for Noted {
@@ -137,6 +160,9 @@ impl Forge for Noted {
         if let Some(fault) = self.faults.lock().unwrap().pop_front() {
             return Err(fault);
         }
+        if let WriteBack::Push { branch, commit, from } = what {
+            self.push(branch, commit, from.as_deref())?;
+        }
         Ok(Written { id: "1".to_owned(), url: None, was_there })
     }
 
@@ -146,7 +172,7 @@ impl Forge for Noted {
     }
 
     async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
-        Ok((name == "main").then(|| SHA.to_owned()))
+        Ok(self.head(name))
     }
 
     async fn issue(&self, _: u64) -> Result<(String, String), ForgeError> {
@@ -178,6 +204,8 @@ pub(crate) struct Stood {
     /// What is found of skills.
     pub(crate) skills: Mutex<BTreeMap<String, SkillProbe>>,
     pub(crate) fetched: Mutex<Vec<String>>,
+    /// Commits that were asked for by their names.
+    pub(crate) brought: Mutex<Vec<String>>,
     /// How often every agent program was asked at once.
     pub(crate) all_probed: AtomicU64,
 }
@@ -199,6 +227,7 @@ impl World for Stood {
         _: &str,
         sha: Option<&str>,
     ) -> Result<Option<String>, String> {
+        self.brought.lock().unwrap().extend(sha.map(str::to_owned));
         Ok(Some(sha.filter(|sha| sha.len() == 40).unwrap_or(SHA).to_owned()))
     }
 

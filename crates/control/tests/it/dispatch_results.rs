@@ -22,7 +22,7 @@ use super::dispatch::{
 };
 
 /// A fleet whose stack may write this back, each with this mode.
-async fn allowing(targets: &[(&str, &str)]) -> Plane {
+pub(crate) async fn allowing(targets: &[(&str, &str)]) -> Plane {
     let names: Vec<&str> = targets.iter().map(|(name, _)| *name).collect();
     let modes: serde_json::Map<String, Value> =
         targets.iter().map(|(name, mode)| ((*name).to_owned(), json!(mode))).collect();
@@ -47,14 +47,14 @@ async fn begin(plane: &Plane, task_kind: &str, change: impl FnOnce(&mut Value)) 
     plane.dispatch(&caller("ada"), "default", wish).await.unwrap();
 }
 
-async fn run(plane: &Plane, task_kind: &str, launched: Launched, change: impl FnOnce(&mut Value)) {
+pub(crate) async fn run(plane: &Plane, task_kind: &str, launched: Launched, change: impl FnOnce(&mut Value)) {
     begin(plane, task_kind, change).await;
     turn(plane).await;
     set(plane, &agent(plane), launched);
     turn(plane).await;
 }
 
-fn sent(plane: &Plane) -> Vec<WriteBack> {
+pub(crate) fn sent(plane: &Plane) -> Vec<WriteBack> {
     plane.world.forge.sent.lock().unwrap().clone()
 }
 
@@ -62,7 +62,7 @@ fn block(value: &Value) -> String {
     format!("```json\n{value}\n```")
 }
 
-fn pull(number: u64, branch: &str) -> PullRequestState {
+pub(crate) fn pull(number: u64, branch: &str) -> PullRequestState {
     PullRequestState {
         number,
         title: String::new(),
@@ -711,83 +711,4 @@ async fn a_run_whose_repository_is_gone_ends_all_the_same() {
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
     assert_eq!(artifact(&plane, ArtifactKind::Diagnosis).await.1, "Done.");
-}
-
-/// A run about a pull request's own branch, which the forge knows; what each attempt made goes there.
-async fn on_a_pull_request() -> Plane {
-    let plane = allowing(&[("branch-push", "auto")]).await;
-    plane.world.forge.pulls.lock().unwrap().insert(5, pull(5, "main"));
-    run(&plane, "repair", made('a'), |wish| {
-        wish["sourceRefs"] = json!({ "pullRequest": 5 });
-        wish["ref"] = json!("refs/heads/main");
-    })
-    .await;
-    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
-    plane
-}
-
-/// An attempt that made this commit.
-fn made(commit: char) -> Launched {
-    let commit = commit.to_string().repeat(40);
-    let work = FinishedWork { commit, report: Some("Done.".to_owned()), ..work() };
-    Launched { work: Some(work), ..standing(LaunchedState::Verified) }
-}
-
-fn pushes(plane: &Plane) -> Vec<(String, String)> {
-    let mut all = Vec::new();
-    for one in sent(plane) {
-        if let WriteBack::Push { commit, from, .. } = one {
-            all.push((from.unwrap_or_default(), commit));
-        }
-    }
-    all
-}
-
-#[tokio::test]
-async fn what_comes_after_our_own_push_stands_on_it_and_is_bound_by_the_first_commit() {
-    for verb in [RunVerb::Retry, RunVerb::Continue] {
-        let plane = on_a_pull_request().await;
-        let target = Target {
-            namespace: "default".to_owned(),
-            name: only_run(&plane).await.name().to_owned(),
-        };
-        let (first, second, third) = ("a".repeat(40), "b".repeat(40), "c".repeat(40));
-        for (attempts, commit) in [(2, 'b'), (3, 'c')] {
-            let more = RunVerbRequest { message: "More.".to_owned(), ..RunVerbRequest::default() };
-            plane.act_on_run(&caller("ada"), &target, verb, more).await.unwrap();
-            turn(&plane).await;
-            set(&plane, &agent(&plane), Launched { attempts, ..made(commit) });
-            turn(&plane).await;
-        }
-        let expected = [(SHA.to_owned(), first.clone()), (first.clone(), second.clone())];
-        let expected = [expected[0].clone(), expected[1].clone(), (second.clone(), third)];
-        assert_eq!(pushes(&plane), expected, "{verb:?}");
-        let launched = plane.engine.launched.lock().unwrap().clone();
-        let bases: Vec<(&str, Option<&str>)> =
-            launched.iter().map(|one| (one.base.as_str(), one.kit_from.as_deref())).collect();
-        let bound = Some(SHA);
-        assert_eq!(bases, [(SHA, None), (first.as_str(), bound), (second.as_str(), bound)]);
-    }
-}
-
-/// Where somebody else has pushed meanwhile, nothing of theirs is overwritten.
-#[tokio::test]
-async fn what_comes_after_a_stranger_s_push_is_refused() {
-    let plane = on_a_pull_request().await;
-    let name = only_run(&plane).await.name().to_owned();
-    let target = Target { namespace: "default".to_owned(), name };
-    let request = RunVerbRequest::default();
-    plane.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
-    turn(&plane).await;
-    let moved = ForgeError::Moved {
-        target: "the branch main".to_owned(),
-        expected: "a".repeat(40),
-        found: "9".repeat(40),
-    };
-    plane.world.forge.faults.lock().unwrap().push_back(moved);
-    set(&plane, &agent(&plane), made('b'));
-    turn(&plane).await;
-    let run = only_run(&plane).await;
-    assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
-    assert_eq!(pushes(&plane).last().unwrap().0, "a".repeat(40), "it was asked for our own commit");
 }

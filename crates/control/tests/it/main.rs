@@ -19,6 +19,7 @@ mod dispatch;
 mod dispatch_again;
 mod dispatch_children;
 mod dispatch_pools;
+mod dispatch_pushed;
 mod dispatch_results;
 mod dispatch_servers;
 mod dispatch_troubles;

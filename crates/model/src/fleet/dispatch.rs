@@ -254,8 +254,8 @@ pub struct AgentDispatchRunStatus {
     /// What its commit says of it on the forge; nothing where no policy lets it say anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check_report: Option<CheckReport>,
-    /// The commit of an earlier attempt that was pushed to the branch that it is about: what comes later stands
-    /// on it.
+    /// The commit that later attempts stand on, once one was pushed to the branch that it is about: that push,
+    /// or what the branch was at when a retry began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pushed: Option<String>,
     /// Why it can or cannot go on.
