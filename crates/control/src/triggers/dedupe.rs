@@ -70,10 +70,10 @@ struct Failure<'a> {
     workflow: &'a str,
     /// The job or check.
     name: &'a str,
-    /// Whether it is told as a job: that always belongs to a workflow.
-    is_job: bool,
     /// Step, conclusion and signature: a dash where nobody said.
     told: [&'a str; 3],
+    /// The run of a workflow, by the forge's number.
+    run: &'a str,
     /// Whether the forge was asked for it.
     polled: bool,
 }
@@ -83,19 +83,18 @@ impl<'a> Failure<'a> {
         let (parts, sha) = key.rsplit_once('@')?;
         let parts: Vec<&str> = parts.split(':').collect();
         // Where it happened is left out: of one commit, one says a branch and another a pull request.
-        let [namespace, rule, source, repository, _, workflow, check, job, step, end, log] =
+        let [namespace, rule, source, repository, _, workflow, check, job, step, end, log, run] =
             *parts.as_slice()
         else {
             return None;
         };
-        let is_job = job != UNKNOWN;
         Some(Self {
             whose: [namespace, rule, source, repository, sha],
             workflow,
             // A job is a check of the same name.
-            name: if is_job { job } else { check },
-            is_job,
+            name: if job == UNKNOWN { check } else { job },
             told: [step, end, log],
+            run,
             polled,
         })
     }
@@ -110,24 +109,23 @@ impl<'a> Failure<'a> {
             && told.all(|(one, other)| agree(one, other))
     }
 
-    /// Whether both name the same thing. Two that have no kind of name in common are two failures: another
-    /// system's check says nothing of a workflow.
+    /// Whether both name the same thing. What nobody named is not what nobody else named: there the forge's
+    /// number of the run tells, or they are two failures. Another system's check says nothing of a workflow.
     fn is_named_as(&self, other: &Self) -> bool {
         let names = self.name != UNKNOWN && other.name != UNKNOWN;
         let workflows = self.workflow != UNKNOWN && other.workflow != UNKNOWN;
         match (names, workflows) {
             (true, true) => self.name == other.name && self.has_workflow_of(other),
-            (true, false) => self.name == other.name,
+            (true, false) => self.name == other.name && self.is_of_run(other).unwrap_or(true),
             (false, true) => self.has_workflow_of(other),
-            (false, false) => self.may_be_job_of(other) || other.may_be_job_of(self),
+            (false, false) => self.is_of_run(other).unwrap_or(false),
         }
     }
 
-    /// Whether it is a job of which nobody said the workflow, and the other a run of a workflow of which
-    /// nobody said the job: one forge's webhooks tell no more than that.
-    fn may_be_job_of(&self, run: &Self) -> bool {
-        let is_run = run.workflow != UNKNOWN && run.name == UNKNOWN;
-        self.is_job && self.workflow == UNKNOWN && is_run
+    /// Whether both are told of one run of a workflow; nothing if it is not known of both. One forge's jobs do
+    /// not say their workflow, and its runs do not say their jobs.
+    fn is_of_run(&self, other: &Self) -> Option<bool> {
+        (self.run != UNKNOWN && other.run != UNKNOWN).then(|| self.run == other.run)
     }
 
     fn has_workflow_of(&self, other: &Self) -> bool {
@@ -159,6 +157,18 @@ fn suite(event: &SourceEvent) -> Option<String> {
     (event.event == "check_suite").then(known)
 }
 
+/// The forge's number of the run of a workflow that an event is about.
+fn run_of(event: &SourceEvent) -> Option<String> {
+    let number = |place: &str| event.payload.pointer(place).and_then(Value::as_u64);
+    let id = match event.event.as_str() {
+        "workflow_job" => number("/workflow_job/run_id").or_else(|| number("/workflow_run/id")),
+        "workflow_run" => number("/workflow_run/id"),
+        // No other event says it.
+        _ => None,
+    };
+    id.map(|id| format!("run{id}"))
+}
+
 fn default_key(event: &SourceEvent) -> String {
     let number = |kind: &str, number: Option<u64>| number.map(|number| format!("{kind}{number}"));
     let word = |text: &Option<String>| text.as_deref().map(key_part);
@@ -171,6 +181,7 @@ fn default_key(event: &SourceEvent) -> String {
             word(&event.step),
             word(&event.conclusion),
             event.failure_log.as_deref().map(signature).or_else(|| suite(event)),
+            run_of(event),
         ],
         EventSource::Push => vec![word(&event.branch), word(&event.base_sha)],
         EventSource::Tag => vec![word(&event.tag)],

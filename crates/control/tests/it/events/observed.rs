@@ -31,7 +31,8 @@ fn workflow_run(workflow: &str, commit: &str) -> Value {
     json!({
         "action": "completed", "workflow": { "name": workflow },
         "workflow_run": {
-            "path": "ci.yml", "head_branch": "main", "head_sha": commit, "conclusion": "failure",
+            "id": 5, "path": "ci.yml", "head_branch": "main", "head_sha": commit,
+            "conclusion": "failure",
             "head_repository": { "full_name": "acme/app" }, "pull_requests": null,
         },
         "repository": { "full_name": "acme/app", "owner": { "login": "acme" } },
@@ -208,7 +209,8 @@ fn workflow_job(name: &str, commit: &str) -> Value {
     json!({
         "action": "completed",
         "workflow_job": {
-            "id": 17, "name": name, "head_branch": "main", "head_sha": commit, "conclusion": "failure",
+            "id": 17, "run_id": 5, "name": name, "head_branch": "main", "head_sha": commit,
+            "conclusion": "failure",
             "steps": [{ "name": "cargo test", "conclusion": "failure" }],
         },
         "repository": { "full_name": "acme/app", "owner": { "login": "acme" } },

@@ -233,8 +233,36 @@ fn what_has_no_name_in_common_is_two_failures() {
     assert!(are_one(&run, &told("d-3", ["Lint", "clippy", ""])));
     assert!(!are_one(&run, &told("d-3", ["CI", "clippy", ""])));
     assert!(are_one(&told("d-3", ["CI", "clippy", ""]), &told("d-4", ["", "", "clippy"])));
-    // One forge's jobs do not say their workflow.
-    assert!(are_one(&run, &told("d-3", ["", "clippy", ""])));
+}
+
+/// The same, as it is told of a run of a workflow by its number.
+fn numbered(uid: &str, names: [&str; 3], run: u64) -> SourceEvent {
+    let (event, payload) = match names[1] {
+        "" => ("workflow_run", json!({ "workflow_run": { "id": run } })),
+        _ => ("workflow_job", json!({ "workflow_job": { "id": 1, "run_id": run } })),
+    };
+    let (event, payload) = (event.to_owned(), std::sync::Arc::new(payload));
+    SourceEvent { event, payload, ..told(uid, names) }
+}
+
+/// One forge's jobs do not say their workflow, and its runs do not say their jobs: what is left out of one is
+/// not what is left out of another.
+#[test]
+fn names_that_nobody_said_are_not_the_same() {
+    let run = ["Lint", "", ""];
+    let job = ["", "clippy", ""];
+    assert!(!are_one(&told("d-1", run), &told("d-2", job)), "nothing says that they are one");
+    assert!(!are_one(&told("d-1", run), &numbered("d-2", job, 7)));
+    assert!(are_one(&numbered("d-1", run, 7), &numbered("d-2", job, 7)));
+    assert!(!are_one(&numbered("d-1", run, 7), &numbered("d-2", job, 8)));
+    // Nor are two jobs of one name in two runs of nobody knows which workflow.
+    assert!(are_one(&numbered("d-1", job, 7), &numbered("d-2", job, 7)));
+    assert!(!are_one(&numbered("d-1", job, 7), &numbered("d-2", job, 8)));
+    assert!(are_one(&numbered("d-1", job, 7), &told("d-2", ["", "", "clippy"])));
+    // Where the workflow is known, another run of it is the same failure.
+    let whole = ["Lint", "clippy", ""];
+    assert!(are_one(&numbered("d-1", whole, 7), &numbered("d-2", whole, 8)));
+    assert!(are_one(&numbered("d-1", whole, 7), &numbered("d-2", run, 8)));
 }
 
 #[test]
