@@ -115,7 +115,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     ) -> Result<Result<Admitted, Box<Refused>>, PlaneError> {
         let namespace = &repository.metadata.namespace;
         // The commit must be here before anything of it can be read.
-        let here = self.world.bring(&repository.spec, &spec.reference, Some(&spec.sha)).await;
+        let here = self.bring(repository, &spec.reference, Some(&spec.sha)).await;
         if let Some(refused) = not_here(spec, here)? {
             return Ok(Err(refused));
         }
@@ -195,7 +195,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         repository: &Object<Repository>,
     ) -> Result<Option<String>, PlaneError> {
         let branch = format!("refs/heads/{}", repository.spec.default_branch);
-        match self.world.bring(&repository.spec, &branch, None).await {
+        match self.bring(repository, &branch, None).await {
             Ok(found) => Ok(found),
             // Nobody answers: it is asked again, and holds up nobody else.
             Err(Unfetched::Unavailable(why)) => Err(ForgeError::Unavailable(why).into()),

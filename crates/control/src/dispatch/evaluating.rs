@@ -250,7 +250,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         reference: &str,
         sha: Option<&str>,
     ) -> Result<Option<String>, PlaneError> {
-        let found = self.world.bring(&repository.spec, reference, sha).await;
+        let found = self.bring(repository, reference, sha).await;
         found.map_err(|fault| match fault {
             Unfetched::Unavailable(why) => ForgeError::Unavailable(why).into(),
             other @ (Unfetched::Missing(_) | Unfetched::Failed(_)) => {

@@ -86,7 +86,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             return Err(conflict("UnknownRef", message));
         }
         if pull_request.is_none() {
-            let found = self.world.bring(&repository.spec, &reference, None).await;
+            let found = self.bring(repository, &reference, None).await;
             let found = found.map_err(|fault| ActionError::Unavailable(fault.to_string()))?;
             let missing = || ActionError::NotFound(format!("{reference} names no commit"));
             event.sha = Some(found.ok_or_else(missing)?);

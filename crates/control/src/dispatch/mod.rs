@@ -18,6 +18,7 @@ mod children;
 mod costs;
 mod describing;
 mod evaluating;
+mod faulting;
 mod fetched;
 mod firing;
 mod following;

@@ -2,6 +2,7 @@
 
 use bailiwick_model::fleet::{ForgeKind, Kind, Moment, Object, Repository};
 
+use super::faulting::{ForgeUse, faults};
 use super::{ControlPlane, PlaneError, Turn};
 use crate::ports::fleet::{Engine, FleetError, FleetStore, Forge as _, Selection, World};
 use crate::triggers::SourceEvent;
@@ -41,13 +42,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Ok(forge) => (forge.account().await, forge.labels().await),
             Err(error) => {
                 // A credential that is not there yet: it is told, and looked for again.
-                repository.status.fault = Some(error.to_string());
+                let (before, why) = (repository.status.fault.take(), error.to_string());
+                repository.status.fault = faults(before.as_deref(), ForgeUse::Asking, Some(&why));
                 repository.status.observed_at = Some(soon(now));
                 return self.keep_status(&repository).await;
             }
         };
         let status = &mut repository.status;
         status.observed_at = Some(now);
+        if asked.0.is_ok() && asked.1.is_ok() {
+            status.fault = faults(status.fault.take().as_deref(), ForgeUse::Asking, None);
+        }
         match asked.0 {
             Ok(Some(account)) => {
                 let known =

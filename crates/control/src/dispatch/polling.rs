@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{Kind, Object, Repository, WebhookDelivery};
 
+use super::faulting::{ForgeUse, faults};
 use super::{ControlPlane, PlaneError, Turn};
 use crate::ports::fleet::{Engine, FleetStore, Forge as _, IncomingDelivery, Selection, World};
 use crate::triggers::dedupe::POLLED;
@@ -51,7 +52,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Ok(answer) => answer,
             Err(error @ PlaneError::Store(_)) => return Err(error),
             Err(error) => {
-                repository.status.fault = Some(error.to_string());
+                let (before, why) = (repository.status.fault.take(), error.to_string());
+                repository.status.fault = faults(before.as_deref(), ForgeUse::Asking, Some(&why));
                 return self.keep_status(&repository).await;
             }
         };
@@ -76,7 +78,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             self.store.receive(IncomingDelivery { name, spec, payload: bytes }).await?;
         }
         repository.status.poll_cursor = next.or(cursor);
-        repository.status.fault = None;
+        let before = repository.status.fault.take();
+        repository.status.fault = faults(before.as_deref(), ForgeUse::Asking, None);
         self.keep_status(&repository).await
     }
 }

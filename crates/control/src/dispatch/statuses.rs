@@ -158,8 +158,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         repository: &Object<Repository>,
         allowed: &Authorised,
     ) -> Result<(), PlaneError> {
-        let forge = self.forge(repository).await?;
-        match next(send(&forge, allowed).await) {
+        let forge = self.forge_to_write(repository).await?;
+        let answered = send(&forge, allowed).await;
+        self.tell_written(repository, &answered).await;
+        match next(answered) {
             Next::Done(_) => Ok(()),
             Next::TryAgain { why } => Err(PlaneError::Forge(ForgeError::Unavailable(why))),
             Next::RebaseFirst { why } | Next::Failed { why } => Err(PlaneError::Other(why)),

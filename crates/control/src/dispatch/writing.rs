@@ -68,6 +68,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 // What is not known to be kept cannot be told of.
                 Err(error @ PlaneError::Store(_)) => return Err(error),
                 Err(error) => {
+                    if let PlaneError::Forge(error) = &error {
+                        self.tell_written(&repository, &Err(error.clone())).await;
+                    }
                     let missed = missed(record, &error, self.world.now());
                     if missed.state != WriteBackState::Failed {
                         trouble = Some(error);
@@ -142,7 +145,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Err(PlaneError::Other(why)) => return Ok((failed(record, &why), None)),
             Err(error) => return Err(error),
         };
-        let forge = self.forge(repository).await?;
+        let forge = self.forge_to_write(repository).await?;
         let allowed = match &record.approval {
             None => {
                 let proposal = Proposal {
@@ -217,6 +220,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
         };
         let answered = send(&forge, &allowed).await;
+        self.tell_written(repository, &answered).await;
         if let Err(away @ ForgeError::Unavailable(_)) = answered {
             return Err(PlaneError::Forge(away));
         }

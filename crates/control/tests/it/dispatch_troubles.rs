@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use bailiwick_control::dispatch::{ControlPlane, Resting, Turn};
 use bailiwick_control::ports::fleet::{
-    ActionError, Applied, AuditEntry, Change, Fleet as _, FleetError, FleetStore, IncomingDelivery,
-    Launched, LaunchedState, MemoryFleet, Page, Received, RunVerb, RunVerbRequest, Selection,
+    ActionError, Applied, AuditEntry, Change, Fleet as _, FleetError, FleetStore, ForgeError,
+    IncomingDelivery, Launched, LaunchedState, MemoryFleet, Page, Received, RunVerb, RunVerbRequest, Selection,
     Target, TokenRecord, World as _, Write,
 };
 use bailiwick_model::fleet::{AgentDispatchRun, AnyObject, Kind, Moment, Repository, RunPhase};
@@ -110,6 +110,46 @@ async fn a_repository_without_its_credential_is_polled_when_it_has_one_and_says_
     plane.world.clock.fetch_add(61_000, Ordering::Relaxed);
     turn(&plane).await;
     assert_eq!(fault().await, None);
+}
+
+/// A repository whose forge answers this when the work of a run is written to it.
+async fn written_with(answers: ForgeError) -> Plane {
+    let plane = stand(|object| {
+        if object.kind == Kind::AgentStack {
+            object.spec["writeBackPolicy"] = json!({
+                "allowedTargets": ["create-branch"], "modes": { "create-branch": "auto" },
+            });
+        }
+    })
+    .await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    plane.world.forge.faults.lock().unwrap().push_back(answers);
+    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
+    set(&plane, &agent(&plane), done);
+    for _ in 0..3 {
+        plane.turn().await;
+    }
+    plane
+}
+
+#[tokio::test]
+async fn a_repository_says_that_it_cannot_be_written_to_until_it_can() {
+    let fault = async |plane: &Plane| all::<Repository>(plane).await.remove(0).status.fault;
+    let plane = written_with(ForgeError::Unavailable("the line was cut".to_owned())).await;
+    let told = fault(&plane).await;
+    assert_eq!(told.as_deref(), Some("writing: the forge did not answer: the line was cut"));
+    plane.world.clock.fetch_add(120_000, Ordering::Relaxed);
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
+    assert_eq!(fault(&plane).await, None);
+    let plane = written_with(ForgeError::Refused("the token may not".to_owned())).await;
+    assert!(fault(&plane).await.unwrap_or_default().contains("the token may not"));
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
+    // What it cannot do at all is no fault of its.
+    let plane = written_with(ForgeError::Unsupported("make branches".to_owned())).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
+    assert_eq!(fault(&plane).await, None);
 }
 
 /// What nobody can tell just now is no change of what was permitted: it is asked again, and a cancel is not slept

@@ -93,7 +93,7 @@ pub struct RepositoryStatus {
     /// When the forge was last asked for accounts and labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_at: Option<Moment>,
-    /// What does not work.
+    /// What does not work with its forge: a line for asking, for fetching and for writing, until it works again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }

@@ -19,7 +19,7 @@ use super::{conflict, refusal};
 use crate::admission::admit::narrowed;
 use crate::ports::fleet::{
     ActionError, Caller, DispatchRequest, Engine, FleetStore, RunAnswer, RunVerb, RunVerbRequest,
-    Target, World, Write,
+    Target, Unfetched, World, Write,
 };
 use crate::workspaces::workspace_name;
 
@@ -93,8 +93,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let default = format!("refs/heads/{}", repository.spec.default_branch);
         let reference = request.reference.clone().unwrap_or(default);
         let sha = request.sha.as_deref();
-        let found = self.world.commit(&repository.spec, &reference, sha).await;
-        let Some(sha) = found.map_err(ActionError::Unavailable)? else {
+        let found = self.bring(&repository, &reference, sha).await;
+        let unfetched = |fault: Unfetched| ActionError::Unavailable(fault.to_string());
+        let Some(sha) = found.map_err(unfetched)? else {
             return Err(ActionError::NotFound(format!("{reference} names no commit")));
         };
         // A ref that is not one of the repository's own branches or tags may be anybody's, and so may a

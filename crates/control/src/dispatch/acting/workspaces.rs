@@ -16,9 +16,9 @@ use super::super::workspaces::{KEPT, PUT_AWAY, place_of, subject};
 use super::super::{ControlPlane, PlaneError};
 use super::{audited, conflict};
 use crate::ports::fleet::{
-    ActionError, Caller, Engine, FleetStore, Selection, Target, TokenScope, WorkspaceAnswer,
-    WorkspaceDeed, WorkspacePlace, WorkspaceRequest, WorkspaceSeen, WorkspaceTrouble,
-    WorkspaceVerb, World, Write,
+    ActionError, Caller, Engine, FleetStore, Selection, Target, TokenScope, Unfetched,
+    WorkspaceAnswer, WorkspaceDeed, WorkspacePlace, WorkspaceRequest, WorkspaceSeen,
+    WorkspaceTrouble, WorkspaceVerb, World, Write,
 };
 use crate::workspaces::{permit, state, workspace_link, workspace_name};
 
@@ -336,8 +336,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             // Twice is once.
             return Ok(answer(&workspace, "it is there already".to_owned()));
         }
-        let found = self.world.commit(&repository.spec, &reference, None).await;
-        let Some(base) = found.map_err(ActionError::Unavailable)? else {
+        let found = self.bring(&repository, &reference, None).await;
+        let unfetched = |fault: Unfetched| ActionError::Unavailable(fault.to_string());
+        let Some(base) = found.map_err(unfetched)? else {
             return Err(ActionError::NotFound(format!("{reference} names no commit")));
         };
         let detail = json!({ "base": base });

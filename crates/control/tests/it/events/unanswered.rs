@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use bailiwick_control::ports::fleet::Unfetched;
-use bailiwick_model::fleet::{ContextSource, ExecutionDecision, ForgeKind, Kind, WebhookDelivery};
+use bailiwick_model::fleet::{
+    ContextSource, ExecutionDecision, ForgeKind, Kind, Repository, WebhookDelivery,
+};
 use serde_json::json;
 
 use super::{Plane, arrive, declare, executions, later, one, push, rule, sha, stand, turns};
@@ -215,4 +217,28 @@ async fn the_tip_that_binds_strangers_is_waited_for() {
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched[0].kit_from, Some(sha('d')));
     assert_eq!(launched[0].base, sha('a'));
+}
+
+#[tokio::test]
+async fn a_repository_says_that_it_cannot_be_fetched_from_until_it_can() {
+    let plane = stand().await;
+    rule(&plane, "mend", |_| {}).await;
+    let silent = VecDeque::from([silence()]);
+    plane.world.commits.lock().unwrap().insert(sha('a'), silent);
+    push(&plane, "a", "main", &sha('a')).await;
+    plane.turn().await;
+    let fault = async || one::<Repository>(&plane, "app").await.status.fault;
+    assert_eq!(fault().await.as_deref(), Some("fetching: nobody answered: no route"));
+    later(&plane, 120_000);
+    turns(&plane).await;
+    let found = executions(&plane, "mend").await;
+    assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
+    assert_eq!(fault().await, None);
+    // That there is no such commit is an answer.
+    plane.world.commits.lock().unwrap().insert(sha('b'), VecDeque::from([Ok(None)]));
+    push(&plane, "b", "main", &sha('b')).await;
+    turns(&plane).await;
+    let found = executions(&plane, "mend").await;
+    assert_eq!(found[1].decision, ExecutionDecision::Rejected);
+    assert_eq!(fault().await, None);
 }
