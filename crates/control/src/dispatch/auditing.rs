@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bailiwick_model::fleet::{
-    AgentDispatchRun, AgentTriggerExecution, Moment, Object, RunPhase, SourceRefs, WriteBackRecord,
-    WriteBackState,
+    AgentDispatchRun, AgentTriggerExecution, AgentWorkspace, Moment, Object, RunPhase, SourceRefs,
+    WriteBackRecord, WriteBackState,
 };
 use serde_json::{Value, json};
 
@@ -46,6 +46,14 @@ impl Correlation {
             .with("contextBundleDigest", execution.context_bundle_digest.as_deref())
             .with("stackDigest", execution.stack_digest.as_deref())
             .about(&execution.event_uid, &execution.source_refs)
+    }
+
+    /// Everything that a workspace is joined by: those who work in it, the last of them.
+    pub(super) fn of_workspace(workspace: &Object<AgentWorkspace>) -> Self {
+        Self::default()
+            .with("workspace", Some(workspace.name()))
+            .with("attempt", workspace.spec.run.as_deref())
+            .with("run", workspace.status.runs.last().map(String::as_str))
     }
 
     fn about(self, event: &str, refs: &SourceRefs) -> Self {

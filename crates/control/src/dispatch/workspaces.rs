@@ -10,6 +10,7 @@ use bailiwick_model::fleet::{
 };
 use serde_json::json;
 
+use super::auditing::{Correlation, subject};
 use super::following::beside;
 use super::launching::agent_of;
 use super::{ControlPlane, OURSELVES, PlaneError, Turn};
@@ -86,12 +87,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let Some((path, branch)) = found else { return Ok(false) };
                 let made = self.first_seen(run, &attempt, (name, path, branch)).await?;
                 writes.push(Write::Create(AnyObject::of(&made)?));
-                let subject = subject(&made);
-                writes.push(self.audit(
-                    "AgentWorkspaceRecorded",
-                    subject,
-                    json!({ "run": run.name(), "agent": agent }),
-                ));
+                let detail = json!({ "run": run.name(), "agent": agent });
+                let joined = Correlation::of_run(run).with("workspace", Some(made.name()));
+                let now = self.world.now();
+                writes.push(joined.line(now, "AgentWorkspaceRecorded", subject(&made), detail));
                 made
             }
         };
@@ -326,6 +325,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         let repository = self.repository(&workspace.spec.repository).await?;
         let mut begun = self.begin_to_put_away(&workspace, "retention", Vec::new()).await?;
+        let joined = Correlation::of_workspace(&workspace);
         let place = place_of(&workspace.spec);
         let deed = WorkspaceDeed::Archive { discard_ignored: false };
         let writes = match self.world.work_on(&repository.spec, &place, deed).await {
@@ -334,7 +334,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let detail = json!({ "policy": policy.name(), "kept": seen.kept });
                 vec![
                     Write::Status(AnyObject::of(&begun)?),
-                    self.audit("AgentWorkspaceRetired", subject(&begun), detail),
+                    joined.line(now, "AgentWorkspaceRetired", subject(&begun), detail),
                 ]
             }
             Err(WorkspaceTrouble::Failed(why)) => return Err(PlaneError::Other(why)),
@@ -345,7 +345,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let detail = json!({ "policy": policy.name(), "reason": refused.to_string() });
                 vec![
                     Write::Replace(AnyObject::of(&begun)?),
-                    self.audit("AgentWorkspaceKept", subject(&begun), detail),
+                    joined.line(now, "AgentWorkspaceKept", subject(&begun), detail),
                 ]
             }
         };
@@ -370,10 +370,6 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         begun.metadata.resource_version = version;
         Ok(begun)
     }
-}
-
-pub(super) fn subject(workspace: &Object<AgentWorkspace>) -> String {
-    format!("AgentWorkspace/{}/{}", workspace.metadata.namespace, workspace.name())
 }
 
 pub(super) fn place_of(workspace: &AgentWorkspace) -> WorkspacePlace {

@@ -7,7 +7,8 @@ use bailiwick_control::admission::conditions::{ProgramFacts, SkillProbe};
 use bailiwick_control::dispatch::Asked;
 use bailiwick_control::ports::fleet::{
     ActionError, AuditEntry, DecisionRequest, EngineEvent, Fleet as _, FleetStore as _, Launched,
-    LaunchedState, RunVerb, RunVerbRequest, Selection, Target, Verdict, World as _,
+    LaunchedState, RunVerb, RunVerbRequest, Selection, Target, Verdict, WorkspaceRequest,
+    WorkspaceVerb, World as _, Write,
 };
 use bailiwick_model::fleet::{
     AgentApproval, AgentContextLabel, AgentDispatchAttempt, AgentRoleBinding, AgentServiceAccount,
@@ -88,6 +89,32 @@ async fn what_a_person_does_to_a_run_is_joined_with_the_run_and_its_attempt() {
         assert_eq!(joined(line, "run"), Some(run.name()), "{event}");
         let attempt = run.status.attempts.last().map(String::as_str);
         assert_eq!(joined(line, "attempt"), attempt, "{event}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_person_does_to_a_workspace_is_joined_with_the_run_that_worked_in_it() {
+    let plane = stand(|_| {}).await;
+    let spec = json!({
+        "repository": "acme/app", "workspacePath": "/nowhere/w", "ownership": "issue",
+        "branch": "agent/w", "targetBranch": "main", "trustTier": "trusted", "run": "ada-w-2",
+    });
+    let mut used = document(Kind::AgentWorkspace, "w", spec.clone());
+    used.status = json!({ "state": "idle", "runs": ["adr-v", "adr-w"] });
+    let mut own = document(Kind::AgentWorkspace, "own", spec);
+    own.spec.as_object_mut().unwrap().remove("run");
+    own.status = json!({ "state": "idle" });
+    let made = vec![Write::Create(used), Write::Create(own)];
+    plane.store.commit(made, plane.world.now()).await.unwrap();
+    for (name, attempt, run) in [("w", Some("ada-w-2"), Some("adr-w")), ("own", None, None)] {
+        let pin = WorkspaceRequest::of(WorkspaceVerb::Pin);
+        plane.act_on_workspace(&caller("ada"), "default", Some(name), pin).await.unwrap();
+        let found = lines(&plane, "AgentWorkspaceActionDone").await;
+        let line = found.last().unwrap();
+        assert_eq!(line.subject, format!("AgentWorkspace/default/{name}"));
+        assert_eq!((line.actor.as_str(), joined(line, "correlationId")), ("ada", Some("c")));
+        assert_eq!(joined(line, "workspace"), Some(name));
+        assert_eq!((joined(line, "attempt"), joined(line, "run")), (attempt, run), "{name}");
     }
 }
 

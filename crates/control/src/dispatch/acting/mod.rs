@@ -22,11 +22,11 @@ use serde_json::Value;
 use super::{ControlPlane, PlaneError};
 use crate::admission::Refused;
 use crate::ports::fleet::{
-    ActionError, ActionReason, AuditEntry, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest,
+    ActionError, ActionReason, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest,
     DispatchRequest, Engine, ExecutionAnswer, FireRequest, Fleet, FleetStore, LifecycleAnswer,
     LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest, RuleSample, RuleTrial,
     RunAnswer, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved, Unverified, WorkspaceAnswer,
-    WorkspaceRequest, World, Write,
+    WorkspaceRequest, World,
 };
 use crate::triggers::{self, Intent, SignatureHeaders};
 
@@ -44,12 +44,6 @@ impl From<PlaneError> for ActionError {
 
 fn conflict(code: &str, message: impl Into<String>) -> ActionError {
     ActionError::Conflict { code: code.to_owned(), message: message.into() }
-}
-
-fn audited(caller: &Caller, event: &str, subject: String, detail: Value) -> Write {
-    let correlation = BTreeMap::from([("correlationId".to_owned(), caller.correlation.clone())]);
-    let (at, actor) = (caller.at, caller.actor.clone());
-    Write::Audit(AuditEntry { at, actor, event: event.to_owned(), subject, correlation, detail })
 }
 
 fn refusal(refused: &Refused) -> ActionError {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::super::auditing::{Correlation, subject};
 use super::super::{ControlPlane, PlaneError};
-use super::{audited, conflict};
+use super::conflict;
 use crate::ports::fleet::{
     ActionError, Caller, Engine, ExecutionAnswer, FleetStore, LifecycleAnswer, LifecycleRequest,
     MatcherResult, PermissionQuestion, RuleSample, RuleTrial, Target, World, Write,
@@ -84,11 +84,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let verb = request.action;
         rule.spec.lifecycle_state = triggers::lifecycle::apply(rule.spec.lifecycle_state, verb)
             .map_err(|error| conflict("IllegalLifecycle", error.to_string()))?;
-        let subject = format!("AgentTriggerRule/{}/{}", rule.metadata.namespace, rule.name());
         let detail = json!({ "verb": verb.as_str(), "reason": request.reason });
+        let joined = Correlation::default().with("rule", Some(rule.name()));
         let writes = vec![
             Write::Replace(AnyObject::of(&rule).map_err(PlaneError::from)?),
-            audited(caller, "AgentTriggerLifecycleChanged", subject, detail),
+            joined.line_of(caller, "AgentTriggerLifecycleChanged", subject(&rule), detail),
         ];
         let applied = self.store.commit(writes, caller.at).await?;
         let generation =

@@ -12,9 +12,10 @@ use bailiwick_model::fleet::{
 };
 use serde_json::{Value, json};
 
-use super::super::workspaces::{KEPT, PUT_AWAY, place_of, subject};
+use super::super::auditing::{Correlation, subject};
+use super::super::workspaces::{KEPT, PUT_AWAY, place_of};
 use super::super::{ControlPlane, PlaneError};
-use super::{audited, conflict};
+use super::conflict;
 use crate::ports::fleet::{
     ActionError, Caller, Engine, FleetStore, Selection, Target, TokenScope, Unfetched,
     WorkspaceAnswer, WorkspaceDeed, WorkspacePlace, WorkspaceRequest, WorkspaceSeen,
@@ -639,7 +640,7 @@ fn told(
             detail.insert("reason".to_owned(), json!(request.reason));
         }
     }
-    audited(caller, event, subject(workspace), detail)
+    Correlation::of_workspace(workspace).line_of(caller, event, subject(workspace), detail)
 }
 
 fn answer(workspace: &Object<AgentWorkspace>, message: String) -> WorkspaceAnswer {
