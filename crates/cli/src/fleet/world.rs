@@ -12,7 +12,7 @@ use bailiwick_control::admission::conditions::{
 use bailiwick_control::admission::snapshot::Frozen;
 use bailiwick_control::bundle::SourcePart;
 use bailiwick_control::ports::fleet::{
-    FleetStore, Forge as _, ForgeError, Unfetched, WorkspaceDeed, WorkspacePlace, WorkspaceSeen,
+    FleetStore, Forge as _, ForgeError, Held, Unfetched, WorkspaceDeed, WorkspacePlace, WorkspaceSeen,
     WorkspaceTrouble, World,
 };
 use bailiwick_kit::bind;
@@ -148,14 +148,14 @@ impl World for LocalWorld {
         }
     }
 
-    async fn fetched(&self, repository: &Repository) -> Result<Vec<String>, String> {
+    async fn fetched(&self, repository: &Repository) -> Result<Vec<Held>, String> {
         self.apart(repository, |_, checkout| Ok(git::fetched(&checkout.git())?)).await
     }
 
-    async fn let_go(&self, repository: &Repository, fetched: &[String]) -> Result<(), String> {
+    async fn let_go(&self, repository: &Repository, fetched: &[Held]) -> Result<(), String> {
         let fetched = fetched.to_vec();
         self.apart(repository, move |_, checkout| {
-            fetched.iter().try_for_each(|name| Ok(git::let_go(&checkout.git(), name)?))
+            fetched.iter().try_for_each(|held| Ok(git::let_go(&checkout.git(), held)?))
         })
         .await
     }
@@ -610,8 +610,9 @@ kind = "none"
         let checkout = Checkout::discover(&scratch.root()).unwrap();
         for _ in 0..2 {
             assert_eq!(held_here(&checkout, &commit).unwrap(), Some(commit.clone()));
-            assert_eq!(fetched(&checkout.git()).unwrap(), std::slice::from_ref(&commit));
-            let_go(&checkout.git(), &commit).unwrap();
+            let held = fetched(&checkout.git()).unwrap();
+            assert_eq!((held.len(), &held[0].name), (1, &commit));
+            let_go(&checkout.git(), &held[0]).unwrap();
         }
         assert_eq!(held_here(&checkout, &"e".repeat(40)).unwrap(), None);
         assert!(fetched(&checkout.git()).unwrap().is_empty());

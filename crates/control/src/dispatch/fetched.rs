@@ -1,6 +1,7 @@
 //! Commits that were fetched for runs are held by refs; those that no run needs are let go.
 //!
-//! One that is on its way into a run is not in it yet. So nothing goes that was not without a run for an hour.
+//! One that is on its way into a run is not in it yet. So nothing goes that was not without a run for an hour, and
+//! that nobody has held again since.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use bailiwick_model::fleet::{AgentDispatchAttempt, AgentDispatchRun, Kind, Objec
 use super::admitting::LAUNCH;
 use super::retention::Retention;
 use super::{ControlPlane, PlaneError, Turn};
-use crate::ports::fleet::{Engine, FleetStore, Selection, World};
+use crate::ports::fleet::{Engine, FleetStore, Held, Selection, World};
 
 /// How long nobody must have needed it, and how often that is looked at.
 const PATIENCE: u64 = 3_600_000;
@@ -31,17 +32,18 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         };
         let mut held = Vec::new();
         for repository in all {
-            let names = match self.world.fetched(&repository.spec).await {
-                Ok(names) => names,
+            let all_held = match self.world.fetched(&repository.spec).await {
+                Ok(all_held) => all_held,
                 Err(why) => {
                     turn.note(repository.name(), Err(PlaneError::Other(why)));
                     continue;
                 }
             };
             let own = |of: &String| of == repository.name();
-            retention.unneeded.retain(|(of, name), _| !own(of) || names.contains(name));
-            if !names.is_empty() {
-                held.push((repository, names));
+            let is_held = |name: &String| all_held.iter().any(|held| held.name == *name);
+            retention.unneeded.retain(|(of, name), _| !own(of) || is_held(name));
+            if !all_held.is_empty() {
+                held.push((repository, all_held));
             }
         }
         if held.is_empty() {
@@ -52,8 +54,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             // What cannot be read may need any of them: nothing goes.
             Err(error) => return turn.note("commits that were fetched", Err(error)),
         };
-        for (repository, names) in held {
-            let result = self.prune_repository(&repository, names, &needed, retention).await;
+        for (repository, all_held) in held {
+            let result = self.prune_repository(&repository, all_held, &needed, retention).await;
             turn.note(repository.name(), result);
         }
     }
@@ -61,7 +63,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn prune_repository(
         &self,
         repository: &Object<Repository>,
-        held: Vec<String>,
+        held: Vec<Held>,
         needed: &BTreeSet<String>,
         retention: &mut Retention,
     ) -> Result<bool, PlaneError> {
@@ -69,21 +71,24 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let whole = |name: &String| (repository.name().to_owned(), name.clone());
         let now = self.world.now();
         let mut over = Vec::new();
-        for name in held {
-            if needed.contains(&name) {
-                unneeded.remove(&whole(&name));
+        for one in held {
+            if needed.contains(&one.name) {
+                unneeded.remove(&whole(&one.name));
                 continue;
             }
-            let first = *unneeded.entry(whole(&name)).or_insert(now);
+            let first = unneeded.entry(whole(&one.name)).or_insert(now);
+            // Whoever holds it again may be about to put it into a run.
+            *first = one.at.map_or(*first, |at| at.max(*first));
             if now.millis().saturating_sub(first.millis()) >= PATIENCE {
-                over.push(name);
+                over.push(one);
             }
         }
         if over.is_empty() {
             return Ok(false);
         }
         self.world.let_go(&repository.spec, &over).await.map_err(PlaneError::Other)?;
-        unneeded.retain(|(of, name), _| of != repository.name() || !over.contains(name));
+        let is_over = |name: &String| over.iter().any(|held| held.name == *name);
+        unneeded.retain(|(of, name), _| of != repository.name() || !is_over(name));
         Ok(true)
     }
 

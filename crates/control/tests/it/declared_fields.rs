@@ -238,6 +238,28 @@ async fn what_was_fetched_goes_when_no_run_has_needed_it_for_an_hour() {
     assert_eq!(held(), [SHA.to_owned()]);
 }
 
+/// It may be on its way into a run again.
+#[tokio::test]
+async fn the_hour_begins_anew_when_something_is_held_again() {
+    let plane: Plane = stand(|_| {}).await;
+    let (again, other) = ("a".repeat(40), "e".repeat(40));
+    *plane.world.fetched.lock().unwrap() = vec![again.clone(), other];
+    let held = || plane.world.fetched.lock().unwrap().clone();
+    let year = Span::from_millis(365 * 86_400_000);
+    let mut retention = Retention::new(year, year);
+    let minutes = |count: u64| plane.world.clock.fetch_add(count * 60_000, Ordering::Relaxed);
+    plane.prune(&mut retention).await;
+    minutes(30);
+    let now = plane.world.now();
+    plane.world.held_at.lock().unwrap().insert(again.clone(), now);
+    minutes(45);
+    plane.prune(&mut retention).await;
+    assert_eq!(held(), [again], "the other one was not held again");
+    minutes(61);
+    plane.prune(&mut retention).await;
+    assert_eq!(held(), [""; 0]);
+}
+
 /// What is held of these two hours later, and what was the trouble.
 async fn held_after(plane: &Plane, fetched: &[&str]) -> (Vec<String>, usize) {
     *plane.world.fetched.lock().unwrap() = fetched.iter().map(ToString::to_string).collect();

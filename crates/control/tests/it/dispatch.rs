@@ -12,7 +12,7 @@ use bailiwick_control::bundle::SourcePart;
 use bailiwick_control::dispatch::ControlPlane;
 use bailiwick_control::ports::fleet::{
     ActionError, Caller, CheckRun, DecisionRequest, DispatchRequest, Engine, EngineError,
-    EngineEvent, FinishedWork, Fleet as _, FleetStore as _, Forge, ForgeError, Launch, Launched,
+    EngineEvent, FinishedWork, Fleet as _, FleetStore as _, Forge, ForgeError, Held, Launch, Launched,
     LaunchedChild, LaunchedState, LifecycleRequest, LifecycleVerb, MemoryFleet, PullRequestState,
     RunVerb, RunVerbRequest, Selection, Target, TokenScope, Unfetched, Verdict, World, WriteBack,
     Written,
@@ -204,6 +204,8 @@ pub(crate) struct Stood {
     /// What is found of skills.
     pub(crate) skills: Mutex<BTreeMap<String, SkillProbe>>,
     pub(crate) fetched: Mutex<Vec<String>>,
+    /// When of that was held, where somebody knows.
+    pub(crate) held_at: Mutex<BTreeMap<String, Moment>>,
     /// Commits that were asked for by their names.
     pub(crate) brought: Mutex<Vec<String>>,
     /// How often every agent program was asked at once.
@@ -231,12 +233,20 @@ impl World for Stood {
         Ok(Some(sha.filter(|sha| sha.len() == 40).unwrap_or(SHA).to_owned()))
     }
 
-    async fn fetched(&self, _: &Repository) -> Result<Vec<String>, String> {
-        Ok(self.fetched.lock().unwrap().clone())
+    async fn fetched(&self, _: &Repository) -> Result<Vec<Held>, String> {
+        let at = self.held_at.lock().unwrap();
+        let held = self.fetched.lock().unwrap();
+        let held = held.iter().map(|name| Held {
+            name: name.clone(),
+            at: at.get(name).copied(),
+            by: name.clone(),
+        });
+        Ok(held.collect())
     }
 
-    async fn let_go(&self, _: &Repository, over: &[String]) -> Result<(), String> {
-        self.fetched.lock().unwrap().retain(|name| !over.contains(name));
+    async fn let_go(&self, _: &Repository, over: &[Held]) -> Result<(), String> {
+        let is_over = |name: &String| over.iter().any(|held| held.name == *name);
+        self.fetched.lock().unwrap().retain(|name| !is_over(name));
         Ok(())
     }
 

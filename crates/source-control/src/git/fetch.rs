@@ -5,6 +5,10 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bailiwick_control::ports::fleet::Held;
+use bailiwick_model::fleet::Moment;
 
 use super::command::{Git, GitError, Input};
 use super::push::{Destination, NotPushed, git, unanswered};
@@ -70,19 +74,47 @@ pub(crate) fn fetch(
 }
 
 /// What was fetched and is held, by its commit; or by another name where a fetch was cut off.
-pub fn fetched(git: &Git) -> Result<Vec<String>, GitError> {
-    let listed = git.run(["for-each-ref", "--format=%(refname)", KEPT])?;
+pub fn fetched(git: &Git) -> Result<Vec<Held>, GitError> {
+    let what = "--format=%(refname)%00%(objectname)%00%(taggerdate:unix)";
+    let listed = git.run(["for-each-ref", what, KEPT])?;
     let listed = String::from_utf8_lossy(&listed).into_owned();
-    let names = listed.lines().filter_map(|name| name.strip_prefix(KEPT)?.strip_prefix('/'));
-    Ok(names.map(str::to_owned).collect())
+    let held = listed.lines().filter_map(|line| {
+        let mut parts = line.split('\0');
+        let name = parts.next()?.strip_prefix(KEPT)?.strip_prefix('/')?.to_owned();
+        let by = parts.next()?.to_owned();
+        let seconds = parts.next().and_then(|seconds| seconds.parse::<u64>().ok());
+        let at = seconds.map(|seconds| Moment::from_millis(seconds.saturating_mul(1_000)));
+        Some(Held { name, at, by })
+    });
+    Ok(held.collect())
 }
 
-/// Holds a commit that is here already, by its whole name, as if it had been fetched.
+/// Holds a commit that is here already, by its whole name, as if it had been fetched. What holds it is a tag that
+/// says when, and another each time: whoever lets it go sees whether it was held again.
 pub fn hold(git: &Git, commit: &str) -> Result<(), GitError> {
-    git.run(["update-ref", &format!("{KEPT}/{commit}"), commit]).map(drop)
+    static HOLDS: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (process, number) = (std::process::id(), HOLDS.fetch_add(1, Ordering::Relaxed));
+    let (seconds, nanos) = (now.as_secs(), now.as_nanos());
+    let tag = format!(
+        "object {commit}\ntype commit\ntag held\n\
+         tagger bailiwick <bailiwick@localhost> {seconds} +0000\n\n{process} {number} {nanos}\n"
+    );
+    let tag = git.run_with(["mktag"], Input::Bytes(tag.as_bytes()))?;
+    let tag = String::from_utf8_lossy(&tag).trim().to_owned();
+    git.run(["update-ref", "--no-deref", &format!("{KEPT}/{commit}"), &tag]).map(drop)
 }
 
-/// Holds it no longer. The commit itself stays for as long as git keeps what nothing names.
-pub fn let_go(git: &Git, name: &str) -> Result<(), GitError> {
-    git.run(["update-ref", "--no-deref", "-d", &format!("{KEPT}/{name}")]).map(drop)
+/// Holds it no longer, unless it was held again since it was listed. The commit itself stays for as long as git
+/// keeps what nothing names.
+pub fn let_go(git: &Git, held: &Held) -> Result<(), GitError> {
+    let name = format!("{KEPT}/{}", held.name);
+    let Err(error) = git.run(["update-ref", "--no-deref", "-d", &name, &held.by]) else {
+        return Ok(());
+    };
+    // Somebody was faster: it is held by something else now, or not at all.
+    match fetched(git)?.iter().any(|now| now.name == held.name && now.by == held.by) {
+        true => Err(error),
+        false => Ok(()),
+    }
 }

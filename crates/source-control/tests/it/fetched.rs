@@ -1,8 +1,12 @@
 //! What was fetched for runs is held by refs, and let go one by one.
 
 use bailiwick_source_control::Repository;
-use bailiwick_source_control::git::{fetched, hold, let_go};
+use bailiwick_source_control::git::{Git, fetched, hold, let_go};
 use bailiwick_testkit::Scratch;
+
+fn names(git: &Git) -> Vec<String> {
+    fetched(git).unwrap().into_iter().map(|held| held.name).collect()
+}
 
 #[test]
 fn what_is_let_go_is_that_ref_and_no_other() {
@@ -14,24 +18,26 @@ fn what_is_let_go_is_that_ref_and_no_other() {
     let (one, two) = (one.trim().to_owned(), two.trim().to_owned());
     let repository = Repository::discover(&scratch.root()).unwrap();
     let git = &repository.git();
-    assert_eq!(fetched(git).unwrap(), [""; 0]);
+    assert_eq!(names(git), [""; 0]);
     for (name, commit) in [(one.as_str(), &one), (two.as_str(), &two), ("by-17-0", &two)] {
         scratch.git(&["update-ref", &format!("refs/bailiwick/fetched/{name}"), commit]);
     }
     scratch.git(&["update-ref", "refs/bailiwick/other/x", &one]);
     let mut all = vec![one.clone(), two.clone(), "by-17-0".to_owned()];
     all.sort();
-    assert_eq!(fetched(git).unwrap(), all);
+    assert_eq!(names(git), all);
     // Packed or loose, it goes.
     scratch.git(&["pack-refs", "--all"]);
     let before = scratch.git(&["rev-parse", "HEAD"]);
-    let_go(git, &one).unwrap();
-    let_go(git, "by-17-0").unwrap();
-    assert_eq!(fetched(git).unwrap(), [two]);
+    let held = fetched(git).unwrap();
+    let named = |name: &str| held.iter().find(|held| held.name == name).unwrap();
+    let_go(git, named(&one)).unwrap();
+    let_go(git, named("by-17-0")).unwrap();
+    assert_eq!(names(git), [two]);
     assert_eq!(scratch.git(&["rev-parse", "HEAD"]), before);
     assert_eq!(scratch.git(&["rev-parse", "refs/bailiwick/other/x"]).trim(), one);
     // A second time does no harm.
-    let_go(git, &one).unwrap();
+    let_go(git, named(&one)).unwrap();
 }
 
 #[test]
@@ -45,14 +51,37 @@ fn a_commit_that_is_here_can_be_held_again_and_outlives_its_branch() {
     let git = &repository.git();
     hold(git, &two).unwrap();
     hold(git, &two).unwrap();
-    assert_eq!(fetched(git).unwrap(), std::slice::from_ref(&two));
+    assert_eq!(names(git), std::slice::from_ref(&two));
     scratch.git(&["reset", "--hard", "HEAD~1"]);
     scratch.git(&["reflog", "expire", "--expire=now", "--all"]);
     scratch.git(&["update-ref", "-d", "ORIG_HEAD"]);
     scratch.git(&["gc", "--prune=now", "--quiet"]);
     assert_eq!(repository.commit(&two).unwrap(), Some(two.clone()));
     // The control: once nothing holds it, it goes.
-    let_go(git, &two).unwrap();
+    fetched(git).unwrap().iter().for_each(|held| let_go(git, held).unwrap());
     scratch.git(&["gc", "--prune=now", "--quiet"]);
     assert_eq!(repository.commit(&two).unwrap(), None);
+}
+
+/// Somebody may need it between the moment in which it was looked at and that in which it is let go.
+#[test]
+fn what_was_held_again_is_not_let_go() {
+    let scratch = Scratch::repository();
+    scratch.write("a", "one\n");
+    let one = scratch.commit("one").trim().to_owned();
+    let repository = Repository::discover(&scratch.root()).unwrap();
+    let git = &repository.git();
+    hold(git, &one).unwrap();
+    let first = fetched(git).unwrap().remove(0);
+    hold(git, &one).unwrap();
+    let second = fetched(git).unwrap().remove(0);
+    assert_eq!(first.name, second.name);
+    assert!(first.at.is_some() && first.at <= second.at, "{first:?} {second:?}");
+    let_go(git, &first).unwrap();
+    assert_eq!(names(git), std::slice::from_ref(&one));
+    let_go(git, &second).unwrap();
+    assert_eq!(names(git), [""; 0]);
+    // One that was held before times were kept has none.
+    scratch.git(&["update-ref", &format!("refs/bailiwick/fetched/{one}"), &one]);
+    assert_eq!(fetched(git).unwrap().remove(0).at, None);
 }

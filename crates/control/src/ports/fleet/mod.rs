@@ -23,4 +23,4 @@ pub use store::{
     Received, Selection, TokenRecord, TokenScope, Values, Write, indexed_fields, named_digests,
 };
 pub use workspaces::{WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble};
-pub use world::{Unfetched, World};
+pub use world::{Held, Unfetched, World};

@@ -39,6 +39,17 @@ impl From<ForgeError> for Unfetched {
     }
 }
 
+/// Something that was brought here and is held for runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Its commit; or another name where bringing it was cut off.
+    pub name: String,
+    /// When it was last held; nothing where nobody knows.
+    pub at: Option<Moment>,
+    /// What holds it: something else each time that it is held.
+    pub by: String,
+}
+
 /// The world.
 pub trait World: Send + Sync + 'static {
     /// How forges are spoken to.
@@ -72,19 +83,19 @@ pub trait World: Send + Sync + 'static {
         async move { self.commit(repository, reference, sha).await.map_err(Unfetched::Failed) }
     }
 
-    /// What was brought here and is held for runs, by its commit.
+    /// What was brought here and is held for runs.
     fn fetched(
         &self,
         _repository: &Repository,
-    ) -> impl Future<Output = Result<Vec<String>, String>> + Send {
+    ) -> impl Future<Output = Result<Vec<Held>, String>> + Send {
         async { Ok(Vec::new()) }
     }
 
-    /// Holds these no longer.
+    /// Holds these no longer; what was held again meanwhile stays.
     fn let_go(
         &self,
         _repository: &Repository,
-        _fetched: &[String],
+        _fetched: &[Held],
     ) -> impl Future<Output = Result<(), String>> + Send {
         async { Ok(()) }
     }
