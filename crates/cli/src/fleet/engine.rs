@@ -316,7 +316,7 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
     // Whoever held it was killed: what was granted to it in files goes now, and not with some later command.
     if !held
         && directory.granted().exists()
-        && let Ok(Some(_lock)) = directory.lock()
+        && let Ok(Some(_unheld)) = directory.keep_unheld()
     {
         granted::forget(&directory).map_err(|error| {
             Failure::general(format!("what {id} was granted cannot be taken away: {error}"))

@@ -4,6 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The directory of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +15,16 @@ pub struct RunDirectory(PathBuf);
 pub struct RunLock {
     _file: File,
 }
+
+/// Held as long as nobody is to become the supervisor of a run that has none.
+#[derive(Debug)]
+pub struct Unheld {
+    _file: File,
+}
+
+/// How long somebody who only looks has the lock, and how often they are waited for.
+const A_LOOK: Duration = Duration::from_millis(2);
+const MOST_LOOKS: u32 = 1_000;
 
 impl RunDirectory {
     /// The directory of the run `id`.
@@ -88,21 +99,39 @@ impl RunDirectory {
         self.0.join("stderr.log")
     }
 
-    /// Becomes the one supervisor of this run; nothing if there is another.
+    /// Becomes the one supervisor of this run; nothing if there is another. Whoever only looks is waited for.
     pub fn lock(&self) -> io::Result<Option<RunLock>> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
-        let file =
-            File::options().create(true).truncate(false).write(true).open(self.0.join("lock"))?;
-        match file.try_lock() {
-            Ok(()) => {
-                // Whoever waits for this very process sees that it is the one.
-                file.set_len(0)?;
-                (&file).write_all(std::process::id().to_string().as_bytes())?;
-                Ok(Some(RunLock { _file: file }))
+        let file = self.lock_file()?;
+        for _ in 0..MOST_LOOKS {
+            match file.try_lock() {
+                Ok(()) => {
+                    // Whoever waits for this very process sees that it is the one.
+                    file.set_len(0)?;
+                    (&file).write_all(std::process::id().to_string().as_bytes())?;
+                    return Ok(Some(RunLock { _file: file }));
+                }
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(error),
             }
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
+            if !is_shared(&file)? {
+                return Ok(None);
+            }
+            file.unlock()?;
+            std::thread::sleep(A_LOOK);
         }
+        Ok(None)
+    }
+
+    /// Keeps everybody from becoming its supervisor; nothing if somebody is. It is for moments: whoever comes
+    /// meanwhile waits, and is not turned away.
+    pub fn keep_unheld(&self) -> io::Result<Option<Unheld>> {
+        let file = self.lock_file()?;
+        Ok(is_shared(&file)?.then_some(Unheld { _file: file }))
+    }
+
+    fn lock_file(&self) -> io::Result<File> {
+        File::options().create(true).truncate(false).write(true).open(self.0.join("lock"))
     }
 
     /// Whether this process supervises it now.
@@ -122,10 +151,62 @@ impl RunDirectory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
-        match file.try_lock_shared() {
-            Ok(()) => Ok(false),
-            Err(TryLockError::WouldBlock) => Ok(true),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        Ok(!is_shared(&file)?)
+    }
+}
+
+/// Whether the lock is shared with us from now on: nobody supervises the run.
+fn is_shared(file: &File) -> io::Result<bool> {
+    match file.try_lock_shared() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use super::RunDirectory;
+
+    fn place() -> (tempfile::TempDir, RunDirectory) {
+        let state = tempfile::tempdir().unwrap();
+        let directory = RunDirectory::new(state.path(), "one");
+        directory.make().unwrap();
+        (state, directory)
+    }
+
+    #[test]
+    fn whoever_only_looks_turns_nobody_away_and_leaves_no_trace() {
+        let (_state, directory) = place();
+        let file = directory.path().join("lock");
+        fs::write(&file, "somebody").unwrap();
+        let looking = [directory.keep_unheld().unwrap(), directory.keep_unheld().unwrap()];
+        assert!(looking.iter().all(Option::is_some), "several may look");
+        assert!(!directory.is_held().unwrap());
+        let own = directory.clone();
+        let comes = std::thread::spawn(move || own.lock().unwrap());
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "somebody", "nobody holds it yet");
+        drop(looking);
+        let held = comes.join().unwrap();
+        assert!(held.is_some(), "it was turned away");
+        assert_eq!(fs::read_to_string(&file).unwrap(), std::process::id().to_string());
+    }
+
+    #[test]
+    fn whoever_supervises_a_run_does_so_alone() {
+        let (_state, directory) = place();
+        assert!(!directory.is_held().unwrap());
+        let held = directory.lock().unwrap();
+        assert!(held.is_some() && directory.is_held().unwrap());
+        assert!(directory.lock().unwrap().is_none());
+        assert!(directory.keep_unheld().unwrap().is_none());
+        assert!(directory.is_held_by(std::process::id()).unwrap());
+        drop(held);
+        assert!(!directory.is_held().unwrap());
+        assert!(directory.lock().unwrap().is_some());
     }
 }

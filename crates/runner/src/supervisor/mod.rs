@@ -51,7 +51,7 @@ use crate::proxy::Upstream;
 pub use canary::{CanaryError, Proof, prove};
 pub use control::{Reply, Request, Standing, ask};
 pub use delegation::{forward, inside_socket};
-pub use directory::{RunDirectory, RunLock};
+pub use directory::{RunDirectory, RunLock, Unheld};
 pub use hub::Progress;
 pub use interactive::{Screen, restore_terminal};
 pub use launch::own_inside;
