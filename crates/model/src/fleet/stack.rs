@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Condition, Fault, KeysRef, Kind, Resource};
-use crate::task::Login;
+use crate::task::{Login, ScriptStep};
 
 /// What an agent is made of: program, model, prompt, tools, identity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -101,6 +101,9 @@ pub struct AgentStack {
     /// Keys of config maps it needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_config_refs: Vec<KeysRef>,
+    /// What an agent without a model does, step by step; only with the base agent `script`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub script: Vec<ScriptStep>,
 }
 
 impl AgentStack {
@@ -432,6 +435,11 @@ impl Resource for AgentStack {
         if let Err(message) = self.payment() {
             let field = if self.provider.is_some() { "spec.provider" } else { "spec.login" };
             faults.push(Fault::new(field, message));
+        }
+        let scripted = self.base_agent == BaseAgent::Script && self.adapter.is_empty();
+        if !self.script.is_empty() && !scripted {
+            let message = "only the base agent `script` plays one";
+            faults.push(Fault::new("spec.script", message));
         }
         if let Some(doc) = &self.agents_doc_ref
             && (doc.path.is_empty()

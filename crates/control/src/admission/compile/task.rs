@@ -124,6 +124,7 @@ fn agent(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Table {
         None => input.frozen.subagents.iter().map(|one| subagent_name(one).to_owned()).collect(),
     };
     let arriving = values::of_agent(input);
+    let script = script(input, faults);
     table([
         ("cli", cli),
         ("model", model),
@@ -136,7 +137,24 @@ fn agent(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Table {
         ("config-files", some(arriving.config_files)),
         ("hosts", some(hosts)),
         ("allowed-subagents", some(children)),
+        ("script", script),
     ])
+}
+
+/// The steps of an agent without a model; those whom it starts have none.
+fn script(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Option<Value> {
+    let steps = &input.frozen.stack.spec.script;
+    if steps.is_empty() || input.child.is_some() {
+        return None;
+    }
+    match Value::try_from(steps) {
+        Ok(steps) => Some(steps),
+        Err(error) => {
+            let message = format!("its script cannot be written: {error}");
+            faults.push(CompileFault::new(Reason::UnsupportedBaseAgent, message));
+            None
+        }
+    }
 }
 
 fn budget(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Table {

@@ -388,6 +388,31 @@ fn what_no_rule_can_hold_is_refused() {
 }
 
 #[test]
+fn a_stack_without_a_model_says_what_it_does_step_by_step() {
+    let mut world = World::good();
+    let script = |world: &World, child: Option<&str>| {
+        let task = compiled_as(world, child).unwrap().task.parse::<toml::Table>().unwrap();
+        task["agent"].get("script").cloned()
+    };
+    assert_eq!(script(&world, None), None);
+    world.set_stack("/baseAgent", json!("script"));
+    world.set_stack("/script", json!([{ "do": "shell", "command": "ls" }, { "do": "exit", "code": 3 }]));
+    let steps = script(&world, None).unwrap();
+    assert_eq!(steps[0]["command"].as_str(), Some("ls"));
+    assert_eq!((steps[1]["do"].as_str(), steps[1]["code"].as_integer()), (Some("exit"), Some(3)));
+    assert_eq!(script(&world, Some("reviewer")), None, "it is the stack's own");
+    // No other program would play it.
+    let faults = |world: &mut World| {
+        let object = world.objects[&(Kind::AgentStack, "fixer".to_owned())].clone();
+        let stack: Object<bailiwick_model::fleet::AgentStack> = object.typed().unwrap();
+        bailiwick_model::fleet::Resource::faults(&stack.spec).len()
+    };
+    assert_eq!(faults(&mut world), 0);
+    world.set_stack("/baseAgent", json!("claude-code"));
+    assert_eq!(faults(&mut world), 1);
+}
+
+#[test]
 fn a_denial_says_whose_limit_it_is() {
     let mut world = World::good();
     world.set(Kind::Repository, "web", "/policy/deniedCommands", json!(["cargo"]));
