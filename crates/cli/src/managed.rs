@@ -43,6 +43,21 @@ pub struct Managed {
     /// How much of each call is written down.
     #[serde(default)]
     pub audit_level: AuditLevel,
+    /// Skills whose files arrive with it.
+    #[serde(default)]
+    pub skills: Vec<ManagedSkill>,
+}
+
+/// A skill whose files arrive with an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManagedSkill {
+    /// Its name.
+    pub name: String,
+    /// Its directory.
+    pub path: String,
+    /// In this commit.
+    pub commit: String,
 }
 
 /// The MCP servers of a run, and the secrets that they are told.
@@ -103,6 +118,7 @@ impl Managed {
     /// What a sub-agent is handed itself: those servers that it names, and nobody below it.
     pub fn for_child(&self, child: &SubagentDefinition) -> Self {
         let has = |server: &&McpDefinition| child.mcp_servers.contains(&server.name);
+        let knows = |skill: &&ManagedSkill| child.spec.skill_refs.contains(&skill.name);
         Self {
             servers: self.servers.iter().filter(has).cloned().collect(),
             subagents: Vec::new(),
@@ -110,6 +126,7 @@ impl Managed {
             belongs: self.belongs.clone(),
             contract: Some(child.spec.output_contract.clone()),
             audit_level: self.audit_level,
+            skills: self.skills.iter().filter(knows).cloned().collect(),
         }
     }
 

@@ -207,12 +207,26 @@ pub fn committed_files(
     commit: &str,
     files: &[&str],
 ) -> Result<Vec<Option<String>>, Failure> {
-    let question: String = files.iter().map(|file| format!("{commit}:{file}\n")).collect();
+    let asked = files.iter().map(|file| (format!("{commit}:{file}"), *file));
+    let found = contents(repository, &asked.collect::<Vec<_>>())?;
+    let texts = found.into_iter().zip(files).map(|(bytes, file)| {
+        let not_utf8 = |_| Failure::general(format!("{file} is not UTF-8"));
+        bytes.map(String::from_utf8).transpose().map_err(not_utf8)
+    });
+    texts.collect()
+}
+
+/// What some objects of a repository are, each by what git and people call it; nothing for each that it has not.
+pub fn contents(
+    repository: &Repository,
+    asked: &[(String, &str)],
+) -> Result<Vec<Option<Vec<u8>>>, Failure> {
+    let question: String = asked.iter().map(|(object, _)| format!("{object}\n")).collect();
     let answer =
         repository.git().run_with(["cat-file", "--batch"], Input::Bytes(question.as_bytes()))?;
     let mut rest = answer.as_slice();
-    let mut texts = Vec::new();
-    for file in files {
+    let mut found = Vec::new();
+    for (_, file) in asked {
         let cut = || Failure::general(format!("git did not tell all of {file}"));
         let end = rest.iter().position(|byte| *byte == b'\n').ok_or_else(cut)?;
         let (head, after) = rest.split_at_checked(end).ok_or_else(cut)?;
@@ -220,19 +234,17 @@ pub fn committed_files(
         let head = String::from_utf8_lossy(head).into_owned();
         let size = match head.split(' ').collect::<Vec<_>>().as_slice() {
             [.., "missing"] => {
-                texts.push(None);
+                found.push(None);
                 continue;
             }
             [_, "blob", size] => size.parse::<usize>().map_err(|_| cut())?,
             _ => return Err(Failure::general(format!("{file} is not a file"))),
         };
-        let (text, after) = rest.split_at_checked(size).ok_or_else(cut)?;
+        let (bytes, after) = rest.split_at_checked(size).ok_or_else(cut)?;
         rest = after.get(1..).unwrap_or_default();
-        let text = std::str::from_utf8(text)
-            .map_err(|_| Failure::general(format!("{file} is not UTF-8")))?;
-        texts.push(Some(text.to_owned()));
+        found.push(Some(bytes.to_vec()));
     }
-    Ok(texts)
+    Ok(found)
 }
 
 /// A task's file.

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::sync::Arc;
 
-use bailiwick_control::admission::compile::LaunchLimits;
+use bailiwick_control::admission::compile::{LaunchLimits, SkillFiles};
 use bailiwick_control::ports::fleet::{
     Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedChild, LaunchedState,
     ModelKey,
@@ -31,7 +31,7 @@ use crate::commands::run::{How, LandWhen};
 use crate::commands::spawn::{Lineage, spawn};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::managed::Managed;
+use crate::managed::{Managed, ManagedSkill};
 use crate::running::detached::{self, Environment, Input};
 use crate::running::{assign, granted, login};
 use crate::verifying::{Places, Shown, Subject};
@@ -284,8 +284,16 @@ fn lineage(launch: &Launch) -> Result<Lineage, Failure> {
         belongs: launch.belongs.clone(),
         contract: None,
         audit_level: limits.audit_level,
+        skills: limits.skills.into_iter().map(|skill| from_commit(skill, launch)).collect(),
     };
     Ok(Lineage { limits: limits.limits, managed: Some(managed), ..Lineage::default() })
+}
+
+/// A skill out of the commit whose kit binds the agent.
+fn from_commit(skill: SkillFiles, launch: &Launch) -> ManagedSkill {
+    let SkillFiles { name, path } = skill;
+    let commit = launch.kit_from.as_ref().unwrap_or(&launch.base).clone();
+    ManagedSkill { name, path, commit }
 }
 
 /// The task with all that the agent is to read in it.

@@ -34,6 +34,7 @@ use super::servers;
 use super::workspaces;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::running::skill_files;
 use crate::wire;
 
 /// How much of a diff or a list is read.
@@ -547,9 +548,24 @@ fn skill_at(checkout: &Checkout, commit: &str, skill: &AgentSkill) -> SkillProbe
             return SkillProbe::Invalid(why.to_owned());
         }
         SkillFormat::File => path,
-        SkillFormat::Directory => Path::new(&path).join("SKILL.md").to_string_lossy().into_owned(),
+        SkillFormat::Directory => return directory_at(checkout, commit, &path),
     };
     text_at(checkout, commit, &file)
+}
+
+/// A skill with files of its own: all of them have to be such as can be handed to an agent.
+fn directory_at(checkout: &Checkout, commit: &str, path: &str) -> SkillProbe {
+    let file = Path::new(path).join("SKILL.md").to_string_lossy().into_owned();
+    let text = match text_at(checkout, commit, &file) {
+        SkillProbe::Found { text, .. } => text,
+        other @ (SkillProbe::NotYet | SkillProbe::Missing | SkillProbe::Invalid(_)) => {
+            return other;
+        }
+    };
+    match skill_files::listed(checkout, commit, path) {
+        Ok(files) => SkillProbe::Found { digest: skill_files::digest(&files).to_string(), text },
+        Err(failure) => SkillProbe::Invalid(said(&failure)),
+    }
 }
 
 /// A text as the commit has it.

@@ -15,7 +15,7 @@ use bailiwick_runner::supervisor::{self, Enclosure, RunDirectory};
 use bailiwick_source_control::Repository;
 use serde_json::{Value, json};
 
-use super::{Running, Start, Wishes, enclose, granted, loads, login};
+use super::{Running, Start, Wishes, enclose, granted, loads, login, skill_files};
 use crate::commands::run::How;
 use crate::context::Context;
 use crate::delegating::{Session as Delegating, purse};
@@ -73,23 +73,31 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
     });
     let (instructions, skills) = told(&subject.repository, &subject.commit)?;
     let chosen = &task.agent.mcp_servers;
-    let given = match Managed::of(directory)? {
+    let managed = Managed::of(directory)?;
+    let given = match &managed {
         Some(managed) => managed.servers(chosen, directory)?,
         None => Servers {
             all: servers(&subject.repository, &subject.commit, chosen)?,
             ..Servers::default()
         },
     };
+    let handed = managed.map(|managed| managed.skills).unwrap_or_default();
+    let place = skill_files::write(directory, &subject.repository, &handed)?;
+    let session = session(running, start)?;
+    let mut prompt = prompt(running, start)?;
+    if let (Session::New(_), Some(place)) = (&session, &place) {
+        prompt += &skill_files::told(place, &handed);
+    }
     let of_servers = given.secrets;
     secrets.extend(of_servers.iter().cloned());
     granted.files.extend(given.files);
     let assignment = Assignment {
         version: found.version.clone(),
-        prompt: prompt(running, start)?,
+        prompt,
         system_prompt: task.agent.system_prompt.clone(),
         model: task.agent.model.as_ref().map(ToString::to_string),
         effort: task.agent.effort.as_ref().map(ToString::to_string),
-        session: session(running, start)?,
+        session,
         worktree: std::fs::canonicalize(&subject.worktree).map_err(|error| {
             Failure::general(format!("{} cannot be used: {error}", subject.worktree.display()))
         })?,
@@ -109,6 +117,7 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         granted: granted.variables,
         hidden: secrets.clone(),
         granted_files: (!granted.files.is_empty()).then(|| directory.granted()),
+        skill_files: place,
     };
     let enclosure = enclose::enclosure(running, found, wishes)?;
     let mut assignment = assignment;

@@ -151,6 +151,7 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
         granted,
         hidden: secrets.clone(),
         granted_files: (!given.files.is_empty()).then(|| directory.granted()),
+        skill_files: None,
     };
     let enclosure = enclosure(context, &repository, &commit, &id, found, wanted, &compiled)?;
     Ok(Setup {

@@ -25,6 +25,7 @@ pub mod kept;
 pub mod loads;
 pub mod login;
 pub mod recover;
+pub mod skill_files;
 pub mod versions;
 pub mod view;
 

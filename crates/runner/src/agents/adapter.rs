@@ -221,6 +221,8 @@ pub struct Assignment {
     pub hidden: Vec<String>,
     /// A directory that it can read and nobody else sees, if anything was granted to it in files.
     pub granted_files: Option<PathBuf>,
+    /// A directory with the files of skills, which it can only read.
+    pub skill_files: Option<PathBuf>,
 }
 
 /// How the gate is called.

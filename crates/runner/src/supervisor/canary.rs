@@ -106,6 +106,7 @@ fn bare(assignment: &Assignment, home: PathBuf) -> Assignment {
         granted: Vec::new(),
         hidden: Vec::new(),
         granted_files: None,
+        skill_files: None,
         ..assignment.clone()
     }
 }
@@ -347,6 +348,7 @@ mod tests {
             granted: Vec::new(),
             hidden: Vec::new(),
             granted_files: None,
+            skill_files: None,
         }
     }
 

@@ -64,6 +64,11 @@ impl RunDirectory {
         self.0.join("granted")
     }
 
+    /// The files of the skills that it was handed.
+    pub fn skills(&self) -> PathBuf {
+        self.0.join("skills")
+    }
+
     /// What the gate inside of the sandbox sees: the socket, and nothing else.
     pub fn gate(&self) -> PathBuf {
         self.0.join("gate")

@@ -292,11 +292,11 @@ fn sandbox(
     })
 }
 
-/// What of us is inside: our program, the gate's socket, and what was granted in files.
+/// What of us is inside: our program, the gate's socket, what was granted in files, and the files of skills.
 fn ours(directory: &RunDirectory, enclosure: &Enclosure, assignment: &Assignment) -> Vec<Bind> {
     let own = Bind::new(&enclosure.own, Path::new(INSIDE).join("bailiwick"));
     let gate = Bind::new(directory.gate(), Path::new(INSIDE).join("gate"));
-    let files = assignment.granted_files.iter().map(Bind::same);
+    let files = assignment.granted_files.iter().chain(&assignment.skill_files).map(Bind::same);
     [own, gate].into_iter().chain(files).collect()
 }
 

@@ -38,6 +38,7 @@ fn plain() -> Assignment {
         granted: Vec::new(),
         hidden: Vec::new(),
         granted_files: None,
+        skill_files: None,
     }
 }
 

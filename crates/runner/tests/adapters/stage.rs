@@ -185,6 +185,7 @@ impl Stage {
             granted: Vec::new(),
             hidden: Vec::new(),
             granted_files: None,
+            skill_files: None,
         }
     }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentMcpServer, AgentSubagent, ApprovalPolicy, AuditLevel, DiscoveredTool, McpTransport,
-    Object, Reason, Repository, ValueFrom,
+    Object, Reason, Repository, SkillFormat, ValueFrom,
 };
 use bailiwick_policy::Limits;
 use bailiwick_policy::tool_lists::OWN_SERVER;
@@ -116,6 +116,8 @@ pub struct Compiled {
     pub parallel: ParallelLimits,
     /// How much of each call is written down.
     pub audit_level: AuditLevel,
+    /// Skills whose files arrive with the agent.
+    pub skills: Vec<SkillFiles>,
     /// What people should know: limits that came out narrower than they were written.
     pub notes: Vec<String>,
 }
@@ -136,6 +138,19 @@ pub struct LaunchLimits {
     pub parallel: ParallelLimits,
     /// How much of each call is written down.
     pub audit_level: AuditLevel,
+    /// Skills whose files arrive with the agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<SkillFiles>,
+}
+
+/// A skill that is a directory: its files arrive with the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SkillFiles {
+    /// Its name.
+    pub name: String,
+    /// The directory, in the commit that binds the work.
+    pub path: String,
 }
 
 impl Compiled {
@@ -147,6 +162,7 @@ impl Compiled {
             subagents: self.subagents.clone(),
             parallel: self.parallel,
             audit_level: self.audit_level,
+            skills: self.skills.clone(),
         };
         serde_json::to_value(limits).unwrap_or_default()
     }
@@ -178,8 +194,21 @@ pub fn compile(input: &CompileInput<'_>) -> Result<Compiled, Vec<CompileFault>> 
         subagents,
         parallel: children::parallel(input),
         audit_level: profile.map_or_else(AuditLevel::default, |profile| profile.spec.audit_level),
+        skills: skill_files(input),
         notes,
     })
+}
+
+/// The skills that have files of their own; what they say is a part of the context.
+fn skill_files(input: &CompileInput<'_>) -> Vec<SkillFiles> {
+    let skills = input.frozen.skills.iter().filter_map(|skill| match skill.spec.format {
+        SkillFormat::Directory => {
+            let path = skill.spec.source_ref.path.clone()?;
+            Some(SkillFiles { name: skill.name().to_owned(), path })
+        }
+        SkillFormat::File | SkillFormat::Package | SkillFormat::Inline => None,
+    });
+    skills.collect()
 }
 
 /// What agents call a server.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_control::admission::compile::{CompileFault, CompileInput, Compiled, compile};
+use bailiwick_control::admission::compile::{
+    CompileFault, CompileInput, Compiled, SkillFiles, compile,
+};
 use bailiwick_control::policy::{Surroundings, of_task};
 use bailiwick_model::fleet::{
     AgentSubagent, ApprovalPolicy, ApprovalReason, DiscoveredTool, Kind, Object, Reason,
@@ -410,6 +412,21 @@ fn a_stack_without_a_model_says_what_it_does_step_by_step() {
     assert_eq!(faults(&mut world), 0);
     world.set_stack("/baseAgent", json!("claude-code"));
     assert_eq!(faults(&mut world), 1);
+}
+
+#[test]
+fn files_arrive_of_those_skills_that_are_directories() {
+    let mut world = World::good();
+    assert_eq!(compiled_as(&world, None).unwrap().skills, []);
+    let skill = (Kind::AgentSkill, "runbook");
+    world.set(skill.0, skill.1, "/format", json!("directory"));
+    world.set(skill.0, skill.1, "/sourceRef", json!({ "path": "skills/runbook" }));
+    let compiled = compiled_as(&world, None).unwrap();
+    let (name, path) = ("runbook".to_owned(), "skills/runbook".to_owned());
+    assert_eq!(compiled.skills, [SkillFiles { name, path }]);
+    assert_eq!(compiled.launch_limits()["skills"][0]["path"], "skills/runbook");
+    world.set(skill.0, skill.1, "/format", json!("file"));
+    assert_eq!(compiled_as(&world, None).unwrap().skills, []);
 }
 
 #[test]
