@@ -12,7 +12,8 @@ use bailiwick_control::ports::fleet::{
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentReviewArtifact, AgentSession,
-    AgentTriggerExecution, AnyObject, ApprovalPhase, ArtifactKind, AttemptReason, Kind, Object,
+    AgentTriggerExecution, AnyObject, ApprovalPhase, ArtifactKind, AttemptReason, CheckReport, Kind,
+    Object,
     ReviewDecision, RunCost, RunPhase, WriteBackState, WriteBackTarget,
 };
 use serde_json::{Value, json};
@@ -457,6 +458,35 @@ async fn a_commit_says_nothing_where_no_policy_lets_it() {
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
     assert_eq!(states(&plane), []);
     assert_eq!(sent(&plane).len(), 1, "the push is written");
+}
+
+/// What was asked, missed and put off of the last attempt is not of the next.
+#[tokio::test]
+async fn a_retry_is_told_of_as_if_nothing_had_been_told() {
+    let plane = allowing(&[("check-status", "auto")]).await;
+    run(&plane, "repair", standing(LaunchedState::Failed), |_| {}).await;
+    let told = states(&plane);
+    assert_eq!(told.last().unwrap().0, CheckState::Failure);
+    let mut run = only_run(&plane).await;
+    let far = plane.world.now().plus_millis(86_400_000);
+    run.status.check_report = Some(CheckReport {
+        told: RunPhase::Failed,
+        approval: Some("aap-gone".to_owned()),
+        detail: "given up".to_owned(),
+        misses: 15,
+        next_try_at: Some(far),
+    });
+    let write = Write::Status(AnyObject::of(&run).unwrap());
+    plane.store.commit(vec![write], plane.world.now()).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(states(&plane), told, "nothing is new");
+    let target = Target { namespace: "default".to_owned(), name: run.name().to_owned() };
+    let request = RunVerbRequest::default();
+    plane.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
+    assert_eq!(only_run(&plane).await.status.check_report, Some(CheckReport::default()));
+    turn(&plane).await;
+    assert_eq!(states(&plane).last().unwrap(), &(CheckState::Pending, "is at work".to_owned()));
+    assert!(states(&plane).len() > told.len());
 }
 
 /// A person is asked about the end alone, and the run does not wait for that.

@@ -4,6 +4,7 @@ mod approvals;
 mod covered;
 mod objects;
 mod runs;
+mod scripted;
 mod secrets;
 mod serving;
 mod triggers;
