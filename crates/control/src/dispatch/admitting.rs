@@ -66,11 +66,27 @@ pub(super) struct PreparedValue {
     pub(super) key: String,
 }
 
+/// What several admissions have in common, looked at together. What not all of them need is read when the first of
+/// them does.
+pub(super) struct Grounds {
+    inventory: Inventory,
+    /// Every value that nobody may see.
+    known: Option<Vec<String>>,
+    /// How full the pools are.
+    pools: Option<BTreeMap<String, PoolUse>>,
+}
+
+impl Grounds {
+    pub(super) fn new(inventory: Inventory) -> Self {
+        Self { inventory, known: None, pools: None }
+    }
+}
+
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Admits the run that a rule wants, or says why not.
     pub(super) async fn admit_draft(
         &self,
-        inventory: &Inventory,
+        grounds: &mut Grounds,
         repository: &Object<Repository>,
         rule: &Object<AgentTriggerRule>,
         draft: &RunDraft,
@@ -88,25 +104,25 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             write_back_policy: None,
             runner_pool: None,
         };
-        self.admit_about(inventory, repository, &draft.name, &draft.spec, wish, event).await
+        self.admit_about(grounds, repository, &draft.name, &draft.spec, wish, event).await
     }
 
     /// Admits a run that no event led to, or says why not.
     pub(super) async fn admit_wish(
         &self,
-        inventory: &Inventory,
+        grounds: &mut Grounds,
         repository: &Object<Repository>,
         name: &str,
         spec: &AgentDispatchRun,
         wish: Wish<'_>,
     ) -> Result<Result<Admitted, Box<Refused>>, PlaneError> {
-        self.admit_about(inventory, repository, name, spec, wish, None).await
+        self.admit_about(grounds, repository, name, spec, wish, None).await
     }
 
     /// Admits a run about an event, or says why not.
     async fn admit_about(
         &self,
-        inventory: &Inventory,
+        grounds: &mut Grounds,
         repository: &Object<Repository>,
         name: &str,
         spec: &AgentDispatchRun,
@@ -126,7 +142,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let binding = kit_from.as_deref().unwrap_or(&spec.sha);
         let ruled = wish.rule.map(|rule| rule.spec.context_labels.clone()).unwrap_or_default();
         let labels: Vec<LabelRef> = ruled.into_iter().chain(wish.labels.iter().cloned()).collect();
-        let frozen = snapshot(inventory, namespace, &spec.agent_stack, &labels);
+        let frozen = snapshot(&grounds.inventory, namespace, &spec.agent_stack, &labels);
         let facts = match &frozen {
             Ok(frozen) => {
                 let at = Some((&repository.spec, binding));
@@ -149,15 +165,19 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             job: wish.job.clone(),
             task_kind: spec.task_kind.clone(),
         };
-        let mut redaction = self.redaction(inventory).await?;
+        let mut redaction = self.redaction_on(grounds).await?;
         match self.world.redactions().await {
             Ok(personal) => redaction.personal = personal,
             Err(why) => return Ok(Err(not_redacted(why))),
         }
-        let pools = self.pool_use(inventory).await?;
+        let pools = match grounds.pools.take() {
+            Some(pools) => pools,
+            None => self.pool_use(&grounds.inventory).await?,
+        };
+        let pools = grounds.pools.insert(pools);
         let ignored = self.world.ignored(&repository.spec, binding).await;
         let admission = Admission {
-            inventory,
+            inventory: &grounds.inventory,
             namespace,
             repository: repository.name(),
             situation: &situation,
@@ -181,7 +201,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             facts: &facts,
             texts,
             redaction,
-            pools: &pools,
+            pools,
             ignored: ignored.as_deref(),
             now: self.world.now(),
         };
@@ -235,6 +255,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             sources: attached.parts,
             about: Some(label_source(&spec.source_refs, spec.source_event.source)),
         }))
+    }
+
+    /// The same for admissions that are looked at together.
+    async fn redaction_on(&self, grounds: &mut Grounds) -> Result<RedactionRules, PlaneError> {
+        if let Some(known) = &grounds.known {
+            return Ok(RedactionRules { known: known.clone(), ..RedactionRules::default() });
+        }
+        let rules = self.redaction(&grounds.inventory).await?;
+        grounds.known = Some(rules.known.clone());
+        Ok(rules)
     }
 
     /// Every value that nobody may see, so that none of them reaches a prompt.

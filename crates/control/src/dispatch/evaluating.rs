@@ -9,6 +9,7 @@ use bailiwick_model::fleet::{
 };
 use serde_json::json;
 
+use super::admitting::Grounds;
 use super::auditing::{Correlation, subject};
 use super::{ControlPlane, PlaneError, Turn};
 use crate::admission::Inventory;
@@ -328,10 +329,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let seen_now = self.seen(repository, events, &rules).await?;
         let plans = evaluate(events, &rules, &seen_now, intent, now);
         // Most of what comes in starts nothing.
-        let inventory = match plans.iter().any(|plan| plan.run.is_some()) {
+        let mut grounds = Grounds::new(match plans.iter().any(|plan| plan.run.is_some()) {
             true => self.inventory().await,
             false => Inventory::default(),
-        };
+        });
         let mut writes = Vec::new();
         let mut executions = Vec::new();
         let (mut unmade, mut left) = (BTreeSet::new(), None);
@@ -340,7 +341,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let Some(rule) = rule else { continue };
             let made = match stands_on(&plan, &unmade) {
                 Some(run) => Made::Later(format!("{run}, which it stands on, was not made")),
-                None => self.carried_out(&inventory, repository, rule, &plan, events).await?,
+                None => self.carried_out(&mut grounds, repository, rule, &plan, events).await?,
             };
             let run = plan.run.as_ref().map(|run| run.name.clone());
             match made {
@@ -369,7 +370,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Everything that is kept of a plan: its execution, and its run if that is admitted.
     async fn carried_out(
         &self,
-        inventory: &Inventory,
+        grounds: &mut Grounds,
         repository: &Object<Repository>,
         rule: &Object<AgentTriggerRule>,
         plan: &Planned,
@@ -379,7 +380,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut writes = Vec::new();
         let mut execution = plan.execution.clone();
         if let Some(draft) = &plan.run {
-            match self.admit_draft(inventory, repository, rule, draft, events).await {
+            match self.admit_draft(grounds, repository, rule, draft, events).await {
                 Ok(Ok(admitted)) => {
                     execution.context_bundle_digest = Some(admitted.bundle.digest.clone());
                     execution.stack_digest = Some(admitted.snapshot.digest.clone());

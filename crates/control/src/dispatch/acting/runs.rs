@@ -7,7 +7,7 @@ use bailiwick_model::fleet::{
 };
 use serde_json::json;
 
-use super::super::admitting::{LAUNCH, Wish, attempt_name};
+use super::super::admitting::{Grounds, LAUNCH, Wish, attempt_name};
 use super::super::auditing::{Correlation, subject};
 use super::super::children::is_child;
 use super::super::following::EARLIER;
@@ -304,9 +304,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let (phase, attempt) = (known.status.phase, known.status.attempts.last().cloned());
             return Ok(RunAnswer { accepted: true, run: name.to_owned(), attempt, phase });
         }
-        let inventory = self.inventory().await;
+        let mut grounds = Grounds::new(self.inventory().await);
         let narrower = wish.write_back_policy.clone();
-        let admitted = self.admit_wish(&inventory, repository, name, &spec, wish).await?;
+        let admitted = self.admit_wish(&mut grounds, repository, name, &spec, wish).await?;
         let mut admitted = match admitted {
             Ok(admitted) => admitted,
             Err(refused) => {

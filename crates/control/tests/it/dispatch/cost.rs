@@ -23,6 +23,8 @@ pub(super) struct Counting {
     pub(super) store: Arc<MemoryFleet>,
     read: AtomicUsize,
     pub(super) commits: AtomicUsize,
+    /// How many values of secrets were asked for.
+    opened: AtomicUsize,
     /// A delivery that comes again just before the next commit.
     pub(super) again: Mutex<Option<IncomingDelivery>>,
 }
@@ -33,6 +35,7 @@ pub(super) fn counting(plane: &Plane) -> ControlPlane<Counting, Scripted, Stood>
         store: Arc::clone(&plane.store),
         read: AtomicUsize::new(0),
         commits: AtomicUsize::new(0),
+        opened: AtomicUsize::new(0),
         again: Mutex::default(),
     };
     ControlPlane {
@@ -94,6 +97,7 @@ impl FleetStore for Counting {
         name: &str,
         key: &str,
     ) -> Result<Option<Vec<u8>>, FleetError> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
         self.store.secret_value(space, name, key).await
     }
 
@@ -215,4 +219,35 @@ async fn a_turn_with_nothing_to_do_asks_few_questions() {
     assert_eq!((turn.done, turn.troubles), (0, Vec::new()));
     let read = counting.store.read.load(Ordering::Relaxed);
     assert!(read > 5 && read < 35, "{read}");
+}
+
+/// What all rules of a delivery need is read once for all of them.
+#[tokio::test]
+async fn secrets_are_opened_once_for_a_delivery_however_many_runs_it_starts() {
+    for rules in [1, 3] {
+        let plane = stand(|_| {}).await;
+        let values = BTreeMap::from([("key".to_owned(), b"quite-own-value".to_vec())]);
+        plane.store.set_secret("default", "own", values, plane.world.now()).await.unwrap();
+        for number in 0..rules {
+            let rule = json!({
+                "lifecycleState": "active", "sources": ["ci"],
+                "match": { "repository": ["acme/app"], "conclusion": ["failure"] },
+                "agentStack": "fixer", "taskKind": "repair",
+                "promptTemplate": "Mend quite-own-value.",
+            });
+            let name = format!("broken-{number}");
+            declare(&plane, &[document(Kind::AgentTriggerRule, &name, rule)]).await;
+        }
+        plane.reconcile().await;
+        deliver(&plane, "first").await;
+        let counting = counting(&plane);
+        assert_eq!(counting.turn().await.troubles, []);
+        assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), rules);
+        assert_eq!(counting.store.opened.load(Ordering::Relaxed), 1);
+        // None of them has it in what it reads.
+        turn(&plane).await;
+        let launched = plane.engine.launched.lock().unwrap().clone();
+        assert!(!launched.is_empty());
+        assert!(launched.iter().all(|one| !one.context.contains("quite-own-value")));
+    }
 }
