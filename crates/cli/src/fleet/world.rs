@@ -12,8 +12,8 @@ use bailiwick_control::admission::conditions::{
 use bailiwick_control::admission::snapshot::Frozen;
 use bailiwick_control::bundle::SourcePart;
 use bailiwick_control::ports::fleet::{
-    FleetStore, Forge as _, ForgeError, Held, Unfetched, WorkspaceDeed, WorkspacePlace, WorkspaceSeen,
-    WorkspaceTrouble, World,
+    FleetStore, Forge as _, ForgeError, Held, Unfetched, WorkspaceDeed, WorkspacePlace,
+    WorkspaceSeen, WorkspaceTrouble, World,
 };
 use bailiwick_kit::bind;
 use bailiwick_model::fleet::{

@@ -76,9 +76,9 @@ fn read(line: &str, path: &str) -> Result<(Listed, u64), Failure> {
 
 /// What files are recognised by, all together.
 pub fn digest(files: &[Listed]) -> Sha256Hex {
-    let lines = files.iter().map(|Listed { name, object, executable }| {
-        format!("{object} {executable} {name}\0")
-    });
+    let lines = files
+        .iter()
+        .map(|Listed { name, object, executable }| format!("{object} {executable} {name}\0"));
     Sha256Hex::of(lines.collect::<String>())
 }
 
@@ -186,7 +186,8 @@ mod tests {
         let good = scratch.commit("good");
         let repository = Repository::discover(&scratch.root()).unwrap();
         let look = |commit: &str| {
-            listed(&repository, commit, "./skills/release/").map_err(|why| crate::fleet::engine::said(&why))
+            listed(&repository, commit, "./skills/release/")
+                .map_err(|why| crate::fleet::engine::said(&why))
         };
         let first = look(&good).unwrap();
         assert_eq!(first.len(), 1);

@@ -12,10 +12,10 @@ use bailiwick_control::bundle::SourcePart;
 use bailiwick_control::dispatch::ControlPlane;
 use bailiwick_control::ports::fleet::{
     ActionError, Caller, CheckRun, DecisionRequest, DispatchRequest, Engine, EngineError,
-    EngineEvent, FinishedWork, Fleet as _, FleetStore as _, Forge, ForgeError, Held, Launch, Launched,
-    LaunchedChild, LaunchedState, LifecycleRequest, LifecycleVerb, MemoryFleet, PullRequestState,
-    RunVerb, RunVerbRequest, Selection, Target, TokenScope, Unfetched, Verdict, World, WriteBack,
-    Written,
+    EngineEvent, FinishedWork, Fleet as _, FleetStore as _, Forge, ForgeError, Held, Launch,
+    Launched, LaunchedChild, LaunchedState, LifecycleRequest, LifecycleVerb, MemoryFleet,
+    PullRequestState, RunVerb, RunVerbRequest, Selection, Target, TokenScope, Unfetched, Verdict,
+    World, WriteBack, Written,
 };
 use bailiwick_control::resources::apply;
 use bailiwick_model::fleet::{

@@ -12,9 +12,8 @@ use bailiwick_control::ports::fleet::{
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentReviewArtifact, AgentSession,
-    AgentTriggerExecution, AnyObject, ApprovalPhase, ArtifactKind, AttemptReason, CheckReport, Kind,
-    Object,
-    ReviewDecision, RunCost, RunPhase, WriteBackState, WriteBackTarget,
+    AgentTriggerExecution, AnyObject, ApprovalPhase, ArtifactKind, AttemptReason, CheckReport,
+    Kind, Object, ReviewDecision, RunCost, RunPhase, WriteBackState, WriteBackTarget,
 };
 use serde_json::{Value, json};
 
@@ -48,7 +47,12 @@ async fn begin(plane: &Plane, task_kind: &str, change: impl FnOnce(&mut Value)) 
     plane.dispatch(&caller("ada"), "default", wish).await.unwrap();
 }
 
-pub(crate) async fn run(plane: &Plane, task_kind: &str, launched: Launched, change: impl FnOnce(&mut Value)) {
+pub(crate) async fn run(
+    plane: &Plane,
+    task_kind: &str,
+    launched: Launched,
+    change: impl FnOnce(&mut Value),
+) {
     begin(plane, task_kind, change).await;
     turn(plane).await;
     set(plane, &agent(plane), launched);

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use bailiwick_control::dispatch::{ControlPlane, Resting, Turn};
 use bailiwick_control::ports::fleet::{
     ActionError, Applied, AuditEntry, Change, Fleet as _, FleetError, FleetStore, ForgeError,
-    IncomingDelivery, Launched, LaunchedState, MemoryFleet, Page, Received, RunVerb, RunVerbRequest, Selection,
-    Target, TokenRecord, World as _, Write,
+    IncomingDelivery, Launched, LaunchedState, MemoryFleet, Page, Received, RunVerb,
+    RunVerbRequest, Selection, Target, TokenRecord, World as _, Write,
 };
 use bailiwick_model::fleet::{AgentDispatchRun, AnyObject, Kind, Moment, Repository, RunPhase};
 use serde_json::json;

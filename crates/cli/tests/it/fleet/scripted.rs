@@ -95,11 +95,7 @@ fn secrets_and_config_maps_arrive_in_files_that_go_with_the_attempt() {
     };
     let documents = [
         document("ConfigMap", "rules", json!({ "data": { "rules": "be kind\n" } })),
-        document(
-            "AgentSecretGrant",
-            "tool",
-            granted("secretRef", "tool", "deploy-key", "tool"),
-        ),
+        document("AgentSecretGrant", "tool", granted("secretRef", "tool", "deploy-key", "tool")),
         document(
             "AgentConfigGrant",
             "rules",

@@ -398,7 +398,10 @@ fn a_stack_without_a_model_says_what_it_does_step_by_step() {
     };
     assert_eq!(script(&world, None), None);
     world.set_stack("/baseAgent", json!("script"));
-    world.set_stack("/script", json!([{ "do": "shell", "command": "ls" }, { "do": "exit", "code": 3 }]));
+    world.set_stack(
+        "/script",
+        json!([{ "do": "shell", "command": "ls" }, { "do": "exit", "code": 3 }]),
+    );
     let steps = script(&world, None).unwrap();
     assert_eq!(steps[0]["command"].as_str(), Some("ls"));
     assert_eq!((steps[1]["do"].as_str(), steps[1]["code"].as_integer()), (Some("exit"), Some(3)));
