@@ -55,7 +55,7 @@ pub fn committed(
 }
 
 /// Where the person stands in the repository; empty at its root.
-fn inside(context: &Context, repository: &Repository) -> Result<String, Failure> {
+pub fn inside(context: &Context, repository: &Repository) -> Result<String, Failure> {
     let inside = context.directory.strip_prefix(repository.root()).unwrap_or(Path::new(""));
     inside.to_str().map(str::to_owned).ok_or_else(|| wire::not_utf8(&context.directory))
 }

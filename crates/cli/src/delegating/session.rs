@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use bailiwick_control::ports::{Delegation, RunStore as _};
+use bailiwick_kit::templates::Templates;
 use bailiwick_kit::templates::list::{ListAgents, list};
 use bailiwick_model::event::{Answer, What};
 use bailiwick_model::task::Line;
@@ -17,6 +18,7 @@ use bailiwick_runner::supervisor::RunDirectory;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::caller::Caller;
 use super::server::SPAWNABLE;
 use crate::commands::run::How;
 use crate::context::Context;
@@ -83,20 +85,16 @@ impl Session {
     /// Which types the caller may start, and when to use them: for whoever describes the tool to its
     /// model. Who may start nobody is told of nobody.
     fn spawnable(&self) -> Result<Value, String> {
-        let none = || json!([]);
-        let may_start = match &self.caller {
-            None => vec!["*".to_owned()],
-            Some(caller) => {
-                if self.decided(caller, "spawn_agent", &json!({}))?.outcome == Outcome::Deny {
-                    return Ok(none());
-                }
-                self.asking().map_err(said)?.may_start
-            }
-        };
+        if let Some(caller) = &self.caller
+            && self.decided(caller, "spawn_agent", &json!({}))?.outcome == Outcome::Deny
+        {
+            return Ok(json!([]));
+        }
+        let Caller { may_start, binding, .. } = self.asking().map_err(said)?;
         if let Some(declared) = self.declared().map_err(said)? {
             return Ok(declared.spawnable());
         }
-        let all = self.templates().map_err(said)?.survey().templates;
+        let all = self.binding_templates(&binding).map_err(said)?.survey().templates;
         let may = |name: &str| may_start.iter().any(|glob| matches(glob, name));
         // One that is broken cannot be started.
         let sound = all.into_iter().filter_map(|(name, found)| Some((name, found.ok()?)));
@@ -156,17 +154,23 @@ impl Session {
         serde_json::to_value(listed).map_err(|error| error.to_string())
     }
 
-    /// The templates that the caller may know: an agent those of the commit that binds it.
-    pub(super) fn templates(
-        &self,
-    ) -> Result<bailiwick_kit::templates::discovery::Templates, Failure> {
+    /// The templates that the caller may know: a person those that are there now, an agent those of the
+    /// commit that binds it.
+    fn templates(&self) -> Result<Templates, Failure> {
         match self.binding()? {
             None => templates::working(&self.context),
-            Some(binding) => {
-                let repository = self.context.require_repository()?;
-                templates::committed(&self.context, &repository, &binding, "")
-            }
+            Some(binding) => self.binding_templates(&binding),
         }
+    }
+
+    /// The templates that agents are started from, whoever starts them: those of the commit that binds.
+    pub(super) fn binding_templates(&self, binding: &str) -> Result<Templates, Failure> {
+        let repository = self.context.require_repository()?;
+        let inside = match &self.caller {
+            None => templates::inside(&self.context, &repository)?,
+            Some(_) => String::new(),
+        };
+        templates::committed(&self.context, &repository, binding, &inside)
     }
 
     /// The commit that binds the caller.

@@ -4,6 +4,7 @@ use bailiwick_control::delegation::estimate::Known;
 use bailiwick_control::ports::RunStore as _;
 use bailiwick_control::supervision::{Budget, Prices};
 use bailiwick_kit::templates::select::{KnownModel, asked_type};
+use bailiwick_kit::templates::{FoundTemplate, TemplateError};
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::event::Usage;
 use bailiwick_model::template::{AgentType, Template};
@@ -20,7 +21,7 @@ use super::talking::{Item, input};
 use crate::commands::spawn::{Lineage, spawn};
 use crate::failure::Failure;
 use crate::running::{assign as assigning, detached};
-use crate::{managed, wire};
+use crate::{managed, templates, wire};
 
 /// How many agents of one tree may be at work at once, unless the settings say otherwise.
 const MOST: u32 = 12;
@@ -274,7 +275,8 @@ impl Session {
                 )),
             };
         };
-        let found = self.templates().map_err(said)?.find(asked.as_str());
+        let found = self.binding_templates(&caller.binding).map_err(said)?.find(asked.as_str());
+        self.require_committed(asked, &found)?;
         let found = found.map_err(|error| error.to_string())?;
         let name = &found.template().agent_type;
         if !caller.may_start.iter().any(|glob| matches(glob, name.as_str())) {
@@ -284,6 +286,28 @@ impl Session {
             ));
         }
         Ok(Some(found.template().clone()))
+    }
+
+    /// An error if a person has another template before their eyes than the one that would bind.
+    fn require_committed(
+        &self,
+        asked: &AgentType,
+        committed: &Result<FoundTemplate, TemplateError>,
+    ) -> Result<(), String> {
+        if self.caller.is_some() {
+            return Ok(());
+        }
+        let seen = templates::working(&self.context).map_err(said)?.find(asked.as_str());
+        let how = match (committed, &seen) {
+            (Ok(committed), Ok(seen)) if committed.template() == seen.template() => return Ok(()),
+            // There is none to start, and what is said of the commit's says why.
+            (Err(_), Err(_)) => return Ok(()),
+            (Err(TemplateError::Missing(_)), Ok(_)) => "is not in HEAD, which agents start from",
+            (Ok(_) | Err(_), Ok(_)) | (Ok(_), Err(_)) => {
+                "differs from what is in HEAD, which agents start from"
+            }
+        };
+        Err(format!("agent_type \"{asked}\" {how}; commit it first"))
     }
 
     /// The models that the agent's program knows.

@@ -134,6 +134,49 @@ fn every_refusal_has_the_words_of_the_contract() {
     client.end();
 }
 
+/// Whoever writes in the working copy says nothing of what binds the agents that are started.
+#[test]
+fn a_template_is_started_only_as_it_was_committed() {
+    let stage = stage();
+    let model = ScriptedModel::start(Script::new(vec![Turn::say("done")]));
+    let wider = AUDITOR.replace("read_only: true\n", "").replace("allow_list:\n  - Read\n", "");
+    let fresh = "---\ndescription: Is new.\nread_only: true\n---\nYou are new here.\n";
+    stage.scratch.write(".bailiwick/agents/auditor.md", &wider);
+    for name in ["fresh", "worker"] {
+        stage.scratch.write(&format!(".bailiwick/agents/{name}.md"), fresh);
+    }
+    let mut client = Client::start(&stage, &model);
+    let listed = client.call("list_agents", json!({"agent_type": "fresh"})).unwrap();
+    assert_eq!(listed["agents"][0]["description"], "Is new.", "people see what is there");
+    let told = |client: &mut Client| {
+        let tools = client.ask("tools/list", json!({}));
+        let types = &tools["tools"][1]["inputSchema"]["properties"]["agent_type"]["description"];
+        types.as_str().unwrap().to_owned()
+    };
+    let types = told(&mut client);
+    assert!(types.contains("- auditor: Checks.") && !types.contains("Is new."), "{types}");
+    let refused = |client: &mut Client, name: &str, words: &str| {
+        let found = client.refused("spawn_agent", json!({"message": "x", "agent_type": name}));
+        assert!(found.contains(words) && found.contains("commit it first"), "{name}: {found}");
+    };
+    refused(&mut client, "auditor", "differs from what is in HEAD");
+    refused(&mut client, "worker", "differs from what is in HEAD");
+    refused(&mut client, "fresh", "is not in HEAD");
+    std::fs::remove_file(stage.scratch.root().join(".bailiwick/agents/auditor.md")).unwrap();
+    refused(&mut client, "auditor", "differs from what is in HEAD");
+    assert_eq!(client.call("list_active_agents", json!({})).unwrap(), json!({"agents": []}));
+    // What is committed is started, and told.
+    stage.scratch.commit("More templates");
+    assert!(told(&mut client).contains("- fresh: Is new."));
+    let asked = json!({"message": "be new", "agent_type": "fresh"});
+    let id = client.call("spawn_agent", asked).unwrap()["agent_id"].as_str().unwrap().to_owned();
+    let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+    assert_eq!(waited["status"][&id], json!({"completed": "done"}), "{waited:#}");
+    let prompts: Vec<String> = model.requests().iter().map(|one| one.body.to_string()).collect();
+    assert!(prompts.iter().any(|body| body.contains("You are new here.")), "{prompts:#?}");
+    client.end();
+}
+
 #[test]
 fn an_agent_is_started_waited_for_spoken_to_and_closed() {
     let stage = stage();
