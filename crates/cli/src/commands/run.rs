@@ -180,8 +180,19 @@ pub(crate) fn hold(
     let mut running = Running::hold(context, id)?;
     let wishes = Wishes { sandbox: how.sandbox, budget, quiet };
     let mut start = start.clone();
+    // What people say while it works is written down when they say it.
+    let mut said = match &start {
+        Start::Fresh => None,
+        Start::Resume(words) => words.clone(),
+    };
     let outcome = loop {
-        let outcome = running.attempt(&start, &wishes, interrupt::stops);
+        let words = said.take();
+        let outcome = running.attempt(&start, &wishes, |handle| {
+            if let Some(words) = words {
+                handle.said(&words);
+            }
+            interrupt::stops(handle);
+        });
         interrupt::over();
         let outcome = outcome?;
         if outcome.ending != Ending::Completed || outcome.messages.is_empty() {

@@ -1,4 +1,4 @@
-//! What an agent returned, whole: an attempt keeps the beginning of its last words, and the events have all.
+//! What an agent was told and returned, whole: an attempt keeps the beginning of its last words, and the events have all.
 
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Attempt;
@@ -13,6 +13,9 @@ const CUT: usize = 4000;
 /// How many events before the last are looked through.
 const BACK: u64 = 200;
 
+/// What stands behind words of which nobody kept the rest.
+const REST: &str = " … [cut]";
+
 /// The last words of an attempt.
 pub fn whole(context: &Context, run: &AgentId, last: &Attempt) -> Result<String, Failure> {
     if last.detail.chars().count() < CUT {
@@ -22,10 +25,26 @@ pub fn whole(context: &Context, run: &AgentId, last: &Attempt) -> Result<String,
         let from = store.last_event(run).await?.saturating_sub(BACK);
         Ok(store.run_events(run, from, u32::MAX).await?)
     })?;
-    let texts = events.into_iter().rev().filter(|event| event.agent.is_none());
-    let mut said = texts.filter_map(|event| {
-        let What::Text { text } = event.what else { return None };
+    let of_it = events.into_iter().rev().filter(|event| event.agent.is_none());
+    let mut said = of_it.filter_map(|event| {
+        let (What::Text { text } | What::Ended { detail: text, .. }) = event.what else {
+            return None;
+        };
         Some(text)
     });
-    Ok(said.find(|text| text.starts_with(&last.detail)).unwrap_or_else(|| last.detail.clone()))
+    let found = said.find(|text| text.starts_with(&last.detail));
+    // Where nobody has more than the beginning, that is told.
+    Ok(found.unwrap_or_else(|| format!("{}{REST}", last.detail)))
+}
+
+/// What a run was told after its task, in that order.
+pub fn told_later(context: &Context, run: &AgentId) -> Result<Vec<String>, Failure> {
+    let events = wire::with_store(context, async |store| {
+        Ok(store.run_events(run, 0, u32::MAX).await?)
+    })?;
+    let told = events.into_iter().filter_map(|event| {
+        let What::Message { text } = event.what else { return None };
+        Some(text)
+    });
+    Ok(told.collect())
 }

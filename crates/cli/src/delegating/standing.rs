@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::returning;
 use super::session::{Session, said};
 use crate::wire;
 
@@ -203,7 +204,8 @@ impl Session {
             let mut status = serde_json::Map::new();
             let mut results = serde_json::Map::new();
             for (run, (one, how)) in &ended {
-                let (how, faults) = self.held_to_contract(one, how.clone())?;
+                let how = self.in_full(one, how.clone())?;
+                let (how, faults) = self.held_to_contract(one, how)?;
                 status.insert(run.to_string(), how.json());
                 let mut result = self.result(one)?;
                 if let (Some(faults), Some(result)) = (faults, result.as_object_mut()) {
@@ -220,15 +222,36 @@ impl Session {
         let run = wire::with_store(&self.context, async |store| Ok(store.find(&one.run).await?));
         let Some(run) = run.map_err(said)? else { return Ok(Value::Null) };
         let last = self.attempts(&one.run)?.into_iter().reduce(together);
+        let whole = |last: &Attempt| returning::whole(&self.context, &one.run, last).map_err(said);
+        let later = returning::told_later(&self.context, &one.run).map_err(said)?;
         Ok(json!({
             "received": one.message,
-            "returned": last.as_ref().map(|last| last.detail.clone()),
+            "received_later": later,
+            "returned": last.as_ref().map(whole).transpose()?,
             "ending": last.as_ref().and_then(|last| last.ending).map(Ending::as_str),
             "branch": run.branch,
             "state": run.status.as_str(),
             "tokens": last.as_ref().map(|last| last.used.tokens),
             "attempts": last.map(|last| last.number),
         }))
+    }
+
+    /// How an agent stands that has ended, with all that it said and not only the beginning of it.
+    pub(super) fn in_full(&self, one: &Delegate, status: Status) -> Result<Status, String> {
+        match status {
+            Status::Completed(_) | Status::Errored(_) => {
+                let last = self.attempts(&one.run)?.pop();
+                // Somebody may have taken it up again meanwhile.
+                let Some(last) = last.filter(|last| last.ending.is_some()) else {
+                    return Ok(status);
+                };
+                let words = returning::whole(&self.context, &one.run, &last).map_err(said)?;
+                Ok(ended(&last, words))
+            }
+            Status::PendingInit | Status::Running | Status::Shutdown | Status::NotFound => {
+                Ok(status)
+            }
+        }
     }
 
     pub(super) fn attempts(&self, run: &AgentId) -> Result<Vec<Attempt>, String> {
@@ -276,15 +299,19 @@ impl Session {
                 (Status::Errored(format!("it never began: {why}")), Some(one.created_at))
             }
             (false, false, Some(last)) => {
-                let detail = last.detail.clone();
-                let status = match last.ending {
-                    Some(Ending::Completed) => Status::Completed(detail),
-                    Some(ending) => Status::Errored(format!("{}: {detail}", ending.as_str())),
-                    None => Status::Errored("it was cut off".to_owned()),
-                };
+                let status = ended(&last, last.detail.clone());
                 (status, last.ended_at.or(Some(last.started_at)))
             }
         })
+    }
+}
+
+/// How an attempt ended, with its last words.
+fn ended(last: &Attempt, words: String) -> Status {
+    match last.ending {
+        Some(Ending::Completed) => Status::Completed(words),
+        Some(ending) => Status::Errored(format!("{}: {words}", ending.as_str())),
+        None => Status::Errored("it was cut off".to_owned()),
     }
 }
 

@@ -179,7 +179,7 @@ impl Session {
         let one = self
             .below(&asked.id)
             .map_err(|_| "Not permitted to close agents outside your subtree.".to_owned())?;
-        let before = self.status(&one)?;
+        let before = self.in_full(&one, self.status(&one)?)?;
         let all = self.delegates()?;
         // Leaves first: nobody is left whom nobody waits for.
         let mut down = vec![one.run.clone()];

@@ -24,6 +24,7 @@ mod lost_answers;
 mod no_hooks;
 mod outside;
 mod page;
+mod returning;
 mod root_session;
 mod stage;
 mod starts;

@@ -41,7 +41,7 @@ use bailiwick_control::ports::{Delegation, Events, Judge};
 use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::Event;
 use bailiwick_model::attempt::Used;
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::{Ending, What, Witness};
 use bailiwick_model::fleet::AuditLevel;
 use thiserror::Error;
 
@@ -148,6 +148,12 @@ impl Handle {
     /// Ends it.
     pub fn stop(&self, detail: &str) {
         self.0.end(Ending::Stopped, detail);
+    }
+
+    /// Writes down what a person says to the agent with the attempt's beginning.
+    pub fn said(&self, text: &str) {
+        let what = What::Message { text: text.to_owned() };
+        self.0.tell(Witness::Person, None, what);
     }
 }
 

@@ -1,0 +1,52 @@
+//! What came of an agent, as the one that started it is told: all of it, and not its beginning alone.
+
+use bailiwick_testkit::clis::Cli;
+use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
+use serde_json::json;
+
+use super::client::Client;
+use super::outside;
+use super::stage::Stage;
+
+const HELPER: &str = "---\ndescription: Helps.\nrole: worker\ncli: claude-code\n---\nYou help.\n";
+
+#[test]
+fn all_that_an_agent_received_and_returned_is_told() {
+    let stage = Stage::new(Cli::Claude);
+    stage.scratch.write(".bailiwick/agents/helper.md", HELPER);
+    stage.scratch.commit("Templates");
+    let lines: Vec<String> = (0..1000).map(|number| format!("line {number:05}")).collect();
+    let report = lines.join("\n");
+    assert!(report.len() > 10_000);
+    let begun = "echo begun > src/begun.txt; until [ -e src/go.txt ]; do sleep 0.1; done";
+    let model = ScriptedModel::start(Script::new(vec![
+        Turn::Calls(vec![Call::shell(begun)]),
+        Turn::say("the first part is done"),
+        Turn::say(&report),
+    ]));
+    let mut client = Client::start(&stage, &model);
+    let asked = json!({"message": "report", "agent_type": "helper", "files": ["src/**"]});
+    let id = client.call("spawn_agent", asked).unwrap()["agent_id"].as_str().unwrap().to_owned();
+    let agent = stage.agent(&id);
+    outside::wait("it is at work", || agent.text("src/begun.txt").is_some());
+    // One is said while it works, the other when it has ended.
+    client.call("send_input", json!({"id": id, "message": "now all of it"})).unwrap();
+    std::fs::write(agent.path("src/go.txt"), "").unwrap();
+    for (attempts, later) in
+        [(2, json!(["now all of it"])), (3, json!(["now all of it", "once more"]))]
+    {
+        let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+        assert_eq!(waited["timed_out"], false, "{waited:#}");
+        assert_eq!(waited["status"][&id]["completed"], report.as_str(), "{waited:#}");
+        let result = &waited["results"][&id];
+        assert_eq!(result["returned"], report.as_str(), "{result:#}");
+        assert_eq!(result["received"], "report", "{result:#}");
+        assert_eq!((&result["received_later"], &result["attempts"]), (&later, &json!(attempts)));
+        if attempts == 2 {
+            client.call("send_input", json!({"id": id, "message": "once more"})).unwrap();
+        }
+    }
+    let closed = client.call("close_agent", json!({"id": id})).unwrap();
+    assert_eq!(closed["status"]["completed"], report.as_str(), "{closed:#}");
+    client.end();
+}
