@@ -158,7 +158,7 @@ impl<'a> Names<'a> {
 }
 
 /// The plain name of a tool of our own server.
-fn own(name: &str) -> Option<&str> {
+pub fn own(name: &str) -> Option<&str> {
     name.strip_prefix("mcp__")?.strip_prefix(OWN_SERVER)?.strip_prefix("__")
 }
 

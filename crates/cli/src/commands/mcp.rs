@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bailiwick_control::ports::Delegation as _;
+use bailiwick_control::ports::{Consent, Delegation as _};
 use bailiwick_runner::supervisor;
 use clap::Args;
 use rmcp::ServiceExt as _;
@@ -56,7 +56,7 @@ impl Mcp {
                 let how = How { land: Some(LandWhen::Never), ..How::default() };
                 let session = Session { context: context.clone(), caller: None, how };
                 Arc::new(move |tool: &str, arguments: Value, gone: &AtomicBool| {
-                    session.call(tool, &arguments, gone)
+                    session.call(tool, &arguments, Consent::Absent, gone)
                 })
             }
         };

@@ -4,10 +4,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use bailiwick_control::ports::{Delegation, RunStore as _};
+use bailiwick_control::ports::{Consent, Delegation, RunStore as _};
 use bailiwick_kit::templates::Templates;
 use bailiwick_kit::templates::list::{ListAgents, list};
-use bailiwick_model::event::{Answer, What};
 use bailiwick_model::task::Line;
 use bailiwick_model::{AgentId, Delegate, Source, Task};
 use bailiwick_policy::dialects::Dialect;
@@ -25,8 +24,6 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::{policy_file, templates, wire};
 
-/// How long a person's yes to a call counts for the call that follows it, in milliseconds.
-const APPROVED: u64 = 10_000;
 /// What agents are told that reach for others.
 const NOT_YOURS: &str = "is not one of the agents below you";
 
@@ -46,11 +43,17 @@ pub(super) struct Turn {
 }
 
 impl Delegation for Session {
-    fn call(&self, tool: &str, arguments: &Value, gone: &AtomicBool) -> Result<Value, String> {
+    fn call(
+        &self,
+        tool: &str,
+        arguments: &Value,
+        consent: Consent,
+        gone: &AtomicBool,
+    ) -> Result<Value, String> {
         if tool == SPAWNABLE {
             return self.spawnable();
         }
-        self.require_allowed(tool, arguments)?;
+        self.require_allowed(tool, arguments, consent)?;
         match tool {
             "list_agents" => self.list_agents(&read(arguments)?),
             "spawn_agent" => self.spawn_agent(&read(arguments)?),
@@ -106,14 +109,18 @@ impl Session {
 
     /// An error if the policy of the caller denies the tool. Its program asks the gate before, but
     /// whoever has a shell inside of the sandbox reaches the socket as well.
-    fn require_allowed(&self, tool: &str, arguments: &Value) -> Result<(), String> {
+    fn require_allowed(
+        &self,
+        tool: &str,
+        arguments: &Value,
+        consent: Consent,
+    ) -> Result<(), String> {
         let Some(caller) = &self.caller else { return Ok(()) };
         let decision = self.decided(caller, tool, arguments)?;
-        match decision.outcome {
+        match (decision.outcome, consent) {
             // Where a person has to approve it, the gate has asked them before the program called.
-            Outcome::Allow => Ok(()),
-            Outcome::Ask if self.was_approved(caller, tool)? => Ok(()),
-            Outcome::Ask | Outcome::Deny => Err(decision.told()),
+            (Outcome::Allow, _) | (Outcome::Ask, Consent::Given) => Ok(()),
+            (Outcome::Ask, Consent::Absent) | (Outcome::Deny, _) => Err(decision.told()),
         }
     }
 
@@ -129,20 +136,6 @@ impl Session {
             .read(payload.to_string().as_bytes(), &[OWN_SERVER.to_owned()])
             .map_err(|error| format!("the call cannot be read: {error:?}"))?;
         Ok(decide(&policy, &call, &Facts::default()))
-    }
-
-    /// Whether a person has let the caller use a tool just now.
-    fn was_approved(&self, caller: &AgentId, tool: &str) -> Result<bool, String> {
-        let native = format!("mcp__{OWN_SERVER}__{tool}");
-        let events = wire::with_store(&self.context, async |store| {
-            Ok(store.run_events(caller, 0, u32::MAX).await?)
-        });
-        let last = events.map_err(said)?.into_iter().rev().find_map(|event| {
-            let What::Decision { tool, answer, .. } = event.what else { return None };
-            (tool == native).then_some((event.at, answer))
-        });
-        let fresh = |at: u64| wire::now_ms().saturating_sub(at) < APPROVED;
-        Ok(last.is_some_and(|(at, answer)| answer == Answer::Allow && fresh(at)))
     }
 
     fn list_agents(&self, asked: &ListAgents) -> Result<Value, String> {

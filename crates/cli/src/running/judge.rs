@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use bailiwick_control::delegation::consent::shown;
 use bailiwick_control::ports::{Judge, Judgement};
 use bailiwick_control::supervision::Redaction;
 use bailiwick_gate::{Surroundings, append, judged};
 use bailiwick_policy::protocol::Question;
 use bailiwick_policy::record::KeptCall;
+use bailiwick_policy::tool_lists::own;
 use bailiwick_policy::{Decision, Policy};
 use serde_json::Value;
 
@@ -37,6 +39,7 @@ impl Judge for PolicyJudge {
                 decision: Decision::unreadable(why.clone()),
                 call: KeptCall::unreadable(&why),
                 input: Value::Null,
+                words: None,
             },
         }
     }
@@ -58,10 +61,9 @@ impl PolicyJudge {
         drop(log);
         let value: Value = serde_json::from_str(&question.payload).unwrap_or_default();
         let input = ["tool_input", "args"].iter().find_map(|key| value.get(key));
-        Ok(Judgement {
-            decision: record.decision,
-            call: record.call,
-            input: input.cloned().unwrap_or_default(),
-        })
+        let input = input.cloned().unwrap_or_default();
+        let ours = record.call.tools.iter().any(|tool| own(tool).is_some());
+        let words = ours.then(|| shown(&input, |text| self.redaction.clean(text)));
+        Ok(Judgement { decision: record.decision, call: record.call, input, words })
     }
 }

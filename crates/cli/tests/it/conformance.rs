@@ -12,6 +12,7 @@ mod broken_hooks;
 mod changed_settings;
 mod children;
 mod client;
+mod consents;
 mod delegation;
 mod endings;
 mod families;

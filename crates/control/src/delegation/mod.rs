@@ -6,12 +6,14 @@
 //! depth      how many levels there may be
 //! context    what an agent may load before it begins
 //! claim      exclusive leases on paths, and the fence that proves one when landing
+//! consent    a person's yes to one call
 //! ```
 //!
 //! Every rule is a value in and a value out: who asks, keeps what comes back.
 
 pub mod budget;
 pub mod claim;
+pub mod consent;
 pub mod context;
 pub mod depth;
 pub mod estimate;

@@ -29,4 +29,6 @@ pub struct Judgement {
     pub call: KeptCall,
     /// What the tool is given, as the program says it; for comparing with what the model asked for.
     pub input: Value,
+    /// What a tool of ours is told, as people read it, without secrets; nothing for other tools.
+    pub words: Option<String>,
 }

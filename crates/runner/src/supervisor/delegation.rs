@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bailiwick_control::ports::Delegation;
+use bailiwick_policy::tool_lists::OWN_SERVER;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
@@ -99,7 +100,8 @@ async fn connection(stream: UnixStream, answers: Arc<dyn Delegation>, hub: &Hub)
         Ok(Asked { tool, arguments }) => {
             let gone = Arc::new(AtomicBool::new(false));
             let seen = Arc::clone(&gone);
-            let asked = move || answers.call(&tool, &arguments, &seen);
+            let consent = hub.consent(&format!("mcp__{OWN_SERVER}__{tool}"), &arguments);
+            let asked = move || answers.call(&tool, &arguments, consent, &seen);
             let mut answer = tokio::task::spawn_blocking(asked);
             let mut more = [0_u8; 64];
             loop {

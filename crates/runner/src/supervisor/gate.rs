@@ -117,6 +117,7 @@ impl Answering {
             decision: Decision::unreadable("the supervisor failed"),
             call: KeptCall::unreadable("the supervisor failed"),
             input: serde_json::Value::Null,
+            words: None,
         });
         if let Some(spent) = self.spent() {
             judgement.decision = spent;
@@ -146,7 +147,7 @@ impl Answering {
 
     /// Asks a person, and waits. No answer is a denial.
     async fn approved(&self, judgement: &Judgement) -> Decision {
-        let about = format!("{} {}", tool(&judgement.call), about(&judgement.call));
+        let about = format!("{} {}", tool(&judgement.call), about(judgement));
         let (id, answer) = self.hub.ask(about.trim());
         let answer = tokio::time::timeout(self.approval, answer).await;
         self.hub.forget(&id);
@@ -157,6 +158,9 @@ impl Answering {
         };
         match answer {
             Ok(Ok(Answer::Allow)) => {
+                if judgement.words.is_some() {
+                    self.hub.consented(&tool(&judgement.call), &judgement.input);
+                }
                 Decision { outcome: Outcome::Allow, ..judgement.decision.clone() }
             }
             Ok(Ok(Answer::Deny)) => denied("a person was asked, and said no"),
@@ -165,7 +169,7 @@ impl Answering {
     }
 
     fn record(&self, judgement: &Judgement) {
-        let Judgement { decision, call, input } = judgement;
+        let Judgement { decision, call, input, words: _ } = judgement;
         let denied = decision.outcome != Outcome::Allow;
         let because = decision.because.as_ref();
         let rule = denied.then(|| because.map_or("", |one| one.rule.as_str()));
@@ -173,7 +177,7 @@ impl Answering {
         let what = What::Decision {
             call: call.id.clone(),
             tool: tool(call),
-            about: about(call),
+            about: about(judgement),
             answer: if denied { Answer::Deny } else { Answer::Allow },
             rule: because.map(|one| one.rule.clone()),
             reason: because.map(Objection::sentence),
@@ -191,9 +195,10 @@ fn tool(call: &KeptCall) -> String {
 }
 
 /// What a call is about, as people read it.
-fn about(call: &KeptCall) -> String {
+fn about(Judgement { call, words, .. }: &Judgement) -> String {
     match (&call.command, call.files.as_slice(), &call.unreadable) {
         (_, _, Some(why)) => why.clone(),
+        (_, _, None) if words.is_some() => words.clone().unwrap_or_default(),
         (Some(command), _, None) => command.clone(),
         (None, files, None) => {
             files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>().join(", ")

@@ -5,6 +5,8 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use bailiwick_control::delegation::consent::{Consents, is_shown};
+use bailiwick_control::ports::Consent;
 use bailiwick_control::supervision::budget::Limit;
 use bailiwick_control::supervision::{Budget, Habits, Lost, Prices, Spent, Standing, Watch};
 use bailiwick_model::Event;
@@ -52,6 +54,7 @@ struct State {
     last: Instant,
     pending: BTreeMap<String, Pending>,
     asked: u64,
+    consents: Consents,
     messages: Vec<String>,
     exhausted: Option<String>,
     /// Since when nothing is left but what runs in the background.
@@ -119,6 +122,7 @@ impl Hub {
                 last: Instant::now(),
                 pending: BTreeMap::new(),
                 asked: 0,
+                consents: Consents::default(),
                 messages: Vec::new(),
                 exhausted: None,
                 lingers: None,
@@ -480,6 +484,20 @@ impl Hub {
         pending.answer.send(answer).map_err(|_| format!("question {id} waits no longer"))
     }
 
+    /// A person has let a call of a tool of ours happen.
+    pub(super) fn consented(&self, tool: &str, input: &serde_json::Value) {
+        let mut state = self.state();
+        state.consents = std::mem::take(&mut state.consents).with(tool, input, now());
+    }
+
+    /// What a person said of the call of a tool of ours that comes now.
+    pub(super) fn consent(&self, tool: &str, arguments: &serde_json::Value) -> Consent {
+        let mut state = self.state();
+        let (left, given) = std::mem::take(&mut state.consents).used(tool, arguments, now());
+        state.consents = left;
+        if given { Consent::Given } else { Consent::Absent }
+    }
+
     /// Nothing more is written after this.
     pub(super) fn close(&self) {
         self.state().orders = None;
@@ -535,7 +553,9 @@ fn is_about(input: &serde_json::Value, about: &str) -> bool {
     let fields = || input.as_object().into_iter().flatten();
     match about {
         "" => !fields().any(|(name, _)| name == "command"),
-        about => fields().any(|(_, field)| field.as_str() == Some(about)),
+        about => {
+            fields().any(|(_, field)| field.as_str() == Some(about)) || is_shown(input, about)
+        }
     }
 }
 

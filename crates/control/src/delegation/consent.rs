@@ -1,0 +1,169 @@
+//! A person's yes to a call of a delegation tool: what the person is shown, and which call it is for.
+
+use serde_json::{Map, Value};
+
+/// For how long a yes waits for its call, in milliseconds.
+const LASTS: u64 = 60_000;
+/// How much of a call a person is shown, in characters.
+const SHOWN: usize = 4000;
+/// What stands behind something of which more was said.
+const REST: &str = " … [cut]";
+
+/// What people have said yes to, and what has not been called since.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Consents(Vec<Yes>);
+
+#[derive(Debug, Clone, PartialEq)]
+struct Yes {
+    tool: String,
+    input: Value,
+    at: u64,
+}
+
+impl Consents {
+    /// With a yes to this call, given now.
+    pub fn with(mut self, tool: &str, input: &Value, now: u64) -> Self {
+        self.0.push(Yes { tool: tool.to_owned(), input: input.clone(), at: now });
+        self
+    }
+
+    /// What is left when this call has come, and whether a person has said yes to exactly it. A yes is
+    /// for one call.
+    pub fn used(mut self, tool: &str, arguments: &Value, now: u64) -> (Self, bool) {
+        self.0.retain(|yes| now.saturating_sub(yes.at) < LASTS);
+        let place =
+            self.0.iter().position(|yes| yes.tool == tool && is_same(&yes.input, arguments));
+        if let Some(place) = place {
+            self.0.remove(place);
+        }
+        (self, place.is_some())
+    }
+}
+
+/// Whether two inputs say the same. What is null is not said.
+fn is_same(one: &Value, other: &Value) -> bool {
+    let said = |fields: &Map<String, Value>| fields.values().filter(|value| !value.is_null()).count();
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let each = |(key, value): (&String, &Value)| {
+                value.is_null() || other.get(key).is_some_and(|other| is_same(value, other))
+            };
+            said(one) == said(other) && one.iter().all(each)
+        }
+        (Value::Object(fields), Value::Null) | (Value::Null, Value::Object(fields)) => {
+            said(fields) == 0
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+        }
+        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (one, other) => one == other,
+    }
+}
+
+/// What a call says, for a person: who, what, and then the rest. `clean` takes secrets out.
+pub fn shown(input: &Value, clean: impl FnOnce(&str) -> String) -> String {
+    let text = clean(&words(input));
+    match text.char_indices().nth(SHOWN) {
+        None => text,
+        Some((end, _)) => format!("{}{REST}", text.get(..end).unwrap_or_default()),
+    }
+}
+
+/// Whether this is what a person was shown of a call with this input.
+pub fn is_shown(input: &Value, text: &str) -> bool {
+    let words = words(input);
+    match text.strip_suffix(REST) {
+        None => words == text,
+        Some(beginning) => words.starts_with(beginning),
+    }
+}
+
+fn words(input: &Value) -> String {
+    const WHO: [&str; 4] = ["agent_type", "agent_name", "id", "ids"];
+    const WHAT: [&str; 2] = ["message", "items"];
+    let text = |key: &&str| match input.get(*key) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(other) => Some(other.to_string()),
+    };
+    let who: Vec<String> = WHO.iter().filter_map(text).collect();
+    let what: Vec<String> = WHAT.iter().filter_map(text).collect();
+    let fields = input.as_object().into_iter().flatten();
+    let rest = fields.filter(|(key, value)| {
+        !value.is_null() && !WHO.contains(&key.as_str()) && !WHAT.contains(&key.as_str())
+    });
+    let rest: Vec<String> = rest.map(|(key, value)| format!("{key}={value}")).collect();
+    let parts = [who.join(" "), what.join("\n"), rest.join(" ")];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const SPAWN: &str = "mcp__bailiwick__spawn_agent";
+
+    #[test]
+    fn a_yes_is_for_one_call_and_for_exactly_that() {
+        let asked = json!({"agent_type": "helper", "message": "a", "files": ["x"], "model": null});
+        let given = Consents::default().with(SPAWN, &asked, 100);
+        for (tool, arguments, now, counts) in [
+            (SPAWN, asked.clone(), 100, true),
+            (SPAWN, json!({"message": "a", "files": ["x"], "agent_type": "helper"}), 100, true),
+            (SPAWN, json!({"message": "b", "files": ["x"], "agent_type": "helper"}), 100, false),
+            (SPAWN, json!({"message": "a", "files": ["x"]}), 100, false),
+            (SPAWN, json!({"message": "a", "files": [], "agent_type": "helper"}), 100, false),
+            (
+                SPAWN,
+                json!({"message": "a", "files": ["x"], "agent_type": "helper", "model": "m"}),
+                100,
+                false,
+            ),
+            ("mcp__bailiwick__send_input", asked.clone(), 100, false),
+            (SPAWN, asked.clone(), 100 + LASTS, false),
+        ] {
+            let (left, found) = given.clone().used(tool, &arguments, now);
+            assert_eq!(found, counts, "{tool} {arguments} {now}");
+            // It is used up.
+            assert!(!found || !left.used(tool, &arguments, now).1, "{tool} {arguments}");
+        }
+        // Two were asked about, so two are called.
+        let twice = given.with(SPAWN, &asked, 100);
+        let (left, first) = twice.used(SPAWN, &asked, 101);
+        let (left, second) = left.used(SPAWN, &asked, 101);
+        assert_eq!((first, second, left.used(SPAWN, &asked, 101).1), (true, true, false));
+    }
+
+    #[test]
+    fn no_arguments_are_no_arguments_however_they_are_said() {
+        let tool = "mcp__bailiwick__list_agents";
+        for input in [json!(null), json!({}), json!({"expanded": null})] {
+            let given = Consents::default().with(tool, &input, 0);
+            assert!(given.clone().used(tool, &json!({}), 0).1, "{input}");
+            assert!(given.clone().used(tool, &json!(null), 0).1, "{input}");
+            assert!(!given.used(tool, &json!({"expanded": true}), 0).1, "{input}");
+        }
+    }
+
+    #[test]
+    fn a_person_is_shown_who_is_to_do_what_and_the_rest_without_secrets() {
+        let hide = |text: &str| text.replace("hunter2", "***");
+        let input = json!({"message": "Say hunter2.", "agent_type": "helper", "model": null,
+            "files": ["src/**"]});
+        assert_eq!(shown(&input, hide), "helper: Say ***.: files=[\"src/**\"]");
+        assert_eq!(shown(&json!({"id": "a", "message": "go"}), hide), "a: go");
+        assert_eq!(shown(&json!({}), hide), "");
+        // Secrets go before it is cut.
+        let long = json!({"message": format!("{}hunter2", "x".repeat(SHOWN - 2))});
+        let text = shown(&long, hide);
+        assert!(text.ends_with(REST) && !text.contains("hunt"), "{text}");
+        let cleaned = json!({"message": format!("{}***", "x".repeat(SHOWN - 2))});
+        assert!(is_shown(&cleaned, &text));
+        assert!(is_shown(&json!({"id": "a", "message": "go"}), "a: go"));
+        assert!(!is_shown(&json!({"id": "a", "message": "stop"}), "a: go"));
+    }
+}
