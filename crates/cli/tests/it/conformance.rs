@@ -24,6 +24,7 @@ mod logins;
 mod lost_answers;
 mod no_hooks;
 mod outside;
+mod ownership;
 mod page;
 mod returning;
 mod root_session;
