@@ -9,6 +9,7 @@
 
 mod queue;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bailiwick_control::delegation::claim::{
@@ -45,6 +46,27 @@ impl Obstructed {
     }
 }
 
+/// How long somebody can wait for a claim, whatever the settings say.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Patience<'a> {
+    /// Says that nobody needs it any more.
+    pub gone: Option<&'a AtomicBool>,
+    /// The longest time.
+    pub most: Option<Duration>,
+}
+
+impl Patience<'_> {
+    /// In milliseconds, for who would wait as long as the settings say.
+    fn at_most(self, settings: u64) -> u64 {
+        let most = self.most.map(|most| u64::try_from(most.as_millis()).unwrap_or(u64::MAX));
+        most.map_or(settings, |most| most.min(settings))
+    }
+
+    fn is_over(self) -> bool {
+        self.gone.is_some_and(|gone| gone.load(Ordering::Relaxed))
+    }
+}
+
 /// An agent and what it may write.
 struct Claimant<'a> {
     context: &'a Context,
@@ -77,7 +99,7 @@ impl<'a> Claimant<'a> {
 
     /// Takes the claim, or keeps it for longer; waits for it if the repository says so. Those who wait
     /// get it in the order in which they came.
-    fn take(&self) -> Result<Acquired, Failure> {
+    fn take(&self, patience: Patience<'_>) -> Result<Acquired, Failure> {
         let queue = Queue::beside(self.context.database.path());
         let mut ticket = None;
         let begun = wire::now_ms();
@@ -98,7 +120,12 @@ impl<'a> Claimant<'a> {
                 }
             };
             let waited = now.saturating_sub(begun);
-            match next(self.claims.on_overlap, waited, self.claims.patience()) {
+            if patience.is_over() {
+                let id = self.id;
+                return Err(Failure::general(format!("nobody waits for `{id}` any more")));
+            }
+            let longest = patience.at_most(self.claims.patience());
+            match next(self.claims.on_overlap, waited, longest) {
                 Next::Refuse => return Err(self.refused(&obstacle)),
                 Next::Wait if ticket.is_some() => {}
                 Next::Wait => {
@@ -145,9 +172,9 @@ impl<'a> Claimant<'a> {
 
     fn refused(&self, Obstructed { by, why }: &Obstructed) -> Failure {
         Failure::usage(format!("{RULE}: `{}` may not write there now: {why}", self.id)).help(format!(
-            "land or reject `{by}` first, or give this task other files; `bailiwick claims list` \
-             shows who has what, and `on-overlap = \"wait\"` under [claims] of the settings makes \
-             agents wait"
+            "land or reject `{by}` first, or give this task other files; whoever started `{by}` can \
+             close it as well. `bailiwick claims list` shows who has what, and `on-overlap = \"wait\"` \
+             under [claims] of the settings makes agents wait"
         ))
     }
 
@@ -180,7 +207,9 @@ impl<'a> Claimant<'a> {
             None => {
                 let claims = Claims { on_overlap: OnOverlap::Refuse, ..self.claims.clone() };
                 let Self { context, id, wish, .. } = self;
-                Claimant { context, id, claims: &claims, wish: wish.clone() }.take().map(drop)
+                Claimant { context, id, claims: &claims, wish: wish.clone() }
+                    .take(Patience::default())
+                    .map(drop)
             }
         }
     }
@@ -192,12 +221,13 @@ pub fn take_for<T>(
     repository: &Repository,
     settings: &Settings,
     (id, task, policy): (&AgentId, &Task, &Policy),
+    patience: Patience<'_>,
     spawn: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let Some(claimant) = Claimant::of(context, repository, settings, id, task, policy)? else {
         return spawn();
     };
-    let acquired = claimant.take()?;
+    let acquired = claimant.take(patience)?;
     let spawned = spawn();
     if let (Err(_), Acquired::Granted(claim)) = (&spawned, acquired) {
         let now = wire::now_ms();
@@ -210,7 +240,7 @@ pub fn take_for<T>(
 
 /// Takes the claim of an agent that is about to start, or keeps it for longer.
 pub fn take_again(subject: &Subject, id: &AgentId) -> Result<(), Failure> {
-    of_subject(subject, id, |claimant| claimant.take().map(drop))
+    of_subject(subject, id, |claimant| claimant.take(Patience::default()).map(drop))
 }
 
 /// An error if somebody else was given the same paths since the agent's claim was taken.
@@ -232,6 +262,13 @@ fn of_subject(
         Some(claimant) => act(&claimant),
         None => Ok(()),
     }
+}
+
+/// Lets others have what an agent has claimed, as if its time were over: its work lands as long as nobody
+/// took it. How many claims there were.
+pub fn let_go(context: &Context, id: &AgentId) -> Result<usize, Failure> {
+    let now = wire::now_ms();
+    wire::with_store(context, async |store| Ok(store.release_run(id, Outcome::Expired, now).await?))
 }
 
 fn reasons(obstacles: &[Obstacle]) -> String {

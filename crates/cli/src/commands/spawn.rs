@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use super::prepare::agent_id;
 use super::run::How;
+use crate::claiming::Patience;
 use crate::context::{Context, variable};
 use crate::failure::Failure;
 use crate::managed::Managed;
@@ -144,6 +145,18 @@ pub(crate) fn spawn(
     base: &str,
     lineage: Lineage,
 ) -> Result<Spawned, Failure> {
+    spawn_within(context, source, id, base, lineage, Patience::default())
+}
+
+/// The same for who cannot wait for a claim as long as the settings say.
+pub(crate) fn spawn_within(
+    context: &Context,
+    source: &Source,
+    id: Option<&AgentId>,
+    base: &str,
+    lineage: Lineage,
+    patience: Patience<'_>,
+) -> Result<Spawned, Failure> {
     let repository = context.require_repository()?;
     let Some(commit) = repository.commit(base)? else {
         return Err(no_commit(base));
@@ -188,7 +201,7 @@ pub(crate) fn spawn(
         dna
     };
     let claimant = (&id, &bound.task, &compiled.policy);
-    let dna = claiming::take_for(context, &repository, &settings, claimant, make)?;
+    let dna = claiming::take_for(context, &repository, &settings, claimant, patience, make)?;
     let directory = workspaces.task_directory(&id);
     Ok(Spawned {
         agent_id: id.to_string(),

@@ -56,7 +56,7 @@ impl Delegation for Session {
         self.require_allowed(tool, arguments, consent)?;
         match tool {
             "list_agents" => self.list_agents(&read(arguments)?),
-            "spawn_agent" => self.spawn_agent(&read(arguments)?),
+            "spawn_agent" => self.spawn_agent(&read(arguments)?, gone),
             "list_active_agents" => self.list_active_agents(&read(arguments)?),
             "wait" => self.wait(&read(arguments)?, gone),
             "send_input" => self.send_input(&read(arguments)?),

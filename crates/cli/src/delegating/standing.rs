@@ -18,7 +18,7 @@ use super::session::{Session, said};
 use crate::wire;
 
 const SHORTEST: u64 = 10_000;
-const LONGEST: u64 = 1_800_000;
+pub(super) const LONGEST: u64 = 1_800_000;
 const USUAL: u64 = 300_000;
 /// How often it is looked.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,5 +1,8 @@
 //! `spawn_agent`: a full run of ours, in a worktree of its own, that may do no more than its caller.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use bailiwick_control::delegation::estimate::Known;
 use bailiwick_control::ports::RunStore as _;
 use bailiwick_control::supervision::{Budget, Prices};
@@ -17,14 +20,21 @@ use serde_json::{Value, json};
 use super::caller::Caller;
 use super::pending::Pending;
 use super::session::{Session, said};
+use super::standing::LONGEST;
 use super::talking::{Item, input};
-use crate::commands::spawn::{Lineage, spawn};
+use crate::claiming::Patience;
+use crate::commands::spawn::{Lineage, spawn_within};
 use crate::failure::Failure;
 use crate::running::{assign as assigning, detached};
 use crate::{managed, templates, wire};
 
 /// How many agents of one tree may be at work at once, unless the settings say otherwise.
 const MOST: u32 = 12;
+
+/// How long a start waits for a claim at most: agent programs give a tool up some time after the longest
+/// `wait`, and what they gave up must not begin behind their backs.
+const CLAIM: Duration = Duration::from_mins(25);
+const _: () = assert!(CLAIM.as_secs() < LONGEST / 1000);
 
 /// What is asked of `spawn_agent`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -92,7 +102,12 @@ struct Birth {
 }
 
 impl Session {
-    pub(super) fn spawn_agent(&self, asked: &SpawnAgent) -> Result<Value, String> {
+    /// Gives up waiting for a claim when whoever asks is gone.
+    pub(super) fn spawn_agent(
+        &self,
+        asked: &SpawnAgent,
+        gone: &AtomicBool,
+    ) -> Result<Value, String> {
         require_own_place(asked.working_directory.as_deref())?;
         if asked.estimated_usd.is_some_and(|usd| !(usd.is_finite() && usd > 0.0)) {
             return Err("estimated_usd must be greater than zero".to_owned());
@@ -105,7 +120,7 @@ impl Session {
         let (birth, pending) = self.reserved(asked, agent_type.as_ref(), message)?;
         drop(turn);
         // Out of its turn: it may have to wait for a claim.
-        let started = self.start(&birth, &pending);
+        let started = self.start(&birth, &pending, gone);
         let turn = self.turn()?;
         let run = birth.delegate.run;
         if let Err(why) = started {
@@ -216,13 +231,18 @@ impl Session {
         Ok((Birth { delegate, task, base: caller.base, lineage }, pending))
     }
 
-    fn start(&self, birth: &Birth, pending: &Pending) -> Result<(), String> {
+    fn start(&self, birth: &Birth, pending: &Pending, gone: &AtomicBool) -> Result<(), String> {
         let run = &birth.delegate.run;
         let source = Source::new(format!("the task of {run}"), birth.task.as_str());
         let lineage = birth.lineage.clone();
-        spawn(&self.context, &source, Some(run), &birth.base, lineage).map_err(said)?;
+        let patience = Patience { gone: Some(gone), most: Some(CLAIM) };
+        spawn_within(&self.context, &source, Some(run), &birth.base, lineage, patience)
+            .map_err(said)?;
         let input = pending.input().map_err(|error| format!("`{run}` cannot begin: {error}"))?;
-        let begun = detached::begin(&self.context, run, &self.how, input).map(drop).map_err(said);
+        let begun = match gone.load(Ordering::Relaxed) {
+            true => Err(format!("nobody waits for `{run}` any more")),
+            false => detached::begin(&self.context, run, &self.how, input).map(drop).map_err(said),
+        };
         if let Err(why) = &begun {
             // It is in the ledger, and will not run.
             let failed = wire::with_store(&self.context, async |store| {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::session::{Session, said};
 use crate::running::detached;
-use crate::wire;
+use crate::{claiming, wire};
 
 /// How long something that is said waits for somebody who hears it.
 const HEARS: Duration = Duration::from_secs(30);
@@ -189,6 +189,7 @@ impl Session {
             down.extend(below.map(|one| one.run.clone()));
             at += 1;
         }
+        let mut let_go = 0;
         for run in down.iter().rev() {
             // First closed, so that nobody takes it up again.
             let turn = self.turn()?;
@@ -206,10 +207,15 @@ impl Session {
                 // It may not be in the ledger at all.
                 let _ = failed;
             }
+            // Others may have its paths; its work can land as long as none of them took any.
+            let_go += claiming::let_go(&self.context, run).map_err(said)?;
         }
         let _turn = self.turn()?;
         self.settle()?;
-        Ok(json!({"status": before.json()}))
+        Ok(match let_go {
+            0 => json!({"status": before.json()}),
+            claims => json!({"status": before.json(), "claims_let_go": claims}),
+        })
     }
 
     pub(super) fn set_thread_note(&self, asked: &SetThreadNote) -> Result<Value, String> {

@@ -28,6 +28,7 @@ mod ownership;
 mod page;
 mod returning;
 mod root_session;
+mod siblings;
 mod stage;
 mod starts;
 mod work;

@@ -1,5 +1,6 @@
 //! A program that speaks MCP to `bailiwick mcp`, as a person's own agent program does.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -14,6 +15,8 @@ pub(crate) struct Client {
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
     number: u64,
+    /// Answers that came before anybody waited for them.
+    early: BTreeMap<u64, Value>,
 }
 
 impl Client {
@@ -28,7 +31,7 @@ impl Client {
         let mut child = command.spawn().unwrap();
         let to = child.stdin.take();
         let from = BufReader::new(child.stdout.take().unwrap());
-        let mut client = Self { child, to, from, number: 0 };
+        let mut client = Self { child, to, from, number: 0, early: BTreeMap::new() };
         let about = json!({"name": "test", "version": "1"});
         let hello =
             json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about});
@@ -57,18 +60,39 @@ impl Client {
 
     fn answer(&mut self, id: u64) -> Value {
         loop {
+            if let Some(answer) = self.early.remove(&id) {
+                return answer;
+            }
             let mut line = String::new();
             assert!(self.from.read_line(&mut line).unwrap() > 0, "the server is gone");
             let answer: Value = serde_json::from_str(&line).unwrap();
-            if answer["id"] == id {
-                return answer["result"].clone();
+            if let Some(id) = answer["id"].as_u64() {
+                self.early.insert(id, answer["result"].clone());
             }
         }
     }
 
+    /// Says that nobody wants this answer any more.
+    pub(crate) fn cancel(&mut self, id: u64) {
+        let parameters = json!({"requestId": id, "reason": "it takes too long"});
+        let method = "notifications/cancelled";
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": parameters}));
+    }
+
     /// What a tool answers; the words of a refusal as an error.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, String> {
-        let result = self.ask("tools/call", json!({"name": tool, "arguments": arguments}));
+        let id = self.begin_call(tool, arguments);
+        self.called(id)
+    }
+
+    /// Calls a tool, and does not wait.
+    pub(crate) fn begin_call(&mut self, tool: &str, arguments: Value) -> u64 {
+        self.begin("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// What a tool answers that was called before.
+    pub(crate) fn called(&mut self, id: u64) -> Result<Value, String> {
+        let result = self.answer(id);
         let text = result["content"][0]["text"].as_str().unwrap().to_owned();
         match result["isError"] == true {
             true => Err(text),
