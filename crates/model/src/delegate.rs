@@ -12,6 +12,12 @@ pub struct Delegate {
     pub run: AgentId,
     /// The run that started it; nothing if a person did.
     pub parent: Option<AgentId>,
+    /// The root session that started it; nothing if an agent did.
+    #[serde(default)]
+    pub session: Option<String>,
+    /// The repository that it works in, by its path; nothing in what was written before that was known.
+    #[serde(default)]
+    pub repository: Option<String>,
     /// How many are above it.
     pub depth: u32,
     /// How deep those below it may be, if anything limits that.

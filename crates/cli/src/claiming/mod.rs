@@ -281,7 +281,7 @@ fn reasons(obstacles: &[Obstacle]) -> String {
 }
 
 /// What all checkouts of a repository have in common.
-fn place(repository: &Repository) -> Result<String, Failure> {
+pub fn place(repository: &Repository) -> Result<String, Failure> {
     let common = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
     let place = repository.git().line(common)?;
     let real = std::fs::canonicalize(&place)

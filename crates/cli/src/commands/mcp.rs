@@ -18,6 +18,7 @@ use crate::delegating::server::{Answer, Server};
 use crate::delegating::{self, Session};
 use crate::failure::Failure;
 use crate::output;
+use crate::running::assign::random_name;
 
 /// Serve the delegation tools to an agent program, by MCP
 ///
@@ -54,7 +55,8 @@ impl Mcp {
             None => {
                 context.require_repository()?;
                 let how = How { land: Some(LandWhen::Never), ..How::default() };
-                let session = Session { context: context.clone(), caller: None, how };
+                let root = Some(random_name()?);
+                let session = Session { context: context.clone(), caller: None, root, how };
                 Arc::new(move |tool: &str, arguments: Value, gone: &AtomicBool| {
                     session.call(tool, &arguments, Consent::Absent, gone)
                 })

@@ -115,7 +115,10 @@ impl Session {
         let text = |line: &Option<task::Line>| line.as_ref().map(ToString::to_string);
         let may_start: Vec<String> =
             task.agent.allowed_subagents.iter().map(ToString::to_string).collect();
-        let delegate = known.unwrap_or_else(|| root(id, task, &may_start));
+        let delegate = match known {
+            Some(known) => known,
+            None => Delegate { repository: Some(self.repository()?), ..root(id, task, &may_start) },
+        };
         let table: Table = subject.bound.source.text.parse().map_err(|error| {
             Failure::general(format!("the task of `{id}` cannot be read: {error}"))
         })?;
@@ -326,6 +329,8 @@ fn root(id: &AgentId, task: &Task, may_start: &[String]) -> Delegate {
     Delegate {
         run: id.clone(),
         parent: None,
+        session: None,
+        repository: None,
         depth: 0,
         deepest: None,
         agent_type: String::new(),

@@ -22,7 +22,7 @@ use super::server::SPAWNABLE;
 use crate::commands::run::How;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::{policy_file, templates, wire};
+use crate::{claiming, policy_file, templates, wire};
 
 /// What agents are told that reach for others.
 const NOT_YOURS: &str = "is not one of the agents below you";
@@ -33,6 +33,8 @@ pub struct Session {
     pub context: Context,
     /// The agent; nothing for a person.
     pub caller: Option<AgentId>,
+    /// The root session of a person's agent program; nothing for a person at a terminal, and for agents.
+    pub root: Option<String>,
     /// How runs that it starts are held.
     pub how: How,
 }
@@ -85,6 +87,11 @@ pub(super) fn said(failure: Failure) -> String {
 }
 
 impl Session {
+    /// A person at a terminal, who is above all.
+    pub fn at_terminal(context: &Context) -> Self {
+        Self { context: context.clone(), caller: None, root: None, how: How::default() }
+    }
+
     /// Which types the caller may start, and when to use them: for whoever describes the tool to its
     /// model. Who may start nobody is told of nobody.
     fn spawnable(&self) -> Result<Value, String> {
@@ -204,9 +211,17 @@ impl Session {
         found.cloned().ok_or_else(unknown)
     }
 
-    /// Whether an agent is below the caller. A person is above all.
+    /// The repository that the caller is in, by its path.
+    pub(super) fn repository(&self) -> Result<String, Failure> {
+        claiming::place(&self.context.require_repository()?)
+    }
+
+    /// Whether an agent is below the caller. A person at a terminal is above all, a root session above
+    /// what it started.
     pub(crate) fn is_above(&self, one: &Delegate, all: &[Delegate]) -> bool {
-        let Some(caller) = &self.caller else { return true };
+        let Some(caller) = &self.caller else {
+            return self.root.is_none() || top(one, all).session == self.root;
+        };
         let mut parent = one.parent.as_ref();
         // No line is longer than all that there are.
         for _ in 0..=all.len() {
@@ -235,4 +250,16 @@ impl Session {
             .map(|file| Turn { _file: file })
             .map_err(|error| format!("{} cannot be held: {error}", path.display()))
     }
+}
+
+/// The first of those above an agent that are known; itself if nobody is.
+fn top<'a>(one: &'a Delegate, all: &'a [Delegate]) -> &'a Delegate {
+    let mut at = one;
+    // No line is longer than all that there are.
+    for _ in 0..=all.len() {
+        let above = at.parent.as_ref().and_then(|parent| all.iter().find(|one| one.run == *parent));
+        let Some(above) = above else { break };
+        at = above;
+    }
+    at
 }

@@ -122,11 +122,16 @@ impl Session {
     pub(super) fn list_active_agents(&self, asked: &ListActiveAgents) -> Result<Value, String> {
         self.tidy()?;
         let all = self.delegates()?;
-        let child = |one: &Delegate| one.parent == self.caller;
+        let above = |one: &&Delegate| self.is_above(one, &all);
         let chosen: Vec<&Delegate> = match asked.scope.as_deref().unwrap_or("children") {
-            "children" => all.iter().filter(|one| child(one)).collect(),
+            "children" => all.iter().filter(|one| one.parent == self.caller).filter(above).collect(),
+            "all" if self.root.is_some() => {
+                // What others started in the same repository can be looked at.
+                let here = Some(self.repository().map_err(said)?);
+                all.iter().filter(|one| one.repository == here || above(one)).collect()
+            }
             // All that an agent may see is below it.
-            "descendants" | "all" => all.iter().filter(|one| self.is_above(one, &all)).collect(),
+            "descendants" | "all" => all.iter().filter(above).collect(),
             other => {
                 return Err(format!(
                     "unsupported scope \"{other}\"; expected one of: children, descendants, all"

@@ -193,6 +193,8 @@ impl Session {
         let delegate = Delegate {
             run,
             parent: caller.delegate.as_ref().map(|parent| parent.run.clone()),
+            session: self.root.clone(),
+            repository: Some(self.repository().map_err(said)?),
             depth: depth.0,
             deepest: deepest.map(|deepest| deepest.0),
             agent_type: name.to_owned(),
@@ -273,7 +275,10 @@ impl Session {
             (at.depth == 0).then(|| at.run.clone())
         };
         let own = caller.delegate.as_ref().and_then(root);
-        let busy = all.iter().filter(|one| one.depth > 0 && root(one) == own && !one.closed);
+        // Those that no run is above are of one tree if they are of one repository.
+        let repository = Some(self.repository().map_err(said)?);
+        let same = |one: &Delegate| root(one) == own && (own.is_some() || one.repository == repository);
+        let busy = all.iter().filter(|one| one.depth > 0 && same(one) && !one.closed);
         let busy = busy.filter(|one| self.is_busy(one)).count();
         match u32::try_from(busy).unwrap_or(u32::MAX) < most {
             true => Ok(()),

@@ -7,7 +7,6 @@ use bailiwick_model::fleet::RunCost;
 use bailiwick_model::{AgentId, Delegate};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 
-use crate::commands::run::How;
 use crate::context::Context;
 use crate::delegating::Session;
 use crate::delegating::returning;
@@ -18,8 +17,7 @@ use crate::wire;
 /// Every run below this one, the oldest first.
 pub(super) fn of(context: &Context, agent: &AgentId) -> Result<Vec<LaunchedChild>, Failure> {
     let all = wire::with_store(context, async |store| Ok(store.delegates().await?))?;
-    let session =
-        Session { context: context.clone(), caller: Some(agent.clone()), how: How::default() };
+    let session = Session { caller: Some(agent.clone()), ..Session::at_terminal(context) };
     let mut below: Vec<&Delegate> = all.iter().filter(|one| session.is_above(one, &all)).collect();
     below.sort_by(|one, other| (one.created_at, &one.run).cmp(&(other.created_at, &other.run)));
     below.into_iter().map(|one| child(&session, one)).collect()

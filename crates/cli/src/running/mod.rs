@@ -332,7 +332,7 @@ impl Running {
             },
         };
         let context = self.subject.context.clone();
-        Arc::new(Session { context, caller: Some(self.id.clone()), how })
+        Arc::new(Session { context, caller: Some(self.id.clone()), root: None, how })
     }
 
     /// Writes down how an attempt ended.

@@ -12,7 +12,6 @@ use bailiwick_runner::supervisor::RunDirectory;
 
 use super::granted;
 use super::kept::Kept;
-use crate::commands::run::How;
 use crate::context::Context;
 use crate::delegating::Session;
 use crate::failure::Failure;
@@ -44,12 +43,11 @@ pub fn find(context: &Context) -> Result<(), Failure> {
             };
             output::note(format_args!("the run `{id}` was cut off; {verb}"));
             // Those that it started are waited for by nobody.
-            let how = How::default();
-            Session { context: context.clone(), caller: Some(id), how }.end_below();
+            Session { caller: Some(id), ..Session::at_terminal(context) }.end_below();
         }
     }
     // And those that were being started by somebody who was killed.
-    let session = Session { context: context.clone(), caller: None, how: How::default() };
+    let session = Session::at_terminal(context);
     session.tidy().map_err(Failure::general)
 }
 

@@ -28,6 +28,7 @@ mod ownership;
 mod page;
 mod returning;
 mod root_session;
+mod root_sessions;
 mod siblings;
 mod stage;
 mod starts;

@@ -8,7 +8,6 @@ use bailiwick_model::attempt::{Allowance, Used};
 use clap::Args;
 use serde::Serialize;
 
-use crate::commands::run::How;
 use crate::context::Context;
 use crate::delegating::Session;
 use crate::failure::Failure;
@@ -59,7 +58,7 @@ impl Tree {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         recover::find(context)?;
-        let session = Session { context: context.clone(), caller: None, how: How::default() };
+        let session = Session::at_terminal(context);
         loop {
             let nodes = self.nodes(&session).map_err(Failure::general)?;
             if self.format.format == Format::Json {
