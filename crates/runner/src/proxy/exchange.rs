@@ -7,7 +7,7 @@ use bailiwick_policy::dialects::LARGEST_PAYLOAD;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::Value;
@@ -18,6 +18,7 @@ use super::bodies::{
 };
 use super::connect::{self, Hosts, Tunnel};
 use super::frames::framed;
+use super::seats::Turn;
 use super::seen::Unreadable;
 use super::upstream::{Model, Sent, Unanswered, clean_query, end_to_end, foreign_query, in_full};
 use super::watched::{Asking, Reading, Watched};
@@ -35,8 +36,10 @@ const ROOM: usize = 128 << 20;
 const QUESTIONS: usize = 64;
 /// A question may not be longer than this: the largest call, and what escapes add to it.
 const LONGEST_QUESTION: usize = 2 * LARGEST_PAYLOAD;
-/// How long a program may take to say what it asks.
+/// How long a program may take to say what it asks its model.
 const ASKING_TIME: Duration = Duration::from_mins(10);
+/// How long it may take to say what it asks beside it: that is said at once.
+const QUESTION_TIME: Duration = Duration::from_secs(5);
 
 /// What all requests share.
 pub(super) struct Shared {
@@ -76,8 +79,23 @@ impl Shared {
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
+        turn: &mut Turn,
         tunnel: &mut Option<Tunnel>,
     ) -> Response<Body> {
+        let asks_desk = request.uri().authority().is_none() && request.uri().path() == DESK;
+        if let Some(desk) = self.desk.as_deref().filter(|_| asks_desk) {
+            let (parts, body) = request.into_parts();
+            let answer = self.at_desk(desk, &parts, body, turn).await;
+            let mut answer = answer.unwrap_or_else(|refused| *refused);
+            if !turn.stays() {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            return answer;
+        }
+        if !turn.is_elsewhere() {
+            let why = "too much is asked at once; try again";
+            return self.error(StatusCode::SERVICE_UNAVAILABLE, why);
+        }
         if request.method() == Method::CONNECT {
             return connect::open(self, request, tunnel).await;
         }
@@ -90,9 +108,6 @@ impl Shared {
         }
         let path = request.uri().path().to_owned();
         let (parts, body) = request.into_parts();
-        if let Some(desk) = self.desk.as_deref().filter(|_| path == DESK) {
-            return self.at_desk(desk, &parts, body).await.unwrap_or_else(|refused| *refused);
-        }
         if let Some(part) = foreign_query(self.wire, parts.uri.query()) {
             let why = format!("`{part}` is no parameter of a request to this model");
             self.observer.turned_away(&format!("{method} {path}"), &why);
@@ -128,15 +143,19 @@ impl Shared {
         desk: &dyn Desk,
         parts: &Parts,
         body: Incoming,
+        turn: &Turn,
     ) -> Result<Response<Body>, Refused> {
         if parts.method != Method::POST {
             return Err(self.refused(StatusCode::METHOD_NOT_ALLOWED, "only questions are answered"));
         }
         // Whoever is one too many waits, and so does who asks what cannot be read: a program may take an
         // error for a yes.
-        let _place = self.places.acquire().await;
-        let Ok(all) = Limited::new(body, LONGEST_QUESTION).collect().await else {
+        let place = self.places.acquire().await;
+        let all = Limited::new(body, LONGEST_QUESTION).collect();
+        let Ok(Ok(all)) = tokio::time::timeout(QUESTION_TIME, all).await else {
             self.observer.turned_away("a question to the gate", "it cannot be read");
+            drop(place);
+            turn.is_in_vain();
             return std::future::pending().await;
         };
         let text = all.to_bytes();

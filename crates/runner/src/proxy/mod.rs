@@ -8,6 +8,7 @@
 //!                 │          ├──▶ upstream, with the key ──▶ the model
 //!                 │          ◀── watched: sse ──▶ wires ──called, answered──▶ observer
 //!                 ├──▶ desk: the gate, for a program that asks it over HTTP
+//!                 ├──▶ seats: who asks for nothing gives way
 //!                 └──▶ connect: tunnels to hosts that are named
 //! ```
 
@@ -17,6 +18,7 @@ mod exchange;
 mod frames;
 mod json_text;
 mod renewal;
+mod seats;
 mod seen;
 mod server;
 mod signature;

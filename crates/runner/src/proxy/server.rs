@@ -16,13 +16,16 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::connect::{Hosts, Tunnel};
 use super::exchange::Shared;
+use super::seats::{Answer, SEATS, Seat, Seats, Turn};
 use super::upstream::{Model, Upstream};
 use super::{Desk, Observer, Wire};
 
-/// More connections than these wait until another ends.
-const CONNECTIONS: usize = 256;
 /// How long a connection may be silent between requests.
 const IDLE: Duration = Duration::from_mins(10);
+/// How long one that has to leave may take to hand over what is on its way.
+const LEAVING: Duration = Duration::from_secs(1);
+/// How often it is looked whether one can leave, if all seats are taken.
+const BEAT: Duration = Duration::from_millis(100);
 
 /// All that a proxy is told.
 pub struct Setup {
@@ -102,14 +105,20 @@ async fn listen(
     shared: Arc<Shared>,
     mut stopped: oneshot::Receiver<Infallible>,
 ) {
-    let mut connections = JoinSet::new();
+    let (mut connections, seats) = (JoinSet::new(), Seats::new());
     loop {
+        // One seat is kept free, so that whoever comes finds it.
+        let full = connections.len() >= SEATS;
+        if full {
+            seats.make_room();
+        }
         tokio::select! {
             _ = &mut stopped => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+            () = tokio::time::sleep(BEAT), if full => {}
+            accepted = listener.accept(), if !full => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(serve(stream, Arc::clone(&shared)));
+                    connections.spawn(serve(stream, seats.take(), Arc::clone(&shared)));
                 }
                 // Out of files, or a client that is gone again: others are served all the same.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -120,25 +129,51 @@ async fn listen(
     connections.shutdown().await;
 }
 
-async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, seat: Arc<Seat>, shared: Arc<Shared>) {
     // A stream is told piece by piece; to wait for more would only be late.
     let _ = stream.set_nodelay(true);
-    let opened: Arc<Mutex<Option<Tunnel>>> = Arc::default();
+    let opened: Arc<Mutex<Option<(Tunnel, Turn)>>> = Arc::default();
     let service = service_fn(|request| {
         let (shared, opened) = (Arc::clone(&shared), Arc::clone(&opened));
+        let mut turn = seat.turn();
         async move {
             let mut tunnel = None;
-            let response = shared.answer(request, &mut tunnel).await;
-            *opened.lock().unwrap_or_else(PoisonError::into_inner) = tunnel;
-            Ok::<_, Infallible>(response)
+            let response = shared.answer(request, &mut turn, &mut tunnel).await;
+            let turn = match tunnel {
+                None => Some(turn),
+                Some(tunnel) => {
+                    *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some((tunnel, turn));
+                    None
+                }
+            };
+            Ok::<_, Infallible>(response.map(|body| Answer::new(body, turn)))
         }
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(IDLE);
+    let connection = server.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let mut connection = std::pin::pin!(connection);
     // A connection that breaks off is the program's affair; what was on its way is reported.
-    let ended = server.serve_connection(TokioIo::new(stream), service).with_upgrades().await;
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Some(ended),
+        () = seat.told_to_leave() => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            loop {
+                match tokio::time::timeout(LEAVING, connection.as_mut()).await {
+                    Ok(ended) => break ended,
+                    Err(_) if seat.waits() => return,
+                    // It has asked for something after all, and gets it.
+                    Err(_) => {}
+                }
+            }
+        }
+    };
     let tunnel = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let (Ok(()), Some(tunnel)) = (ended, tunnel) {
+    if let (Ok(()), Some((tunnel, _turn))) = (ended, tunnel) {
         tunnel.carry().await;
     }
 }

@@ -18,6 +18,7 @@ mod proxy_lab;
 mod proxy_passing;
 mod proxy_programs;
 mod proxy_questions;
+mod proxy_seats;
 mod proxy_tunnels;
 mod sandbox_agent_clis;
 mod sandbox_agent_files;
