@@ -1,15 +1,16 @@
 //! How much an agent may write to the disk: what its directories hold is looked at while it runs.
 //!
-//! Nothing here needs quotas. A look takes as long as there are files, so the next one is the further
+//! Nothing here needs quotas. A walk takes as long as there are files, so the next one is the further
 //! away; if the disk fills quickly, it comes at once. Files that have no name any more are not seen, so
-//! the disk itself is looked at, too: an attempt ends before it is full.
+//! the disk itself is looked at, too, however long a walk takes: an attempt ends before it is full.
 
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,9 +22,9 @@ use super::hub::Hub;
 
 /// How often the disk is looked at.
 const BEAT: Duration = Duration::from_millis(500);
-/// How much longer than a look took it is until the next one.
+/// How much longer than a walk took it is until the next one.
 const REST: u32 = 20;
-/// No look is further away than this.
+/// No walk is further away than this.
 const FURTHEST: Duration = Duration::from_secs(60);
 /// What must be left on the disk, if it was there at the beginning.
 const RESERVE: u64 = 512 << 20;
@@ -31,84 +32,144 @@ const RESERVE: u64 = 512 << 20;
 /// Looks at the disk until it is dropped.
 pub(super) struct Guard {
     stop: Option<Sender<()>>,
-    looking: Option<JoinHandle<()>>,
+    over: Arc<AtomicBool>,
+    looking: Vec<JoinHandle<()>>,
 }
 
 impl Guard {
     /// Begins to look at the directories of an attempt, before it does.
     pub(super) fn begin(supervision: &Supervision, hub: &Arc<Hub>) -> Self {
         let directory = &supervision.directory;
-        let own = vec![directory.home(), directory.temp(), directory.git_layer()];
         let worktree = supervision.assignment.worktree.clone();
-        let (stop, stopped) = channel::<()>();
-        let (hub, most) = (Arc::clone(hub), supervision.disk);
-        let looking = std::thread::spawn(move || {
-            let mut look = Look::first(own, worktree, most);
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(BEAT) {
-                if let Some(why) = look.again() {
-                    hub.end(Ending::BudgetExhausted, &why);
-                    return;
-                }
-            }
+        let places = vec![directory.home(), directory.temp(), directory.git_layer(), worktree];
+        let (walked, hub) = (places.clone(), Arc::clone(hub));
+        Self::with(
+            supervision.disk,
+            move || left(&places),
+            move |over| held(&walked, over),
+            move |why| hub.end(Ending::BudgetExhausted, why),
+        )
+    }
+
+    /// Each look has a pace of its own: what is left is told at once, what is held when it was counted.
+    fn with(
+        most: u64,
+        left: impl Fn() -> u64 + Send + 'static,
+        held: impl Fn(&AtomicBool) -> u64 + Send + 'static,
+        end: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Self {
+        let (stop, stopped) = channel();
+        // One word is enough to hurry a walk.
+        let (hurry, hurried) = sync_channel(1);
+        let (over, end) = (Arc::new(AtomicBool::new(false)), Arc::new(end));
+        let (ending, walked) = (Arc::clone(&end), Arc::clone(&over));
+        let space = std::thread::spawn(move || {
+            look(&stopped, Space::new(left(), most), &hurry, left, |why| ending(why));
         });
-        Self { stop: Some(stop), looking: Some(looking) }
+        let walk = std::thread::spawn(move || {
+            walk(&hurried, most, || held(&walked), |why| end(why), &walked);
+        });
+        Self { stop: Some(stop), over, looking: vec![space, walk] }
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+        // The one that hurries the walk ends, and with it the walk's reason to wait.
         self.stop = None;
-        if let Some(looking) = self.looking.take() {
+        for looking in self.looking.drain(..) {
             // It has nothing to say any more.
             let _ = looking.join();
         }
     }
 }
 
-/// What was seen, and when the next look is due.
-struct Look {
-    places: Vec<PathBuf>,
-    /// How many bytes may be added.
-    most: u64,
-    /// What was there before the attempt: of the worktree, and of what earlier attempts have left.
-    before: u64,
-    /// What the disk had left at the beginning, and at the last look.
-    left: (u64, u64),
-    due: Instant,
+/// Looks at what is left, beat by beat.
+fn look(
+    stopped: &Receiver<()>,
+    mut space: Space,
+    hurry: &SyncSender<()>,
+    left: impl Fn() -> u64,
+    end: impl Fn(&str),
+) {
+    while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(BEAT) {
+        match space.now(left()) {
+            Room::Enough => {}
+            // One that is asked for already comes.
+            Room::Shrinks => {
+                let _ = hurry.try_send(());
+            }
+            Room::Gone => end(&format!("the disk has less than {} MiB left", RESERVE >> 20)),
+        }
+    }
 }
 
-impl Look {
-    fn first(own: Vec<PathBuf>, worktree: PathBuf, most: u64) -> Self {
-        let now = Instant::now();
-        let places: Vec<PathBuf> = own.into_iter().chain([worktree]).collect();
-        let before = held(&places);
-        let left = left(&places);
-        Self { before, most, left: (left, left), due: now + pause(now.elapsed()), places }
-    }
-
-    /// Why the attempt has to end, if it has.
-    fn again(&mut self) -> Option<String> {
-        let left = left(&self.places);
-        if left < RESERVE && self.left.0 >= RESERVE {
-            return Some(format!("the disk has less than {} MiB left", RESERVE >> 20));
+/// Counts what is held, whenever it is due.
+fn walk(
+    hurried: &Receiver<()>,
+    most: u64,
+    held: impl Fn() -> u64,
+    end: impl Fn(&str),
+    over: &AtomicBool,
+) {
+    // What was there before the attempt: of the worktree, and of what earlier attempts have left.
+    let begun = Instant::now();
+    let before = held();
+    let mut rest = pause(begun.elapsed());
+    while let Ok(()) | Err(RecvTimeoutError::Timeout) = hurried.recv_timeout(rest) {
+        let begun = Instant::now();
+        let added = held().saturating_sub(before);
+        rest = pause(begun.elapsed());
+        if added > most && !over.load(Ordering::SeqCst) {
+            let most = most >> 20;
+            end(&format!(
+                "the budget is spent: disk, of which it may add {most} MiB in an attempt"
+            ));
         }
-        let fills = self.left.1.saturating_sub(left) > self.most / 16;
-        let now = Instant::now();
-        if now < self.due && !fills {
-            return None;
-        }
-        let added = held(&self.places).saturating_sub(self.before);
-        self.due = now + pause(now.elapsed());
-        self.left.1 = left;
-        (added > self.most).then(|| {
-            let most = self.most >> 20;
-            format!("the budget is spent: disk, of which it may add {most} MiB in an attempt")
-        })
     }
 }
 
 fn pause(took: Duration) -> Duration {
     took.saturating_mul(REST).clamp(BEAT, FURTHEST)
+}
+
+/// What a look at the disk says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Enough,
+    /// So much is gone that it should be counted who has it.
+    Shrinks,
+    /// An attempt has to end.
+    Gone,
+}
+
+/// What the disk has left.
+struct Space {
+    most: u64,
+    /// At the beginning.
+    first: u64,
+    /// When it was last worth a walk.
+    last: u64,
+}
+
+impl Space {
+    fn new(left: u64, most: u64) -> Self {
+        Self { most, first: left, last: left }
+    }
+
+    fn now(&mut self, left: u64) -> Room {
+        if left < RESERVE && self.first >= RESERVE {
+            return Room::Gone;
+        }
+        if self.last.saturating_sub(left) > self.most / 16 {
+            self.last = left;
+            return Room::Shrinks;
+        }
+        // What was freed may be filled again.
+        self.last = self.last.max(left);
+        Room::Enough
+    }
 }
 
 /// What is left on the fullest disk that has some of these.
@@ -118,17 +179,17 @@ fn left(places: &[PathBuf]) -> u64 {
     left.min().unwrap_or(u64::MAX)
 }
 
-/// How many bytes all files below these places take, each once.
-fn held(places: &[PathBuf]) -> u64 {
+/// How many bytes all files below these places take, each once. Nobody wants to know when it is over.
+fn held(places: &[PathBuf], over: &AtomicBool) -> u64 {
     let mut linked = HashSet::new();
-    let sizes = places.iter().map(|place| below(place, &mut linked));
+    let sizes = places.iter().map(|place| below(place, &mut linked, over));
     sizes.fold(0, u64::saturating_add)
 }
 
-fn below(place: &Path, linked: &mut HashSet<(u64, u64)>) -> u64 {
+fn below(place: &Path, linked: &mut HashSet<(u64, u64)>, over: &AtomicBool) -> u64 {
     let mut all = 0_u64;
     let mut open = vec![place.to_path_buf()];
-    while let Some(next) = open.pop() {
+    while let Some(next) = open.pop().filter(|_| !over.load(Ordering::Relaxed)) {
         // What goes while it is looked at takes nothing.
         let Ok(found) = fs::symlink_metadata(&next) else { continue };
         let counted = found.nlink() > 1 && !found.is_dir();
@@ -147,43 +208,97 @@ fn below(place: &Path, linked: &mut HashSet<(u64, u64)>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn what_is_added_counts_and_what_was_there_does_not() {
+    fn each_file_counts_once_and_what_is_gone_does_not() {
         let place = tempfile::tempdir().unwrap();
         let write = |name: &str| {
             let file = place.path().join(name);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, vec![7; 1 << 20]).unwrap();
         };
-        let due = |look: &mut Look| {
-            look.due = Instant::now();
-            look.again()
-        };
+        let over = AtomicBool::new(false);
+        let count = || held(&[place.path().to_path_buf()], &over) >> 20;
         write("before");
-        let mut look = Look::first(Vec::new(), place.path().to_path_buf(), 3 << 20);
+        assert_eq!(count(), 1);
         write("one");
         write("deep/er/two");
         fs::hard_link(place.path().join("one"), place.path().join("again")).unwrap();
         std::os::unix::fs::symlink("/usr", place.path().join("away")).unwrap();
-        assert_eq!(due(&mut look), None, "{}", held(&look.places));
-        write("three");
-        let why = due(&mut look).unwrap();
-        assert!(why.contains("disk, of which it may add 3 MiB"), "{why}");
-        fs::remove_file(place.path().join("three")).unwrap();
-        assert_eq!(due(&mut look), None, "what is gone takes nothing");
+        assert_eq!(count(), 3);
+        fs::remove_file(place.path().join("before")).unwrap();
+        assert_eq!(count(), 2);
+        over.store(true, Ordering::SeqCst);
+        assert_eq!(count(), 0, "it goes on although it is over");
     }
 
     #[test]
-    fn a_look_comes_at_once_when_the_disk_fills() {
-        let place = tempfile::tempdir().unwrap();
-        let mut look = Look::first(Vec::new(), place.path().to_path_buf(), 1 << 20);
-        look.due = Instant::now() + Duration::from_secs(3600);
-        fs::write(place.path().join("large"), vec![7; 4 << 20]).unwrap();
-        look.left.1 = u64::MAX;
-        assert!(look.again().is_some());
-        look.left.0 = u64::MAX;
-        look.most = u64::MAX;
-        assert_eq!(look.again(), None, "there is room");
+    fn a_disk_that_fills_is_walked_and_one_that_is_full_ends_the_attempt() {
+        let mut space = Space::new(RESERVE * 4, 16 << 20);
+        for (left, room) in [
+            (RESERVE * 4 - (1 << 20), Room::Enough),
+            (RESERVE * 4 - (3 << 20), Room::Shrinks),
+            // Counted from there.
+            (RESERVE * 4 - (4 << 20), Room::Enough),
+            (RESERVE * 5, Room::Enough),
+            (RESERVE * 5 - (2 << 20), Room::Shrinks),
+            (RESERVE - 1, Room::Gone),
+        ] {
+            assert_eq!(space.now(left), room, "{left}");
+        }
+        // Who began with less goes on.
+        assert_eq!(Space::new(RESERVE - 2, 1).now(RESERVE - 2), Room::Enough);
+    }
+
+    /// Why attempts ended, and a guard that tells it.
+    fn guarded(
+        left: impl Fn() -> u64 + Send + 'static,
+        held: impl Fn(&AtomicBool) -> u64 + Send + 'static,
+    ) -> (Guard, Receiver<String>) {
+        let (tell, told) = channel();
+        let tell = Mutex::new(tell);
+        let end = move |why: &str| drop(tell.lock().unwrap().send(why.to_owned()));
+        (Guard::with(16 << 20, left, held, end), told)
+    }
+
+    #[test]
+    fn what_is_added_ends_an_attempt() {
+        let walks = Mutex::new(0_u64);
+        let held = move |_: &AtomicBool| {
+            let mut walks = walks.lock().unwrap();
+            *walks += 1;
+            // What was there before does not count.
+            (100 << 20) + (*walks - 1) * (9 << 20)
+        };
+        let (_guard, told) = guarded(|| u64::MAX, held);
+        let why = told.recv_timeout(PATIENCE).unwrap();
+        assert!(why.contains("disk, of which it may add 16 MiB"), "{why}");
+    }
+
+    #[test]
+    fn a_walk_without_end_holds_up_neither_the_look_at_the_disk_nor_the_end() {
+        let looks = Mutex::new(0);
+        let left = move || {
+            let mut looks = looks.lock().unwrap();
+            *looks += 1;
+            if *looks < 3 { RESERVE * 4 } else { RESERVE / 2 }
+        };
+        let (walks, walking) = channel();
+        let held = move |over: &AtomicBool| {
+            walks.send(()).unwrap();
+            while !over.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            0
+        };
+        let (guard, told) = guarded(left, held);
+        walking.recv_timeout(PATIENCE).unwrap();
+        let why = told.recv_timeout(PATIENCE).unwrap();
+        assert!(why.contains("the disk has less than 512 MiB left"), "{why}");
+        drop(guard);
+        assert!(walking.try_recv().is_err(), "there was but one walk");
     }
 }
