@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bailiwick_control::brief;
-use bailiwick_control::supervision::{Budget, Prices};
+use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::{Settings, Source, Task, task};
 use bailiwick_policy::tool_lists::OWN_SERVER;
@@ -43,8 +43,6 @@ pub struct Prepared {
     pub enclosure: Enclosure,
     /// Where its model is.
     pub upstream: Option<Upstream>,
-    /// What must never be seen.
-    pub secrets: Vec<String>,
     /// What it may spend.
     pub budget: Allowance,
     /// What of the secrets only its MCP servers are told.
@@ -115,7 +113,7 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         usd: task.budget.usd,
         script: task.agent.script.clone(),
         granted: granted.variables,
-        hidden: secrets.clone(),
+        hidden: Redaction::new(secrets),
         granted_files: (!granted.files.is_empty()).then(|| directory.granted()),
         skill_files: place,
     };
@@ -129,7 +127,7 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         assignment.mcp_servers.insert(OWN_SERVER.to_owned(), own);
     }
     let files = granted.files;
-    Ok(Prepared { adapter, assignment, enclosure, upstream, secrets, budget, of_servers, files })
+    Ok(Prepared { adapter, assignment, enclosure, upstream, budget, of_servers, files })
 }
 
 /// Our own MCP server, as the agent program starts it inside of its sandbox.

@@ -82,7 +82,6 @@ struct Setup {
     assignment: Assignment,
     enclosure: Enclosure,
     upstream: Option<Upstream>,
-    secrets: Vec<String>,
     files: Vec<(String, String)>,
 }
 
@@ -149,7 +148,7 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
         usd: None,
         script: Vec::new(),
         granted,
-        hidden: secrets.clone(),
+        hidden: Redaction::new(secrets),
         granted_files: (!given.files.is_empty()).then(|| directory.granted()),
         skill_files: None,
     };
@@ -166,7 +165,6 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
         assignment,
         enclosure,
         upstream: paid.map(|(upstream, _)| upstream),
-        secrets,
         files: given.files,
     })
 }
@@ -399,7 +397,7 @@ fn supervise(
         home: setup.assignment.home.clone(),
         servers: setup.assignment.mcp_servers.keys().cloned().collect(),
         log: Mutex::new(directory.decisions()),
-        redaction: Redaction::new(setup.secrets.clone()),
+        redaction: setup.assignment.hidden.clone(),
         digest: compiled.digest,
         policy: compiled.policy,
     };
@@ -407,6 +405,7 @@ fn supervise(
         delegation: None,
         directory,
         adapter,
+        redaction: setup.assignment.hidden.clone(),
         assignment: setup.assignment,
         enclosure: setup.enclosure,
         upstream: setup.upstream,
@@ -415,7 +414,6 @@ fn supervise(
         used: Used::default(),
         time: 0,
         prices: Prices::new(settings.prices.clone()),
-        redaction: Redaction::new(setup.secrets),
         keeps: AuditLevel::default(),
         judge: Arc::new(judge),
         fail_fast,

@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bailiwick_control::ports::Delegation;
-use bailiwick_control::supervision::{Budget, Prices, Redaction};
+use bailiwick_control::supervision::{Budget, Prices};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{Ending, Phase, What, Witness};
 use bailiwick_model::fleet::AuditLevel;
@@ -268,7 +268,7 @@ impl Running {
             home: prepared.assignment.home.clone(),
             servers: prepared.assignment.mcp_servers.keys().cloned().collect(),
             log: Mutex::new(self.directory.decisions()),
-            redaction: Redaction::new(prepared.secrets.clone()),
+            redaction: prepared.assignment.hidden.clone(),
             digest: compiled.digest,
             policy: compiled.policy,
         };
@@ -288,6 +288,7 @@ impl Running {
         let supervision = Supervision {
             directory: self.directory.clone(),
             adapter: prepared.adapter,
+            redaction: prepared.assignment.hidden.clone(),
             assignment: prepared.assignment,
             enclosure: prepared.enclosure,
             upstream: prepared.upstream,
@@ -296,7 +297,6 @@ impl Running {
             used: used(&self.earlier),
             time: self.earlier.iter().map(took).fold(0, u64::saturating_add),
             prices: Prices::new(settings.prices.clone()),
-            redaction: Redaction::new(prepared.secrets),
             keeps: self.keeps()?,
             judge: Arc::new(judge),
             fail_fast,

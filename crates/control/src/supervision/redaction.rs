@@ -1,5 +1,7 @@
 //! Secrets that are known by their value: whatever is kept or shown goes through here first.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use bailiwick_model::secret::{PLACEHOLDER, redacted};
 use serde_json::Value;
 
@@ -8,35 +10,52 @@ use crate::bundle::redact::{is_telling, telling_lines};
 /// A secret that is shorter cannot be told from ordinary words, and is refused.
 pub const SHORTEST: usize = 8;
 
-/// The secrets of a run.
+/// The secrets of a run. Clones share them: what is added to one is hidden by all.
 #[derive(Clone, Default)]
 pub struct Redaction {
-    values: Vec<String>,
+    values: Arc<RwLock<Vec<String>>>,
 }
 
 impl std::fmt::Debug for Redaction {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Redaction({} secrets)", self.values.len())
+        write!(out, "Redaction({} secrets)", self.known().len())
+    }
+}
+
+impl PartialEq for Redaction {
+    fn eq(&self, other: &Self) -> bool {
+        self.known() == other.known()
     }
 }
 
 impl Redaction {
     /// Secrets that must never be seen; those that are too short are not among them.
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {
+        let redaction = Self::default();
+        redaction.add(values);
+        redaction
+    }
+
+    /// More of them, which are had only later.
+    pub fn add(&self, values: impl IntoIterator<Item = String>) {
         let mut values: Vec<String> = values.into_iter().flat_map(with_lines).collect();
         values.retain(|value| value.len() >= SHORTEST);
         // As JSON writes them, too; a secret that holds another goes first.
         let escaped: Vec<String> = values.iter().map(|value| escaped(value)).collect();
-        values.extend(escaped);
-        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        values.dedup();
-        Self { values }
+        let mut all = self.values.write().unwrap_or_else(PoisonError::into_inner);
+        all.extend(values.into_iter().chain(escaped));
+        all.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        all.dedup();
+    }
+
+    fn known(&self) -> Vec<String> {
+        self.values.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The text without them, and without what looks like a secret.
     pub fn clean(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        for value in &self.values {
+        for value in self.values.read().unwrap_or_else(PoisonError::into_inner).iter() {
             if text.contains(value.as_str()) {
                 text = text.replace(value.as_str(), PLACEHOLDER);
             }
@@ -83,6 +102,16 @@ mod tests {
         assert_eq!(redaction.clean(r#"{"v":"a\"b\ncdefgh"}"#), r#"{"v":"[secret]"}"#);
         assert_eq!(redaction.clean("plain"), "plain");
         assert!(!format!("{redaction:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn what_is_added_to_one_is_hidden_by_all() {
+        let redaction = Redaction::new(["hunter2hunter2".to_owned()]);
+        let shared = redaction.clone();
+        assert_eq!(shared.clean("renewed-key"), "renewed-key");
+        redaction.add(["renewed-key".to_owned(), "short".to_owned()]);
+        let shown = "hunter2hunter2 renewed-key short";
+        assert_eq!(shared.clean(shown), "[secret] [secret] short");
     }
 
     #[test]

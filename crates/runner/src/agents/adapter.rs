@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::supervision::Habits;
+use bailiwick_control::supervision::{Habits, Redaction};
 use bailiwick_model::Event;
 use bailiwick_model::event::{What, Witness};
 use bailiwick_model::task::{Login, ScriptStep, SubAgent};
@@ -218,7 +218,7 @@ pub struct Assignment {
     /// Variables that the person has granted.
     pub granted: Vec<(String, String)>,
     /// What of it must never be seen.
-    pub hidden: Vec<String>,
+    pub hidden: Redaction,
     /// A directory that it can read and nobody else sees, if anything was granted to it in files.
     pub granted_files: Option<PathBuf>,
     /// A directory with the files of skills, which it can only read.

@@ -1,7 +1,7 @@
 //! A key that is good for a while, and is had anew before its time is over.
 
 use std::fmt;
-use std::sync::{Arc, Mutex as Plain, PoisonError};
+use std::sync::{Arc, Mutex as Plain, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::Mutex;
@@ -25,6 +25,7 @@ pub struct Fresh {
 }
 
 type Source = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
+type Hides = Box<dyn Fn(String) + Send + Sync>;
 
 /// A key that is had anew. Clones share it.
 #[derive(Clone)]
@@ -33,6 +34,8 @@ pub(super) struct Renewal {
     now: Arc<Mutex<Held>>,
     /// What must never be shown: of every key that there was.
     secrets: Arc<Plain<Vec<Vec<u8>>>>,
+    /// Who keeps it from being shown elsewhere.
+    hides: Arc<OnceLock<Hides>>,
 }
 
 struct Held {
@@ -64,7 +67,13 @@ impl Renewal {
     pub(super) fn new(first: Fresh, source: Source) -> Self {
         let secrets = Arc::new(Plain::new(first.key.secrets()));
         let held = Held { fresh: first, asked: SystemTime::UNIX_EPOCH, failed: None };
-        Self { source, now: Arc::new(Mutex::new(held)), secrets }
+        Self { source, now: Arc::new(Mutex::new(held)), secrets, hides: Arc::default() }
+    }
+
+    /// Every secret that there will be is told before it is used; those that are known are not.
+    pub(super) fn tells(&self, hides: impl Fn(String) + Send + Sync + 'static) {
+        // Who was told first goes on being told.
+        let _ = self.hides.set(Box::new(hides));
     }
 
     pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
@@ -83,6 +92,28 @@ impl Renewal {
         if let (false, Some(why)) = (rested, &held.failed) {
             return Err(over(why));
         }
+        match self.fetch(&mut held, now).await {
+            Ok(key) => Ok(key),
+            Err(_) if good => Ok(held.fresh.key.clone()),
+            Err(why) => Err(over(&why)),
+        }
+    }
+
+    /// Another key in the place of one that the model has refused; nothing if there is none.
+    pub(super) async fn instead_of(&self, refused: &Key, now: SystemTime) -> Option<Key> {
+        let mut held = self.now.lock().await;
+        let other = |key: &Key| key.secrets() != refused.secrets();
+        // Somebody else was refused before, and has had it renewed.
+        if other(&held.fresh.key) {
+            return Some(held.fresh.key.clone());
+        }
+        if !held.rested(now) {
+            return None;
+        }
+        self.fetch(&mut held, now).await.ok().filter(other)
+    }
+
+    async fn fetch(&self, held: &mut Held, now: SystemTime) -> Result<Key, String> {
         held.asked = now;
         let begun = Instant::now();
         let source = Arc::clone(&self.source);
@@ -94,16 +125,13 @@ impl Renewal {
         };
         held.asked = now + begun.elapsed();
         held.failed = fetched.as_ref().err().cloned();
-        match fetched {
-            Ok(fresh) => {
-                let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
-                secrets.extend(fresh.key.secrets());
-                held.fresh = fresh;
-                Ok(held.fresh.key.clone())
-            }
-            Err(_) if good => Ok(held.fresh.key.clone()),
-            Err(why) => Err(over(&why)),
+        held.fresh = fetched?;
+        let new = held.fresh.key.secrets();
+        if let Some(hides) = self.hides.get() {
+            new.iter().for_each(|secret| hides(String::from_utf8_lossy(secret).into_owned()));
         }
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
+        Ok(held.fresh.key.clone())
     }
 }
 
@@ -165,5 +193,34 @@ mod tests {
         let secrets = renewal.secrets();
         assert_eq!(secrets, [b"token-0".to_vec(), b"token-1".to_vec()], "none is ever shown");
         assert!(!format!("{renewal:?}").contains("token"));
+    }
+
+    #[tokio::test]
+    async fn a_key_that_was_refused_is_had_anew_once_for_all_who_were_refused() {
+        let now = SystemTime::now();
+        let asked = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&asked);
+        let source = move || {
+            let number = count.fetch_add(1, Ordering::SeqCst) + 1;
+            // The third is the second once more.
+            Ok(key(number.min(2), now + HOUR))
+        };
+        let renewal = Renewal::new(key(0, now + HOUR), Arc::new(source));
+        let told: Arc<Plain<Vec<String>>> = Arc::default();
+        let heard = Arc::clone(&told);
+        renewal.tells(move |secret| heard.lock().unwrap().push(secret));
+        let first = renewal.current(now).await.unwrap();
+        for _ in 0..2 {
+            let second = renewal.instead_of(&first, now).await.unwrap();
+            assert_eq!((last(&second).as_str(), asked.load(Ordering::SeqCst)), ("token-1", 1));
+        }
+        let second = renewal.current(now).await.unwrap();
+        assert!(renewal.instead_of(&second, now).await.is_none(), "so soon nobody is asked");
+        let later = now + Duration::from_mins(1);
+        let third = renewal.instead_of(&second, later).await.unwrap();
+        assert_eq!(last(&third), "token-2");
+        let latest = later + Duration::from_mins(1);
+        assert!(renewal.instead_of(&third, latest).await.is_none(), "it is the same");
+        assert_eq!(*told.lock().unwrap(), ["token-1", "token-2", "token-2"]);
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use hyper::Method;
 use hyper::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderMap,
     HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
+use hyper::{Method, StatusCode};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 
@@ -73,6 +73,14 @@ impl Key {
         Self(Opens::Renewed(Renewal::new(first, Arc::new(source))))
     }
 
+    /// Tells of the secrets of every key that is had anew, before it is used.
+    pub fn tells(&self, hides: impl Fn(String) + Send + Sync + 'static) {
+        match &self.0 {
+            Opens::Header { .. } | Opens::Signature(_) => {}
+            Opens::Renewed(renewal) => renewal.tells(hides),
+        }
+    }
+
     /// The secrets themselves: of a header, the last word of the value.
     pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
         match &self.0 {
@@ -90,6 +98,14 @@ impl Key {
         match &self.0 {
             Opens::Header { .. } | Opens::Signature(_) => Ok(self.clone()),
             Opens::Renewed(renewal) => renewal.current(SystemTime::now()).await,
+        }
+    }
+
+    /// Another one in the place of one that was refused, if it can be had.
+    async fn instead_of(&self, refused: &Self) -> Option<Self> {
+        match &self.0 {
+            Opens::Header { .. } | Opens::Signature(_) => None,
+            Opens::Renewed(renewal) => renewal.instead_of(refused, SystemTime::now()).await,
         }
     }
 
@@ -216,6 +232,15 @@ pub(super) struct Sent<'a> {
     pub(super) body: Bytes,
 }
 
+/// What goes to the model, but for the key.
+#[derive(Clone)]
+struct Keyless {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
 /// There is no answer.
 pub(super) struct Unanswered {
     pub(super) why: String,
@@ -263,6 +288,20 @@ impl Model {
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let over = |why| Unanswered { arrived: false, told: LOGIN_OVER.to_owned(), why };
         let key = self.key.current().await.map_err(over)?;
+        let request = Keyless { method, url, headers, body };
+        let answer = self.ask(request.clone(), &key).await?;
+        if answer.status() != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        // Nothing of it has reached the program. The key may have been over sooner than was thought.
+        match self.key.instead_of(&key).await {
+            Some(other) => self.ask(request, &other).await,
+            None => Ok(answer),
+        }
+    }
+
+    async fn ask(&self, request: Keyless, key: &Key) -> Result<reqwest::Response, Unanswered> {
+        let Keyless { method, url, mut headers, body } = request;
         let unsigned = |why: String| Unanswered { arrived: false, told: why.clone(), why };
         key.open(&method, &url, &mut headers, &body).map_err(unsigned)?;
         let request = self.client.request(method, url).headers(headers).body(body);

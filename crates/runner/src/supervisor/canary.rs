@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bailiwick_control::supervision::Redaction;
 use bailiwick_policy::Decision;
 use bailiwick_policy::decision::Objection;
 use bailiwick_policy::protocol::Question;
@@ -104,7 +105,7 @@ fn bare(assignment: &Assignment, home: PathBuf) -> Assignment {
         turns: None,
         usd: None,
         granted: Vec::new(),
-        hidden: Vec::new(),
+        hidden: Redaction::default(),
         granted_files: None,
         skill_files: None,
         ..assignment.clone()
@@ -346,7 +347,7 @@ mod tests {
             usd: None,
             script: Vec::new(),
             granted: Vec::new(),
-            hidden: Vec::new(),
+            hidden: Redaction::default(),
             granted_files: None,
             skill_files: None,
         }

@@ -195,7 +195,7 @@ pub(super) fn start(
         reader
     });
     let log = directory.errors();
-    let redaction = Redaction::new(assignment.hidden.iter().cloned());
+    let redaction = assignment.hidden.clone();
     let errors = std::thread::spawn(move || keep_errors(complaints, &log, &redaction));
     Ok(Launched { running, host_door, heard: Heard::Us { lines, errors } })
 }

@@ -79,7 +79,7 @@ pub struct Supervision {
     pub time: u64,
     /// What tokens cost.
     pub prices: Prices,
-    /// What must not be seen in an event.
+    /// What must not be seen in an event; keys that are had anew are added.
     pub redaction: Redaction,
     /// How much of each call is written down.
     pub keeps: AuditLevel,

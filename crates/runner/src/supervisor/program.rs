@@ -201,6 +201,10 @@ fn door(
 ) -> Result<Option<Proxy>, SuperviseError> {
     let Some(wire) = supervision.adapter.wire() else { return Ok(None) };
     let listener = launched.door()?;
+    if let Some(upstream) = &supervision.upstream {
+        let redaction = supervision.redaction.clone();
+        upstream.key.tells(move |secret| redaction.add([secret]));
+    }
     let setup = proxy::Setup {
         wire,
         upstream: supervision.upstream.clone(),

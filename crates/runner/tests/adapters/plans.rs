@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use bailiwick_control::supervision::Redaction;
 use bailiwick_model::task::{Line, Login, ScriptStep, SubAgent};
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Gate, Instruction, Session};
 use bailiwick_runner::agents::{ClaudeCode, Codex, Gemini, OpenCode, Script, adapter};
@@ -36,7 +37,7 @@ fn plain() -> Assignment {
         usd: None,
         script: Vec::new(),
         granted: Vec::new(),
-        hidden: Vec::new(),
+        hidden: Redaction::default(),
         granted_files: None,
         skill_files: None,
     }

@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 
+use bailiwick_control::supervision::Redaction;
 use bailiwick_model::event::What;
 use bailiwick_model::task::Login;
 use bailiwick_policy::Decision;
@@ -183,7 +184,7 @@ impl Stage {
             usd: None,
             script: Vec::new(),
             granted: Vec::new(),
-            hidden: Vec::new(),
+            hidden: Redaction::default(),
             granted_files: None,
             skill_files: None,
         }

@@ -574,6 +574,62 @@ fn what_is_said_of_a_login_that_is_over_is_for_the_observer_alone() {
     assert!(observer.told().iter().any(heard), "{:?}", observer.told());
 }
 
+/// A key with this number, good for an hour.
+fn numbered(number: usize) -> Fresh {
+    let key = Key::new("authorization", &format!("Bearer the-renewed-token-{number}")).unwrap();
+    let until = std::time::SystemTime::now().checked_add(Duration::from_hours(1));
+    Fresh { key, until }
+}
+
+#[test]
+fn a_key_that_the_model_refuses_is_had_anew_and_the_request_sent_once_more() {
+    // Which keys can be had after the first, how many requests are refused, what the program gets, and
+    // the keys that were tried.
+    let cases: [(&[usize], usize, u16, &[usize]); 4] = [
+        (&[1], 1, 200, &[0, 1]),
+        (&[1, 2], 9, 401, &[0, 1]),
+        // The same once more is no other, and none is none.
+        (&[0], 9, 401, &[0]),
+        (&[], 9, 401, &[0]),
+    ];
+    for (had, refused, status, tried) in cases {
+        let asked = AtomicUsize::new(0);
+        let host = Host::start(move |_, stream| {
+            if asked.fetch_add(1, Ordering::SeqCst) < refused {
+                let head = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\nConnection: close";
+                say(stream, &format!("{head}\r\n\r\n{{}}"));
+            } else {
+                say(stream, STREAM);
+            }
+        });
+        let (had, next) = (had.to_vec(), AtomicUsize::new(0));
+        let key = Key::renewed(numbered(0), move || {
+            let place = next.fetch_add(1, Ordering::SeqCst);
+            had.get(place).map(|number| numbered(*number)).ok_or_else(|| "there is none".to_owned())
+        });
+        let hidden: Arc<Mutex<Vec<String>>> = Arc::default();
+        let hides = Arc::clone(&hidden);
+        key.tells(move |secret| hides.lock().unwrap().push(secret));
+        let lab = Lab::with_key(Wire::Anthropic, &host.base(), &Recorder::passes(), key);
+        let (path, body) = beginning(Wire::Anthropic);
+        let answer = lab.post(path, &body);
+        assert_eq!(answer.status, status, "{tried:?}");
+        assert!(!answer.text().contains("the-renewed-token"), "{tried:?}");
+        let heads = host.heads.lock().unwrap().clone();
+        let token = |head: &String| {
+            let line = head.lines().find_map(|line| line.strip_prefix("authorization: bearer "));
+            line.map(str::to_owned).unwrap_or_default()
+        };
+        let seen: Vec<String> = heads.iter().map(token).collect();
+        let expected: Vec<String> =
+            tried.iter().map(|number| format!("the-renewed-token-{number}")).collect();
+        assert_eq!(seen, expected);
+        // Whoever keeps it from being shown knows it.
+        let hidden = hidden.lock().unwrap();
+        assert!(seen.iter().skip(1).all(|token| hidden.contains(token)), "{hidden:?}");
+    }
+}
+
 #[test]
 fn a_dropped_proxy_listens_no_more() {
     let observer = Recorder::passes();
