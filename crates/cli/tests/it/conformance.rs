@@ -9,6 +9,7 @@ mod attempt;
 mod background;
 mod broken_answers;
 mod broken_hooks;
+mod carried_logins;
 mod changed_settings;
 mod children;
 mod client;

@@ -59,6 +59,12 @@ pub trait Adapter: Send + Sync {
     /// later attempt: whatever else an agent leaves in its home could change how the next one is held.
     fn conversations(&self) -> Vec<String>;
 
+    /// What is run before the program if it has a conversation; nothing where that holds nothing that
+    /// could change how it is held.
+    fn clears(&self) -> Option<Clears> {
+        None
+    }
+
     /// Reads what it prints while it works in `worktree`.
     fn reader(&self, worktree: &Path) -> Box<dyn Reader>;
 
@@ -281,6 +287,18 @@ pub enum Input {
     Text(String),
     /// These lines, and then whatever it is answered: it talks with us.
     Talk(Vec<String>),
+}
+
+/// How a program takes out of its own conversations what an earlier attempt may have left there for it.
+/// It is run in the agent's sandbox, with no way out of it; if it does not succeed, nothing is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clears {
+    /// The file below its home that is cleared; where there is none, nothing is run.
+    pub file: String,
+    /// The arguments of the program.
+    pub arguments: Vec<String>,
+    /// Variables besides its own.
+    pub environment: Vec<(String, String)>,
 }
 
 /// What a login needs besides what `plan` gives.

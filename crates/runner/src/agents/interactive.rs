@@ -13,8 +13,8 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Gate, Input, Launch, LoginNeeds, PlanError, Read, Reader,
-    Talk, Verdict,
+    Adapter, Assignment, Capabilities, Clears, Gate, Input, Launch, LoginNeeds, PlanError, Read,
+    Reader, Talk, Verdict,
 };
 use super::claude_code;
 use super::help::list;
@@ -118,6 +118,10 @@ impl Adapter for Interactive {
 
     fn conversations(&self) -> Vec<String> {
         self.inner.conversations()
+    }
+
+    fn clears(&self) -> Option<Clears> {
+        self.inner.clears()
     }
 
     fn posts(&self) -> Option<Box<dyn Talk>> {

@@ -11,12 +11,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bailiwick_control::supervision::Redaction;
+use bailiwick_verify::job::Ended;
 
 use super::directory::RunDirectory;
 use super::interactive::Relay;
 use super::talk::{self, Answers, Talking};
 use super::{SuperviseError, Supervision, home, start_up};
-use crate::agents::adapter::{Adapter, Assignment, Gate, Input, Launch, Read, Reader, Verdict};
+use crate::agents::adapter::{
+    Adapter, Assignment, Clears, Gate, Input, Launch, Read, Reader, Verdict,
+};
+use crate::process::{self, Capture, Limits};
 use crate::sandbox::{
     AgentPlaces, Bind, Bounds, Launcher, Level, Running, Sandbox, Streams, agent,
 };
@@ -142,9 +146,43 @@ pub(super) fn ready(
         true => own_inside(enclosure),
         false => enclosure.program.clone(),
     };
+    if let Some(clears) = adapter.clears() {
+        clear(&enclosure.launcher, &sandbox, &program, assignment, clears)?;
+    }
     let mut argv = vec![program.display().to_string()];
     argv.extend(plan.arguments);
     Ok(Ready { sandbox, argv, input: plan.input })
+}
+
+/// Has the program clear what an earlier attempt has left, before anything of this one begins.
+fn clear(
+    launcher: &Launcher,
+    sandbox: &Sandbox,
+    program: &Path,
+    assignment: &Assignment,
+    clears: Clears,
+) -> Result<(), SuperviseError> {
+    if fs::symlink_metadata(assignment.home.join(&clears.file)).is_err() {
+        return Ok(());
+    }
+    let failed = |why: String| {
+        SuperviseError::new("the conversation of an earlier attempt cannot be taken up", why)
+    };
+    // In the worktree it could find settings of the agent's.
+    let mut sandbox = Sandbox { directory: assignment.home.clone(), door: None, ..sandbox.clone() };
+    sandbox.environment.extend(clears.environment);
+    let mut argv = vec![program.display().to_string()];
+    argv.extend(clears.arguments);
+    let limits = Limits { time: PATIENCE, output: 1 << 20 };
+    let ran = process::run(launcher, &sandbox, &argv, Capture::Together, limits);
+    let ran = ran.map_err(|error| failed(error.to_string()))?;
+    match ran.ended {
+        Ended::Exit(0) => Ok(()),
+        Ended::Exit(_) | Ended::Signal(_) | Ended::TimedOut(_) | Ended::TooMuchOutput(_) => {
+            let said = assignment.hidden.clean(&String::from_utf8_lossy(&ran.tail));
+            Err(failed(format!("{} is not cleared of logins: {}", clears.file, said.trim())))
+        }
+    }
 }
 
 pub(super) fn start(

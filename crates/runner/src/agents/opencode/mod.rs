@@ -1,5 +1,6 @@
 //! OpenCode: a plugin asks the gate, and says at once that it was loaded.
 
+mod cleared;
 mod config;
 mod plugin;
 mod reader;
@@ -13,7 +14,8 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, PlanError, Reader, Session,
+    Adapter, Assignment, Capabilities, Clears, Input, Launch, LoginNeeds, PlanError, Reader,
+    Session,
 };
 use super::help::{self, list};
 use super::texts::{joined, pretty, skill_files};
@@ -133,6 +135,10 @@ impl Adapter for OpenCode {
 
     fn conversations(&self) -> Vec<String> {
         list(&[".local/share/opencode"])
+    }
+
+    fn clears(&self) -> Option<Clears> {
+        Some(cleared::clears())
     }
 
     fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
