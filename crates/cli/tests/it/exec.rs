@@ -46,7 +46,7 @@ allowed = ["Read", "Write", "Edit", "Bash"]
 ask = ["Bash"]
 "#;
 
-fn repository() -> Scratch {
+pub(crate) fn repository() -> Scratch {
     let scratch = Scratch::repository();
     scratch.write("src/kept.txt", "kept\n");
     scratch.write(".bailiwick/adapters/shell.toml", SHELL);
@@ -55,8 +55,18 @@ fn repository() -> Scratch {
     scratch
 }
 
+/// What terminals say by themselves when a program asks them: where the cursor is, that all is well, what
+/// kind they are, and their colours.
+const ANSWERS: [(&str, &str); 5] = [
+    ("\x1b[6n", "\x1b[1;1R"),
+    ("\x1b[5n", "\x1b[0n"),
+    ("\x1b[c", "\x1b[?62;22c"),
+    ("\x1b]10;?", "\x1b]10;rgb:ffff/ffff/ffff\x1b\\"),
+    ("\x1b]11;?", "\x1b]11;rgb:0000/0000/0000\x1b\\"),
+];
+
 /// A person's terminal with a program of ours at it.
-struct Console {
+pub(crate) struct Console {
     person: File,
     program: OwnedFd,
     child: Child,
@@ -66,7 +76,7 @@ struct Console {
 
 impl Console {
     /// Starts `bailiwick` with these arguments at a terminal that controls it.
-    fn start(scratch: &Scratch, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(scratch: &Scratch, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let Terminal { person, program } = Terminal::open().unwrap();
         let before = attributes(&program);
         let end = || Stdio::from(program.try_clone().unwrap());
@@ -83,31 +93,36 @@ impl Console {
         let kept = Arc::clone(&printed);
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
+            let mut heard = Vec::new();
             // Ends with an error when nobody is at the other side any more.
             while let Ok(count) = reader.read(&mut bytes) {
                 kept.lock().unwrap().extend_from_slice(&bytes[..count]);
+                heard.extend_from_slice(&bytes[..count]);
+                for answer in answered(&mut heard) {
+                    let _ = reader.write_all(answer.as_bytes());
+                }
             }
         });
         Self { person, program, child, printed, before }
     }
 
-    fn enter(&mut self, text: &str) {
+    pub(crate) fn enter(&mut self, text: &str) {
         self.person.write_all(text.as_bytes()).unwrap();
     }
 
     /// All that was printed so far, without what moves the cursor.
-    fn seen(&self) -> String {
+    pub(crate) fn seen(&self) -> String {
         let bytes = self.printed.lock().unwrap().clone();
         plain(&String::from_utf8_lossy(&bytes))
     }
 
     #[track_caller]
-    fn wait_for(&self, text: &str) {
+    pub(crate) fn wait_for(&self, text: &str) {
         self.until(text, || self.seen().contains(text));
     }
 
     #[track_caller]
-    fn until(&self, what: &str, holds: impl Fn() -> bool) {
+    pub(crate) fn until(&self, what: &str, holds: impl Fn() -> bool) {
         let late = Instant::now() + PATIENCE;
         while !holds() {
             assert!(Instant::now() < late, "{what} was waited for in vain: {}", self.seen());
@@ -122,7 +137,7 @@ impl Console {
 
     /// The exit code; the terminal must be as it was.
     #[track_caller]
-    fn end(&mut self) -> i32 {
+    pub(crate) fn end(&mut self) -> i32 {
         let late = Instant::now() + PATIENCE;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -141,6 +156,24 @@ impl Drop for Console {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What a terminal answers to what it has heard; what was answered is forgotten.
+fn answered(heard: &mut Vec<u8>) -> Vec<&'static str> {
+    let mut answers = Vec::new();
+    loop {
+        let found = |asked: &str| heard.windows(asked.len()).position(|at| at == asked.as_bytes());
+        let first = ANSWERS
+            .iter()
+            .filter_map(|(asked, answer)| found(asked).map(|place| (place + asked.len(), *answer)));
+        let Some((end, answer)) = first.min() else { break };
+        heard.drain(..end);
+        answers.push(answer);
+    }
+    // The rest may be the beginning of a question.
+    let rest = heard.len().saturating_sub(8);
+    heard.drain(..rest);
+    answers
 }
 
 fn attributes(terminal: &OwnedFd) -> String {
@@ -177,7 +210,7 @@ fn plain(text: &str) -> String {
 }
 
 /// The id under which the session is kept.
-fn id(seen: &str) -> String {
+pub(crate) fn id(seen: &str) -> String {
     let at = seen.rfind("bailiwick logs exec-").unwrap_or_else(|| panic!("no id in {seen}"));
     seen[at + "bailiwick logs ".len()..].chars().take("exec-12345678".len()).collect()
 }
@@ -293,7 +326,7 @@ fn claude(scratch: &Scratch, model: &ScriptedModel, role: &str) -> Console {
 }
 
 /// Types a prompt and sends it off, as fast as a person would.
-fn say(console: &mut Console, text: &str) {
+pub(crate) fn say(console: &mut Console, text: &str) {
     console.enter(text);
     std::thread::sleep(Duration::from_millis(500));
     console.enter("\r");

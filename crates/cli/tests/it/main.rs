@@ -15,6 +15,7 @@ mod claims;
 mod conformance;
 mod corpus;
 mod exec;
+mod exec_clis;
 mod explain;
 mod facade;
 mod faults;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bailiwick_control::supervision::{Habits, Unfinished};
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::adapter::{
     Adapter, Assignment, Capabilities, Clears, Gate, Input, Launch, LoginNeeds, PlanError, Read,
@@ -90,14 +90,15 @@ impl Adapter for Interactive {
             Unfinished::RunsUnlessBroken => Unfinished::RunsUnlessBroken,
         };
         let habits = Habits { unfinished, ..self.inner.habits() };
-        match self.inner.dialect() {
-            Some(Dialect::Claude) => {
-                // One list for each session, of which a process has one.
-                let all = [habits.refusals, &REFUSED_BY_PEOPLE].concat();
-                Habits { refusals: all.leak(), ..habits }
-            }
-            Some(Dialect::Codex | Dialect::Gemini | Dialect::OpenCode) | None => habits,
-        }
+        let by_people: &[&str] = match self.inner.dialect() {
+            Some(Dialect::Claude) => &CLAUDE_REFUSED,
+            Some(Dialect::Codex) => &CODEX_REFUSED,
+            Some(Dialect::Gemini) => &GEMINI_REFUSED,
+            Some(Dialect::OpenCode) => &OPENCODE_REFUSED,
+            None => &[],
+        };
+        // One list for each session, of which a process has one.
+        Habits { refusals: [habits.refusals, by_people].concat().leak(), ..habits }
     }
 
     fn version_arguments(&self) -> Vec<String> {
@@ -136,10 +137,7 @@ impl Adapter for Interactive {
                 let flags = [("exec", 0), ("--json", 0), ("--skip-git-repo-check", 0), ("-", 0)];
                 followed(self.inner.plan(assignment)?, &flags, person)
             }
-            "gemini" => {
-                let flags = [("--output-format", 1), ("--approval-mode", 1), ("--session-id", 1)];
-                followed(self.inner.plan(assignment)?, &flags, person)
-            }
+            "gemini" => gemini(self.inner.plan(assignment)?, person)?,
             "opencode" => open_code(self.inner.plan(assignment)?, person)?,
             _ => described(self.inner.as_ref(), assignment, person)?,
         };
@@ -178,7 +176,7 @@ impl Reader for Unread {
 
 /// What Claude Code tells the model of calls that a person has refused, before or instead of a hook: of
 /// several calls at once, those behind the one that was refused never reach it.
-const REFUSED_BY_PEOPLE: [&str; 7] = [
+const CLAUDE_REFUSED: [&str; 7] = [
     "The user doesn't want to proceed with this tool use.",
     "The user doesn't want to take this action right now.",
     "[Request interrupted by user",
@@ -187,6 +185,15 @@ const REFUSED_BY_PEOPLE: [&str; 7] = [
     "<tool_use_error>Cancelled: ",
     "<tool_use_error>Error: Streaming fallback - tool execution discarded",
 ];
+
+/// The same of Codex: of calls that it had not begun, or that were interrupted.
+const CODEX_REFUSED: [&str; 1] = ["aborted"];
+
+/// The same of Gemini CLI.
+const GEMINI_REFUSED: [&str; 1] = ["[Operation Cancelled] "];
+
+/// The same of OpenCode.
+const OPENCODE_REFUSED: [&str; 1] = ["Tool execution aborted"];
 
 const CLAUDE_STATE: &str = claude_code::STATE;
 
@@ -279,19 +286,42 @@ fn silence(launch: &mut Launch, gate: Option<&Gate>) {
     }
 }
 
+/// The program asks as it does by itself, but for what it would ask once and for all: to be joined with the
+/// editor around the terminal, and to set up its keys. Neither reaches the person's own files from here.
+fn gemini(mut launch: Launch, person: &Person) -> Result<Launch, PlanError> {
+    changed(&mut launch, "gemini", ".gemini/settings.json", |fields| {
+        fields.insert("ide".to_owned(), json!({"hasSeenNudge": true}));
+    })?;
+    let asked = json!({"terminalSetupPromptShown": true, "hasSeenScreenReaderNudge": true});
+    launch.files.insert(".gemini/state.json".to_owned(), pretty(&asked));
+    let flags = [("--output-format", 1), ("--approval-mode", 1), ("--session-id", 1)];
+    Ok(followed(launch, &flags, person))
+}
+
 /// The program asks as it does by itself, and takes the model from its settings.
 fn open_code(mut launch: Launch, person: &Person) -> Result<Launch, PlanError> {
-    let file = ".config/opencode/opencode.json";
-    let config = launch.files.get(file).and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let Some(mut config) = config else {
-        return Err(PlanError::new("opencode", "be configured", "its settings cannot be read"));
-    };
-    if let Some(fields) = config.as_object_mut() {
+    changed(&mut launch, "opencode", ".config/opencode/opencode.json", |fields| {
         fields.remove("permission");
-    }
-    launch.files.insert(file.to_owned(), pretty(&config));
+    })?;
     launch.arguments.clone_from(&person.arguments);
     Ok(launch)
+}
+
+/// Changes the settings that a run would have.
+fn changed(
+    launch: &mut Launch,
+    cli: &str,
+    file: &str,
+    change: impl FnOnce(&mut Map<String, Value>),
+) -> Result<(), PlanError> {
+    let text = launch.files.get(file);
+    let settings = text.and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
+    let Some(mut settings) = settings else {
+        return Err(PlanError::new(cli, "be configured", "its settings cannot be read"));
+    };
+    change(&mut settings);
+    launch.files.insert(file.to_owned(), pretty(&Value::Object(settings)));
+    Ok(())
 }
 
 /// A program that a manifest describes: its files and variables, and the person's arguments alone,
