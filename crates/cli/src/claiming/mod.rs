@@ -268,7 +268,9 @@ fn of_subject(
 /// took it. How many claims there were.
 pub fn let_go(context: &Context, id: &AgentId) -> Result<usize, Failure> {
     let now = wire::now_ms();
-    wire::with_store(context, async |store| Ok(store.release_run(id, Outcome::Expired, now).await?))
+    wire::with_store(context, async |store| {
+        Ok(store.release_run(id, Outcome::Expired, now).await?)
+    })
 }
 
 fn reasons(obstacles: &[Obstacle]) -> String {

@@ -39,9 +39,8 @@ pub fn whole(context: &Context, run: &AgentId, last: &Attempt) -> Result<String,
 
 /// What a run was told after its task, in that order.
 pub fn told_later(context: &Context, run: &AgentId) -> Result<Vec<String>, Failure> {
-    let events = wire::with_store(context, async |store| {
-        Ok(store.run_events(run, 0, u32::MAX).await?)
-    })?;
+    let events =
+        wire::with_store(context, async |store| Ok(store.run_events(run, 0, u32::MAX).await?))?;
     let told = events.into_iter().filter_map(|event| {
         let What::Message { text } = event.what else { return None };
         Some(text)

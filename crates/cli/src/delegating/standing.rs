@@ -124,7 +124,9 @@ impl Session {
         let all = self.delegates()?;
         let above = |one: &&Delegate| self.is_above(one, &all);
         let chosen: Vec<&Delegate> = match asked.scope.as_deref().unwrap_or("children") {
-            "children" => all.iter().filter(|one| one.parent == self.caller).filter(above).collect(),
+            "children" => {
+                all.iter().filter(|one| one.parent == self.caller).filter(above).collect()
+            }
             "all" if self.root.is_some() => {
                 // What others started in the same repository can be looked at.
                 let here = Some(self.repository().map_err(said)?);

@@ -277,7 +277,8 @@ impl Session {
         let own = caller.delegate.as_ref().and_then(root);
         // Those that no run is above are of one tree if they are of one repository.
         let repository = Some(self.repository().map_err(said)?);
-        let same = |one: &Delegate| root(one) == own && (own.is_some() || one.repository == repository);
+        let same =
+            |one: &Delegate| root(one) == own && (own.is_some() || one.repository == repository);
         let busy = all.iter().filter(|one| one.depth > 0 && same(one) && !one.closed);
         let busy = busy.filter(|one| self.is_busy(one)).count();
         match u32::try_from(busy).unwrap_or(u32::MAX) < most {

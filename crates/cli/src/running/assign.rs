@@ -215,7 +215,7 @@ fn budget(running: &Running, wishes: &Wishes) -> Result<Allowance, Failure> {
         return Ok(purse::or(wishes.budget.unwrap_or_default(), before));
     }
     let context = running.subject.context.clone();
-    let session = Delegating { context, caller: None, how: How::default() };
+    let session = Delegating { context, caller: None, root: None, how: How::default() };
     session.allotted(&running.id, before, wishes.budget)
 }
 

@@ -42,7 +42,8 @@ impl Consents {
 
 /// Whether two inputs say the same. What is null is not said.
 fn is_same(one: &Value, other: &Value) -> bool {
-    let said = |fields: &Map<String, Value>| fields.values().filter(|value| !value.is_null()).count();
+    let said =
+        |fields: &Map<String, Value>| fields.values().filter(|value| !value.is_null()).count();
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
             let each = |(key, value): (&String, &Value)| {
@@ -54,9 +55,12 @@ fn is_same(one: &Value, other: &Value) -> bool {
             said(fields) == 0
         }
         (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| is_same(one, other))
         }
-        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (Value::Number(one), Value::Number(other)) => {
+            one == other || one.as_f64() == other.as_f64()
+        }
         (one, other) => one == other,
     }
 }

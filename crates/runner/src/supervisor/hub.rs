@@ -553,9 +553,7 @@ fn is_about(input: &serde_json::Value, about: &str) -> bool {
     let fields = || input.as_object().into_iter().flatten();
     match about {
         "" => !fields().any(|(name, _)| name == "command"),
-        about => {
-            fields().any(|(_, field)| field.as_str() == Some(about)) || is_shown(input, about)
-        }
+        about => fields().any(|(_, field)| field.as_str() == Some(about)) || is_shown(input, about),
     }
 }
 

@@ -116,7 +116,8 @@ fn a_yes_is_for_one_call_and_for_no_other() {
         shell("nohup ./src/knock > src/other.txt 2>&1 &"),
         shell("until grep -q Err src/other.txt; do sleep 0.1; done"),
     ];
-    let again = r#"./src/knock '{"agent_type":"helper","message":"HELPER-WORK","thread_note":"a note"}'"#;
+    let again =
+        r#"./src/knock '{"agent_type":"helper","message":"HELPER-WORK","thread_note":"a note"}'"#;
     let after = vec![
         shell(&format!("{again} > src/again.txt 2>&1; sleep 1")),
         shell("touch src/stop.txt; until grep -q END src/other.txt; do sleep 0.1; done"),
@@ -125,7 +126,8 @@ fn a_yes_is_for_one_call_and_for_no_other() {
     let told = ended.model.result("call_0_2_0");
     assert!(told.contains("agent_id"), "{told}");
     let agent = stage.agent("parent");
-    let (other, again) = (agent.text("src/other.txt").unwrap(), agent.text("src/again.txt").unwrap());
+    let (other, again) =
+        (agent.text("src/other.txt").unwrap(), agent.text("src/again.txt").unwrap());
     let refused = |answer: &str| answer.contains("a person has to approve each use");
     let knocks: Vec<&str> = other.lines().filter(|line| *line != "END").collect();
     assert!(knocks.len() > 5 && knocks.iter().all(|answer| refused(answer)), "{other}");
