@@ -346,11 +346,11 @@ impl Session {
         let name = name.unwrap_or_else(|| assigning::USUAL.to_owned());
         let repository = self.context.require_repository()?;
         let adapter = assigning::adapter_named(&self.context, &repository, &caller.binding, &name)?;
-        let known = adapter.capabilities("", "");
-        let known = known
-            .models
-            .iter()
-            .map(|model| KnownModel { name: model.clone(), efforts: known.efforts.clone() });
+        let can = adapter.capabilities("", "");
+        let known = can.models.iter().map(|model| KnownModel {
+            name: model.clone(),
+            efforts: can.efforts_of(model).to_vec(),
+        });
         Ok(known.collect())
     }
 }

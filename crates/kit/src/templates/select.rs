@@ -5,6 +5,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::file::NO_TEMPLATE;
+use crate::foreign::tool_table::matches;
 
 /// The effort that every model has.
 const NO_EFFORT: &str = "none";
@@ -192,22 +193,26 @@ pub fn effective(
 /// A model that can be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownModel {
-    /// Its name.
+    /// Its name, or the form that such names have: `*` stands for any text.
     pub name: String,
     /// Its efforts; `none` is one of every model.
     pub efforts: Vec<String>,
 }
 
 impl KnownModel {
+    fn is_form(&self) -> bool {
+        self.name.contains('*')
+    }
+
     fn has(&self, effort: &str) -> bool {
         effort == NO_EFFORT || self.efforts.iter().any(|known| known == effort)
     }
 
-    fn lacks(&self, effort: &str) -> SelectError {
+    fn lacks(&self, effort: &str, model: &str) -> SelectError {
         let others = self.efforts.iter().filter(|known| *known != NO_EFFORT).cloned();
         SelectError::UnsupportedEffort {
             effort: effort.to_owned(),
-            model: self.name.clone(),
+            model: model.to_owned(),
             supported: [NO_EFFORT.to_owned()].into_iter().chain(others).collect(),
         }
     }
@@ -225,17 +230,23 @@ impl Effective {
             return Err(SelectError::ModelsUnknown);
         }
         let Some(model) = model else {
-            // The agent program chooses, so each must do.
+            // The agent program chooses, so each that it has by name must do.
             let effort = effort.map_or(NO_EFFORT, |effort| &effort.value);
-            let without = known.iter().find(|model| !model.has(effort));
-            return without.map_or(Ok(()), |model| Err(model.lacks(effort)));
+            let forms_alone = known.iter().all(KnownModel::is_form);
+            let mut chosen = known.iter().filter(|model| forms_alone || !model.is_form());
+            let without = chosen.find(|model| !model.has(effort));
+            return without.map_or(Ok(()), |model| Err(model.lacks(effort, &model.name)));
         };
-        let Some(found) = known.iter().find(|known| known.name == model.value) else {
+        let by_name = known.iter().find(|known| known.name == model.value);
+        let fits = |known: &&KnownModel| known.is_form() && matches(&known.name, &model.value);
+        let Some(found) = by_name.or_else(|| known.iter().find(fits)) else {
             let available = known.iter().map(|known| known.name.clone()).collect();
             return Err(SelectError::UnknownModel { model: model.value.clone(), available });
         };
         match effort {
-            Some(effort) if !found.has(&effort.value) => Err(found.lacks(&effort.value)),
+            Some(effort) if !found.has(&effort.value) => {
+                Err(found.lacks(&effort.value, &model.value))
+            }
             Some(_) | None => Ok(()),
         }
     }

@@ -156,10 +156,14 @@ pub struct Verdict {
 /// What a program can do, in one schema for all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
-    /// Models that it is known to take; others may work.
+    /// Models that it is known to take, by their names or by the form that these have: `*` stands for
+    /// any text.
     pub models: Vec<String>,
     /// How hard it can be told to think.
     pub efforts: Vec<String>,
+    /// The same for those of `models` where it differs.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub model_efforts: BTreeMap<String, Vec<String>>,
     /// Whether a conversation can be taken up again.
     pub resume: bool,
     /// Whether it can start agents by itself.
@@ -176,6 +180,13 @@ pub struct Capabilities {
     pub tool_lists: bool,
     /// What of this was expected of the program, and not found in its help.
     pub missing: Vec<String>,
+}
+
+impl Capabilities {
+    /// How hard one of its models can be told to think.
+    pub fn efforts_of(&self, model: &str) -> &[String] {
+        self.model_efforts.get(model).unwrap_or(&self.efforts)
+    }
 }
 
 /// All that a launch is made from.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::stage::Stage;
+use crate::workspace;
 
 const AUDITOR: &str = "---\ndescription: Checks.\nmodel: sonnet\nreasoning_effort: low\nrole: \
                        worker\nagent_names:\n  - name: strict\n    description: Strictly.\n    \
@@ -67,6 +68,27 @@ fn without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools(
         let cost = stage.bailiwick(&["cost", id, "-o", "json"]).expect_code(0);
         let cost: Value = serde_json::from_str(&cost.out).unwrap();
         assert_eq!(cost[0]["budget"]["turns"], 9, "{cost:#}");
+/// The one in `docs/guides/templates.md`, as it stands there.
+#[test]
+fn the_template_of_the_guide_can_be_started() {
+    let guide = std::fs::read_to_string(workspace().join("docs/guides/templates.md")).unwrap();
+    let (_, text) = guide.split_once("```md\n").unwrap();
+    let (text, _) = text.split_once("```").unwrap();
+    let stage = Stage::new(Cli::Codex);
+    stage.scratch.write(".bailiwick/agents/auditor.md", text);
+    stage.scratch.write(".bailiwick/settings.toml", "[run]\ncli = \"codex\"\n");
+    stage.scratch.commit("The guide's template");
+    let model = ScriptedModel::start(Script::new(vec![Turn::say("I checked it")]));
+    let mut client = Client::start(&stage, &model);
+    for (more, words, effort) in [
+        (json!({}), "Return findings first, then assumptions.", "medium"),
+        (json!({"agent_name": "strict"}), "Say what could not be checked.", "high"),
+        (json!({"agent_name": "fast"}), "Look for what is likely to be wrong.", "medium"),
+    ] {
+        let Given { body, listed } = spawned(&mut client, &model, more.clone());
+        assert!(body.to_string().contains(words), "{more}: {body:#}");
+        assert_eq!(body["model"], "gpt-5-codex", "{more}");
+        assert_eq!(listed["reasoning_effort"], effort, "{more}: {listed:#}");
     }
     client.end();
 }

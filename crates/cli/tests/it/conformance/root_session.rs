@@ -178,6 +178,107 @@ fn a_template_is_started_only_as_it_was_committed() {
 }
 
 #[test]
+fn list_agents_filters_and_expands() {
+    let stage = stage();
+    let keys = "model: sonnet\nreasoning_effort: low\nagent_names:";
+    let text = AUDITOR.replace("agent_names:", keys);
+    let text =
+        text.replace("Strictly.\n", "Strictly.\n    model: opus\n    reasoning_effort: high\n");
+    stage.scratch.write(".bailiwick/agents/other-auditor.md", &text);
+    stage.scratch.commit("One with models");
+    let model = ScriptedModel::start(Script::new(vec![Turn::say("done")]));
+    let mut client = Client::start(&stage, &model);
+    let mut listed = |agent_type: &str, expanded: bool| {
+        let asked = json!({"agent_type": agent_type, "expanded": expanded});
+        client.call("list_agents", asked).unwrap()
+    };
+    let brief = json!({"agents": [{
+        "agent_type": "other-auditor", "description": "Checks.", "allow_list": ["Read"],
+        "deny_list": null, "agent_names": [{"name": "strict", "description": "Strictly."}],
+    }]});
+    assert_eq!(listed("other-auditor", false), brief);
+    let strict = json!({"name": "strict", "description": "Strictly.", "model": "opus",
+        "reasoning_effort": "high", "prompt": "You check strictly."});
+    let whole = json!({"agents": [{
+        "agent_type": "other-auditor", "description": "Checks.", "allow_list": ["Read"],
+        "deny_list": null, "model": "sonnet", "reasoning_effort": "low",
+        "default_prompt": "You check.", "agent_names": [strict],
+    }]});
+    // It is found by the other spelling as well.
+    assert_eq!(listed("other_auditor", true), whole);
+    // What is not set is left out, also where more is asked for.
+    let plain = listed("auditor", true);
+    let one = &plain["agents"][0];
+    assert!(one.get("model").is_none() && one.get("reasoning_effort").is_none(), "{one:#}");
+    assert_eq!(one["default_prompt"], "You check.");
+    // One broken template fails what names none.
+    let refused = client.refused("list_agents", json!({"expanded": true}));
+    assert!(refused.starts_with("invalid agent template \"broken\": "), "{refused}");
+    stage.scratch.git(&["rm", "-q", ".bailiwick/agents/broken.md"]);
+    stage.scratch.commit("Without it");
+    let all = client.call("list_agents", json!({"expanded": true})).unwrap();
+    let names: Vec<&str> = all["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["agent_type"].as_str().unwrap())
+        .collect();
+    let expected = ["architect", "auditor", "explorer", "orchestrator", "other-auditor", "worker"];
+    assert_eq!(names, expected);
+    client.end();
+}
+
+/// What is wrong with the effort is told only of a model that is known; and nothing is started.
+#[test]
+fn each_program_knows_its_models_by_their_full_names() {
+    let stage = stage();
+    for cli in ["claude-code", "codex", "gemini", "opencode"] {
+        let text = format!("---\ndescription: Plays.\ncli: {cli}\n---\nYou play.\n");
+        stage.scratch.write(&format!(".bailiwick/agents/{cli}.md"), &text);
+    }
+    stage.scratch.commit("A template for each");
+    let model = ScriptedModel::start(Script::new(vec![Turn::say("done")]));
+    let mut client = Client::start(&stage, &model);
+    let mut refused = |cli: &str, name: &str| {
+        let effort = "enormous";
+        let asked =
+            json!({"message": "x", "agent_type": cli, "model": name, "reasoning_effort": effort});
+        client.refused("spawn_agent", asked)
+    };
+    for (cli, known, unknown) in [
+        (
+            "claude-code",
+            &["opus", "sonnet[1m]", "claude-opus-4-8[1m]", "eu.anthropic.claude-x-v1:0"][..],
+            &["gpt-5-codex", "opus-4", "[1m]"][..],
+        ),
+        (
+            "codex",
+            &["gpt-6.1-sol", "gpt-5-codex", "gpt-5.3-codex-spark"],
+            &["gpt-1", "opus", "house/gpt-5"],
+        ),
+        ("gemini", &["gemini-2.5-pro", "gemini-9-pro"], &["opus", "gpt-5-codex"]),
+        ("opencode", &["anthropic/claude-opus-4-8", "gpt-5.5"], &["opus"]),
+    ] {
+        for name in known {
+            let words = format!("reasoning_effort enormous is not supported for model \"{name}\".");
+            let found = refused(cli, name);
+            assert!(found.starts_with(&words), "{cli}: {found}");
+        }
+        for name in unknown {
+            let words = format!("unknown model \"{name}\" for spawn_agent. Available models: ");
+            let found = refused(cli, name);
+            assert!(found.starts_with(&words), "{cli}: {found}");
+        }
+    }
+    // One model takes less than another.
+    let asked = json!({"message": "x", "agent_type": "codex", "model": "gpt-5-codex", "reasoning_effort": "ultra"});
+    let found = client.refused("spawn_agent", asked);
+    assert!(found.ends_with("Supported efforts: none, low, medium, high"), "{found}");
+    assert_eq!(client.call("list_active_agents", json!({})).unwrap(), json!({"agents": []}));
+    client.end();
+}
+
+#[test]
 fn an_agent_is_started_waited_for_spoken_to_and_closed() {
     let stage = stage();
     let model = ScriptedModel::start(Script::new(vec![Turn::say("I checked it")]));
@@ -258,6 +359,64 @@ fn an_agent_is_started_waited_for_spoken_to_and_closed() {
     assert_eq!(all["agents"][0]["status"], "shutdown", "{all:#}");
     let again = client.refused("send_input", json!({"id": id, "message": "more"}));
     assert!(again.contains("is closed"), "{again}");
+    client.end();
+}
+
+#[test]
+fn files_are_handed_over_as_far_as_the_template_lets_them() {
+    let stage = stage();
+    let narrow = AUDITOR.replace("  files: 3\n", "  window_share: 0.05\n");
+    assert_ne!(narrow, AUDITOR);
+    stage.scratch.write(".bailiwick/agents/narrow.md", &narrow);
+    stage.scratch.write("src/one.txt", "THE-FIRST\n");
+    stage.scratch.write("src/two.txt", "THE-SECOND\n");
+    stage.scratch.write("src/long.txt", &"THE-LONG-ONE\n".repeat(4_000));
+    stage.scratch.commit("Files");
+    // What is not committed is in no commit that anybody starts from.
+    stage.scratch.write("src/new.txt", "new\n");
+    let model = ScriptedModel::start(Script::new(vec![Turn::say("I checked it")]));
+    let mut client = Client::start(&stage, &model);
+    let asked = |agent_type: &str, files: &[&str]| json!({"message": "check", "agent_type": agent_type, "hand_over": files});
+    let many = ["src/one.txt", "src/two.txt", "src/long.txt", "src/kept.txt"];
+    let longest = ["src/long.txt", "src/one.txt", "CLAUDE.md"];
+    for (files, words) in [
+        (&many[..], "4 files are handed over, and it may load 3"),
+        (&["src/new.txt"], "src/new.txt is not in the commit that it starts from"),
+        (&["../outside"], "is no path of the repository"),
+        (&["src"], "src is not a file"),
+    ] {
+        let refused = client.refused("spawn_agent", asked("auditor", files));
+        assert!(refused.contains(words), "{files:?}: {refused}");
+    }
+    assert_eq!(client.call("list_active_agents", json!({})).unwrap(), json!({"agents": []}));
+    for (agent_type, given, left_out) in [
+        ("auditor", &["THE-FIRST", "THE-LONG-ONE"][..], None),
+        ("narrow", &["THE-FIRST"], Some("src/long.txt")),
+    ] {
+        let seen = model.requests().len();
+        let spawned = client.call("spawn_agent", asked(agent_type, &longest)).unwrap();
+        let id = spawned["agent_id"].as_str().unwrap().to_owned();
+        let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+        assert_eq!(waited["status"][&id], json!({"completed": "I checked it"}), "{waited:#}");
+        let requests: Vec<String> =
+            model.requests().iter().skip(seen).map(|one| one.body.to_string()).collect();
+        let told = |text: &str| requests.iter().any(|body| body.contains(text));
+        for text in ["THE-FIRST", "THE-SECOND", "THE-LONG-ONE"] {
+            assert_eq!(told(text), given.contains(&text), "{agent_type}: {text}");
+        }
+        let words = "because you may not load more: src/long.txt";
+        assert_eq!(told(words), left_out.is_some(), "{agent_type}");
+        let loads = stage.scratch.state().join("runs").join(&id).join("context.jsonl");
+        let loads = std::fs::read_to_string(loads).unwrap();
+        let loads: Vec<Value> =
+            loads.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let files = loads.iter().filter(|load| load["kind"] == "file");
+        let files: Vec<(&str, bool)> = files
+            .map(|load| (load["name"].as_str().unwrap(), load["refused"].is_string()))
+            .collect();
+        let expected = longest.map(|name| (name, Some(name) == left_out));
+        assert_eq!(files, expected, "{agent_type}");
+    }
     client.end();
 }
 

@@ -130,6 +130,38 @@ fn an_unknown_model_is_rejected() {
     assert!(error.to_string().starts_with("unknown model \"d\""), "{error}");
 }
 
+/// A name goes before a form, and the first form that fits before those behind it.
+#[test]
+fn a_model_is_known_by_its_name_or_by_the_form_of_it() {
+    let known = [
+        model("big", &["low", "high"]),
+        model("old-x*", &["low"]),
+        model("old-*", &["low", "high"]),
+        model("*/*", &[]),
+    ];
+    let found = template(&with_keys(""));
+    let asks = |model, effort| {
+        let call = Overrides { model, reasoning_effort: effort };
+        assign(&found, None, call, Inherited::default(), &known).map_err(|error| error.to_string())
+    };
+    for (name, effort) in
+        [("big", "high"), ("old-x1", "low"), ("old-y1", "high"), ("house/small", "none")]
+    {
+        let given = asks(Some(name), Some(effort)).unwrap();
+        assert_eq!(given.settings.model.unwrap().value, name);
+    }
+    assert_eq!(
+        asks(Some("old-x1"), Some("high")).unwrap_err(),
+        "reasoning_effort high is not supported for model \"old-x1\". Supported efforts: none, low"
+    );
+    assert_eq!(
+        asks(Some("new"), None).unwrap_err(),
+        "unknown model \"new\" for spawn_agent. Available models: big, old-x*, old-*, */*"
+    );
+    // Where nobody names one, the program takes one that it has by name.
+    assert!(asks(None, Some("high")).is_ok() && asks(None, Some("huge")).is_err());
+}
+
 #[test]
 fn an_effort_that_the_model_does_not_support_is_rejected() {
     let known = [model("a", &["low", "high"]), model("b", &["none"])];

@@ -31,6 +31,21 @@ pub(super) const STATE: &str = ".claude.json";
 pub(super) const SESSION_ENV: &str = ".claude/session-env";
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
+/// Its own short names, some with the long window; what the models are called in full, here and at Amazon.
+const MODELS: [&str; 11] = [
+    "fable",
+    "haiku",
+    "opus",
+    "sonnet",
+    "fable[1m]",
+    "opus[1m]",
+    "sonnet[1m]",
+    "opusplan",
+    "claude-*",
+    "*anthropic.claude-*",
+    "arn:aws*:bedrock:*",
+];
+
 /// Its tools, as `--tools` takes them.
 const TOOLS: [&str; 28] = [
     "Agent",
@@ -131,8 +146,9 @@ impl Adapter for ClaudeCode {
 
     fn capabilities(&self, _version: &str, help: &str) -> Capabilities {
         Capabilities {
-            models: list(&["fable", "haiku", "opus", "sonnet"]),
+            models: list(&MODELS),
             efforts: help::choices(help, "--effort").unwrap_or_else(|| list(&EFFORTS)),
+            model_efforts: BTreeMap::new(),
             resume: help::names(help, "--resume"),
             sub_agents: help::names(help, "--agents"),
             mcp: help::names(help, "--mcp-config"),

@@ -42,6 +42,12 @@ const MODELS: [&str; 7] = [
     "gpt-6-sol",
     "gpt-6.1-sol",
 ];
+/// Those of the generations that it knows: it takes them as they are, and so does the provider.
+const FORMS: [(&str, &[&str]); 3] = [
+    ("gpt-5-codex*", &["low", "medium", "high"]),
+    ("gpt-5*", &["low", "medium", "high", "xhigh"]),
+    ("gpt-6*", &EFFORTS),
+];
 const FLAGS: [&str; 6] = ["--config", "--disable", "--json", "--model", "--sandbox", "resume"];
 
 /// Codex.
@@ -93,8 +99,13 @@ impl Adapter for Codex {
 
     fn capabilities(&self, _version: &str, help: &str) -> Capabilities {
         Capabilities {
-            models: list(&MODELS),
+            models: MODELS
+                .into_iter()
+                .chain(FORMS.map(|(form, _)| form))
+                .map(str::to_owned)
+                .collect(),
             efforts: list(&EFFORTS),
+            model_efforts: FORMS.map(|(form, efforts)| (form.to_owned(), list(efforts))).into(),
             resume: help::names(help, "resume"),
             sub_agents: true,
             mcp: true,

@@ -40,6 +40,8 @@ const MODELS: [&str; 11] = [
     "gemini-3.5-flash-lite",
     "gemini-3.8-flash",
 ];
+/// What a later model is called.
+const FORM: &str = "gemini-*";
 /// What it is told for each effort: a level for Gemini 3, a number of tokens for those before.
 const EFFORTS: [(&str, &str, u32); 4] = [
     ("minimal", "MINIMAL", 128),
@@ -115,8 +117,9 @@ impl Adapter for Gemini {
 
     fn capabilities(&self, _version: &str, help: &str) -> Capabilities {
         Capabilities {
-            models: list(&MODELS),
+            models: [list(&MODELS), list(&[FORM])].concat(),
             efforts: EFFORTS.iter().map(|(effort, _, _)| (*effort).to_owned()).collect(),
+            model_efforts: BTreeMap::new(),
             resume: help::names(help, "--resume"),
             sub_agents: true,
             mcp: true,

@@ -78,6 +78,7 @@ impl Adapter for Manifest {
         Capabilities {
             models: self.adapter.models.clone(),
             efforts: self.adapter.efforts.clone(),
+            model_efforts: BTreeMap::new(),
             resume: !self.launch.resume.is_empty(),
             sub_agents: false,
             mcp: false,

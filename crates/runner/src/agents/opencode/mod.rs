@@ -32,6 +32,8 @@ const OTHER: &str = ".opencode";
 const LOGINS: &str = ".local/share/opencode/auth.json";
 const PROVIDER: &str = "bailiwick";
 const MODEL: &str = "default";
+/// Every provider has its own, and its usual endpoint those of OpenAI.
+const MODELS: [&str; 2] = ["*/*", "gpt-*"];
 const EFFORTS: [&str; 5] = ["minimal", "low", "medium", "high", "xhigh"];
 const FLAGS: [&str; 3] = ["--format", "--model", "--session"];
 
@@ -94,8 +96,9 @@ impl Adapter for OpenCode {
 
     fn capabilities(&self, _version: &str, help: &str) -> Capabilities {
         Capabilities {
-            models: Vec::new(),
+            models: list(&MODELS),
             efforts: list(&EFFORTS),
+            model_efforts: BTreeMap::new(),
             resume: help::names(help, "--session"),
             sub_agents: true,
             mcp: true,
