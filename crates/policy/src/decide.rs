@@ -1,6 +1,6 @@
 //! The decision: pure and total. The same policy, call and facts give the same answer for ever.
 
-use crate::call::Call;
+use crate::call::{Action, Call};
 use crate::decision::{Decision, Objection, Outcome, Warning};
 use crate::effects::Effects;
 use crate::facts::{Facts, Wanted};
@@ -8,7 +8,7 @@ use crate::gates;
 use crate::paths::{self, Spot};
 use crate::policy::{Policy, Rule};
 use crate::shell::How;
-use crate::tool::{Class, ToolName, matches};
+use crate::tool::{Class, Tool, ToolName, matches};
 use crate::tool_lists;
 use bailiwick_model::capability::GateSeverity;
 
@@ -49,6 +49,21 @@ pub fn decide(policy: &Policy, call: &Call, facts: &Facts) -> Decision {
 pub fn decide_effects(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Decision {
     let verdicts = verdicts(policy, call, effects, facts);
     conclude(policy, call, effects, &verdicts, facts)
+}
+
+/// Whether a tool that touches no file is allowed whatever it is asked, and without asking a person: for
+/// what happens where no gate sees it.
+pub fn is_open(policy: &Policy, tool: &Tool) -> bool {
+    let call = Call {
+        native: tool.name.to_owned(),
+        tools: vec![ToolName::of(tool)],
+        action: Action::Plain,
+        directory: None,
+        types_unseen: false,
+        id: None,
+        agent: None,
+    };
+    decide(policy, &call, &Facts::default()).outcome == Outcome::Allow
 }
 
 /// What has to be looked up before a call with these effects can be decided. `facts` already has

@@ -225,7 +225,8 @@ impl Session {
             fork_parent: None,
             above: caller.policy,
             lists: given.lists,
-            read_only: given.read_only,
+            // What a control plane has declared is held by its own limits, which may leave it a network.
+            read_only: given.read_only && child.is_none(),
             limits: child.map(|child| child.limits.clone()).unwrap_or_default(),
             managed: child
                 .and_then(|child| declared.as_ref().map(|declared| declared.0.for_child(child))),

@@ -7,6 +7,9 @@ use bailiwick_control::brief;
 use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::{Settings, Source, Task, task};
+use bailiwick_policy::Policy;
+use bailiwick_policy::decide::is_open;
+use bailiwick_policy::tool::Tool;
 use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Instruction, Session};
 use bailiwick_runner::agents::{self, Manifest};
@@ -22,7 +25,7 @@ use crate::delegating::{Session as Delegating, purse};
 use crate::failure::Failure;
 use crate::managed::{Managed, Servers};
 use crate::verifying::Subject;
-use crate::wire;
+use crate::{policy_file, wire};
 
 /// The agent program of a task that names none.
 pub const USUAL: &str = "claude-code";
@@ -105,6 +108,7 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         login: task.agent.login,
         gate: None,
         tools: Some(subject.bound.role.tools.clone()),
+        searches: searches(&policy_file::recorded(directory)?.policy),
         sub_agents: task.agent.sub_agents.clone(),
         mcp_servers: given.all,
         instructions,
@@ -128,6 +132,11 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
     }
     let files = granted.files;
     Ok(Prepared { adapter, assignment, enclosure, upstream, budget, of_servers, files })
+}
+
+/// Whether an agent may search the web where no gate sees it: what binds it, and all above it, lets it.
+pub fn searches(policy: &Policy) -> bool {
+    Tool::named("WebSearch").is_some_and(|tool| is_open(policy, tool))
 }
 
 /// Our own MCP server, as the agent program starts it inside of its sandbox.

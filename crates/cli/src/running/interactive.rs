@@ -140,6 +140,7 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
         login: wanted.login.unwrap_or(task.agent.login),
         gate: None,
         tools: Some(bound.role.tools.clone()),
+        searches: assign::searches(&compiled.policy),
         sub_agents: task.agent.sub_agents.clone(),
         mcp_servers: assign::servers(&repository, &commit, &task.agent.mcp_servers)?,
         instructions: assign::instructions(&repository, &commit)?,

@@ -1,4 +1,4 @@
-//! A template that may only read: whatever writes files is denied.
+//! A template that may only read: whatever writes files or reaches the network is denied.
 
 use super::role_tools::shell_writes;
 use crate::decide::Context;
@@ -8,11 +8,19 @@ use crate::tool::Class;
 const RULE: &str = "template::read-only";
 const WHO: &str = "a read-only agent";
 const INSTEAD: &str = "look, and say what you found";
+/// What reaches the network where no sandbox can hold it: on the side of the model or of the program.
+const NETWORK: [&str; 3] = ["WebFetch", "WebSearch", "CodeSearch"];
 
 pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
     let writes = context.call.tools.iter().find(|tool| tool.class() == Class::Writes);
     if let Some(tool) = writes {
         let reason = format!("{WHO} may change no file, and {tool} does");
+        return Some(Objection::new(RULE, reason, INSTEAD));
+    }
+    let reaches = context.call.tools.iter().find(|tool| NETWORK.contains(&tool.as_str()));
+    // A limit that lets nothing be written says by itself which tools there are.
+    if let Some(tool) = reaches.filter(|_| context.policy.limit_of.is_none()) {
+        let reason = format!("{WHO} has no network, and {tool} needs it");
         return Some(Objection::new(RULE, reason, INSTEAD));
     }
     shell_writes(context, RULE, WHO, INSTEAD)

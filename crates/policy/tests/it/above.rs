@@ -2,8 +2,12 @@
 
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::template::ToolLists;
+use bailiwick_policy::decide::is_open;
 use bailiwick_policy::dialects::Dialect;
-use bailiwick_policy::{Call, Facts, Outcome, Policy, Sources, ToolStack, compile, decide};
+use bailiwick_policy::tool::Tool;
+use bailiwick_policy::{
+    Call, Facts, Limit, Limits, Outcome, Policy, Sources, ToolStack, compile, decide,
+};
 use bailiwick_testkit::random::Random;
 use serde_json::json;
 
@@ -112,4 +116,33 @@ fn who_may_only_read_writes_neither_by_tools_nor_by_the_shell() {
     assert_eq!(denied.because.unwrap().rule, "template::read-only");
     let writer = policy("writer", &["*"], &[], false, &ToolLists::default());
     assert_eq!(decide(&writer, &writes, &facts()).outcome, Outcome::Allow);
+}
+
+/// Also where no sandbox holds it: a search happens on the model's side.
+#[test]
+fn who_may_only_read_reaches_no_network_and_neither_do_those_below() {
+    let reader = policy("reader", &["*"], &[], true, &ToolLists::default());
+    let writer = policy("writer", &["*"], &[], false, &ToolLists::default());
+    let below = writer.clone().below(&reader);
+    for name in ["WebFetch", "WebSearch", "CodeSearch"] {
+        let payload = json!({"tool_name": name, "tool_input": {"query": "x"}, "cwd": "/w"});
+        let call = Dialect::Claude.read(payload.to_string().as_bytes(), &[]).unwrap();
+        let tool = Tool::named(name).unwrap();
+        for held in [&reader, &below] {
+            let denied = decide(held, &call, &facts()).because.unwrap();
+            assert_eq!(denied.rule, "template::read-only", "{name}");
+            assert!(!is_open(held, tool), "{name}");
+        }
+        assert_eq!(decide(&writer, &call, &facts()).outcome, Outcome::Allow, "{name}");
+        assert!(is_open(&writer, tool), "{name}");
+        // A limit on what is written is none on the network.
+        let limit = Limit { whose: "t".into(), read_only: true, ..Limit::default() };
+        let limited = Limits(vec![limit]).over(writer.clone()).unwrap();
+        assert!(is_open(&limited, tool), "{name}");
+        // What a person is to be asked is not open, and neither is what a list leaves out.
+        let asks = policy("asks", &["*"], &[name], false, &ToolLists::default());
+        let list = ToolLists { allow_list: None, deny_list: Some(vec![name.to_owned()]) };
+        let denies = policy("denies", &["*"], &[], false, &list);
+        assert!(!is_open(&asks, tool) && !is_open(&denies, tool), "{name}");
+    }
 }

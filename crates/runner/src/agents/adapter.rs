@@ -218,6 +218,8 @@ pub struct Assignment {
     pub gate: Option<Gate>,
     /// The tools of our vocabulary that it may use, as globs; nothing means any.
     pub tools: Option<Vec<String>>,
+    /// Whether its model may search the web on its own side, where no gate sees it.
+    pub searches: bool,
     /// Agents that it may start.
     pub sub_agents: Vec<SubAgent>,
     /// MCP servers by name, each as `.mcp.json` describes it.

@@ -339,6 +339,7 @@ mod tests {
             login: Login::ApiKey,
             gate: None,
             tools: None,
+            searches: false,
             sub_agents: Vec::new(),
             mcp_servers: BTreeMap::new(),
             instructions: Vec::new(),

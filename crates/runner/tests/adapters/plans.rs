@@ -29,6 +29,7 @@ fn plain() -> Assignment {
             seconds: 5,
         }),
         tools: None,
+        searches: false,
         sub_agents: Vec::new(),
         mcp_servers: BTreeMap::new(),
         instructions: Vec::new(),
@@ -76,6 +77,23 @@ fn full() -> Assignment {
         usd: Some(2.5),
         granted: vec![("TOKEN_OF_THE_TEAM".to_owned(), "granted".to_owned())],
         ..plain()
+    }
+}
+
+/// The model's side does it, and no gate sees that: whoever may not is not offered it.
+#[test]
+fn codex_searches_only_where_all_let_it() {
+    let any = || Some(vec!["*".to_owned()]);
+    let none = || Some(vec!["Bash".to_owned()]);
+    for (tools, searches, expected) in [
+        (any(), true, "live"),
+        (any(), false, "disabled"),
+        (none(), true, "disabled"),
+        (None, true, "disabled"),
+    ] {
+        let launch = Codex.plan(&Assignment { tools, searches, ..plain() }).unwrap();
+        let config = &launch.files[".codex/config.toml"];
+        assert!(config.contains(&format!("web_search = \"{expected}\"")), "{config}");
     }
 }
 

@@ -176,6 +176,7 @@ impl Stage {
             login: Login::ApiKey,
             gate: Some(self.gate()),
             tools: None,
+            searches: false,
             sub_agents: Vec::new(),
             mcp_servers: BTreeMap::new(),
             instructions: Vec::new(),

@@ -1,5 +1,7 @@
 //! Agents that start agents that start agents: what a family spends, and what becomes of it.
 
+use std::net::TcpListener;
+
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{
     Call, INPUT_TOKENS, OUTPUT_TOKENS, Script, ScriptedModel, Turn,
@@ -222,31 +224,50 @@ fn what_breaks_a_check_of_the_role_above_does_not_land() {
 #[test]
 fn a_child_of_a_reader_reads_whatever_its_template_says() {
     let stage = stage("role: free\n");
-    let tries = || vec![shell("echo no > src/no.txt"), Turn::say("tried")];
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let knock = format!("true < /dev/tcp/{}", listener.local_addr().unwrap()).replace(':', "/");
+    let search = || Turn::Calls(vec![Call::raw("WebSearch", json!({"query": "what is new"}))]);
+    let tries = || vec![shell("echo no > src/no.txt"), shell(&knock), search(), Turn::say("tried")];
+    let reads = {
+        let rest = [spawn("helper", "LEAF-WORK"), wait(), Turn::say("read")];
+        tries().into_iter().take(3).chain(rest).collect()
+    };
     let script = Script::new(vec![spawn("reader", "READER-WORK"), wait(), Turn::say("finished")])
-        .when(
-            "READER-WORK",
-            vec![
-                shell("echo no > src/no.txt"),
-                spawn("helper", "LEAF-WORK"),
-                wait(),
-                Turn::say("read"),
-            ],
-        )
-        .when("LEAF-WORK", tries())
-        .when("WRITER-WORK", tries());
+        .when("READER-WORK", reads)
+        .when("LEAF-WORK", tries());
     let ended = stage.agent("parent").task(MAY).run(script);
     ended.expect("completed", 0);
     let reader = child(&stage, "parent");
     let leaf = child(&stage, &reader);
     for agent in [&reader, &leaf] {
         assert_eq!(stage.agent(agent).text("src/no.txt"), None, "{agent} has written");
+        assert_eq!(
+            searched(&stage, agent),
+            [("deny".to_owned(), "template::read-only".to_owned())]
+        );
     }
+    assert!(listener.accept().is_err(), "somebody has reached the network");
+    let knocked = std::process::Command::new("bash").args(["-c", &knock]).status().unwrap();
+    assert!(knocked.success() && listener.accept().is_ok(), "whoever has a network reaches it");
     // The same template writes where nobody above it reads only.
     let script = Script::new(vec![spawn("helper", "WRITER-WORK"), wait(), Turn::say("finished")])
-        .when("WRITER-WORK", tries());
+        .when("WRITER-WORK", tries())
+        .when("Perform a web search", vec![Turn::say("nothing")]);
     stage.agent("other").task(MAY).run(script).expect("completed", 0);
-    assert!(stage.agent(&child(&stage, "other")).text("src/no.txt").is_some());
+    let writer = child(&stage, "other");
+    assert!(stage.agent(&writer).text("src/no.txt").is_some());
+    assert_eq!(searched(&stage, &writer), [("allow".to_owned(), String::new())]);
+}
+
+/// What was decided about searches of the web, and by which rule.
+fn searched(stage: &Stage, agent: &str) -> Vec<(String, String)> {
+    let events = stage.agent(agent).events().into_iter();
+    let about = events.filter(|one| one["kind"] == "decision" && one["tool"] == "WebSearch");
+    let text = |one: &Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
+    about.map(|one| (text(&one, "answer"), text(&one, "rule"))).collect()
+}
+
 }
 
 /// Less of a sandbox than there can be is what a person agreed to, for this run: its children get the same.

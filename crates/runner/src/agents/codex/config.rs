@@ -39,8 +39,9 @@ pub(super) fn text(assignment: &Assignment) -> Result<String, PlanError> {
     let mut skills = table("include_instructions", false.into());
     skills.insert("bundled".to_owned(), table("enabled", false.into()).into());
     set("skills", skills.into());
-    let searches = assignment.tools.as_ref().is_some_and(|list| tools::allows(list, "web_search"));
+    let named = assignment.tools.as_ref().is_some_and(|list| tools::allows(list, "web_search"));
     // The model's side would search: no hook sees it.
+    let searches = assignment.searches && named;
     set("web_search", if searches { "live" } else { "disabled" }.into());
     set("projects", projects(assignment).into());
     if assignment.gate.is_some() {
