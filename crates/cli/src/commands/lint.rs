@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use bailiwick_kit::lint::{Report, lint};
 use bailiwick_model::Problem;
+use bailiwick_source_control::DirectoryTree;
 use clap::Args;
 use serde::Serialize;
 
@@ -16,7 +17,8 @@ use crate::wire::{self, REPOSITORY_KIT};
 
 /// Say everything that is wrong with capabilities, roles, agent templates and tasks
 ///
-/// Reads the working copy, and says where it differs from the commit that would bind an agent.
+/// Reads the working copy, and says where it differs from the commit that would bind an agent. Agent files
+/// of other programs that cannot be imported are warnings, unless there is a template of their name.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick lint\n  bailiwick lint my-task.toml\n  bailiwick \
                         lint -o json | jq '.problems[].message'")]
@@ -65,7 +67,11 @@ impl Lint {
         let tasks = self.tasks(context)?;
         let sources: Result<Vec<_>, _> =
             tasks.iter().map(|task| wire::read_task(context, task)).collect();
-        let report = lint(&kit, &sources?).and_templates(&kit, &templates::working(context)?);
+        let templates = templates::working(context)?;
+        let mut report = lint(&kit, &sources?).and_templates(&kit, &templates);
+        if let Some(repository) = context.repository() {
+            report = report.and_foreign(&DirectoryTree::new(repository.root()), &templates);
+        }
         let errors = report.problems.iter().filter(|problem| problem.is_error()).count();
         let warnings = report.problems.len() - errors;
         let failed = errors > 0 || (self.deny_warnings && warnings > 0);
@@ -75,6 +81,7 @@ impl Lint {
                 "roles": report.roles,
                 "tasks": report.tasks,
                 "templates": report.templates,
+                "importable": report.importable,
                 "errors": errors,
                 "warnings": warnings,
                 "problems": report.problems.iter().map(Shown::from).collect::<Vec<_>>(),
@@ -115,6 +122,16 @@ impl Lint {
     }
 }
 
+/// That agent files of other programs are there, if there are any that can be imported.
+pub fn importable(files: usize) -> Option<String> {
+    let how = "bailiwick agents import --dry-run";
+    match files {
+        0 => None,
+        1 => Some(format!("1 agent file of another program can be imported: {how}")),
+        _ => Some(format!("{files} agent files of other programs can be imported: {how}")),
+    }
+}
+
 fn example(tasks: &[PathBuf]) -> Option<&PathBuf> {
     tasks.iter().find(|task| task.ends_with("tasks/example.toml"))
 }
@@ -137,4 +154,7 @@ fn show(report: &Report, errors: usize, warnings: usize) {
         "{} capabilities, {} roles, {} agent templates, {} tasks: {verdict}",
         report.capabilities, report.roles, report.templates, report.tasks
     ));
+    if let Some(told) = importable(report.importable) {
+        output::note(told);
+    }
 }

@@ -57,6 +57,31 @@ fn all_that_is_found_is_written_and_what_is_refused_says_why() {
 }
 
 #[test]
+fn lint_and_list_speak_of_what_is_not_imported_yet() {
+    let scratch = scene();
+    let linted = || -> Value {
+        let ran = scratch.run(BAILIWICK, &["lint", "-o", "json"]).expect_code(0);
+        serde_json::from_str(&ran.out).unwrap()
+    };
+    let report = linted();
+    assert_eq!((&report["importable"], &report["warnings"]), (&3.into(), &1.into()), "{report:#}");
+    let problem = &report["problems"][0];
+    assert_eq!((&problem["file"], &problem["line"]), (&".gemini/agents/odd.md".into(), &4.into()));
+    scratch.run(BAILIWICK, &["lint", "--deny-warnings"]).expect_code(1);
+    let told = "3 agent files of other programs can be imported: bailiwick agents import";
+    for verb in [["lint"].as_slice(), &["agents", "list"]] {
+        let ran = scratch.run(BAILIWICK, verb).expect_code(0);
+        assert!(ran.err.contains(told), "{verb:?}: {}", ran.err);
+    }
+    import(&scratch, &[], 1);
+    import(&scratch, &[".gemini/agents/odd.md", "--drop", "limit"], 0);
+    let report = linted();
+    assert_eq!((&report["importable"], &report["warnings"]), (&0.into(), &0.into()), "{report:#}");
+    let ran = scratch.run(BAILIWICK, &["agents", "list"]).expect_code(0);
+    assert!(!ran.err.contains("can be imported"), "{}", ran.err);
+}
+
+#[test]
 fn what_was_narrowed_is_told_to_people() {
     let scratch = scene();
     let ran = scratch

@@ -1,5 +1,6 @@
 //! Everything that can be wrong with a kit and its tasks, found at once.
 
+mod foreign;
 mod manifests;
 mod templates;
 mod text_leads;
@@ -16,6 +17,7 @@ use crate::bind::{bind, capabilities};
 use crate::kit::Kit;
 use crate::resolve::resolve;
 use crate::templates::Templates;
+use crate::tree::Tree;
 use crate::{capability_file, role_file};
 
 /// What was looked at, and what is wrong.
@@ -29,6 +31,8 @@ pub struct Report {
     pub tasks: usize,
     /// How many agent templates were read.
     pub templates: usize,
+    /// How many agent files of other programs can be imported.
+    pub importable: usize,
     /// What is wrong, by file and line.
     pub problems: Vec<Problem>,
 }
@@ -39,6 +43,17 @@ impl Report {
     pub fn and_templates(mut self, kit: &Kit, found: &Templates) -> Self {
         let (count, problems) = templates::check(kit, found);
         self.templates += count;
+        self.problems.extend(problems);
+        sort(&mut self.problems);
+        self
+    }
+
+    /// The same, with the agent files of other programs in a repository read as well, but for those of
+    /// which it has its own templates.
+    #[must_use]
+    pub fn and_foreign(mut self, repository: &dyn Tree, templates: &Templates) -> Self {
+        let (count, problems) = foreign::check(repository, templates);
+        self.importable += count;
         self.problems.extend(problems);
         sort(&mut self.problems);
         self
@@ -79,6 +94,7 @@ pub fn lint(kit: &Kit, tasks: &[Source]) -> Report {
         roles: role_names.len(),
         tasks: tasks.len(),
         templates: 0,
+        importable: 0,
         problems,
     }
 }

@@ -1,11 +1,14 @@
 //! `bailiwick agents list`: every template there is, and every one that is broken.
 
+use bailiwick_kit::lint::Report;
 use bailiwick_kit::templates::list::{AgentsListed, Detail, listed};
 use bailiwick_kit::templates::{FoundTemplate, TemplateError};
 use bailiwick_model::Problem;
+use bailiwick_source_control::DirectoryTree;
 use clap::Args;
 
 use super::{seed, show};
+use crate::commands::lint;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
@@ -51,12 +54,23 @@ impl List {
         }
         if problems.is_empty() {
             if self.format.format == Format::Human {
+                if let Some(told) = importable(context)? {
+                    output::note(told);
+                }
                 output::next_step("bailiwick agents show <agent>");
             }
             return Ok(());
         }
         Err(Failure::Problems(problems))
     }
+}
+
+/// That agent files of other programs can be imported here, if so.
+fn importable(context: &Context) -> Result<Option<String>, Failure> {
+    let Some(repository) = context.repository() else { return Ok(None) };
+    let tree = DirectoryTree::new(repository.root());
+    let found = Report::default().and_foreign(&tree, &templates::working(context)?);
+    Ok(lint::importable(found.importable))
 }
 
 fn told(error: TemplateError) -> Vec<Problem> {

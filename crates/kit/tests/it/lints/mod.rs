@@ -1,6 +1,7 @@
 //! Owns the lints: each fault is told once, with its code, file, line, text and what is right.
 
 mod capability_files;
+mod foreign;
 mod manifests;
 mod roles;
 mod tasks;
