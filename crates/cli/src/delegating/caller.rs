@@ -8,12 +8,12 @@ use bailiwick_model::globs::{Area, Overlap};
 use bailiwick_model::module::GateModule;
 use bailiwick_model::template::{AgentType, Template};
 use bailiwick_model::{AgentId, Delegate, RoleName, Settings, Task, task};
-use bailiwick_policy::tool::matches;
 use bailiwick_policy::{Policy, ToolStack};
 use bailiwick_runner::supervisor::RunDirectory;
 use toml::Table;
 
 use super::session::Session;
+use super::startable::both;
 use super::starting::SpawnAgent;
 use crate::failure::Failure;
 use crate::verifying::{Places, Subject, settings};
@@ -206,13 +206,11 @@ impl Caller {
     }
 
     /// Which templates it may start: those of its template that its caller may start as well.
-    pub(super) fn may_start(&self, template: Option<&Template>) -> Vec<String> {
-        let Some(wished) = template.and_then(|template| template.allowed_subagents.as_ref()) else {
-            return self.may_start.clone();
-        };
-        let may =
-            |name: &&AgentType| self.may_start.iter().any(|glob| matches(glob, name.as_str()));
-        wished.iter().filter(may).map(ToString::to_string).collect()
+    pub(super) fn may_start(&self, template: Option<&Template>, all: &[AgentType]) -> Vec<String> {
+        match template.and_then(|template| template.allowed_subagents.as_ref()) {
+            Some(wished) => both(&self.may_start, wished, all),
+            None => self.may_start.clone(),
+        }
     }
 
     /// The roles whose capabilities bind it besides its own: those of all above it.

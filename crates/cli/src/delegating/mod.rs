@@ -5,6 +5,7 @@
 //! http       the same over HTTP
 //! session    who calls: an agent of a run, or a person
 //! caller     whoever asks for an agent, and what binds that
+//! startable  which types a list of names and globs lets somebody start
 //! starting   spawn_agent: a full run, bound by all that binds its caller
 //! pending    who is just being started
 //! purse      what is reserved for whom
@@ -25,6 +26,7 @@ pub mod returning;
 pub mod server;
 pub mod session;
 pub mod standing;
+mod startable;
 pub mod starting;
 pub mod talking;
 

@@ -8,9 +8,9 @@ use bailiwick_control::ports::{Consent, Delegation, RunStore as _};
 use bailiwick_kit::templates::Templates;
 use bailiwick_kit::templates::list::{ListAgents, list};
 use bailiwick_model::task::Line;
+use bailiwick_model::template::AgentType;
 use bailiwick_model::{AgentId, Delegate, Source, Task};
 use bailiwick_policy::dialects::Dialect;
-use bailiwick_policy::tool::matches;
 use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_policy::{Decision, Facts, Outcome, decide};
 use bailiwick_runner::supervisor::RunDirectory;
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::caller::Caller;
 use super::server::SPAWNABLE;
+use super::startable::lets;
 use crate::commands::run::How;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -105,10 +106,11 @@ impl Session {
             return Ok(declared.spawnable());
         }
         let all = self.binding_templates(&binding).map_err(said)?.survey().templates;
-        let may = |name: &str| may_start.iter().any(|glob| matches(glob, name));
+        let names: Vec<AgentType> = all.iter().map(|(name, _)| name.clone()).collect();
         // One that is broken cannot be started.
         let sound = all.into_iter().filter_map(|(name, found)| Some((name, found.ok()?)));
-        let told = sound.filter(|(name, _)| may(name.as_str())).map(|(name, found)| {
+        let may = sound.filter(|(name, _)| lets(&may_start, name, &names));
+        let told = may.map(|(name, found)| {
             json!({"agent_type": name, "description": found.template().description})
         });
         Ok(told.collect())

@@ -12,7 +12,6 @@ use bailiwick_model::attempt::Allowance;
 use bailiwick_model::event::Usage;
 use bailiwick_model::template::{AgentType, Template};
 use bailiwick_model::{AgentId, Delegate, RunStatus, Settings, Source, task};
-use bailiwick_policy::tool::matches;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,6 +20,7 @@ use super::caller::Caller;
 use super::pending::Pending;
 use super::session::{Session, said};
 use super::standing::LONGEST;
+use super::startable::lets;
 use super::talking::{Item, input};
 use crate::claiming::Patience;
 use crate::commands::spawn::{Lineage, spawn_within};
@@ -58,6 +58,8 @@ pub struct SpawnAgent {
     pub thread_note: Option<String>,
     /// Globs of the files that it may write, among those that you may; all of those if left out
     pub files: Option<Vec<String>>,
+    /// Files whose texts it is given with the message, by their paths in the commit that you started from
+    pub hand_over: Option<Vec<String>>,
     /// What you think it will take, in tokens
     pub estimated_tokens: Option<u64>,
     /// The same in answers of its model
@@ -167,6 +169,7 @@ impl Session {
         };
         let template = template.as_ref();
         let (depth, deepest) = caller.depth(asked, template)?;
+        self.require_files(asked, &caller, template)?;
         let known = self.models(&caller, template).map_err(said)?;
         let given = caller.assignment(asked, template, &known)?;
         let role = caller.role_of(template)?;
@@ -178,6 +181,9 @@ impl Session {
             template: template.map(estimated).unwrap_or_default(),
             most: Allowance {
                 turns: template.and_then(|template| template.max_turns),
+                milliseconds: template
+                    .and_then(|template| template.max_minutes)
+                    .map(|minutes| minutes.saturating_mul(60_000)),
                 ..Allowance::default()
             },
             price: given.model.as_deref().and_then(|model| price(&caller.settings, model)),
@@ -190,6 +196,7 @@ impl Session {
             Some(purse) => purse.reserve(&run, &estimate)?,
             None => estimate.asked(),
         };
+        let names = self.binding_templates(&caller.binding).map_err(said)?.names();
         let delegate = Delegate {
             run,
             parent: caller.delegate.as_ref().map(|parent| parent.run.clone()),
@@ -206,7 +213,7 @@ impl Session {
             },
             model: given.model.clone(),
             reasoning_effort: given.effort.clone(),
-            may_start: caller.may_start(template),
+            may_start: caller.may_start(template, &names),
             reserved,
             given: Allowance::default(),
             pending: true,
@@ -302,11 +309,12 @@ impl Session {
                 )),
             };
         };
-        let found = self.binding_templates(&caller.binding).map_err(said)?.find(asked.as_str());
+        let all = self.binding_templates(&caller.binding).map_err(said)?;
+        let found = all.find(asked.as_str());
         self.require_committed(asked, &found)?;
         let found = found.map_err(|error| error.to_string())?;
         let name = &found.template().agent_type;
-        if !caller.may_start.iter().any(|glob| matches(glob, name.as_str())) {
+        if !lets(&caller.may_start, name, &all.names()) {
             let may = caller.may_start.join(", ");
             return Err(format!(
                 "agent_type \"{name}\" is not among those that you may start: {may}"

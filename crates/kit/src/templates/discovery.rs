@@ -152,6 +152,11 @@ impl Templates {
         self.read(&agent_type, &index)
     }
 
+    /// The types that there is a file for, in order.
+    pub fn names(&self) -> Vec<AgentType> {
+        self.index().files.into_keys().collect()
+    }
+
     /// Every template, and every file that cannot be one.
     pub fn survey(&self) -> Survey {
         let index = self.index();

@@ -268,6 +268,29 @@ fn searched(stage: &Stage, agent: &str) -> Vec<(String, String)> {
     about.map(|one| (text(&one, "answer"), text(&one, "rule"))).collect()
 }
 
+/// As when it is asked for: `my-role` finds `my_role.md`.
+#[test]
+fn a_list_of_agents_means_dashes_and_underscores_alike() {
+    let stage = stage("");
+    let middle = HELPER.replace("\n---\nYou", "\nallowed_subagents: [last-one]\n---\nYou");
+    stage.scratch.write(".bailiwick/agents/middle_one.md", &middle);
+    stage.scratch.write(".bailiwick/agents/last_one.md", HELPER);
+    stage.scratch.commit("Add more of them");
+    let script =
+        Script::new(vec![spawn("middle_one", "MIDDLE-WORK"), wait(), Turn::say("finished")])
+            .when("MIDDLE-WORK", vec![spawn("last_one", "LEAF-WORK"), wait(), Turn::say("said")])
+            .when("LEAF-WORK", vec![Turn::say("said")]);
+    let may = "allowed-subagents = [\"middle-one\", \"last_one\"]\n";
+    let ended = stage.agent("parent").task(may).run(script);
+    ended.expect("completed", 0);
+    let middle = child(&stage, "parent");
+    assert_eq!(node(&tree(&stage), &child(&stage, &middle))["agent_type"], "last_one");
+    // Its model is told of those that it may start.
+    let asked = ended.model.requests();
+    let told = |text: &str| asked.iter().any(|one| one.body.to_string().contains(text));
+    assert!(told("- middle_one: Helps with one thing.") && !told("- helper: "));
+}
+
 }
 
 /// Less of a sandbox than there can be is what a person agreed to, for this run: its children get the same.

@@ -1,0 +1,83 @@
+//! Which types of agents somebody may start, by a list of names and globs.
+
+use bailiwick_model::template::AgentType;
+use bailiwick_policy::tool::matches;
+
+/// Whether a list lets a type be started. In a name `-` and `_` are the same, as when it is asked for,
+/// unless one of all that there are is called just so.
+pub(super) fn lets(list: &[String], name: &AgentType, all: &[AgentType]) -> bool {
+    list.iter().any(|entry| match entry.contains(['*', '?']) {
+        true => matches(entry, name.as_str()),
+        false => AgentType::parse(entry)
+            .is_ok_and(|entry| entry == *name || entry.folds_to(name) && !all.contains(&entry)),
+    })
+}
+
+/// Those of the wished ones that a list lets be started, whichever they turn out to mean.
+pub(super) fn both(list: &[String], wished: &[AgentType], all: &[AgentType]) -> Vec<String> {
+    let may = |name: &&AgentType| {
+        let exact = all.contains(name);
+        let mut meant = all.iter().filter(|one| !exact && one.folds_to(name)).peekable();
+        match meant.peek() {
+            None => lets(list, name, all),
+            Some(_) => meant.all(|one| lets(list, one, all)),
+        }
+    };
+    wished.iter().filter(may).map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn types(names: &[&str]) -> Vec<AgentType> {
+        names.iter().map(|name| AgentType::parse(name).unwrap()).collect()
+    }
+
+    fn texts(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn dashes_and_underscores_are_the_same_but_for_one_that_is_called_just_so() {
+        let one = types(&["my_role", "other"]);
+        let two = types(&["my_role", "my-role", "other"]);
+        for (list, name, all, expected) in [
+            ("my-role", "my_role", &one, true),
+            ("my_role", "my_role", &one, true),
+            ("My-Role", "my_role", &one, true),
+            // Here it means the other one.
+            ("my-role", "my_role", &two, false),
+            ("my-role", "my-role", &two, true),
+            ("my-*", "my_role", &one, false),
+            ("my*", "my_role", &one, true),
+            ("other", "my_role", &one, false),
+            ("a b", "my_role", &one, false),
+        ] {
+            let name = AgentType::parse(name).unwrap();
+            assert_eq!(lets(&texts(&[list]), &name, all), expected, "{list} {name} {all:?}");
+        }
+        assert!(!lets(&[], &one[0], &one));
+    }
+
+    #[test]
+    fn what_a_template_wishes_is_left_only_as_far_as_its_caller_may() {
+        let one = types(&["my_role", "other"]);
+        let two = types(&["my_role", "my-role", "other"]);
+        let three = types(&["my_long_role", "my_long-role"]);
+        for (list, wished, all, expected) in [
+            (&["my_role"][..], &["my-role", "other"][..], &one, &["my-role"][..]),
+            (&["*"], &["my-role", "gone"], &one, &["my-role", "gone"]),
+            // The caller may start one of the two, and its template wishes the other.
+            (&["my-role"], &["my_role"], &two, &[]),
+            (&["my-role"], &["my-role"], &two, &["my-role"]),
+            // It could mean both, and the caller may start one.
+            (&["my_long_role"], &["my-long-role"], &three, &[]),
+            (&["my_long*"], &["my-long-role"], &three, &["my-long-role"]),
+            (&[], &["other"], &one, &[]),
+        ] {
+            let found = both(&texts(list), &types(wished), all);
+            assert_eq!(found, expected, "{list:?} {wished:?} {all:?}");
+        }
+    }
+}
