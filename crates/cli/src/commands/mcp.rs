@@ -12,6 +12,7 @@ use clap::Args;
 use rmcp::ServiceExt as _;
 use serde_json::Value;
 
+use super::agents;
 use super::run::{How, LandWhen};
 use crate::context::Context;
 use crate::delegating::server::{Answer, Server};
@@ -54,6 +55,7 @@ impl Mcp {
             Some(socket) => forwarding(socket),
             None => {
                 context.require_repository()?;
+                agents::seed(context);
                 let how = How { land: Some(LandWhen::Never), ..How::default() };
                 let root = Some(random_name()?);
                 let session = Session { context: context.clone(), caller: None, root, how };

@@ -84,6 +84,24 @@ fn if_the_users_directory_has_no_template_of_ours_all_are_copied_there_and_nowhe
     assert!(!again.err.contains("wrote"), "{}", again.err);
 }
 
+/// Inside of a run nothing of the person's is written.
+#[test]
+fn when_a_root_session_starts_the_user_gets_the_first_templates() {
+    let scratch = Scratch::repository();
+    let start = |arguments: &[&str]| {
+        let mut command = scratch.command(BAILIWICK);
+        let ran = command.arg("mcp").args(arguments).stdin(Stdio::null()).output().unwrap();
+        String::from_utf8(ran.stderr).unwrap()
+    };
+    let forwards = start(&["--socket", "nowhere.sock"]);
+    assert!(!forwards.contains("wrote") && !own(&scratch).exists(), "{forwards}");
+    let told = start(&[]);
+    assert!(told.contains("wrote 4 templates"), "{told}");
+    assert_eq!(names(&own(&scratch)), SHIPPED);
+    let again = start(&[]);
+    assert!(!again.contains("wrote"), "{again}");
+}
+
 /// A copy in the directory that goes first would cover what the user has in the other one.
 #[test]
 fn a_template_of_the_users_is_never_covered_by_a_copy_of_ours() {

@@ -61,6 +61,7 @@ const USER_CONTRACT: &[Sentence] = &[
                 AGENTS,
                 "if_the_users_directory_has_no_template_of_ours_all_are_copied_there_and_nowhere_else",
             ),
+            (AGENTS, "when_a_root_session_starts_the_user_gets_the_first_templates"),
         ],
     ),
     (

@@ -50,7 +50,7 @@ impl Agents {
 
 /// Gives the user a first set of templates to change. What cannot be written is told, and no reason
 /// to stop: the embedded ones are there.
-fn seed(context: &Context) {
+pub fn seed(context: &Context) {
     match templates::seed(context) {
         Ok(written) if written.is_empty() => {}
         Ok(written) => output::note(format_args!(
