@@ -276,6 +276,14 @@ impl Session {
         Ok((self.status(one)?, self.attempts(&one.run)?.into_iter().reduce(together)))
     }
 
+    /// How long an agent has worked, in milliseconds, in all its attempts.
+    pub fn worked(&self, one: &Delegate) -> Result<u64, String> {
+        let took = |attempt: &Attempt| {
+            attempt.ended_at.unwrap_or_else(wire::now_ms).saturating_sub(attempt.started_at)
+        };
+        Ok(self.attempts(&one.run)?.iter().map(took).sum())
+    }
+
     /// How an agent stands.
     pub fn status(&self, one: &Delegate) -> Result<Status, String> {
         self.status_since(one).map(|(status, _)| status)

@@ -3,6 +3,8 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use bailiwick_control::supervision::Spent;
+use bailiwick_control::supervision::budget::{Budget, Limit};
 use bailiwick_model::Delegate;
 use bailiwick_model::attempt::{Allowance, Used};
 use clap::Args;
@@ -15,14 +17,17 @@ use crate::output::{self, Format, FormatOption};
 use crate::running::recover;
 
 /// How wide a budget is drawn.
-const BAR: u64 = 5;
+const BAR: usize = 5;
+/// How many hundredths one mark of it stands for.
+const PART: u128 = 20;
 /// How often a tree that is watched is drawn.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Show which agent started which, with status, model, budget, depth and note
 ///
-/// Tokens are the share that an agent has used of its own, with what it gave to those below it; -o json
-/// has the numbers. AT is its depth below the first.
+/// The budget is the share that an agent has used of its own, with what it gave to those below it: of tokens,
+/// dollars, turns, minutes or tool calls, whichever it has used most of; -o json has the numbers. AT is its
+/// depth below the first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick agents tree\n  bailiwick agents tree --all\n  \
                         bailiwick agents tree --watch")]
@@ -48,6 +53,8 @@ struct Node {
     status: &'static str,
     model: String,
     used: Used,
+    /// How long it has worked.
+    milliseconds: u64,
     budget: Allowance,
     /// What of its budget it gave to those below it.
     given: Allowance,
@@ -120,6 +127,7 @@ fn gather(
         status: status.label(),
         model: attempt.as_ref().map(|last| last.model.clone()).unwrap_or_default(),
         used: attempt.as_ref().map(|last| last.used).unwrap_or_default(),
+        milliseconds: session.worked(one)?,
         budget: attempt.map_or(one.reserved, |last| last.budget),
         given: one.given,
         note: one.note.clone(),
@@ -153,18 +161,71 @@ fn print(nodes: &[Node]) {
         ]
     };
     let rows: Vec<Vec<String>> = nodes.iter().map(row).collect();
-    output::table(&["AGENT", "TYPE", "STATUS", "MODEL", "TOKENS", "AT", "NOTE"], &rows);
+    output::table(&["AGENT", "TYPE", "STATUS", "MODEL", "BUDGET", "AT", "NOTE"], &rows);
 }
 
-/// How much of its tokens an agent has used, with what it gave to others.
+/// How much an agent has used, with what it gave to others, of what it has used most of.
 fn bar(node: &Node) -> String {
-    let given = node.given.tokens.unwrap_or_default();
-    let used = node.used.tokens.saturating_add(given);
-    let Some(budget) = node.budget.tokens.map(|own| own.saturating_add(given)) else {
-        return used.to_string();
+    let (budget, given) = (Budget(node.budget), Budget(node.given));
+    let spent = Spent { used: node.used, time: node.milliseconds };
+    let given = |limit| given.of_limit(limit).unwrap_or_default();
+    let used = |limit| spent.of_limit(limit).saturating_add(given(limit));
+    let share = |limit| {
+        let whole = u128::from(budget.of_limit(limit)?.saturating_add(given(limit)));
+        let hundred = u128::from(used(limit)) * 100;
+        Some((hundred.checked_div(whole).unwrap_or(100), limit))
     };
-    let full = used.saturating_mul(BAR).checked_div(budget).unwrap_or(BAR).min(BAR);
-    let mark = |sign: &str, count: u64| sign.repeat(usize::try_from(count).unwrap_or_default());
-    let share = used.saturating_mul(100).checked_div(budget).unwrap_or(100);
-    format!("{}{} {share}%", mark("█", full), mark("░", BAR.saturating_sub(full)))
+    // Of equal shares that of the first.
+    let shares = Limit::ALL.into_iter().rev().filter_map(share);
+    let Some((share, limit)) = shares.max_by_key(|(share, _)| *share) else {
+        return format!("{} {}", used(Limit::Tokens), Limit::Tokens.as_str());
+    };
+    let full = usize::try_from(share / PART).unwrap_or(BAR).min(BAR);
+    let empty = BAR.saturating_sub(full);
+    format!("{}{} {share}% {}", "█".repeat(full), "░".repeat(empty), limit.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(used: Used, budget: Allowance, given: Allowance) -> Node {
+        Node {
+            agent: "a".to_owned(),
+            parent: None,
+            depth: 0,
+            agent_type: String::new(),
+            agent_name: None,
+            status: "running",
+            model: String::new(),
+            used,
+            milliseconds: 90_000,
+            budget,
+            given,
+            note: None,
+        }
+    }
+
+    #[test]
+    fn a_bar_is_of_what_is_nearest_to_its_end_and_names_it() {
+        let used = Used { tokens: 300, micro_usd: 900_000, turns: 3, tool_calls: 9, denied: 0 };
+        let none = Allowance::default();
+        let tokens = Allowance { tokens: Some(1_000), ..none };
+        for (budget, given, expected) in [
+            (none, none, "300 tokens"),
+            (none, Allowance { tokens: Some(50), ..none }, "350 tokens"),
+            (tokens, none, "█░░░░ 30% tokens"),
+            (tokens, Allowance { tokens: Some(1_000), ..none }, "███░░ 65% tokens"),
+            (Allowance { micro_usd: Some(1_000_000), ..tokens }, none, "████░ 90% usd"),
+            (Allowance { turns: Some(5), ..tokens }, none, "███░░ 60% turns"),
+            (Allowance { milliseconds: Some(120_000), ..tokens }, none, "███░░ 75% minutes"),
+            (Allowance { tool_calls: Some(9), ..tokens }, none, "█████ 100% tool-calls"),
+            (Allowance { tool_calls: Some(6), ..none }, none, "█████ 150% tool-calls"),
+            // Of two that are the same, the first.
+            (Allowance { turns: Some(10), ..tokens }, none, "█░░░░ 30% tokens"),
+            (Allowance { tokens: Some(0), ..none }, none, "█████ 100% tokens"),
+        ] {
+            assert_eq!(bar(&node(used, budget, given)), expected, "{budget:?} {given:?}");
+        }
+    }
 }
