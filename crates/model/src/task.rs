@@ -184,6 +184,9 @@ pub struct Agent {
     pub hosts: Vec<Line>,
     /// What it may load before it begins; anything when left out.
     pub context: Option<ContextLimits>,
+    /// Files of the base commit whose texts it is given with its task, by their paths.
+    #[schemars(with = "Vec<String>")]
+    pub hand_over: Vec<Line>,
     /// After how many minutes without a sign of life it is ended; 10 when left out.
     #[schemars(range(min = 1))]
     pub idle_minutes: Option<u32>,

@@ -310,6 +310,9 @@ impl Caller {
         } else if let Some(limits) = own.and_then(|own| own.get("context")) {
             agent.insert("context".to_owned(), limits.clone());
         }
+        if let Some(files) = &asked.hand_over {
+            agent.insert("hand-over".to_owned(), files.clone().into());
+        }
         agent.insert("allowed-subagents".to_owned(), delegate.may_start.clone().into());
         if !servers.is_empty() {
             agent.insert("mcp-servers".to_owned(), servers.to_vec().into());

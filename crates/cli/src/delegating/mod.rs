@@ -5,6 +5,7 @@
 //! http       the same over HTTP
 //! session    who calls: an agent of a run, or a person
 //! caller     whoever asks for an agent, and what binds that
+//! handing    files that a caller hands over
 //! startable  which types a list of names and globs lets somebody start
 //! starting   spawn_agent: a full run, bound by all that binds its caller
 //! pending    who is just being started
@@ -19,6 +20,7 @@
 
 mod caller;
 mod declared;
+mod handing;
 pub mod http;
 mod pending;
 pub mod purse;

@@ -18,6 +18,7 @@ use bailiwick_runner::supervisor::{self, Enclosure, RunDirectory};
 use bailiwick_source_control::Repository;
 use serde_json::{Value, json};
 
+use super::handed::{self, Handed};
 use super::{Running, Start, Wishes, enclose, granted, loads, login, skill_files};
 use crate::commands::run::How;
 use crate::context::Context;
@@ -123,8 +124,10 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
     };
     let enclosure = enclose::enclosure(running, found, wishes)?;
     let mut assignment = assignment;
-    if let Some(limits) = task.agent.context {
-        loads::admit(limits, &mut assignment, directory)?;
+    let files = handed_over(running, start)?;
+    match task.agent.context {
+        Some(limits) => loads::admit(limits, &mut assignment, files, directory)?,
+        None => assignment.prompt += &handed::told(&files, &[]),
     }
     if !task.agent.allowed_subagents.is_empty() {
         let own = delegation(directory, &enclosure);
@@ -178,6 +181,18 @@ pub fn adapter_named(
         )));
     };
     Ok(Arc::new(Manifest::parse(&Source::new(file, text))?))
+}
+
+/// The files that go with its task; none where it has heard of that already.
+fn handed_over(running: &Running, start: &Start) -> Result<Vec<Handed>, Failure> {
+    let subject = &running.subject;
+    match (start, running.session()) {
+        (Start::Resume(_), Some(_)) => Ok(Vec::new()),
+        (Start::Fresh, _) | (Start::Resume(_), None) => {
+            let files = subject.bound.task.agent.hand_over.iter().map(ToString::to_string);
+            handed::read(&subject.repository, &subject.base, &files.collect::<Vec<_>>())
+        }
+    }
 }
 
 /// An agent that was ended before it had begun a conversation has not heard of its task.

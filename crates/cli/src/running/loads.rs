@@ -8,6 +8,7 @@ use bailiwick_model::template::ContextLimits;
 use bailiwick_runner::agents::adapter::Assignment;
 use bailiwick_runner::supervisor::RunDirectory;
 
+use super::handed::{self, Handed};
 use crate::failure::Failure;
 
 /// The window of a model that says nothing of it, in tokens.
@@ -17,11 +18,13 @@ const LONG: (&str, u64) = ("[1m]", 1_000_000);
 /// How many bytes a token has, at the least that is common.
 const BYTES: usize = 4;
 
-/// Leaves out of an assignment what its limits do not admit. Rules are the files in which a repository
-/// tells agents something; a skill is a directory of skills.
+/// Leaves out of an assignment what its limits do not admit, and adds what they do of the files that are
+/// handed over. Rules are the files in which a repository tells agents something; a skill is a directory of
+/// skills.
 pub fn admit(
     limits: ContextLimits,
     assignment: &mut Assignment,
+    files: Vec<Handed>,
     directory: &RunDirectory,
 ) -> Result<(), Failure> {
     let long = assignment.model.as_ref().is_some_and(|model| model.ends_with(LONG.0));
@@ -51,6 +54,11 @@ pub fn admit(
         .map(|(name, _)| name)
         .collect();
     assignment.skills.retain(|path, _| admitted.contains(skill(path)));
+    let (given, left_out): (Vec<Handed>, Vec<Handed>) = files
+        .into_iter()
+        .partition(|file| loading.load(Kind::File, &file.path, file.text.len()).is_none());
+    let left_out: Vec<String> = left_out.into_iter().map(|file| file.path).collect();
+    assignment.prompt += &handed::told(&given, &left_out);
     loading.write(directory)
 }
 

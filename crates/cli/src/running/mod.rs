@@ -5,6 +5,7 @@
 //! enclose    what it sees of the machine
 //! login      how it is paid for
 //! granted    what it is granted: variables, and files that it alone sees
+//! handed     files whose texts go with its task
 //! loads      what it loads before it begins
 //! judge      answers its gate          kept   events and attempts in the database
 //! view       what a person sees        finish verify, land
@@ -18,6 +19,7 @@ pub mod detached;
 pub mod enclose;
 pub mod finish;
 pub mod granted;
+pub mod handed;
 pub mod interactive;
 pub mod interrupt;
 pub mod judge;
