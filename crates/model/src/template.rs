@@ -42,6 +42,8 @@ pub struct Template {
     pub estimated_usd: Option<f64>,
     /// How many answers of the model one of it may take.
     pub max_turns: Option<u64>,
+    /// How many minutes one of it may work.
+    pub max_minutes: Option<u64>,
     /// What it may load before it begins.
     pub context: Option<ContextLimits>,
 }
@@ -66,6 +68,7 @@ impl Template {
             estimated_turns: None,
             estimated_usd: None,
             max_turns: None,
+            max_minutes: None,
             context: None,
         }
     }

@@ -88,17 +88,27 @@ impl<'a> Fields<'a> {
 
     /// How many turns an agent may take, by whichever of these keys says it; the smallest holds.
     pub(crate) fn turns(&mut self, keys: &[&str]) -> Result<Option<u64>, Problem> {
+        self.most("turns", keys)
+    }
+
+    /// How many minutes an agent may work, in the same way.
+    pub(crate) fn minutes(&mut self, keys: &[&str]) -> Result<Option<u64>, Problem> {
+        self.most("minutes", keys)
+    }
+
+    fn most(&mut self, unit: &str, keys: &[&str]) -> Result<Option<u64>, Problem> {
         let mut most = None;
         for key in keys {
-            let turns = match self.limit(key)? {
+            let number = match self.limit(key)? {
                 None => continue,
-                Some(Node::Number(text)) => text.parse().ok().filter(|turns: &u64| *turns > 0),
+                Some(Node::Number(text)) => text.parse().ok().filter(|number: &u64| *number > 0),
                 Some(_) => None,
             };
-            let Some(turns) = turns else {
-                return Err(self.bad(key, "is no number of turns").help("write 1 or more"));
+            let Some(number) = number else {
+                let message = format!("is no number of {unit}");
+                return Err(self.bad(key, &message).help("write 1 or more"));
             };
-            most = Some(most.map_or(turns, |most: u64| most.min(turns)));
+            most = Some(most.map_or(number, |most: u64| most.min(number)));
         }
         Ok(most)
     }

@@ -48,6 +48,7 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
     let model = fields.text("model")?.filter(|model| model != "inherit");
     let allow_list = allowed(fields)?;
     let max_turns = fields.turns(&["max_turns"])?;
+    let max_minutes = fields.minutes(&["timeout_mins"])?;
     fields.leave_out(
         Effect::LeftOut,
         &[
@@ -57,7 +58,6 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
             ("temperature", "has no place in a template"),
         ],
     );
-    fields.leave_out(Effect::ForTheTask, &[("timeout_mins", "say [budget] minutes in the task")]);
     Ok(Template {
         agent_type,
         description,
@@ -71,6 +71,7 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
         allowed_subagents: Some(Vec::new()),
         max_depth: Some(0),
         max_turns,
+        max_minutes,
         ..Template::plain()
     })
 }

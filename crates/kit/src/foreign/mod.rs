@@ -107,8 +107,6 @@ pub enum Effect {
     Narrowed,
     /// It has no place in a template, and gave no right.
     LeftOut,
-    /// A limit that a template cannot hold: a task can.
-    ForTheTask,
 }
 
 impl fmt::Display for Effect {
@@ -116,7 +114,6 @@ impl fmt::Display for Effect {
         out.pad(match self {
             Self::Narrowed => "narrowed",
             Self::LeftOut => "left out",
-            Self::ForTheTask => "for the task",
         })
     }
 }

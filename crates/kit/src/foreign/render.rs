@@ -48,6 +48,9 @@ pub fn render(template: &Template) -> String {
     if let Some(turns) = template.max_turns {
         head.plain("max_turns", &turns.to_string());
     }
+    if let Some(minutes) = template.max_minutes {
+        head.plain("max_minutes", &minutes.to_string());
+    }
     if let Some(context) = &template.context {
         head.0 += &format!(
             "context:\n  window_share: {:?}\n  files: {}\n  skills: {}\n  rules: {}\n",

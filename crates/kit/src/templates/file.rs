@@ -84,6 +84,7 @@ impl Reading<'_> {
         let estimated_tokens = self.number("tokens", keys.estimated_tokens);
         let estimated_turns = self.number("turns", keys.estimated_turns);
         let max_turns = self.number("turns", keys.max_turns);
+        let max_minutes = self.number("minutes", keys.max_minutes);
         let estimated_usd = keys.estimated_usd.filter(|usd| {
             let useful = usd.value > 0.0 && usd.value.is_finite();
             if !useful {
@@ -126,6 +127,7 @@ impl Reading<'_> {
                 estimated_turns,
                 estimated_usd: estimated_usd.map(|usd| usd.value),
                 max_turns,
+                max_minutes,
                 context,
             },
             role,

@@ -54,6 +54,8 @@ pub(super) struct Frontmatter {
     #[serde(default, deserialize_with = "given")]
     pub(super) max_turns: Given<u64>,
     #[serde(default, deserialize_with = "given")]
+    pub(super) max_minutes: Given<u64>,
+    #[serde(default, deserialize_with = "given")]
     pub(super) context: Given<Option<ContextLimits>>,
 }
 
@@ -142,13 +144,14 @@ fn split(source: &Source) -> Result<(&str, usize), Problem> {
 }
 
 /// Keys whose loss would loosen a limit.
-const LIMITS: [&str; 9] = [
+const LIMITS: [&str; 10] = [
     "agent_names",
     "allow_list",
     "allowed_subagents",
     "context",
     "deny_list",
     "max_depth",
+    "max_minutes",
     "max_turns",
     "read_only",
     "role",

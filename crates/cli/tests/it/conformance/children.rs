@@ -12,7 +12,7 @@ const AUDITOR: &str = "---\ndescription: Checks.\nmodel: sonnet\nreasoning_effor
                        worker\nagent_names:\n  - name: strict\n    description: Strictly.\n    \
                        model: opus\n    reasoning_effort: high\n  - name: fast\n    description: \
                        Quickly.\n    model: haiku\nallow_list:\n  - Read\n  - Bash\ndeny_list:\n  - \
-                       Write\nmax_turns: 9\n---\nYou check as usual.\n\n<!-- agent_name: strict \
+                       Write\nmax_turns: 9\nmax_minutes: 7\n---\nYou check as usual.\n\n<!-- agent_name: strict \
                        -->\nYou check strictly.\n\n<!-- agent_name: fast -->\nYou check quickly.\n";
 
 /// What one of them was given, as its model and its caller see it.
@@ -64,10 +64,15 @@ fn without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools(
         let agent = stage.agent(id);
         assert_eq!(agent.text("src/allowed.txt").as_deref(), Some("allowed\n"), "{more}");
         assert_eq!(agent.text("src/denied.txt"), None, "{more}");
-        // The limit of its template is its budget.
+        // The limits of its template are its budget.
         let cost = stage.bailiwick(&["cost", id, "-o", "json"]).expect_code(0);
         let cost: Value = serde_json::from_str(&cost.out).unwrap();
         assert_eq!(cost[0]["budget"]["turns"], 9, "{cost:#}");
+        assert_eq!(cost[0]["budget"]["milliseconds"], 7 * 60_000, "{cost:#}");
+    }
+    client.end();
+}
+
 /// The one in `docs/guides/templates.md`, as it stands there.
 #[test]
 fn the_template_of_the_guide_can_be_started() {

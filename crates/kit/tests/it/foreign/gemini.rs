@@ -19,8 +19,7 @@ fn a_whole_file_becomes_a_template() {
     assert_eq!(template.cli.as_deref(), Some("gemini"));
     assert_eq!(allow(&imported).unwrap(), ["Read", "Grep", "Glob"]);
     assert_eq!(noted(&imported, Effect::LeftOut), ["mcp_servers", "temperature"]);
-    assert_eq!(noted(&imported, Effect::ForTheTask), ["timeout_mins"]);
-    assert_eq!(imported.template.max_turns, Some(10));
+    assert_eq!((template.max_turns, template.max_minutes), (Some(10), Some(5)));
 }
 
 #[test]

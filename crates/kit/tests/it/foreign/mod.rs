@@ -11,7 +11,7 @@ mod rendering;
 mod skill;
 
 use bailiwick_kit::foreign::{Effect, Format, Imported, Options, import};
-use bailiwick_model::{Problem, Source};
+use bailiwick_model::{Problem, Source, Template};
 
 /// Where a file of this format would lie.
 fn file(format: Format) -> &'static str {
@@ -76,24 +76,27 @@ fn told(imported: &Imported, effect: Effect, words: &str) -> bool {
 }
 
 #[test]
-fn a_limit_of_turns_is_carried_over_and_one_that_is_none_is_refused() {
-    for (format, key) in [
-        (Format::Claude, "maxTurns"),
-        (Format::Gemini, "max_turns"),
-        (Format::Opencode, "steps"),
-        (Format::Opencode, "maxSteps"),
+fn a_limit_of_turns_or_time_is_carried_over_and_one_that_is_none_is_refused() {
+    let turns = |template: &Template| template.max_turns;
+    let minutes = |template: &Template| template.max_minutes;
+    for (format, key, limit) in [
+        (Format::Claude, "maxTurns", turns as fn(&Template) -> Option<u64>),
+        (Format::Gemini, "max_turns", turns),
+        (Format::Gemini, "timeout_mins", minutes),
+        (Format::Opencode, "steps", turns),
+        (Format::Opencode, "maxSteps", turns),
     ] {
         let read_with = |value: &str| {
             let text = markdown(&format!("{key}: {value}\n"));
             let named = format == Format::Opencode;
             read(format, &if named { text.replace("name: reviewer\n", "") } else { text })
         };
-        assert_eq!(read_with("12").unwrap().template.max_turns, Some(12), "{format} {key}");
+        assert_eq!(limit(&read_with("12").unwrap().template), Some(12), "{format} {key}");
         for bad in ["0", "-1", "1.5", "many", "", "[3]"] {
             let problems = read_with(bad).expect_err(bad);
             assert_eq!(problems[0].code, "bad-value", "{format} {key}: {bad}");
         }
-        assert_eq!(imported(format, "").template.max_turns, None, "{format}");
+        assert_eq!(limit(&imported(format, "").template), None, "{format}");
     }
     let both = imported(Format::Opencode, "steps: 9\nmaxSteps: 4\n");
     assert_eq!(both.template.max_turns, Some(4), "the smallest holds");

@@ -34,7 +34,6 @@ fn a_whole_file_becomes_a_template() {
     }
     assert_eq!(deny(&imported), None);
     assert_eq!(noted(&imported, Effect::LeftOut), ["mode", "temperature"]);
-    assert_eq!(noted(&imported, Effect::ForTheTask), [""; 0]);
     assert_eq!(imported.template.max_turns, Some(5));
     assert_eq!(noted(&imported, Effect::Narrowed), [""; 0]);
 }

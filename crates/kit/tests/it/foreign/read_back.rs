@@ -67,6 +67,7 @@ fn template() -> impl Strategy<Value = Template> {
                 estimated_turns: turns,
                 estimated_usd: cents.map(|cents| f64::from(cents) / 100.0),
                 max_turns: turns.map(|turns| turns + 7),
+                max_minutes: turns.map(|turns| turns + 8),
                 context: read_only.then(ContextLimits::default),
             }
         },
@@ -93,7 +94,7 @@ fn what_is_imported_is_read_back_as_it_was() {
         (Format::Claude, "tools: Read, Agent(a, b), mcp__gov\nmodel: opus\npermissionMode: plan\n"),
         (Format::Claude, "disallowedTools: Bash(rm *), Odd\n"),
         (Format::Codex, "sandbox_mode = \"read-only\"\nmodel = \"gpt-5.5\"\n"),
-        (Format::Gemini, "tools: [read_file, mcp_gov_*]\nmax_turns: 7\n"),
+        (Format::Gemini, "tools: [read_file, mcp_gov_*]\nmax_turns: 7\ntimeout_mins: 8\n"),
         (Format::Opencode, "permission:\n  bash: deny\nsteps: 3\n"),
         (Format::Skill, "disallowed-tools: Write\n"),
         (Format::AgentsMd, "Be brief.\n"),

@@ -21,6 +21,7 @@ fn every_key_has_its_line() {
     template.estimated_turns = Some(20);
     template.estimated_usd = Some(0.5);
     template.max_turns = Some(40);
+    template.max_minutes = Some(15);
     template.context = Some(ContextLimits::default());
     template.personas = vec![Persona {
         name: "strict".to_owned(),
@@ -35,7 +36,7 @@ fn every_key_has_its_line() {
          reasoning_effort: high\nread_only: true\nrole: read-only\ncli: codex\nagent_names:\n  - \
          name: strict\n    description: \"Conservative.\"\n    reasoning_effort: high\nallow_list:\n  \
          - Read\n  - mcp__gov__*\ndeny_list:\n  - Bash\nallowed_subagents: []\nmax_depth: 1\n\
-         estimated_tokens: 9000\nestimated_turns: 20\nestimated_usd: 0.5\nmax_turns: 40\ncontext:\n  window_share: 0.3\n  files: 3\n  skills: 1\n  rules: 1\n\
+         estimated_tokens: 9000\nestimated_turns: 20\nestimated_usd: 0.5\nmax_turns: 40\nmax_minutes: 15\ncontext:\n  window_share: 0.3\n  files: 3\n  skills: 1\n  rules: 1\n\
          ---\nRead and judge.\n\n<!-- agent_name: strict -->\nBe strict.\n"
             .replace("mcp__gov__*", "\"mcp__gov__*\"")
     );

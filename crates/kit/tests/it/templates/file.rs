@@ -95,13 +95,14 @@ fn a_file_with_carriage_returns_reads_as_one_without() {
 fn keys_of_ours_are_read() {
     let found = template(&with_keys(
         "role: read-only\ncli: codex\nallowed_subagents: [worker, My_Role]\nmax_depth: 0\n\
-         estimated_tokens: 50000\nestimated_turns: 20\nestimated_usd: 0.5\nmax_turns: 40\ncontext:\n  window_share: 0.5\n  files: 7",
+         estimated_tokens: 50000\nestimated_turns: 20\nestimated_usd: 0.5\nmax_turns: 40\nmax_minutes: 15\ncontext:\n  window_share: 0.5\n  files: 7",
     ));
     assert_eq!(found.role.unwrap().as_str(), "read-only");
     assert_eq!(found.cli.as_deref(), Some("codex"));
     assert_eq!(found.allowed_subagents, Some(vec![agent_type("worker"), agent_type("my_role")]));
     assert_eq!((found.max_depth, found.estimated_tokens), (Some(0), Some(50000)));
     assert_eq!((found.estimated_turns, found.max_turns), (Some(20), Some(40)));
+    assert_eq!(found.max_minutes, Some(15));
     assert_eq!(found.estimated_usd, Some(0.5));
     let limits = ContextLimits { window_share: 0.5, files: 7, ..ContextLimits::default() };
     assert_eq!(found.context, Some(limits));
@@ -194,6 +195,9 @@ fn what_is_not_understood_is_refused_and_never_read_as_no_policy() {
         "max_turns: -1",
         "max_turns: many",
         "max_turns:",
+        "max_minutes: 0",
+        "max_minutes: 1.5",
+        "max_minutes:",
         "context:",
         "context: [0.3]",
         "context: {window_share: 0}",
