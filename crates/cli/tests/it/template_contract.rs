@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use bailiwick_cli::delegating::standing::Status;
 use bailiwick_kit::templates::file;
 use bailiwick_model::Source;
 use bailiwick_model::template::AgentType;
@@ -129,7 +130,10 @@ const USER_CONTRACT: &[Sentence] = &[
     ),
     (
         "then what is inherited",
-        &[(ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited")],
+        &[
+            (ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited"),
+            (FAMILIES, "what_nobody_sets_for_a_child_is_that_of_the_one_above"),
+        ],
     ),
     (
         "read_only: true forces the read-only sandbox",
@@ -366,7 +370,10 @@ const RUNBOOK: &[Sentence] = &[
     ),
     (
         "6. call, persona, template, inherited",
-        &[(ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited")],
+        &[
+            (ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited"),
+            (FAMILIES, "what_nobody_sets_for_a_child_is_that_of_the_one_above"),
+        ],
     ),
     (
         "6. the tool policy is applied to the child",
@@ -396,6 +403,7 @@ const RUNBOOK: &[Sentence] = &[
     (
         "8. with a filter and expanded",
         &[
+            (ROOT, "list_agents_filters_and_expands"),
             (LIST, "agent_type_filters_by_one_role"),
             (
                 LIST,
@@ -425,6 +433,10 @@ const RUNBOOK: &[Sentence] = &[
         )],
     ),
     ("9. the documents say what there is", &[(HERE, "the_guide_names_every_key_of_a_template")]),
+    (
+        "9. and who owns, closes and ends whom",
+        &[(HERE, "the_guide_says_who_reaches_whom_and_how_agents_end")],
+    ),
 ];
 
 const FAILURE_MODES: &[Sentence] = &[
@@ -504,7 +516,7 @@ fn every_sentence_of_the_contract_has_its_tests() {
             assert!(has_test(&text, name), "{file} has no test {name}, for: {sentence}");
         }
     }
-    assert_eq!(parts.map(<[Sentence]>::len), [4, 35, 33, 7], "a sentence is gone");
+    assert_eq!(parts.map(<[Sentence]>::len), [4, 35, 34, 7], "a sentence is gone");
     // It tells a test from what is none.
     assert!(!has_test("fn x() {}", "x") && !has_test("#[test]\nfn xy() {}", "x"));
     assert!(has_test("#[test]\n/// So.\nfn x() {}", "x"));
@@ -521,5 +533,34 @@ fn the_guide_names_every_key_of_a_template() {
     let guide = std::fs::read_to_string(workspace().join("docs/guides/templates.md")).unwrap();
     for key in keys {
         assert!(guide.contains(key), "docs/guides/templates.md says nothing of {key}");
+    }
+}
+
+/// Ownership, closing and the way of an agent, in the words that the tools themselves use.
+#[test]
+fn the_guide_says_who_reaches_whom_and_how_agents_end() {
+    let guide = std::fs::read_to_string(workspace().join("docs/guides/delegation.md")).unwrap();
+    let none = String::new;
+    let all = [
+        Status::PendingInit,
+        Status::Running,
+        Status::Completed(none()),
+        Status::Errored(none()),
+        Status::Shutdown,
+        Status::NotFound,
+    ];
+    for label in all.iter().map(Status::label) {
+        assert!(guide.contains(&format!("| `{label}` |")), "it says nothing of {label}");
+    }
+    for (words, file) in [
+        ("is not one of the agents below you", "session.rs"),
+        ("Not permitted to close agents outside your subtree.", "talking.rs"),
+    ] {
+        let code = workspace().join("crates/cli/src/delegating").join(file);
+        assert!(std::fs::read_to_string(code).unwrap().contains(words), "{file}: {words}");
+        assert!(guide.contains(&format!("`{words}`")), "it says nothing of `{words}`");
+    }
+    for words in ["and all below it, leaves first", "An agent reaches only what is below it."] {
+        assert!(guide.contains(words), "it says nothing of: {words}");
     }
 }

@@ -291,6 +291,42 @@ fn a_list_of_agents_means_dashes_and_underscores_alike() {
     assert!(told("- middle_one: Helps with one thing.") && !told("- helper: "));
 }
 
+#[test]
+fn what_nobody_sets_for_a_child_is_that_of_the_one_above() {
+    let stage = stage("");
+    let own = HELPER.replace("\n---\nYou", "\nmodel: haiku\n---\nYou");
+    stage.scratch.write(".bailiwick/agents/other.md", &own);
+    stage.scratch.commit("One with a model of its own");
+    let script = Script::new(vec![
+        spawn("helper", "HELPER-WORK"),
+        wait(),
+        spawn("other", "OTHER-WORK"),
+        wait(),
+        call("list_active_agents", json!({})),
+        Turn::say("finished"),
+    ])
+    .when("HELPER-WORK", vec![Turn::say("said")])
+    .when("OTHER-WORK", vec![Turn::say("said")]);
+    let task = "effort = \"high\"\nallowed-subagents = [\"helper\", \"other\"]\n";
+    let ended = stage.agent("parent").task(task).run(script);
+    ended.expect("completed", 0);
+    let told = ended.model.result("call_0_4_0").replace('\\', "");
+    for (words, times) in [
+        ("\"model\":\"claude-opus-4-8\"", 1),
+        ("\"model\":\"haiku\"", 1),
+        ("\"reasoning_effort\":\"high\"", 2),
+    ] {
+        assert_eq!(told.matches(words).count(), times, "{words}: {told}");
+    }
+    for (marker, named) in [("HELPER-WORK", "claude-opus-4-8"), ("OTHER-WORK", "haiku")] {
+        let requests = ended.model.requests();
+        let of_child = requests.iter().find(|one| {
+            let first = one.body["messages"][0].to_string();
+            first.contains(marker) && one.body["tools"].is_array()
+        });
+        let asked = of_child.unwrap().body["model"].as_str().unwrap().to_owned();
+        assert!(asked.contains(named), "{marker}: {asked}");
+    }
 }
 
 /// Less of a sandbox than there can be is what a person agreed to, for this run: its children get the same.
