@@ -17,6 +17,7 @@ mod consents;
 mod delegation;
 mod endings;
 mod families;
+mod fan_out;
 mod fleet;
 mod fleet_children;
 mod fleet_servers;
