@@ -112,6 +112,17 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// A check has looked at the agent's tree, between two of its calls.
+    Check {
+        /// The capability.
+        check: String,
+        /// The tree.
+        tree: String,
+        /// Whether it holds.
+        ok: bool,
+        /// What was measured; or why it does not hold, with the end of what was printed.
+        found: String,
+    },
     /// A file of the worktree is other than before.
     FileChange {
         /// Its path from the worktree's root.
@@ -288,6 +299,7 @@ impl What {
             Self::ToolCall { .. } => "tool-call",
             Self::ToolResult { .. } => "tool-result",
             Self::Decision { .. } => "decision",
+            Self::Check { .. } => "check",
             Self::FileChange { .. } => "file-change",
             Self::Command { .. } => "command",
             Self::Mcp { .. } => "mcp",
@@ -336,6 +348,12 @@ mod tests {
             What::Text { text: "hello".to_owned() },
             What::Usage(Usage::default()),
             What::FileChange { path: "a".to_owned(), change: FileChange::Added },
+            What::Check {
+                check: "quality::own".to_owned(),
+                tree: "1".to_owned(),
+                ok: false,
+                found: "no".to_owned(),
+            },
             What::Ended { how: Ending::TimedOut, detail: String::new() },
             What::Other,
         ];

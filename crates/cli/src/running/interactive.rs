@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bailiwick_control::brief;
+use bailiwick_control::ports::{Base, TreeChecks};
 use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_kit::Bound;
 use bailiwick_model::attempt::{Attempt, Used};
@@ -28,11 +29,12 @@ use bailiwick_source_control::{GitWork, Repository};
 use super::enclose::{self, Found};
 use super::judge::PolicyJudge;
 use super::kept::{Kept, KeptEvents};
+use super::marked::Marked;
 use super::{APPROVAL, assign, disk, granted, interrupt, login, view};
 use crate::context::{Context, variable};
 use crate::failure::Failure;
 use crate::policy_file::{self, CompiledPolicy, What};
-use crate::verifying::SandboxLevel;
+use crate::verifying::{SandboxLevel, Subject};
 use crate::{output, wire};
 
 /// Programs that people know, and our names for them.
@@ -83,6 +85,7 @@ struct Setup {
     enclosure: Enclosure,
     upstream: Option<Upstream>,
     files: Vec<(String, String)>,
+    checks: Option<Arc<dyn TreeChecks>>,
 }
 
 /// Runs the program at the person's terminal, to its end.
@@ -154,6 +157,8 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
         skill_files: None,
     };
     let enclosure = enclosure(context, &repository, &commit, &id, found, wanted, &compiled)?;
+    let place = (&repository, commit.as_str());
+    let checks = marked(context, wanted, place, (&id, root.as_path()), (&bound, &compiled))?;
     Ok(Setup {
         id,
         directory,
@@ -167,7 +172,43 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
         enclosure,
         upstream: paid.map(|(upstream, _)| upstream),
         files: given.files,
+        checks,
     })
+}
+
+/// What checks the person's checkout between calls, against the commit that is there now; nothing where no
+/// check is marked for that.
+fn marked(
+    context: &Context,
+    wanted: &Wanted,
+    (repository, commit): (&Repository, &str),
+    (id, root): (&AgentId, &Path),
+    (bound, compiled): (&Bound, &CompiledPolicy),
+) -> Result<Option<Arc<dyn TreeChecks>>, Failure> {
+    let names = &compiled.policy.checks_per_call;
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let tree = repository.git().line(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])?;
+    let base = Base {
+        branch: "HEAD".to_owned(),
+        tip: commit.to_owned(),
+        tree,
+        found: "checked out when the agent began".to_owned(),
+    };
+    let subject = Subject {
+        context: context.clone(),
+        repository: repository.clone(),
+        agent: Some(id.clone()),
+        run: None,
+        bound: bound.clone(),
+        base: commit.to_owned(),
+        commit: commit.to_owned(),
+        settings: settings(repository, commit)?,
+        worktree: root.to_owned(),
+        work: GitWork::open(repository.root(), root, &context.state, id, None),
+    };
+    Ok(Some(Arc::new(Marked::new(subject, names, wanted.sandbox, Some(base))?)))
 }
 
 /// The adapter that is named, or whose program it is.
@@ -417,6 +458,7 @@ fn supervise(
         prices: Prices::new(settings.prices.clone()),
         keeps: AuditLevel::default(),
         judge: Arc::new(judge),
+        checks: setup.checks,
         fail_fast,
         // A person may think for as long as they like.
         idle: Duration::MAX,

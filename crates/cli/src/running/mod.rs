@@ -7,6 +7,7 @@
 //! granted    what it is granted: variables, and files that it alone sees
 //! handed     files whose texts go with its task
 //! loads      what it loads before it begins
+//! marked     checks of its tree between its calls
 //! judge      answers its gate          kept   events and attempts in the database
 //! view       what a person sees        finish verify, land
 //! recover    runs that were cut off    interrupt, detached
@@ -26,6 +27,7 @@ pub mod judge;
 pub mod kept;
 pub mod loads;
 pub mod login;
+pub mod marked;
 pub mod recover;
 pub mod skill_files;
 pub mod versions;
@@ -35,7 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bailiwick_control::ports::Delegation;
+use bailiwick_control::ports::{Delegation, TreeChecks};
 use bailiwick_control::supervision::{Budget, Prices};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{Ending, Phase, What, Witness};
@@ -58,6 +60,7 @@ use crate::verifying::{Places, SandboxLevel, Subject};
 use crate::{claiming, managed, output, policy_file, wire};
 use judge::PolicyJudge;
 use kept::{Kept, KeptEvents};
+use marked::Marked;
 use view::View;
 
 /// After how long without a sign of life an agent is ended, unless its task says otherwise.
@@ -265,6 +268,7 @@ impl Running {
         let mut all = compiled.policy.all();
         let fail_fast = all.any(|policy| policy.escalation == EscalationPolicy::FailFast);
         drop(all);
+        let checks = self.marked(&compiled.policy.checks_per_call, level)?;
         let judge = PolicyJudge {
             worktree: prepared.assignment.worktree.clone(),
             home: prepared.assignment.home.clone(),
@@ -301,6 +305,7 @@ impl Running {
             prices: Prices::new(settings.prices.clone()),
             keeps: self.keeps()?,
             judge: Arc::new(judge),
+            checks,
             fail_fast,
             idle: task
                 .agent
@@ -322,17 +327,22 @@ impl Running {
         outcome
     }
 
+    /// What checks its tree between calls; nothing where no check is marked for that.
+    fn marked(
+        &self,
+        names: &[String],
+        level: Level,
+    ) -> Result<Option<Arc<dyn TreeChecks>>, Failure> {
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let subject = Subject::of_agent(&self.subject.context, &self.id, &Places::default())?;
+        Ok(Some(Arc::new(Marked::new(subject, names, as_wanted(level), None)?)))
+    }
+
     /// What answers the agent when it delegates.
     fn delegation(&self, level: Level) -> Arc<Session> {
-        let how = How {
-            land: Some(LandWhen::Never),
-            no_verify: false,
-            sandbox: match level {
-                Level::Full => SandboxLevel::Full,
-                Level::Partial => SandboxLevel::Partial,
-                Level::Off => SandboxLevel::Off,
-            },
-        };
+        let how = How { land: Some(LandWhen::Never), no_verify: false, sandbox: as_wanted(level) };
         let context = self.subject.context.clone();
         Arc::new(Session { context, caller: Some(self.id.clone()), root: None, how })
     }
@@ -467,6 +477,15 @@ pub fn require_landable(context: &Context, id: &AgentId) -> Result<(), Failure> 
             ))
             .help(format!("go on with it: bailiwick resume {id}")))
         }
+    }
+}
+
+/// The level as a person would ask for it.
+fn as_wanted(level: Level) -> SandboxLevel {
+    match level {
+        Level::Full => SandboxLevel::Full,
+        Level::Partial => SandboxLevel::Partial,
+        Level::Off => SandboxLevel::Off,
     }
 }
 

@@ -101,7 +101,8 @@ impl View {
             What::Approval { id, about, answer: None } => self.ask(id, about),
             What::Session { .. } | What::Announced | What::Turn { .. } | What::Text { .. } => {}
             What::Thinking { .. } | What::ToolCall { .. } | What::ToolResult { .. } => {}
-            What::Decision { .. } | What::FileChange { .. } | What::Command { .. } => {}
+            What::Decision { .. } | What::Check { .. } => {}
+            What::FileChange { .. } | What::Command { .. } => {}
             What::Mcp { .. } | What::SubAgent { .. } | What::Approval { .. } => {}
             What::Message { .. } | What::Error { .. } | What::Ended { .. } | What::Other => {}
         }
@@ -190,6 +191,10 @@ pub fn line(event: &Event) -> Option<String> {
         (What::Decision { tool, about, answer: Answer::Deny, reason, .. }, _) => {
             let reason = reason.as_deref().unwrap_or_default();
             format!("{} {tool} {} {}", styled(RED, "denies"), one(about), styled(DIM, one(reason)))
+        }
+        (What::Check { check, ok: true, .. }, _) => format!("{} {check}", styled(GREEN, "holds")),
+        (What::Check { check, ok: false, found, .. }, _) => {
+            format!("{} {check} {}", styled(RED, "fails"), styled(DIM, one(found)))
         }
         (What::SubAgent { id, text, ended }, _) => {
             let word = if *ended { "ended" } else { "began" };

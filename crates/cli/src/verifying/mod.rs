@@ -9,12 +9,12 @@ mod verdict_files;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bailiwick_control::ports::{Preparation, Work, Workshop, WorkshopError};
-use bailiwick_control::verification::{self, Request, Verification, World};
+use bailiwick_control::ports::{Base, Preparation, Snapshot, Work, Workshop, WorkshopError};
+use bailiwick_control::verification::{self, CheckResult, Progress, Request, Verification, World};
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{Sha256Hex, well_known};
 use bailiwick_runner::checks::{CheckWorkshop, Setup};
-use bailiwick_runner::process::Limits;
+use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::{Launcher, Level};
 use bailiwick_runner::toolchain::Host;
 use bailiwick_verify::facts::Report;
@@ -60,6 +60,14 @@ impl From<SandboxLevel> for Level {
             SandboxLevel::Off => Self::Off,
         }
     }
+}
+
+/// What is to be run.
+struct Wanted {
+    checks: Vec<verification::Planned>,
+    mode: RunMode,
+    manner: Manner,
+    until: Until,
 }
 
 impl Subject {
@@ -126,35 +134,85 @@ impl Subject {
         manner: Manner,
         live: &mut Live,
     ) -> Result<Verification, Failure> {
+        let wanted = Wanted { checks, mode, manner, until: Until::default() };
+        let (verification, _) = self.in_world(
+            work,
+            wanted,
+            &mut |progress| live.tell(&progress),
+            verification::verify,
+        )?;
+        Ok(verification)
+    }
+
+    /// Runs these checks on the agent's tree alone, as a snapshot has it, until nobody needs that any
+    /// more. An error if there is no place to run them in.
+    pub fn check_tree(
+        &self,
+        checks: Vec<verification::Planned>,
+        manner: Manner,
+        until: Until,
+        (base, work): (&Base, &Snapshot),
+    ) -> Result<Vec<CheckResult>, Failure> {
+        let wanted = Wanted { checks, mode: RunMode::Worktree, manner, until };
+        let (results, refused) =
+            self.in_world(self.found()?, wanted, &mut |_| {}, |request, world| {
+                verification::check_tree(request, world, base, work)
+            })?;
+        match refused {
+            Some(error) => Err(Failure::general(error.to_string())),
+            None => Ok(results),
+        }
+    }
+
+    /// How long one command of a check may take.
+    pub fn time_of_a_check(&self) -> Duration {
+        self.settings
+            .checks
+            .minutes
+            .map_or(Limits::default().time, |minutes| Duration::from_secs(60 * u64::from(minutes)))
+    }
+
+    /// Gives a verification what it needs of the world, and tells whether there was a place to run checks
+    /// in, where one was needed.
+    fn in_world<W: Work, Found>(
+        &self,
+        work: &W,
+        wanted: Wanted,
+        tell: &mut dyn FnMut(Progress<'_>),
+        verify: impl for<'a> FnOnce(&Request<'_>, World<'a, W>) -> Found,
+    ) -> Result<(Found, Option<WorkshopError>), Failure> {
+        let Wanted { checks, mode, manner, until } = wanted;
         let level = Level::from(manner.sandbox);
         let host = Host::observe();
         let stamp = format!("{} {level:?} {}", env!("CARGO_PKG_VERSION"), host.stamp());
         let request = self.request(checks, mode, stamp);
         let repository = self.repository_key();
-        let mut limits = Limits::default();
-        if let Some(minutes) = self.settings.checks.minutes {
-            limits.time = Duration::from_secs(60 * u64::from(minutes));
-        }
-        let mut workshop = || -> Result<Box<dyn Workshop>, WorkshopError> {
+        let limits = Limits { time: self.time_of_a_check(), ..Limits::default() };
+        let mut refused = None;
+        let open = || -> Result<CheckWorkshop, WorkshopError> {
             let launcher = Launcher::own().map_err(|error| WorkshopError {
                 what: "the sandbox cannot be made".to_owned(),
                 why: error.to_string(),
             })?;
-            let opened = CheckWorkshop::open(Setup {
+            CheckWorkshop::open(Setup {
                 state: self.context.state.clone(),
                 repository: repository.clone(),
                 checkout: self.repository.root().to_path_buf(),
                 level,
                 limits,
+                until: until.clone(),
                 launcher,
                 host: host.clone(),
-            })?;
+            })
+        };
+        let mut workshop = || -> Result<Box<dyn Workshop>, WorkshopError> {
+            let opened = open().inspect_err(|error| refused = Some(error.clone()))?;
             Ok(Box::new(opened))
         };
         let kept = self.context.state.join("caches").join(&repository).join("verdicts");
         let mut verdicts = VerdictFiles::new(kept, manner.fresh);
         let report = self.report()?;
-        Ok(verification::verify(
+        let found = verify(
             &request,
             World {
                 work,
@@ -162,9 +220,10 @@ impl Subject {
                 report: &|| read_report(&report),
                 ledger: self.run.clone(),
                 verdicts: &mut verdicts,
-                tell: &mut |progress| live.tell(&progress),
+                tell,
             },
-        ))
+        );
+        Ok((found, refused))
     }
 
     /// What build caches and verdicts of this repository are kept under.

@@ -11,6 +11,7 @@ mod broken_answers;
 mod broken_hooks;
 mod carried_logins;
 mod changed_settings;
+mod checks_between_calls;
 mod children;
 mod client;
 mod consents;

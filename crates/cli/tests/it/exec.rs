@@ -402,3 +402,36 @@ fn a_call_waits_for_an_answer_from_another_terminal() {
     assert_eq!(scratch.read("src/approved.txt"), "approved\n");
     assert!(!scratch.root().join("src/refused.txt").exists());
 }
+
+#[test]
+fn a_check_that_a_change_breaks_is_told_between_calls() {
+    let scratch = repository();
+    let check = "! ls src/one.txt src/two.txt || { echo seen-by-the-check; exit 3; }";
+    crate::checks_between_calls::capability(&scratch, "per-tool-call", check);
+    let role = ASKING.replace("asking", "checked").replace("ask = [\"Bash\"]\n", "");
+    let role =
+        role.replace("\"scope::files-denylist\"", "\"scope::files-denylist\", \"quality::own\"");
+    scratch.write(".bailiwick/roles/checked.toml", &role);
+    scratch.commit("A check");
+    // What the person has changed before is not the agent's.
+    scratch.write("src/one.txt", "of the person\n");
+    let turns = vec![
+        Turn::Calls(vec![Call::shell("echo 2 > src/two.txt")]),
+        Turn::Calls(vec![Call::shell("echo early > src/early.txt")]),
+        Turn::Calls(vec![Call::shell("rm src/two.txt")]),
+        Turn::Calls(vec![Call::shell("echo late > src/late.txt")]),
+        Turn::say("All is finished."),
+    ];
+    let model = ScriptedModel::start(Script::new(turns));
+    let mut console = claude(&scratch, &model, "checked");
+    say(&mut console, "Do the work.");
+    console.wait_for("finished.");
+    say(&mut console, "/exit");
+    assert_eq!(console.end(), 0, "{}", console.seen());
+    let told = model.results();
+    assert!(model.result("call_0_1_0").contains("seen-by-the-check"), "{told:#?}");
+    assert!(!scratch.root().join("src/early.txt").exists(), "{told:#?}");
+    assert_eq!(scratch.read("src/late.txt"), "late\n");
+    let logs = scratch.run(BAILIWICK, &["logs", &id(&console.seen())]).expect_code(0).out;
+    assert_eq!(logs.matches("fails quality::own").count(), 1, "{logs}");
+}

@@ -11,6 +11,7 @@ mod agents;
 mod agents_assemble;
 mod agents_import;
 mod check;
+mod checks_between_calls;
 mod claims;
 mod conformance;
 mod corpus;

@@ -47,17 +47,17 @@ pub(crate) fn run(scratch: &Scratch, arguments: &[&str]) -> Ran {
     scratch.run(BAILIWICK, arguments)
 }
 
-fn events(scratch: &Scratch, agent: &str) -> Vec<Value> {
+pub(crate) fn events(scratch: &Scratch, agent: &str) -> Vec<Value> {
     let logs = run(scratch, &["logs", agent, "-o", "json"]).expect_code(0);
     logs.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn kinds(events: &[Value], kind: &str) -> Vec<Value> {
+pub(crate) fn kinds(events: &[Value], kind: &str) -> Vec<Value> {
     events.iter().filter(|event| event["kind"] == kind).cloned().collect()
 }
 
 /// Starts `bailiwick run` and comes back when its agent has printed `mark`.
-fn started(scratch: &Scratch, agent: &str, mark: &str, arguments: &[&str]) -> Child {
+pub(crate) fn started(scratch: &Scratch, agent: &str, mark: &str, arguments: &[&str]) -> Child {
     // Whoever started the tests may have had them ignore an interrupt.
     let mut command = scratch.command("env");
     command.args(["--default-signal=INT,TERM", BAILIWICK]);

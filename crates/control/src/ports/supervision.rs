@@ -1,4 +1,9 @@
-//! What a supervisor needs of others: where events are kept, and who judges calls.
+//! What a supervisor needs of others: where events are kept, who judges calls, and who checks the tree
+//! between them.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use bailiwick_model::Event;
 use bailiwick_policy::Decision;
@@ -6,7 +11,8 @@ use bailiwick_policy::protocol::Question;
 use bailiwick_policy::record::KeptCall;
 use serde_json::Value;
 
-use super::StoreError;
+use super::{Snapshot, StoreError};
+use crate::verification::CheckResult;
 
 /// Keeps the events of one run for good.
 pub trait Events: Send {
@@ -31,4 +37,18 @@ pub struct Judgement {
     pub input: Value,
     /// What a tool of ours is told, as people read it, without secrets; nothing for other tools.
     pub words: Option<String>,
+}
+
+/// Checks an agent's tree while it works, by what its role has marked for that.
+pub trait TreeChecks: Send + Sync {
+    /// The tree as it is now; why there is none where it cannot be told.
+    fn look(&self) -> Result<Snapshot, String>;
+
+    /// Runs every marked check on that tree, one after the other, and ends what runs once `gone` says that
+    /// nobody needs the verdicts any more. A check that took too long has failed. An error means that
+    /// nothing could be run at all, whatever the tree is.
+    fn check(&self, work: &Snapshot, gone: &Arc<AtomicBool>) -> Result<Vec<CheckResult>, String>;
+
+    /// How long both may take.
+    fn time(&self) -> Duration;
 }

@@ -5,14 +5,17 @@
 //! prices        what tokens cost
 //! enforcement   whether every call that came back had been decided
 //! redaction     secrets that are known by their value
+//! trees         which trees are checked between calls, and what the agent is told
 //! ```
 
 pub mod budget;
 pub mod enforcement;
 pub mod prices;
 pub mod redaction;
+pub mod trees;
 
 pub use budget::{Budget, Spent, Standing};
 pub use enforcement::{Habits, Lost, Unfinished, Watch};
 pub use prices::Prices;
 pub use redaction::Redaction;
+pub use trees::Trees;

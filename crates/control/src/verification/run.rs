@@ -47,14 +47,7 @@ pub fn verify<W: Work>(request: &Request<'_>, world: World<'_, W>) -> Verificati
         Err(error) => return nothing_found(request, &error),
     };
     if includes(request.mode, Pass::Worktree) {
-        running.pass(&Tree {
-            pass: Pass::Worktree,
-            before: work.merge_base_tree.clone(),
-            tree: work.tree.clone(),
-            parents: vec![work.head.clone()],
-            base: &base,
-            work: &work,
-        });
+        running.pass(&worktree(&base, &work));
     }
     let mut merged = None;
     if includes(request.mode, Pass::SimulatedMerge) {
@@ -95,6 +88,18 @@ pub fn verify<W: Work>(request: &Request<'_>, world: World<'_, W>) -> Verificati
     Verification { base: Some(base), work: Some(work), merged, results, left_out }
 }
 
+/// Runs the checks on the agent's tree alone, as a snapshot has it.
+pub fn check_tree<W: Work>(
+    request: &Request<'_>,
+    world: World<'_, W>,
+    base: &Base,
+    work: &Snapshot,
+) -> Vec<CheckResult> {
+    let mut running = Running { request, world, place: Place::NotOpened, results: Vec::new() };
+    running.pass(&worktree(base, work));
+    running.results
+}
+
 /// The verification of work that cannot be found: every check has failed.
 pub fn nothing_found(request: &Request<'_>, error: &WorkError) -> Verification {
     let failed = |(capability, pass): (String, Pass)| CheckResult {
@@ -119,6 +124,18 @@ struct Tree<'a> {
     parents: Vec<String>,
     base: &'a Base,
     work: &'a Snapshot,
+}
+
+/// The tree as the agent has it.
+fn worktree<'a>(base: &'a Base, work: &'a Snapshot) -> Tree<'a> {
+    Tree {
+        pass: Pass::Worktree,
+        before: work.merge_base_tree.clone(),
+        tree: work.tree.clone(),
+        parents: vec![work.head.clone()],
+        base,
+        work,
+    }
 }
 
 /// Where checks run what they have to run.

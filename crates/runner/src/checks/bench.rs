@@ -11,7 +11,7 @@ use super::places::{ONLY, Places};
 use super::slot::{self, Slot};
 use super::times::{self, Settled};
 use super::work::{Apart, Shared, Work, Writes};
-use crate::process::{self, Capture, Limits};
+use crate::process::{self, Capture, Limits, Until};
 use crate::sandbox::{Bind, Bounds, Launcher, Level, Network, Sandbox};
 use crate::toolchain::{Host, Toolchain, Visible};
 
@@ -40,6 +40,7 @@ pub(super) struct Bench {
     made: AtomicU32,
     level: Level,
     limits: Limits,
+    until: Until,
     launcher: Launcher,
     host: Host,
     visible: Visible,
@@ -84,7 +85,7 @@ impl Bench {
     pub(super) fn new(
         slot: Slot,
         level: Level,
-        limits: Limits,
+        (limits, until): (Limits, Until),
         launcher: Launcher,
         host: Host,
     ) -> Self {
@@ -105,6 +106,7 @@ impl Bench {
             made: AtomicU32::new(0),
             level,
             limits,
+            until,
             launcher,
             host,
             visible,
@@ -277,8 +279,9 @@ impl Bench {
         limits: Limits,
     ) -> Result<(Ran, Vec<u8>, u64), String> {
         let sandbox = self.sandbox(work, program, network);
+        let (argv, capture) = (&program.argv, program.capture);
         let finished =
-            process::run(&self.launcher, &sandbox, &program.argv, program.capture, limits)
+            process::run_until(&self.launcher, &sandbox, argv, capture, limits, &self.until)
                 .map_err(|error| error.to_string())?;
         let ran = Ran {
             line: program.line.clone(),

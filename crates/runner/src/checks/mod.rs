@@ -31,7 +31,7 @@ use bailiwick_control::ports::{Preparation, Workshop, WorkshopError};
 use bailiwick_verify::job::{Ended, Ran};
 use bailiwick_verify::{Job, Outcome};
 
-use crate::process::Limits;
+use crate::process::{Limits, Until};
 use crate::sandbox::{self, Launcher, Level, Network};
 use crate::toolchain::Host;
 use bench::{Bench, Sources};
@@ -52,6 +52,8 @@ pub struct Setup {
     pub level: Level,
     /// What each may use up.
     pub limits: Limits,
+    /// When all of them are ended, whatever each has left.
+    pub until: Until,
     /// How a sandbox is started.
     pub launcher: Launcher,
     /// Where the person's tools are.
@@ -85,8 +87,8 @@ impl CheckWorkshop {
             what: "there is no place to run checks".to_owned(),
             why: error.to_string(),
         })?;
-        let Setup { checkout, level, limits, launcher, host, .. } = setup;
-        Ok(Self { bench: Bench::new(slot, level, limits, launcher, host), checkout })
+        let Setup { checkout, level, limits, until, launcher, host, .. } = setup;
+        Ok(Self { bench: Bench::new(slot, level, (limits, until), launcher, host), checkout })
     }
 
     /// Whether what cargo builds of the next trees may stay in the build cache. Only where none of the

@@ -4,6 +4,8 @@ mod first_words;
 mod output;
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bailiwick_verify::job::Ended;
@@ -29,6 +31,18 @@ impl Default for Limits {
         Self { time: Duration::from_mins(30), output: 64 * 1024 * 1024 }
     }
 }
+
+/// When programs are ended before their own time is over.
+#[derive(Debug, Clone, Default)]
+pub struct Until {
+    /// Set when nobody needs them any more.
+    pub gone: Arc<AtomicBool>,
+    /// When the time that all of them have together is over, where they have one.
+    pub late: Option<Instant>,
+}
+
+/// How often it is looked whether a program is still needed.
+const BEAT: Duration = Duration::from_millis(100);
 
 /// What becomes of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,20 +78,40 @@ pub fn run(
     capture: Capture,
     limits: Limits,
 ) -> Result<Finished, SandboxError> {
+    run_until(launcher, sandbox, argv, capture, limits, &Until::default())
+}
+
+/// The same, for as long as it is needed. One that nobody needs any more has no end of its own: that is
+/// an error.
+pub fn run_until(
+    launcher: &Launcher,
+    sandbox: &Sandbox,
+    argv: &[String],
+    capture: Capture,
+    limits: Limits,
+    until: &Until,
+) -> Result<Finished, SandboxError> {
     let pipes = |error: io::Error| SandboxError::new("output", error);
+    let unneeded = || SandboxError::new("sandbox", "nobody needs what it does any more");
+    if until.gone.load(Ordering::SeqCst) {
+        return Err(unneeded());
+    }
     let begun = Instant::now();
+    let own = begun + limits.time;
+    let late = until.late.map_or(own, |late| late.min(own));
     let (output, ends) = Output::new(capture).map_err(pipes)?;
     let mut running = launcher.start(sandbox, argv, ends.output, ends.errors)?;
     let stopper = running.stopper().map_err(pipes)?;
     let reading = output.read(limits.output, move || stopper.stop());
-    let seen = watch(&mut running, begun + limits.time);
+    let seen = watch(&mut running, late, &until.gone);
     // Whatever was seen: after this nothing of it is left, and nobody holds the pipes.
     running.end();
     let read = reading.finish();
     let ended = match (read.too_much, seen) {
         (true, _) => Ended::TooMuchOutput(limits.output),
-        (false, Seen::TimedOut) => Ended::TimedOut(limits.time),
+        (false, Seen::TimedOut) => Ended::TimedOut(late.saturating_duration_since(begun)),
         (false, Seen::Ended(ended)) => ended,
+        (false, Seen::Unneeded) => return Err(unneeded()),
         (false, Seen::Refused(error)) => return Err(error),
         (false, Seen::Lost) => {
             let said = String::from_utf8_lossy(&read.tail).trim().to_owned();
@@ -96,13 +130,15 @@ pub fn run(
 enum Seen {
     Ended(Ended),
     TimedOut,
+    Unneeded,
     Refused(SandboxError),
     Lost,
 }
 
-fn watch(running: &mut crate::sandbox::Running, late: Instant) -> Seen {
+fn watch(running: &mut crate::sandbox::Running, late: Instant, gone: &AtomicBool) -> Seen {
     loop {
-        match running.next_report(late.saturating_duration_since(Instant::now())) {
+        let left = late.saturating_duration_since(Instant::now());
+        match running.next_report(left.min(BEAT)) {
             Next::Report(Report::Door(_) | Report::Held(_)) => {}
             Next::Report(Report::Exit(code)) => return Seen::Ended(Ended::Exit(code)),
             Next::Report(Report::Signal(signal)) => return Seen::Ended(Ended::Signal(signal)),
@@ -111,7 +147,9 @@ fn watch(running: &mut crate::sandbox::Running, late: Instant) -> Seen {
                 return Seen::Ended(Ended::Signal(Signal::SIGKILL as i32));
             }
             Next::Report(Report::Refused(error)) => return Seen::Refused(error),
-            Next::TimedOut => return Seen::TimedOut,
+            Next::TimedOut if gone.load(Ordering::SeqCst) => return Seen::Unneeded,
+            Next::TimedOut if left <= BEAT => return Seen::TimedOut,
+            Next::TimedOut => {}
             Next::Over => return Seen::Lost,
         }
     }

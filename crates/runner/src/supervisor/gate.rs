@@ -18,6 +18,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
+use super::between::{Between, Held};
 use super::hub::Hub;
 
 /// Questions that are judged at once; a flood waits.
@@ -44,6 +45,7 @@ pub(super) trait Keeper: Send + Sync {
 pub(super) struct Answering {
     pub(super) hub: Arc<Hub>,
     pub(super) judge: Arc<dyn Judge>,
+    pub(super) between: Option<Arc<Between>>,
     pub(super) approval: Duration,
     pub(super) fail_fast: bool,
     /// As many as may judge at once.
@@ -109,6 +111,10 @@ impl Keeper for Answering {
 impl Answering {
     async fn answer(&self, question: Question) -> Decision {
         self.hub.touch();
+        // Before it is judged: what is looked up for that may have changed while the checks run.
+        if let Some(between) = &self.between {
+            between.look().await;
+        }
         let judge = Arc::clone(&self.judge);
         let place = self.judging.acquire().await;
         let judged = tokio::task::spawn_blocking(move || judge.judge(&question)).await;
@@ -122,11 +128,25 @@ impl Answering {
         if let Some(spent) = self.spent() {
             judgement.decision = spent;
         }
+        let mut may_go_on = false;
+        if let Some(held) = self.held(&judgement).await {
+            judgement.decision = Decision::deny(held.objection);
+            may_go_on = held.may_go_on;
+        }
         if judgement.decision.outcome == Outcome::Ask {
             judgement.decision = self.approved(&judgement).await;
         }
-        self.record(&judgement);
+        self.record(&judgement, self.fail_fast && !may_go_on);
         judgement.decision
+    }
+
+    /// What the checks between calls have against a call that would run.
+    async fn held(&self, judgement: &Judgement) -> Option<Held> {
+        let between = self.between.as_ref()?;
+        match judgement.decision.outcome {
+            Outcome::Allow | Outcome::Ask => between.objection().await,
+            Outcome::Deny => None,
+        }
     }
 
     /// Nothing runs any more when the run is over or its calls are spent.
@@ -168,7 +188,7 @@ impl Answering {
         }
     }
 
-    fn record(&self, judgement: &Judgement) {
+    fn record(&self, judgement: &Judgement, fail_fast: bool) {
         let Judgement { decision, call, input, words: _ } = judgement;
         let denied = decision.outcome != Outcome::Allow;
         let because = decision.because.as_ref();
@@ -183,7 +203,7 @@ impl Answering {
             reason: because.map(Objection::sentence),
         };
         self.hub.tell(Witness::Gate, call.agent.as_deref(), what);
-        if denied && self.fail_fast {
+        if denied && fail_fast {
             let rule = because.map_or_else(String::new, |one| one.sentence());
             self.hub.end(Ending::Denied, &format!("its role ends at the first denial: {rule}"));
         }

@@ -59,7 +59,20 @@ struct State {
     exhausted: Option<String>,
     /// Since when nothing is left but what runs in the background.
     lingers: Option<Instant>,
+    /// How many checks it waits for.
+    held: u32,
     orders: Option<SyncSender<Order>>,
+}
+
+/// A check that runs.
+pub(super) struct Holding<'a>(&'a Hub);
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.held = state.held.saturating_sub(1);
+        state.last = Instant::now();
+    }
 }
 
 /// One attempt, as all its parts see it.
@@ -126,6 +139,7 @@ impl Hub {
                 messages: Vec::new(),
                 exhausted: None,
                 lingers: None,
+                held: 0,
                 orders: Some(orders),
             }),
             begun: Instant::now(),
@@ -206,10 +220,19 @@ impl Hub {
         self.state().last = Instant::now();
     }
 
-    /// How long nothing was heard; nothing counts while a person is asked.
+    /// How long nothing was heard; nothing counts while a person is asked, or a check runs.
     pub(super) fn idle(&self) -> Duration {
         let state = self.state();
-        if state.pending.is_empty() { state.last.elapsed() } else { Duration::ZERO }
+        let waits = !state.pending.is_empty() || state.held > 0;
+        if waits { Duration::ZERO } else { state.last.elapsed() }
+    }
+
+    /// A check runs until this is dropped.
+    pub(super) fn hold(&self) -> Holding<'_> {
+        let mut state = self.state();
+        state.held = state.held.saturating_add(1);
+        drop(state);
+        Holding(self)
     }
 
     /// Whether the program has nothing left but what runs in the background.

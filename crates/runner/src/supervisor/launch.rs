@@ -98,7 +98,10 @@ pub(super) fn launch(
 pub(super) fn outset(
     supervision: &Supervision,
 ) -> Result<(Assignment, Option<TcpListener>), SuperviseError> {
-    let Supervision { directory, adapter, enclosure, approval, .. } = supervision;
+    let Supervision { directory, adapter, enclosure, approval, checks, .. } = supervision;
+    // Checks of the tree before it is judged, and a person after that.
+    let checking = checks.as_ref().map(|checks| checks.time()).unwrap_or_default();
+    let waits = approval.saturating_add(checking);
     let host_door = match enclosure.level {
         Level::Off => Some(
             TcpListener::bind(("127.0.0.1", 0))
@@ -115,7 +118,7 @@ pub(super) fn outset(
     };
     let mut assignment = supervision.assignment.clone();
     assignment.model_url = format!("http://127.0.0.1:{port}");
-    assignment.gate = adapter.dialect().map(|_| gate(directory, enclosure, *approval));
+    assignment.gate = adapter.dialect().map(|_| gate(directory, enclosure, waits));
     Ok((assignment, host_door))
 }
 
@@ -269,13 +272,13 @@ impl Launched {
 }
 
 /// How the gate is called inside.
-pub(super) fn gate(directory: &RunDirectory, enclosure: &Enclosure, approval: Duration) -> Gate {
+pub(super) fn gate(directory: &RunDirectory, enclosure: &Enclosure, waits: Duration) -> Gate {
     let socket = match enclosure.level {
         Level::Off => directory.gate_socket(),
         Level::Partial | Level::Full => Path::new(INSIDE).join("gate/gate.sock"),
     };
     // A person may take their time; the gate waits a little longer, and the program longer still.
-    let seconds = approval.as_secs().saturating_add(15);
+    let seconds = waits.as_secs().saturating_add(15);
     let mut command = vec![own_inside(enclosure).display().to_string()];
     command.extend(enclosure.own_gate.iter().cloned());
     command.extend(["--socket".to_owned(), socket.display().to_string()]);

@@ -15,6 +15,7 @@
 //! The hub holds what is known (budget, watch over the gate, ending) behind one lock; everything that
 //! happens becomes an event. The first reason to end wins.
 
+mod between;
 mod canary;
 mod control;
 mod delegation;
@@ -37,7 +38,7 @@ mod writer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_control::ports::{Delegation, Events, Judge};
+use bailiwick_control::ports::{Delegation, Events, Judge, TreeChecks};
 use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::Event;
 use bailiwick_model::attempt::Used;
@@ -85,6 +86,8 @@ pub struct Supervision {
     pub keeps: AuditLevel,
     /// Who judges its calls.
     pub judge: Arc<dyn Judge>,
+    /// Who checks its tree between calls; nobody where its role has marked no check for that.
+    pub checks: Option<Arc<dyn TreeChecks>>,
     /// Whether the first denial ends it.
     pub fail_fast: bool,
     /// After how long without a sign of life it is ended.

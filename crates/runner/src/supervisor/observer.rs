@@ -8,6 +8,7 @@ use std::time::Duration;
 use bailiwick_control::supervision::Standing;
 use bailiwick_model::event::{Ending, What, Witness};
 
+use super::between::Between;
 use super::hub::Hub;
 use crate::proxy::{Admission, Answered, Asked, Observer, ToolCall, ToolResult};
 
@@ -17,33 +18,50 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A hub that listens to the proxy.
-pub(super) struct Listening(pub(super) Arc<Hub>);
+pub(super) struct Listening {
+    pub(super) hub: Arc<Hub>,
+    pub(super) between: Option<Arc<Between>>,
+}
+
+impl Listening {
+    /// A call has ended: its tree is checked while the model thinks.
+    fn look(&self) {
+        if let Some(between) = self.between.clone() {
+            tokio::spawn(async move { between.look().await });
+        }
+    }
+}
 
 impl Observer for Listening {
     fn admit<'a>(&'a self, asked: Asked) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
         Box::pin(async move {
-            let hub = &self.0;
+            let hub = &self.hub;
             hub.touch();
             if hub.gated && !hub.announced(HANDSHAKE).await {
                 let why = "the gate never said that it is there, so nothing is let through";
                 hub.lose(why);
                 return Admission::Refuse(why.to_owned());
             }
+            let mut ended = false;
             for (place, result) in asked.results.iter().enumerate() {
                 let id = named(&asked, place, result);
                 let tool = result.tool.as_deref();
                 match hub.came_back(&id, tool, &result.output, result.failed) {
                     Ok(false) => {}
-                    Ok(true) => hub.tell(
-                        Witness::Proxy,
-                        asked.agent.as_deref(),
-                        What::ToolResult { id, ok: !result.failed, output: result.output.clone() },
-                    ),
+                    Ok(true) => {
+                        ended = true;
+                        let (ok, output) = (!result.failed, result.output.clone());
+                        let what = What::ToolResult { id, ok, output };
+                        hub.tell(Witness::Proxy, asked.agent.as_deref(), what);
+                    }
                     Err(lost) => {
                         hub.lose(&lost.to_string());
                         return Admission::Refuse(lost.to_string());
                     }
                 }
+            }
+            if ended {
+                self.look();
             }
             if !hub.priced(&asked.model) {
                 let why = format!(
@@ -58,31 +76,31 @@ impl Observer for Listening {
     }
 
     fn called(&self, agent: Option<&str>, call: &ToolCall) {
-        self.0.asked(agent, &call.id, &call.tool, &call.input);
+        self.hub.asked(agent, &call.id, &call.tool, &call.input);
     }
 
     fn answered(&self, answered: Answered) {
         let agent = answered.agent.as_deref();
         if !answered.complete {
-            answered.calls.iter().for_each(|call| self.0.cut_short(call, answered.broke_off));
+            answered.calls.iter().for_each(|call| self.hub.cut_short(call, answered.broke_off));
         }
         // What a sub-agent says is in no stream of the program.
         if agent.is_some() && !answered.text.is_empty() {
-            self.0.tell(Witness::Proxy, agent, What::Text { text: answered.text });
+            self.hub.tell(Witness::Proxy, agent, What::Text { text: answered.text });
         }
-        self.0.touch();
-        self.0.answered(agent, &answered.usage);
+        self.hub.touch();
+        self.hub.answered(agent, &answered.usage);
     }
 
     fn turned_away(&self, what: &str, why: &str) {
         let message = format!("the proxy turned {what} away: {why}");
-        self.0.tell(Witness::Proxy, None, What::Error { message });
+        self.hub.tell(Witness::Proxy, None, What::Error { message });
     }
 
     fn connected(&self, host: &str, allowed: bool) {
         if !allowed {
             let message = format!("a connection to {host} was refused: the task does not name it");
-            self.0.tell(Witness::Proxy, None, What::Error { message });
+            self.hub.tell(Witness::Proxy, None, What::Error { message });
         }
     }
 }

@@ -7,6 +7,7 @@ use bailiwick_control::supervision::Standing;
 use bailiwick_control::supervision::budget::Limit;
 use bailiwick_model::event::{Ending, What, Witness};
 
+use super::between::Between;
 use super::desk;
 use super::gate::{Answering, Keeper};
 use super::hub::{Beginning, Hub};
@@ -119,9 +120,14 @@ fn held(
         let _inside = runtime.enter();
         tokio::net::UnixListener::from_std(listener)
     };
+    let between = supervision.checks.as_ref().map(|checks| {
+        let (hub, checks) = (Arc::clone(hub), Arc::clone(checks));
+        Arc::new(Between::new(hub, checks, &supervision.earlier))
+    });
     let keeper: Arc<dyn Keeper> = Arc::new(Answering {
         hub: Arc::clone(hub),
         judge: Arc::clone(&supervision.judge),
+        between: between.clone(),
         approval: supervision.approval,
         fail_fast: supervision.fail_fast,
         judging: Answering::places(),
@@ -138,7 +144,9 @@ fn held(
         let listener = listen(directory.delegation_socket()).map_err(failed("the socket"))?;
         runtime.spawn(delegation::serve(listener, Arc::clone(answers), Arc::clone(hub)));
     }
-    let went = worked(supervision, screen, hub, answers);
+    let went = worked(supervision, screen, hub, answers, between.as_ref());
+    // Also where nothing was started.
+    between.iter().for_each(|between| between.stop());
     let _ = std::fs::remove_file(directory.delegation_socket());
     // Whoever comes later finds nobody, and not somebody who does not answer.
     let _ = std::fs::remove_file(directory.control_socket());
@@ -167,6 +175,7 @@ fn worked(
     screen: Option<&Screen>,
     hub: &Arc<Hub>,
     answers: Answers,
+    between: Option<&Arc<Between>>,
 ) -> Result<Went, SuperviseError> {
     let line = Arc::clone(hub);
     let runtime = &answers.runtime.clone();
@@ -176,10 +185,15 @@ fn worked(
         None => launch(supervision, answers, move |read, raw| line.read(read, raw))?,
         Some(screen) => interactive::launch(supervision, screen)?,
     };
-    let proxy = door(supervision, hub, &mut launched, desk, runtime)?;
+    let observer = Listening { hub: Arc::clone(hub), between: between.cloned() };
+    let proxy = door(supervision, observer, &mut launched, desk, runtime)?;
     let ended = watch(supervision, hub, &mut launched);
+    between.iter().for_each(|between| between.stop());
     let verdict = launched.finish(ended.code);
     drop((proxy, disk));
+    if let Some(between) = between {
+        runtime.block_on(between.ended());
+    }
     let code = ended.code;
     // A person may leave before there is anything to gate; before a model was asked, the proxy has
     // waited for the gate.
@@ -194,7 +208,7 @@ fn worked(
 /// The way to the model.
 fn door(
     supervision: &Supervision,
-    hub: &Arc<Hub>,
+    observer: Listening,
     launched: &mut Launched,
     desk: Option<Arc<dyn Desk>>,
     runtime: &tokio::runtime::Handle,
@@ -210,7 +224,7 @@ fn door(
         upstream: supervision.upstream.clone(),
         listener,
         hosts: supervision.hosts.clone(),
-        observer: Arc::new(Listening(Arc::clone(hub))),
+        observer: Arc::new(observer),
         desk,
     };
     let proxy = proxy::start(setup, runtime);

@@ -140,6 +140,7 @@ fn lessened(mut event: Event, keeps: AuditLevel) -> Event {
             | What::Thinking { .. }
             | What::ToolResult { .. }
             | What::Decision { .. }
+            | What::Check { .. }
             | What::FileChange { .. }
             | What::Mcp { .. }
             | What::Usage(_)

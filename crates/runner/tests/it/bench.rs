@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bailiwick_control::ports::{Preparation, Workshop as _, WorkshopError};
 use bailiwick_runner::checks::{CheckWorkshop, Setup};
-use bailiwick_runner::process::Limits;
+use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::Level;
 use bailiwick_runner::toolchain::Host;
 use bailiwick_verify::job::{CrateTests, Crates, Ran, Warnings};
@@ -30,6 +30,7 @@ pub(crate) fn setup(place: &TempDir) -> Setup {
         checkout,
         level: Level::Full,
         limits: Limits::default(),
+        until: Until::default(),
         launcher: launcher(),
         host: Host::observe(),
     }

@@ -3,13 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use bailiwick_control::ports::{Preparation, Workshop as _};
 use bailiwick_runner::checks::{CheckWorkshop, Setup, sweep};
-use bailiwick_runner::process::Limits;
+use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::{Launcher, Level};
-use bailiwick_verify::Job;
 use bailiwick_verify::job::{Ended, Harness};
+use bailiwick_verify::{Job, Outcome};
 
 use crate::bench::{Bench, place, setup};
 use crate::lab::{comes_true, processes_with};
@@ -168,10 +171,10 @@ fn with_the_level_off_the_same_jobs_run() {
 #[test]
 fn limits_hold() {
     let mut bench = Bench::with(&[], |setup| Setup {
-        limits: Limits { time: std::time::Duration::from_secs(1), output: 100_000 },
+        limits: Limits { time: Duration::from_secs(1), output: 100_000 },
         ..setup
     });
-    assert_eq!(bench.shell("sleep 600").ended, Ended::TimedOut(std::time::Duration::from_secs(1)));
+    assert_eq!(bench.shell("sleep 600").ended, Ended::TimedOut(Duration::from_secs(1)));
     assert_eq!(bench.shell("yes").ended, Ended::TooMuchOutput(100_000));
     assert_eq!(bench.shell("true").ended, Ended::Exit(0));
 }
@@ -207,4 +210,40 @@ fn git_works_in_a_tree_whose_objects_are_elsewhere() {
     let ran = bench.shell(&write);
     assert_eq!(ran.ended, Ended::Exit(0), "{}", ran.tail);
     assert!(ran.tail.ends_with("\nobjects\n"), "{}", ran.tail);
+}
+
+#[test]
+fn what_nobody_needs_any_more_is_ended_with_all_that_it_started() {
+    let until = Until::default();
+    let gone = Arc::clone(&until.gone);
+    let mut bench = Bench::with(&[], |setup| Setup { until, ..setup });
+    assert_eq!(bench.shell("true").ended, Ended::Exit(0));
+    let number = format!("{}4444", std::process::id());
+    let line = format!("setsid sleep {number} & sleep {number}");
+    let ends = std::thread::spawn(move || {
+        let begun = comes_true(|| processes_with(&format!("sleep\0{number}\0")).len() == 2);
+        gone.store(true, Ordering::SeqCst);
+        (begun, number)
+    });
+    let outcome = bench.run(&Job::Command { line });
+    let (begun, number) = ends.join().unwrap();
+    assert!(begun, "it never ran");
+    assert!(processes_with(&number).is_empty(), "something goes on");
+    for outcome in [outcome, bench.run(&Job::Command { line: "true".to_owned() })] {
+        assert!(
+            matches!(&outcome, Outcome::CouldNotRun { why } if why.contains("nobody needs")),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn all_programs_together_have_a_time() {
+    let late = Some(Instant::now() + Duration::from_secs(2));
+    let until = Until { late, ..Until::default() };
+    let mut bench = Bench::with(&[], |setup| Setup { until, ..setup });
+    for _ in 0..2 {
+        let ran = bench.shell("sleep 600");
+        assert!(matches!(ran.ended, Ended::TimedOut(after) if after <= Duration::from_secs(2)));
+    }
 }

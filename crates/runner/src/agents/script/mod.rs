@@ -138,6 +138,7 @@ fn may_say(what: &What) -> bool {
         | What::Phase { .. }
         | What::Thinking { .. }
         | What::Decision { .. }
+        | What::Check { .. }
         | What::Mcp { .. }
         | What::SubAgent { .. }
         | What::Usage(_)

@@ -1,0 +1,220 @@
+//! Which trees of an agent are checked between its calls, and what it is told of them: of each that
+//! fails, once.
+//!
+//! Only once, because mending takes calls: who is denied until the tree holds can never make it hold.
+
+use std::collections::BTreeSet;
+
+use bailiwick_model::Event;
+use bailiwick_model::event::{Answer, What};
+use bailiwick_policy::decision::Objection;
+use bailiwick_verify::Verdict;
+
+use crate::ports::Snapshot;
+use crate::verification::CheckResult;
+
+const INSTEAD: &str = "mend what you have changed; your calls go on from here, and the same check decides \
+                       at the end whether your work lands";
+
+/// How much of what was found the agent is told, in characters.
+const LONGEST: usize = 6000;
+
+/// What is known of an agent's trees.
+#[derive(Debug, Clone, Default)]
+pub struct Trees {
+    /// Whether the next tree is the one that the agent begins with.
+    begins: bool,
+    seen: BTreeSet<String>,
+    /// A tree that fails, of which the agent has not been told.
+    untold: Option<(String, Objection)>,
+}
+
+impl Trees {
+    /// What is known from earlier attempts.
+    pub fn new(earlier: &[Event]) -> Self {
+        let mut trees = Self { begins: earlier.is_empty(), ..Self::default() };
+        for event in earlier {
+            if let What::Check { check, tree, ok, found } = &event.what {
+                trees.note(check, tree, *ok, found);
+            } else if let What::Decision { answer: Answer::Deny, rule: Some(rule), .. } =
+                &event.what
+            {
+                trees.untold.take_if(|(_, objection)| objection.rule == *rule);
+            }
+        }
+        trees
+    }
+
+    /// The agent has this tree now. Tells whether it has to be checked: not what the agent was given, and
+    /// nothing twice.
+    pub fn is_new(&mut self, work: &Snapshot) -> bool {
+        self.untold.take_if(|(tree, _)| *tree != work.tree);
+        if std::mem::take(&mut self.begins) {
+            self.seen.insert(work.tree.clone());
+        }
+        work.tree != work.merge_base_tree && !self.seen.contains(&work.tree)
+    }
+
+    /// A tree was checked; gives what is to be kept of that.
+    pub fn checked(&mut self, tree: &str, results: &[CheckResult]) -> Vec<What> {
+        let checked = results.iter().map(|result| {
+            let (check, ok) = (result.capability.clone(), result.verdict.holds());
+            let found = found(&result.verdict);
+            self.note(&check, tree, ok, &found);
+            What::Check { check, tree: tree.to_owned(), ok, found }
+        });
+        checked.collect()
+    }
+
+    /// What the agent has to be told; it is taken for told then.
+    pub fn tell(&mut self) -> Option<Objection> {
+        self.untold.take().map(|(_, objection)| objection)
+    }
+
+    fn note(&mut self, check: &str, tree: &str, ok: bool, found: &str) {
+        self.untold.take_if(|(untold, _)| untold != tree);
+        self.seen.insert(tree.to_owned());
+        if ok {
+            return;
+        }
+        let reason = format!("check {check} failed after your last change: {}", cut(found));
+        match &mut self.untold {
+            Some((_, objection)) => objection.reason = format!("{}\n{reason}", objection.reason),
+            None => {
+                self.untold = Some((tree.to_owned(), Objection::new(check, reason, INSTEAD)));
+            }
+        }
+    }
+}
+
+/// What a check found, in words.
+fn found(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Pass { evidence } => evidence.clone(),
+        Verdict::Fail { reason, detail: None } => reason.clone(),
+        Verdict::Fail { reason, detail: Some(detail) } => format!("{reason}\n{detail}"),
+    }
+}
+
+/// The beginning says what failed, the end why.
+fn cut(found: &str) -> String {
+    let length = found.chars().count();
+    if length <= LONGEST {
+        return found.to_owned();
+    }
+    let first = found.lines().next().unwrap_or_default();
+    let first: String = first.chars().take(LONGEST / 4).collect();
+    let last: String = found.chars().skip(length - LONGEST * 3 / 4).collect();
+    format!("{first}\n…\n{last}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bailiwick_model::event::Witness;
+    use bailiwick_verify::Pass;
+
+    fn work(tree: &str) -> Snapshot {
+        Snapshot {
+            head: "h".to_owned(),
+            commit: "c".to_owned(),
+            tree: tree.to_owned(),
+            merge_base: "b".to_owned(),
+            merge_base_tree: "given".to_owned(),
+        }
+    }
+
+    fn result(check: &str, verdict: Verdict) -> CheckResult {
+        let capability = check.to_owned();
+        CheckResult { capability, pass: Pass::Worktree, verdict, reused: false }
+    }
+
+    fn event(what: What) -> Event {
+        Event { number: 1, at: 1, seen_by: Witness::Supervisor, agent: None, what, raw: None }
+    }
+
+    fn denied(rule: &str) -> What {
+        What::Decision {
+            call: None,
+            tool: "Bash".to_owned(),
+            about: "ls".to_owned(),
+            answer: Answer::Deny,
+            rule: Some(rule.to_owned()),
+            reason: None,
+        }
+    }
+
+    #[test]
+    fn a_tree_that_fails_is_told_once_and_checked_once() {
+        let mut trees = Trees::new(&[]);
+        assert!(!trees.is_new(&work("given")));
+        assert!(trees.is_new(&work("one")));
+        let kept = trees.checked(
+            "one",
+            &[
+                result("quality::a", Verdict::pass("fine")),
+                result("quality::b", Verdict::fail_with("`make` ended with 2", "line 7")),
+                result("quality::c", Verdict::fail("too long")),
+            ],
+        );
+        assert_eq!(kept.len(), 3);
+        assert!(!trees.is_new(&work("one")), "it is the same one");
+        let told = trees.tell().unwrap();
+        assert_eq!(told.rule, "quality::b");
+        for words in ["check quality::b failed after your last change", "line 7", "quality::c"] {
+            assert!(told.reason.contains(words), "{}", told.reason);
+        }
+        assert_eq!(trees.tell(), None);
+        assert!(!trees.is_new(&work("one")));
+        assert_eq!(trees.tell(), None, "and never again");
+        assert!(trees.is_new(&work("two")));
+        trees.checked("two", &[result("quality::b", Verdict::pass("fine"))]);
+        assert_eq!(trees.tell(), None, "what holds is not told");
+    }
+
+    #[test]
+    fn what_the_agent_was_given_is_not_its_change() {
+        let mut trees = Trees::new(&[]);
+        assert!(!trees.is_new(&work("with files of the setup")));
+        assert!(trees.is_new(&work("one")), "a change is one");
+        let earlier = [event(What::Announced)];
+        let mut again = Trees::new(&earlier);
+        assert!(!again.is_new(&work("given")));
+        assert!(Trees::new(&earlier).is_new(&work("one")), "of an attempt that was cut off");
+    }
+
+    #[test]
+    fn what_was_mended_before_it_was_told_is_not_told() {
+        let mut trees = Trees::new(&[]);
+        assert!(!trees.is_new(&work("given")));
+        assert!(trees.is_new(&work("one")));
+        trees.checked("one", &[result("quality::a", Verdict::fail("no"))]);
+        assert!(!trees.is_new(&work("given")));
+        assert_eq!(trees.tell(), None);
+    }
+
+    #[test]
+    fn an_attempt_goes_on_where_the_last_one_ended() {
+        let mut first = Trees::new(&[]);
+        assert!(!first.is_new(&work("given")) && first.is_new(&work("one")));
+        let results = [result("quality::a", Verdict::fail("no"))];
+        let mut events: Vec<Event> =
+            first.checked("one", &results).into_iter().map(event).collect();
+        let mut untold = Trees::new(&events);
+        assert!(!untold.is_new(&work("one")), "it was checked already");
+        assert_eq!(untold.tell(), first.tell(), "nobody had told it");
+        events.push(event(denied("scope::other")));
+        assert!(Trees::new(&events).tell().is_some(), "another rule has denied another call");
+        events.push(event(denied("quality::a")));
+        assert_eq!(Trees::new(&events).tell(), None);
+    }
+
+    #[test]
+    fn a_long_output_is_told_by_its_beginning_and_its_end() {
+        let long = format!("`make` ended with 2\n{}the end", "x".repeat(2 * LONGEST));
+        let told = cut(&long);
+        assert!(told.starts_with("`make` ended with 2\n") && told.ends_with("the end"));
+        assert!(told.chars().count() <= LONGEST + 4);
+        assert_eq!(cut("short"), "short");
+    }
+}

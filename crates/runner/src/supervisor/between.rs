@@ -1,0 +1,110 @@
+//! Checking the agent's tree between its calls: each new tree once, and the next call waits for that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bailiwick_control::ports::TreeChecks;
+use bailiwick_control::supervision::Trees;
+use bailiwick_model::Event;
+use bailiwick_model::event::Witness;
+use bailiwick_policy::decision::Objection;
+use tokio::sync::Mutex;
+
+use super::hub::Hub;
+
+/// The rule by which nothing runs while the tree cannot be checked.
+const RULE: &str = "bailiwick::checks";
+
+/// The checks of one attempt.
+pub(super) struct Between {
+    hub: Arc<Hub>,
+    checks: Arc<dyn TreeChecks>,
+    gone: Arc<AtomicBool>,
+    /// Held by whoever looks, to the end of the checks.
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// What was seen.
+struct Seen {
+    trees: Trees,
+    /// Why the tree cannot be checked; nothing runs then.
+    trouble: Option<String>,
+}
+
+/// Why a call may not run.
+pub(super) struct Held {
+    pub(super) objection: Objection,
+    /// Whether it is only told of what it has to mend, and may go on with its next call.
+    pub(super) may_go_on: bool,
+}
+
+impl Between {
+    pub(super) fn new(hub: Arc<Hub>, checks: Arc<dyn TreeChecks>, earlier: &[Event]) -> Self {
+        let seen = Seen { trees: Trees::new(earlier), trouble: None };
+        Self { hub, checks, gone: Arc::default(), seen: Arc::new(Mutex::new(seen)) }
+    }
+
+    /// Looks at the tree, and comes back when it is known whether that holds.
+    pub(super) async fn look(&self) {
+        let mut seen = Arc::clone(&self.seen).lock_owned().await;
+        let (hub, checks, gone) =
+            (Arc::clone(&self.hub), Arc::clone(&self.checks), Arc::clone(&self.gone));
+        // Whoever waits may be gone before it is done: the thread has the lock until then.
+        let looked = tokio::task::spawn_blocking(move || {
+            seen.trouble = Some("they did not come to their end".to_owned());
+            let _holding = hub.hold();
+            seen.trouble = looked(&hub, checks.as_ref(), &gone, &mut seen.trees).err();
+        });
+        // Its panic has left the trouble as it is.
+        let _ = looked.await;
+    }
+
+    /// Why the next call may not run: once for a tree that fails, and always while none can be checked.
+    pub(super) async fn objection(&self) -> Option<Held> {
+        let mut seen = self.seen.lock().await;
+        if let Some(why) = &seen.trouble {
+            let why = format!("the checks that run after each call could not be run: {why}");
+            let instead = "nothing can run until this is mended; tell the person who started you";
+            let objection = Objection::new(RULE, why, instead);
+            return Some(Held { objection, may_go_on: false });
+        }
+        let objection = seen.trees.tell()?;
+        Some(Held { objection, may_go_on: true })
+    }
+
+    /// Nobody needs a verdict any more.
+    pub(super) fn stop(&self) {
+        self.gone.store(true, Ordering::SeqCst);
+    }
+
+    /// Comes back when nothing is being checked.
+    pub(super) async fn ended(&self) {
+        drop(self.seen.lock().await);
+    }
+}
+
+fn looked(
+    hub: &Hub,
+    checks: &dyn TreeChecks,
+    gone: &Arc<AtomicBool>,
+    trees: &mut Trees,
+) -> Result<(), String> {
+    let over = || gone.load(Ordering::SeqCst) || hub.ending().is_some();
+    let the_end = || "the run is over".to_owned();
+    if over() {
+        return Err(the_end());
+    }
+    let work = checks.look()?;
+    if !trees.is_new(&work) {
+        return Ok(());
+    }
+    let results = checks.check(&work, gone)?;
+    // What was ended with the run says nothing of the tree.
+    if gone.load(Ordering::SeqCst) {
+        return Err(the_end());
+    }
+    for what in trees.checked(&work.tree, &results) {
+        hub.tell(Witness::Supervisor, None, what);
+    }
+    Ok(())
+}
