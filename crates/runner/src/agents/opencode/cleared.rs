@@ -11,7 +11,7 @@ pub(super) const TABLES: &str = ".local/share/opencode/opencode.db";
 /// Run by the program as the interpreter that it is. Only tables and indices are let in, as it makes
 /// them: what else there can be would act by itself, and put back what is taken out.
 const SCRIPT: &str = r#"
-const { Database } = require("bun:sqlite");
+import { Database } from "bun:sqlite";
 const tables = new Database(`${process.env.HOME}/TABLES`, { readwrite: true, create: false });
 tables.run("pragma foreign_keys = off");
 const plain = /^create\s+(table|(unique\s+)?index)\s/i;
