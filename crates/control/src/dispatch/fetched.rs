@@ -1,28 +1,46 @@
 //! Commits that were fetched for runs are held by refs; those that no run needs are let go.
 //!
-//! One that is on its way into a run is not in it yet. So nothing goes that was not without a run for an hour, and
-//! that nobody has held again since.
+//! One that is on its way into a run is not in it yet. So nothing goes that was not held for an hour, and that
+//! nobody has held again since.
 
 use std::collections::BTreeSet;
 
-use bailiwick_model::fleet::{AgentDispatchAttempt, AgentDispatchRun, Kind, Object, Repository};
+use bailiwick_model::fleet::{
+    AgentDispatchAttempt, AgentDispatchRun, Kind, Moment, Object, Repository,
+};
 
 use super::admitting::LAUNCH;
 use super::retention::Retention;
 use super::{ControlPlane, PlaneError, Turn};
 use crate::ports::fleet::{Engine, FleetStore, Held, Selection, World};
 
-/// How long nobody must have needed it, and how often that is looked at.
+/// How long it must have been held, and how often that is looked at.
 const PATIENCE: u64 = 3_600_000;
+
+/// What has been held for an hour since it was first seen, and since anybody last took hold of it: whoever does
+/// may be about to put it into a run.
+fn held_long(
+    repository: &str,
+    held: Vec<Held>,
+    retention: &mut Retention,
+    now: Moment,
+) -> Vec<Held> {
+    let seen = &mut retention.unneeded;
+    seen.retain(|(of, name), _| of != repository || held.iter().any(|one| one.name == *name));
+    let is_old = |one: &Held| {
+        let first = seen.entry((repository.to_owned(), one.name.clone())).or_insert(now);
+        *first = one.at.map_or(*first, |at| at.max(*first));
+        now.millis().saturating_sub(first.millis()) >= PATIENCE
+    };
+    held.into_iter().filter(is_old).collect()
+}
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Lets go of what was fetched for runs that are gone.
     pub(super) async fn prune_fetched(&self, retention: &mut Retention, turn: &mut Turn) {
         let now = self.world.now();
-        let since =
-            |then: bailiwick_model::fleet::Moment| now.millis().saturating_sub(then.millis());
-        // All runs are read for it: not while a server starts, and not often.
-        if since(*retention.looked.get_or_insert(now)) < PATIENCE {
+        let since = |then: Moment| now.millis().saturating_sub(then.millis());
+        if retention.looked.is_some_and(|looked| since(looked) < PATIENCE) {
             return;
         }
         retention.looked = Some(now);
@@ -30,23 +48,18 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Ok(all) => all,
             Err(error) => return turn.note("repositories", Err(error)),
         };
-        let mut held = Vec::new();
+        let mut old = Vec::new();
         for repository in all {
-            let all_held = match self.world.fetched(&repository.spec).await {
-                Ok(all_held) => all_held,
-                Err(why) => {
-                    turn.note(repository.name(), Err(PlaneError::Other(why)));
-                    continue;
+            match self.world.fetched(&repository.spec).await {
+                Ok(held) => {
+                    old.push((held_long(repository.name(), held, retention, now), repository))
                 }
-            };
-            let own = |of: &String| of == repository.name();
-            let is_held = |name: &String| all_held.iter().any(|held| held.name == *name);
-            retention.unneeded.retain(|(of, name), _| !own(of) || is_held(name));
-            if !all_held.is_empty() {
-                held.push((repository, all_held));
+                Err(why) => turn.note(repository.name(), Err(PlaneError::Other(why))),
             }
         }
-        if held.is_empty() {
+        old.retain(|(held, _)| !held.is_empty());
+        // All runs are read for it: not while a server starts, and not for nothing.
+        if old.is_empty() {
             return;
         }
         let needed = match self.needed_commits().await {
@@ -54,8 +67,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             // What cannot be read may need any of them: nothing goes.
             Err(error) => return turn.note("commits that were fetched", Err(error)),
         };
-        for (repository, all_held) in held {
-            let result = self.prune_repository(&repository, all_held, &needed, retention).await;
+        for (held, repository) in old {
+            let result = self.prune_repository(&repository, held, &needed, retention).await;
             turn.note(repository.name(), result);
         }
     }
@@ -67,28 +80,19 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         needed: &BTreeSet<String>,
         retention: &mut Retention,
     ) -> Result<bool, PlaneError> {
-        let unneeded = &mut retention.unneeded;
-        let whole = |name: &String| (repository.name().to_owned(), name.clone());
-        let now = self.world.now();
-        let mut over = Vec::new();
-        for one in held {
-            if needed.contains(&one.name) {
-                unneeded.remove(&whole(&one.name));
-                continue;
-            }
-            let first = unneeded.entry(whole(&one.name)).or_insert(now);
-            // Whoever holds it again may be about to put it into a run.
-            *first = one.at.map_or(*first, |at| at.max(*first));
-            if now.millis().saturating_sub(first.millis()) >= PATIENCE {
-                over.push(one);
-            }
+        let (kept, over): (Vec<Held>, Vec<Held>) =
+            held.into_iter().partition(|one| needed.contains(&one.name));
+        let whole = |one: &Held| (repository.name().to_owned(), one.name.clone());
+        for one in &kept {
+            retention.unneeded.remove(&whole(one));
         }
         if over.is_empty() {
             return Ok(false);
         }
         self.world.let_go(&repository.spec, &over).await.map_err(PlaneError::Other)?;
-        let is_over = |name: &String| over.iter().any(|held| held.name == *name);
-        unneeded.retain(|(of, name), _| of != repository.name() || !is_over(name));
+        for one in &over {
+            retention.unneeded.remove(&whole(one));
+        }
         Ok(true)
     }
 

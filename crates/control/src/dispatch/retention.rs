@@ -6,7 +6,7 @@
 //! | an execution | it is so old, and as old as the longest window in which a repetition is recognised; its run is gone | |
 //! | a delivery | rules have looked at it; it is so old; its executions are gone | |
 //! | a line of the audit log | it is as old as those are kept | |
-//! | a commit that was fetched | no run has needed it for an hour (`fetched`) | |
+//! | a commit that was fetched | it was held for an hour, and no run needs it (`fetched`) | |
 //!
 //! Bytes go with the last object that names their digest, which is the store's part of it. What belongs
 //! together goes in one commit, by the versions that were looked at: whatever was changed meanwhile stays.
@@ -44,7 +44,7 @@ pub struct Retention {
     keep_audit: Span,
     /// Where the next look at a list begins: what stays must not stand in the way of what goes.
     places: BTreeMap<&'static str, String>,
-    /// What was fetched, and when it was first seen that no run needs it.
+    /// What was fetched, and since when it is held as far as we know.
     pub(super) unneeded: BTreeMap<(String, String), Moment>,
     /// When that was looked at last.
     pub(super) looked: Option<Moment>,
