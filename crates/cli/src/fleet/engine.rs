@@ -497,6 +497,15 @@ mod tests {
     use crate::context::Context;
     use crate::verifying::Shown;
 
+    async fn for_a_moment(over: impl Fn() -> bool) {
+        for _ in 0..200 {
+            if over() {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+
     /// An engine that was started where there is no repository.
     async fn engine(scratch: &Scratch) -> LocalEngine {
         let database = Location::file(scratch.state().join("bailiwick.db"));
@@ -559,6 +568,8 @@ mod tests {
         assert!(held("one").await);
         assert!(!held("two").await);
         drop(lock);
+        let directory = RunDirectory::new(&scratch.state(), "one");
+        for_a_moment(|| !directory.is_held().unwrap()).await;
         assert!(!held("one").await);
         assert!(engine.is_held("no id").await.is_err());
     }
@@ -618,6 +629,8 @@ mod tests {
         engine.state("one").await.unwrap();
         assert!(directory.granted().exists(), "somebody is at work");
         drop(held);
+        // A program that another test starts at this moment has it until it is itself.
+        for_a_moment(|| !directory.is_held().unwrap()).await;
         let lock = directory.path().join("lock");
         std::fs::write(&lock, "somebody").unwrap();
         engine.state("one").await.unwrap();

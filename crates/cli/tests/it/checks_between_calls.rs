@@ -193,7 +193,7 @@ fn a_check_that_takes_too_long_has_failed() {
     let events = events(&scratch, "one");
     assert_eq!(answers(&events), ["allow", "deny", "allow"]);
     let reason = kinds(&events, "decision")[1]["reason"].as_str().unwrap().to_owned();
-    assert!(reason.contains("was stopped after 60 s"), "{reason}");
+    assert!(reason.contains("was stopped after "), "{reason}");
     assert!(!is_there(&scratch, "early.txt") && !is_there(&scratch, "slow"));
 }
 

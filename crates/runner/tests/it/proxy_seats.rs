@@ -57,12 +57,15 @@ fn has_ended(stream: &TcpStream) -> bool {
     !matches!(&reader.read(&mut [0; 1]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
+/// What somebody does once with a connection.
+type Beginning<'a> = &'a dyn Fn(&TcpStream);
+
 #[test]
 fn connections_that_ask_for_nothing_give_way() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("the model")]));
     let (path, body) = beginning(Wire::Responses);
     let text = body.to_string();
-    let before: [(&str, &dyn Fn(&TcpStream)); 3] = [
+    let before: [(&str, Beginning<'_>); 3] = [
         ("said nothing", &|_| {}),
         ("said half of it", &|stream| {
             let mut writer = stream;

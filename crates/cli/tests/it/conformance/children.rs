@@ -86,9 +86,13 @@ fn the_template_of_the_guide_can_be_started() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("I checked it")]));
     let mut client = Client::start(&stage, &model);
     for (more, words, effort) in [
-        (json!({}), "Return findings first, then assumptions.", "medium"),
-        (json!({"agent_name": "strict"}), "Say what could not be checked.", "high"),
-        (json!({"agent_name": "fast"}), "Look for what is likely to be wrong.", "medium"),
+        (json!({"files": null}), "Return findings first, then assumptions.", "medium"),
+        (json!({"agent_name": "strict", "files": null}), "Say what could not be checked.", "high"),
+        (
+            json!({"agent_name": "fast", "files": null}),
+            "Look for what is likely to be wrong.",
+            "medium",
+        ),
     ] {
         let Given { body, listed } = spawned(&mut client, &model, more.clone());
         assert!(body.to_string().contains(words), "{more}: {body:#}");

@@ -313,7 +313,7 @@ fn what_nobody_sets_for_a_child_is_that_of_the_one_above() {
     let told = ended.model.result("call_0_4_0").replace('\\', "");
     for (words, times) in [
         ("\"model\":\"claude-opus-4-8\"", 1),
-        ("\"model\":\"haiku\"", 1),
+        ("\"model\":\"claude-haiku", 1),
         ("\"reasoning_effort\":\"high\"", 2),
     ] {
         assert_eq!(told.matches(words).count(), times, "{words}: {told}");
