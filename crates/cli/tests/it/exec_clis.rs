@@ -27,15 +27,21 @@ const DISARMING: [(&str, &str); 5] = [
 /// How a person meets a program.
 struct Manners {
     cli: Cli,
+    /// What it asks a person at first, who agrees by pressing return.
+    asks: Option<&'static str>,
     /// What it shows when it waits for a person.
     ready: &'static str,
     /// How it is left.
     leaves: &'static str,
 }
 
-const CODEX: Manners = Manners { cli: Cli::Codex, ready: "gpt-5.5", leaves: "/quit" };
-const GEMINI: Manners = Manners { cli: Cli::Gemini, ready: "Type your message", leaves: "/quit" };
-const OPENCODE: Manners = Manners { cli: Cli::OpenCode, ready: "Ask anything", leaves: "/exit" };
+/// It says that settings of the folder count for nothing, which is what we want.
+const CODEX: Manners =
+    Manners { cli: Cli::Codex, asks: Some("enter continue"), ready: "gpt-5.5", leaves: "/quit" };
+const GEMINI: Manners =
+    Manners { cli: Cli::Gemini, asks: None, ready: "Type your message", leaves: "/quit" };
+const OPENCODE: Manners =
+    Manners { cli: Cli::OpenCode, asks: None, ready: "Ask anything", leaves: "/exit" };
 
 /// A repository that would disarm them all, and a remote that nobody may push to.
 fn stage() -> Scratch {
@@ -73,7 +79,11 @@ impl Manners {
             ("TERM_PROGRAM", "vscode"),
         ];
         let ours = ["exec", "--role", "developer", "--files", "src/**", "--", self.cli.name()];
-        let console = Console::start(scratch, &[&ours[..], own].concat(), &variables);
+        let mut console = Console::start(scratch, &[&ours[..], own].concat(), &variables);
+        if let Some(asks) = self.asks {
+            console.wait_for(asks);
+            console.enter("\r");
+        }
         console.wait_for(self.ready);
         console
     }
