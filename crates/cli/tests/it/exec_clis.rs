@@ -1,4 +1,4 @@
-//! Codex, Gemini CLI and OpenCode at a person's own terminal: the real programs, typed into, with a scripted
+//! Gemini CLI and OpenCode at a person's own terminal: the real programs, typed into, with a scripted
 //! model behind the proxy.
 
 use bailiwick_testkit::Scratch;
@@ -9,9 +9,7 @@ use crate::BAILIWICK;
 use crate::exec::{Console, id, repository, say};
 
 /// Files by which a repository would take the gate from a program, if it were asked.
-const DISARMING: [(&str, &str); 5] = [
-    (".codex/config.toml", "approval_policy = \"never\"\n[features]\nhooks = false\n"),
-    (".codex/hooks.json", r#"{"hooks": {}}"#),
+const DISARMING: [(&str, &str); 3] = [
     (
         ".gemini/settings.json",
         r#"{"hooksConfig": {"enabled": false, "disabled": ["gate", "announcement"]}}"#,
@@ -27,21 +25,14 @@ const DISARMING: [(&str, &str); 5] = [
 /// How a person meets a program.
 struct Manners {
     cli: Cli,
-    /// What it asks a person at first, who agrees by pressing return.
-    asks: Option<&'static str>,
     /// What it shows when it waits for a person.
     ready: &'static str,
     /// How it is left.
     leaves: &'static str,
 }
 
-/// It says that settings of the folder count for nothing, which is what we want.
-const CODEX: Manners =
-    Manners { cli: Cli::Codex, asks: Some("enter continue"), ready: "gpt-5.5", leaves: "/quit" };
-const GEMINI: Manners =
-    Manners { cli: Cli::Gemini, asks: None, ready: "Type your message", leaves: "/quit" };
-const OPENCODE: Manners =
-    Manners { cli: Cli::OpenCode, asks: None, ready: "Ask anything", leaves: "/exit" };
+const GEMINI: Manners = Manners { cli: Cli::Gemini, ready: "Type your message", leaves: "/quit" };
+const OPENCODE: Manners = Manners { cli: Cli::OpenCode, ready: "Ask anything", leaves: "/exit" };
 
 /// A repository that would disarm them all, and a remote that nobody may push to.
 fn stage() -> Scratch {
@@ -79,11 +70,7 @@ impl Manners {
             ("TERM_PROGRAM", "vscode"),
         ];
         let ours = ["exec", "--role", "developer", "--files", "src/**", "--", self.cli.name()];
-        let mut console = Console::start(scratch, &[&ours[..], own].concat(), &variables);
-        if let Some(asks) = self.asks {
-            console.wait_for(asks);
-            console.enter("\r");
-        }
+        let console = Console::start(scratch, &[&ours[..], own].concat(), &variables);
         console.wait_for(self.ready);
         console
     }
@@ -128,11 +115,6 @@ fn is_held(manners: &Manners, own: &[&str]) {
     let logs = scratch.run(BAILIWICK, &["logs", &id(&seen)]).expect_code(0).out;
     assert!(logs.contains("completed the person has left it"), "{logs}");
     assert!(!logs.contains("sk-of-the-person"), "{logs}");
-}
-
-#[test]
-fn codex_is_held_while_a_person_talks_to_it() {
-    is_held(&CODEX, &["-m", "gpt-5.5", "-a", "never"]);
 }
 
 #[test]

@@ -102,6 +102,8 @@ fn bare(assignment: &Assignment, home: PathBuf) -> Assignment {
         instructions: assignment.instructions.iter().take(1).map(|_| told.clone()).collect(),
         skills: assignment.skills.iter().take(1).map(|_| skill.clone()).collect(),
         sub_agents: Vec::new(),
+        // It has to be able to make the call that is denied, also where the agent will not.
+        tools: assignment.tools.clone().map(|tools| [tools, vec!["Bash".to_owned()]].concat()),
         turns: None,
         usd: None,
         granted: Vec::new(),

@@ -96,7 +96,7 @@ fn the_template_of_the_guide_can_be_started() {
     ] {
         let Given { body, listed } = spawned(&mut client, &model, more.clone());
         assert!(body.to_string().contains(words), "{more}: {body:#}");
-        assert_eq!(body["model"], "gpt-5-codex", "{more}");
+        assert_eq!(body["model"], "gpt-5.5", "{more}");
         assert_eq!(listed["reasoning_effort"], effort, "{more}: {listed:#}");
     }
     client.end();

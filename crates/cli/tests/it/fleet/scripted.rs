@@ -123,10 +123,8 @@ fn secrets_and_config_maps_arrive_in_files_that_go_with_the_attempt() {
 /// What was told besides of what was decided.
 fn without_decisions(events: &str) -> String {
     let all = serde_json::Deserializer::from_str(events).into_iter::<Value>();
-    let all = all.flat_map(|one| match one.unwrap() {
-        Value::Array(several) => several,
-        one => vec![one],
-    });
+    let all = all.map(Result::unwrap);
+    let all = all.flat_map(|one| one.as_array().cloned().unwrap_or_else(|| vec![one]));
     let is_decision = |one: &Value| one["kind"] == "decision" || one["type"] == "decision";
     let (decisions, others): (Vec<Value>, Vec<Value>) = all.partition(is_decision);
     assert!(!decisions.is_empty(), "{others:?}");
