@@ -94,15 +94,17 @@ sub keep { my ($name, $text) = @_; open(my $log, ">>", "/tmp/$name"); print $log
 sub try {
     my ($process, $stream, $name) = @_;
     my $path = "/proc/$process/fd/$stream";
-    # What the CLI starts looks like the CLI for a moment, and has pipes of its own.
-    return if $name eq "cli" && (readlink($path) // "") =~ /^pipe:/;
+    # What the CLI starts looks like the CLI for a moment, and has pipes and files of its own.
+    my $was = readlink($path) // "";
+    return if $name eq "cli" && $was !~ /^socket:/;
+    my $same = sub { $name ne "cli" || (readlink($path) // "") eq $was };
     if (sysopen(my $read, $path, O_RDONLY | O_NONBLOCK)) {
         sysread($read, my $line, 65536);
-        keep("$name-read", $path);
+        keep("$name-read", $path) if $same->();
     }
     if (sysopen(my $write, $path, O_WRONLY | O_NONBLOCK)) {
         syswrite($write, "{\"type\":\"control_response\",\"response\":{\"subtype\":\"success\",\"request_id\":\"any\",\"response\":$allow}}\n");
-        keep("$name-written", $path);
+        keep("$name-written", $path) if $same->();
     } else { keep("$name-tried", "$path: $!"); }
 }
 pipe(my $out, my $in);
