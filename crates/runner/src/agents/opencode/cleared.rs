@@ -8,7 +8,8 @@ use super::super::adapter::Clears;
 /// Where its conversations are, with all else that it remembers.
 pub(super) const TABLES: &str = ".local/share/opencode/opencode.db";
 
-/// Run by the program as the interpreter that it is. Only tables and indices are let in, as it makes
+/// Run by the program as the interpreter that it is; a module, because of a script with `require` it takes an error
+/// for a good end. Only tables and indices are let in, as it makes
 /// them: what else there can be would act by itself, and put back what is taken out.
 const SCRIPT: &str = r#"
 import { Database } from "bun:sqlite";
