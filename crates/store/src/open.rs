@@ -23,6 +23,15 @@ pub(crate) const WRITING: &str = "BEGIN IMMEDIATE";
 /// How long a write waits for the others.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How many pages are written beside the file before they are brought into it. Most of what is written comes to
+/// the same pages again and again: the fewer times, the less is written twice.
+const WRITTEN_BESIDE: u32 = 8_192;
+
+/// What a connection remembers of the file, in KiB; the one that writes has most of it to itself, because
+/// whatever others remember is forgotten when it has written.
+const CACHE: u32 = 2_000;
+const WRITER_CACHE: u32 = 8_000;
+
 /// Work that is compiled here, once, and not again wherever it is waited for.
 pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -49,21 +58,10 @@ impl Store {
         }
         let url = location.url().ok_or_else(|| fail("its path is not UTF-8".to_owned()))?;
         let lock = lock(&location).map_err(|error| fail(error.to_string()))?;
-        let pool = AnyPoolOptions::new()
-            .max_connections(4)
-            // A file does not go away as a server does.
-            .test_before_acquire(false)
-            .after_connect(|connection, _| {
-                Box::pin(async move {
-                    let patience = format!("PRAGMA busy_timeout = {}", PATIENCE.as_millis());
-                    sqlx::raw_sql(sqlx::AssertSqlSafe(patience)).execute(connection).await?;
-                    Ok(())
-                })
-            })
-            .connect(&url)
-            .await
-            .map_err(|error| fail(reason(&error)))?;
-        let fleet = Fleet::new(location.clone(), pool.clone());
+        let failed = |error: sqlx::Error| fail(reason(&error));
+        let pool = connections(4, CACHE).connect(&url).await.map_err(failed)?;
+        let writer = connections(1, WRITER_CACHE).connect_lazy(&url).map_err(failed)?;
+        let fleet = Fleet::new(location.clone(), pool.clone(), writer);
         let store = Self { location, pool, fleet };
         store.migrate().await?;
         let indexed = store.fleet.check_index().await;
@@ -140,6 +138,23 @@ impl Store {
     pub(crate) fn error(&self, error: &sqlx::Error) -> StoreError {
         StoreError::Database { database: self.location.to_string(), why: reason(error) }
     }
+}
+
+/// At most so many connections, each with so much memory.
+fn connections(most: u32, cache: u32) -> AnyPoolOptions {
+    let settings = format!(
+        "PRAGMA busy_timeout = {}; PRAGMA wal_autocheckpoint = {WRITTEN_BESIDE}; \
+         PRAGMA cache_size = -{cache}",
+        PATIENCE.as_millis()
+    );
+    AnyPoolOptions::new()
+        .max_connections(most)
+        // A file does not go away as a server does.
+        .test_before_acquire(false)
+        .after_connect(move |connection, _| {
+            let settings = sqlx::AssertSqlSafe(settings.clone());
+            Box::pin(async move { sqlx::raw_sql(settings).execute(connection).await.map(drop) })
+        })
 }
 
 /// What the database said, without the layers around it.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bailiwick_control::ports::fleet::{
-    AuditEntry, Change, ChangeKind, FleetError, Write, named_digests,
+    AuditEntry, ChangeKind, FleetError, Write, named_digests,
 };
 use bailiwick_model::fleet::{AnyObject, Kind, Moment};
 use serde::Serialize;
@@ -32,7 +32,7 @@ impl Fleet {
     /// Begins to write; nobody else can until it ends.
     pub(super) async fn draft(&self) -> Result<Draft<'_>, FleetError> {
         let turn = self.turn.lock().await;
-        let begun = self.pool.begin_with(crate::open::WRITING).await;
+        let begun = self.writer.begin_with(crate::open::WRITING).await;
         let mut transaction = begun.map_err(|error| self.failed(&error))?;
         let version = self.version(&mut transaction).await?;
         Ok(Draft { fleet: self, transaction, version, let_go: BTreeSet::new(), _turn: turn })
@@ -216,14 +216,12 @@ impl Draft<'_> {
     /// Indexes new objects, and writes down that they were added.
     pub(super) async fn tell_added(&mut self, objects: &[AnyObject]) -> Result<(), FleetError> {
         let mut found = Vec::new();
-        let mut changes = Vec::new();
         for object in objects {
             let born = object.metadata.resource_version;
             found.extend(terms(object).into_iter().map(|term| (term, born)));
-            changes.push(Change { version: born, kind: ChangeKind::Added, object: object.clone() });
         }
         self.index(&found).await?;
-        self.tell(&changes).await
+        self.tell(ChangeKind::Added, &objects.iter().collect::<Vec<_>>()).await
     }
 
     async fn replace(&mut self, given: AnyObject) -> Result<AnyObject, FleetError> {
@@ -270,9 +268,7 @@ impl Draft<'_> {
         let new: Vec<(Term, u64)> =
             after.difference(&before).map(|term| (term.clone(), kept.born)).collect();
         self.index(&new).await?;
-        let change =
-            Change { version: self.version, kind: ChangeKind::Modified, object: next.clone() };
-        self.tell(&[change]).await?;
+        self.tell(ChangeKind::Modified, &[&next]).await?;
         Ok(next)
     }
 
@@ -295,7 +291,7 @@ impl Draft<'_> {
             self.drop_all_values(namespace, name).await?;
         }
         object.metadata.resource_version = self.next_version();
-        self.tell(&[Change { version: self.version, kind: ChangeKind::Deleted, object }]).await
+        self.tell(ChangeKind::Deleted, &[&object]).await
     }
 
     pub(super) async fn index(&mut self, found: &[(Term, u64)]) -> Result<(), FleetError> {
@@ -332,20 +328,25 @@ impl Draft<'_> {
         Ok(())
     }
 
-    pub(super) async fn tell(&mut self, changes: &[Change]) -> Result<(), FleetError> {
-        for some in portions(changes) {
+    /// Writes down what was done to objects, each under the version that it has now.
+    pub(super) async fn tell(
+        &mut self,
+        kind: ChangeKind,
+        objects: &[&AnyObject],
+    ) -> Result<(), FleetError> {
+        let kind = match kind {
+            ChangeKind::Added => "ADDED",
+            ChangeKind::Modified => "MODIFIED",
+            ChangeKind::Deleted => "DELETED",
+        };
+        for some in portions(objects) {
             let rows = rows(some.len(), 3);
             let statement =
                 format!("INSERT INTO resource_changes (version, change, object) VALUES {rows}");
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
-            for change in some {
-                let kind = match change.kind {
-                    ChangeKind::Added => "ADDED",
-                    ChangeKind::Modified => "MODIFIED",
-                    ChangeKind::Deleted => "DELETED",
-                };
-                let object = self.fleet.json(&change.object)?;
-                query = query.bind(signed(change.version)).bind(kind).bind(object);
+            for object in some {
+                let version = signed(object.metadata.resource_version);
+                query = query.bind(version).bind(kind).bind(self.fleet.json(object)?);
             }
             let done = query.execute(&mut *self.transaction).await;
             done.map_err(|error| self.fleet.failed(&error))?;

@@ -132,14 +132,27 @@ impl Fleet {
 /// What a group of deliveries makes of what is there.
 #[derive(Default)]
 struct Group {
-    /// What is kept or will be, by name.
+    /// What is kept, by name.
     known: BTreeMap<String, Kept>,
+    /// The places of those that will be, by name.
+    coming: BTreeMap<String, usize>,
     /// Bytes that are kept or will be, by digest.
     bytes: BTreeMap<String, Vec<u8>>,
     new: Vec<AnyObject>,
     new_bytes: Vec<String>,
     /// Names of those that came again.
     again: Vec<String>,
+}
+
+impl Group {
+    /// The delivery of this name, as it is now.
+    fn of(&self, name: &str) -> Option<Kept> {
+        let coming = || {
+            let object = self.new.get(*self.coming.get(name)?)?.clone();
+            Some(Kept { born: object.metadata.resource_version, object })
+        };
+        self.known.get(name).cloned().or_else(coming)
+    }
 }
 
 impl Draft<'_> {
@@ -157,11 +170,11 @@ impl Draft<'_> {
         }
         self.tell_added(&group.new).await?;
         self.insert_bytes(&group).await?;
-        for name in &group.again {
-            if let Some(kept) = group.known.get(name).cloned() {
-                let next = again(&kept.object)?;
-                let object = self.change(kept.clone(), next).await?;
-                group.known.insert(name.clone(), Kept { object, ..kept });
+        for name in std::mem::take(&mut group.again) {
+            if let Some(kept) = group.of(&name) {
+                let (born, next) = (kept.born, again(&kept.object)?);
+                let object = self.change(kept, next).await?;
+                group.known.insert(name, Kept { born, object });
             }
         }
         Ok(answers)
@@ -215,7 +228,7 @@ impl Draft<'_> {
         let digest = delivery.spec.payload_digest.clone();
         let kept_bytes = group.bytes.get(&digest);
         let other_than_kept = kept_bytes.is_some_and(|bytes| *bytes != delivery.payload);
-        if let Some(known) = group.known.get(&delivery.name) {
+        if let Some(known) = group.of(&delivery.name) {
             let known = known.object.typed::<WebhookDelivery>();
             let known = known.map_err(|error| self.fleet.broken(error))?;
             if other_than_kept || known.spec.payload_digest != digest {
@@ -231,9 +244,7 @@ impl Draft<'_> {
         let object = Object::new(Metadata::named(delivery.name), delivery.spec);
         let object = AnyObject::of(&object).map_err(|error| self.fleet.broken(error))?;
         let object = self.newborn(object, now);
-        let name = object.metadata.name.clone();
-        let kept = Kept { born: object.metadata.resource_version, object: object.clone() };
-        group.known.insert(name, kept);
+        group.coming.insert(object.metadata.name.clone(), group.new.len());
         group.new.push(object);
         if kept_bytes.is_none() {
             group.new_bytes.push(digest.clone());

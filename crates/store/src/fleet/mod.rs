@@ -38,6 +38,8 @@ use intake::Intake;
 pub(crate) struct Fleet {
     location: Location,
     pool: AnyPool,
+    /// The one connection that writes: it remembers what it has written.
+    writer: AnyPool,
     /// Held by whoever writes.
     turn: Mutex<()>,
     /// The newest version that is known here.
@@ -48,10 +50,11 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    pub(crate) fn new(location: Location, pool: AnyPool) -> Arc<Self> {
+    pub(crate) fn new(location: Location, pool: AnyPool, writer: AnyPool) -> Arc<Self> {
         Arc::new(Self {
             location,
             pool,
+            writer,
             turn: Mutex::default(),
             newest: watch::Sender::new(0),
             lookout: Mutex::default(),

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bailiwick_control::ports::fleet::{Change, ChangeKind, FleetError, Write};
+use bailiwick_control::ports::fleet::{ChangeKind, FleetError, Write};
 use bailiwick_model::fleet::AnyObject;
 
 use super::draft::Draft;
 use super::row::{Kept, columns};
 use super::terms::{Term, terms};
-use super::values::{places, portions, signed};
+use super::values::{places, portions, rows, signed};
 
 /// How many statuses are written at once.
 const MOST: usize = 256;
@@ -61,12 +61,8 @@ impl Draft<'_> {
         }
         self.update_statuses(&all).await?;
         self.index_anew(&all).await?;
-        let told = all.iter().map(|(_, next)| Change {
-            version: next.metadata.resource_version,
-            kind: ChangeKind::Modified,
-            object: next.clone(),
-        });
-        self.tell(&told.collect::<Vec<_>>()).await?;
+        let told: Vec<&AnyObject> = all.iter().map(|(_, next)| next).collect();
+        self.tell(ChangeKind::Modified, &told).await?;
         Ok(all.into_iter().map(|(_, next)| next).collect())
     }
 
@@ -102,13 +98,12 @@ impl Draft<'_> {
         let fleet = self.fleet;
         for some in portions(all) {
             // The first row says of which types all of them are.
-            let first = "(CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS TEXT))".to_owned();
-            let rest = (1..some.len()).map(|row| format!("({})", places(1 + row * 3, 3)));
-            let rows: Vec<String> = std::iter::once(first).chain(rest).collect();
+            let first = "(CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS TEXT))";
+            let comma = if some.len() == 1 { "" } else { ", " };
             let statement = format!(
                 "UPDATE resources SET version = v.column2, status = v.column3 \
-                 FROM (VALUES {}) AS v WHERE resources.born = v.column1",
-                rows.join(", ")
+                 FROM (VALUES {first}{comma}{}) AS v WHERE resources.born = v.column1",
+                rows(some.len().saturating_sub(1), 3)
             );
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
             for (kept, next) in some {

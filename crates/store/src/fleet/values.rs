@@ -12,15 +12,19 @@ pub(super) fn limit(count: usize) -> i64 {
 
 /// Places for values, from this number on: `$3, $4`.
 pub(super) fn places(first: usize, count: usize) -> String {
-    let list: Vec<String> = (first..first + count).map(|number| format!("${number}")).collect();
-    list.join(", ")
+    let mut list = String::with_capacity(count * 6);
+    for number in first..first + count {
+        list.push_str(if number == first { "$" } else { ", $" });
+        list.push_str(&number.to_string());
+    }
+    list
 }
 
-/// Places for rows of values: `($1, $2), ($3, $4)`.
+/// Places for rows of values: `(?, ?), (?, ?)`, all that the statement has. They have no numbers, because SQLite
+/// looks through the names of all places for each value that it is given.
 pub(super) fn rows(count: usize, width: usize) -> String {
-    let list: Vec<String> =
-        (0..count).map(|row| format!("({})", places(1 + row * width, width))).collect();
-    list.join(", ")
+    let row = format!("({})", vec!["?"; width].join(", "));
+    vec![row.as_str(); count].join(", ")
 }
 
 /// Some rows at a time, of few different lengths, so that statements are prepared once.
@@ -40,7 +44,7 @@ pub(super) fn portions<T>(mut all: &[T]) -> impl Iterator<Item = &[T]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{portions, rows};
+    use super::{places, portions, rows};
 
     #[test]
     fn portions_are_all_of_it_in_order_and_of_few_lengths() {
@@ -50,6 +54,7 @@ mod tests {
             assert_eq!(some.concat(), all);
             assert!(some.iter().all(|some| (1..=16).contains(&some.len()) || some.len() == 64));
         }
-        assert_eq!(rows(2, 3), "($1, $2, $3), ($4, $5, $6)");
+        assert_eq!(rows(2, 3), "(?, ?, ?), (?, ?, ?)");
+        assert_eq!(places(3, 2), "$3, $4");
     }
 }
