@@ -116,11 +116,14 @@ pub(crate) async fn receive<S: FleetStore, F: Fleet>(
         received_at: asked.now,
         headers: telling.map(|(name, value)| (name.clone(), value.clone())).collect(),
     };
-    let incoming =
-        IncomingDelivery { name: object_name.clone(), spec, payload: asked.body.to_vec() };
-    let received = match app.store.receive(incoming.clone()).await {
+    let incoming = || IncomingDelivery {
+        name: object_name.clone(),
+        spec: spec.clone(),
+        payload: asked.body.to_vec(),
+    };
+    let received = match app.store.receive(incoming()).await {
         // The same one came at the same moment and was quicker: now it can be compared.
-        Err(FleetError::AlreadyExists { .. }) => app.store.receive(incoming).await?,
+        Err(FleetError::AlreadyExists { .. }) => app.store.receive(incoming()).await?,
         received => received?,
     };
     let (status, again) = match received {

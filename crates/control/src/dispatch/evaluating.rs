@@ -24,7 +24,7 @@ use crate::triggers::{
 };
 
 /// How many deliveries are taken at once.
-const TAKEN: usize = 64;
+const TAKEN: usize = 128;
 /// How many that wait are looked through for those whose time has come.
 const MOST_PAGES: usize = 16;
 /// How long one waits at most before it is looked at again.

@@ -28,7 +28,7 @@ const LOOK_SOON: Duration = Duration::from_secs(2);
 /// A turn that does so many things at once is under load.
 const MUCH: usize = 16;
 /// How long it rests then at most.
-const LONGEST_REST: Duration = Duration::from_millis(250);
+const LONGEST_REST: Duration = Duration::from_millis(500);
 /// How long it waits after a turn in which the store did not answer.
 const AFTER_TROUBLE: Duration = Duration::from_secs(2);
 
@@ -151,9 +151,10 @@ async fn turn(plane: LocalPlane, mut retention: Retention) {
         let begun = Instant::now();
         let turn = plane.turn_after(&mut resting).await;
         tell(&turn);
-        // As long a rest: what pours in comes together meanwhile, and whoever sends it is answered sooner.
+        // A longer rest than that was: what pours in comes together meanwhile, and whoever sends it is
+        // answered sooner.
         if turn.done >= MUCH {
-            tokio::time::sleep(begun.elapsed().min(LONGEST_REST)).await;
+            tokio::time::sleep((begun.elapsed() * 3).min(LONGEST_REST)).await;
         }
         // Whatever else has trouble rests by itself.
         if turn.store_is_away {
