@@ -200,12 +200,13 @@ fn names(labels: Option<Vec<Label>>) -> Vec<String> {
     labels.unwrap_or_default().into_iter().map(|label| label.name).collect()
 }
 
-/// What somebody is, by GitHub's words for it.
+/// What somebody is, by GitHub's words for it. Who is a member of the organization or a collaborator may be let
+/// do no more than read: of them the forge has to be asked.
 pub(super) fn association(word: Option<&str>) -> Association {
     match word {
-        Some("OWNER" | "MEMBER" | "COLLABORATOR") => Association::Writer,
+        Some("OWNER") => Association::Writer,
+        Some("MEMBER" | "COLLABORATOR") | None => Association::Unknown,
         Some(_) => Association::Stranger,
-        None => Association::Unknown,
     }
 }
 

@@ -64,7 +64,7 @@ fn sent(mut payload: Value) -> Value {
 fn pull_request(head_repository: &str) -> Value {
     json!({
         "number": 7, "title": "Mend the parser", "body": "It was broken.",
-        "user": { "login": "alice" }, "author_association": "MEMBER",
+        "user": { "login": "alice" }, "author_association": "OWNER",
         "labels": [{ "name": "bug" }],
         "head": { "ref": "mend", "sha": SHA, "repo": { "full_name": head_repository } },
         "base": { "ref": "main", "sha": OTHER_SHA, "repo": { "full_name": "acme/app" } },

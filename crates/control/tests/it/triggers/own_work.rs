@@ -25,7 +25,7 @@ fn refused(events: &[SourceEvent], sources: &[&str], depth: u32, own: u32) -> Op
 }
 
 fn comment(login: &str, body: &str) -> Vec<SourceEvent> {
-    let said = json!({ "body": body, "user": { "login": login }, "author_association": "MEMBER" });
+    let said = json!({ "body": body, "user": { "login": login }, "author_association": "OWNER" });
     let payload = sent(json!({
         "action": "created", "pull_request": pull_request("acme/app"), "comment": said,
     }));

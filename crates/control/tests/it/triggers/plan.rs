@@ -201,7 +201,7 @@ fn an_agents_own_comment_starts_nothing() {
     let comment = |login: &str| {
         let payload = sent(json!({ "action": "created", "pull_request": pull_request("acme/app"),
             "comment": { "body": "done", "user": { "login": login },
-                         "author_association": "MEMBER" } }));
+                         "author_association": "OWNER" } }));
         let events = read(ForgeKind::Github, "pull_request_review_comment", &payload);
         plan(&events, |spec| {
             spec["sources"] = json!(["pr-comment"]);

@@ -1,6 +1,6 @@
 //! Who is trusted: nobody of whom nothing is known.
 
-use bailiwick_control::ports::fleet::PullRequestState;
+use bailiwick_control::ports::fleet::{PullRequestState, Rights};
 use bailiwick_control::triggers::{Lookup, SourceEvent, WireError, lookups};
 use bailiwick_model::fleet::{ForgeKind, Moment, TrustTier};
 use serde_json::{Value, json};
@@ -74,12 +74,12 @@ fn a_label_by_somebody_unknown_is_not_trusted() {
         github(
             "issues",
             json!({ "action": "labeled", "label": { "name": "agent" }, "issue": { "number": 3,
-                "user": { "login": author }, "author_association": "MEMBER" } }),
+                "user": { "login": author }, "author_association": "OWNER" } }),
         )
     };
     assert_eq!(labelled("alice").trust_tier, TrustTier::Trusted);
     let other = labelled("zoe");
-    assert_eq!(other.trust_tier, TrustTier::Untrusted, "alice did it, and zoe is the member");
+    assert_eq!(other.trust_tier, TrustTier::Untrusted, "alice did it, and zoe is the owner");
 }
 
 #[test]
@@ -116,6 +116,41 @@ fn what_the_forge_says_when_asked_decides() {
         let mut event = comment();
         event.learn_pull_request(&state(head));
         assert_eq!(event.trust_tier, TrustTier::Untrusted, "{head:?}");
+    }
+}
+
+/// A member of the organization, or a collaborator, may be let do no more than read.
+#[test]
+fn who_belongs_to_a_repository_is_asked_for_before_it_is_trusted() {
+    let rules = [rule(|spec| spec["sources"] = json!(["pr-comment", "label", "webhook"]))];
+    let commented = |word: &str| {
+        github(
+            "pull_request_review_comment",
+            json!({ "action": "created", "pull_request": pull_request("acme/app"),
+                "comment": { "body": "x", "user": { "login": "alice" },
+                             "author_association": word } }),
+        )
+    };
+    let opened = |word: &str| {
+        let mut pull = pull_request("acme/app");
+        pull["author_association"] = word.into();
+        github("pull_request", json!({ "action": "opened", "pull_request": pull }))
+    };
+    for word in ["MEMBER", "COLLABORATOR"] {
+        for event in [commented(word), opened(word)] {
+            assert_eq!(event.trust_tier, TrustTier::Untrusted, "{word}: {:?}", event.source);
+            let asked = lookups(&event, &rules);
+            assert!(asked.contains(&Lookup::Permission("alice".to_owned())), "{word}: {asked:?}");
+            for (rights, trust) in [
+                (Rights::Write, TrustTier::Trusted),
+                (Rights::Read, TrustTier::Untrusted),
+                (Rights::Unknown, TrustTier::Untrusted),
+            ] {
+                let mut event = event.clone();
+                event.learn_rights(rights);
+                assert_eq!(event.trust_tier, trust, "{word}, {rights:?}");
+            }
+        }
     }
 }
 

@@ -81,7 +81,7 @@ fn a_comment_is_of_an_issue_or_of_a_pull_request() {
     let comment = |issue: Value| {
         json!({ "action": "created", "issue": issue, "comment": {
             "body": "@bailiwick help", "user": { "login": "alice" },
-            "author_association": "COLLABORATOR" } })
+            "author_association": "OWNER" } })
     };
     let issue = json!({ "number": 3, "title": "Broken", "body": "It is.", "labels": [],
         "user": { "login": "zoe" }, "author_association": "NONE" });
