@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::admitting::Grounds;
 use super::auditing::{Correlation, subject};
+use super::queueing::has_worked;
 use super::{ControlPlane, PlaneError, Turn};
 use crate::admission::Inventory;
 use crate::ports::fleet::{
@@ -457,7 +458,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         seen.recent = recent.into_iter().map(recorded).collect();
         for group in interests.groups {
             for run in self.unfinished(&group).await? {
-                seen.active.push(ActiveRun { name: run.name().to_owned(), group: group.clone() });
+                seen.active.push(ActiveRun {
+                    name: run.name().to_owned(),
+                    group: group.clone(),
+                    has_worked: has_worked(&run),
+                });
             }
         }
         Ok(seen)

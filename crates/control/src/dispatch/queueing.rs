@@ -135,7 +135,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         for name in &run.status.queue_behind {
             let before = self.typed::<AgentDispatchRun>(name).await?;
-            if before.is_some_and(|before| !before.status.phase.is_final()) {
+            if before.is_some_and(|before| !has_worked(&before)) {
                 return Ok(false);
             }
         }
@@ -195,8 +195,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let Some(rule) = self.typed::<AgentTriggerRule>(rule).await? else { return Ok(false) };
         let Some(most) = limit(&rule.spec.concurrency_policy) else { return Ok(false) };
         let at_work = |other: &Object<AgentDispatchRun>| {
-            let status = &other.status;
-            !status.phase.is_final() && status.started_at.is_some() && status.write_backs.is_empty()
+            other.status.started_at.is_some() && !has_worked(other)
         };
         let others = self.unfinished(group).await?;
         let others = others.iter().filter(|other| other.name() != run.name() && at_work(other));
@@ -319,4 +318,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         self.store.commit(writes, now).await?;
         Ok(true)
     }
+}
+
+/// Whether the agent of a run has ended: what is left of it, if anything, is to be written or waits for people.
+pub(super) fn has_worked(run: &Object<AgentDispatchRun>) -> bool {
+    run.status.phase.is_final() || !run.status.write_backs.is_empty()
 }

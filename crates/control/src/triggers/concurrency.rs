@@ -1,5 +1,7 @@
 //! How many runs of a group are at work, and what happens to the next one.
 
+use std::collections::BTreeMap;
+
 use bailiwick_model::fleet::{
     AgentTriggerRule, ConcurrencyMode, ConcurrencyPolicy, EventSource, Object, Reason, TrustTier,
 };
@@ -17,6 +19,8 @@ pub struct ActiveRun {
     pub name: String,
     /// Its group.
     pub group: String,
+    /// Whether its agent has ended: its work waits to be written, and nothing that comes now gets into it.
+    pub has_worked: bool,
 }
 
 /// What happens to an event, as far as its group goes.
@@ -85,7 +89,28 @@ pub fn limit(policy: &ConcurrencyPolicy) -> Option<usize> {
     }
 }
 
-/// What happens to the next event of a group; `active` has its runs, the oldest first.
+/// Runs by their groups, in the order in which they are given.
+pub(super) fn by_group(runs: &[ActiveRun]) -> BTreeMap<String, Vec<ActiveRun>> {
+    let mut groups: BTreeMap<String, Vec<ActiveRun>> = BTreeMap::new();
+    for run in runs {
+        groups.entry(run.group.clone()).or_default().push(run.clone());
+    }
+    groups
+}
+
+/// Those of a group that count for the next event. What joins a run, waits for it or gives way to it needs one
+/// whose agent has not ended; a later run takes the place also of work that waits to be written.
+pub fn counted(policy: &ConcurrencyPolicy, unfinished: &[ActiveRun]) -> Vec<String> {
+    let counts = |run: &&ActiveRun| match policy.mode {
+        ConcurrencyMode::Coalesce | ConcurrencyMode::Queue | ConcurrencyMode::Reject => {
+            !run.has_worked
+        }
+        ConcurrencyMode::CancelPrevious => true,
+    };
+    unfinished.iter().filter(counts).map(|run| run.name.clone()).collect()
+}
+
+/// What happens to the next event of a group; `active` has those of its runs that count, the oldest first.
 pub fn decide(policy: &ConcurrencyPolicy, active: &[String]) -> GroupDecision {
     let Some(most) = limit(policy) else { return GroupDecision::Start };
     if active.len() < most {

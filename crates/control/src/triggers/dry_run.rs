@@ -1,7 +1,5 @@
 //! What a rule would do with an event, without doing it: what `trigger test` shows.
 
-use std::collections::BTreeMap;
-
 use bailiwick_model::fleet::{
     AgentTriggerRule, ContextSource, ExecutionDecision, LifecycleState, Moment, Object, TrustTier,
 };
@@ -109,13 +107,12 @@ pub fn dry_run(
     let (prompt, prompt_fault) = split(prompt::render(&spec.prompt_template, &about));
     let (key, dedupe_fault) = split(dedupe::key(rule, &event));
     let group = concurrency::group(rule, &event).ok();
-    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for run in &seen.active {
-        groups.entry(run.group.clone()).or_default().push(run.name.clone());
-    }
+    let groups = concurrency::by_group(&seen.active);
     let active = group.as_ref().and_then(|group| groups.get(group));
     let active = active.map(Vec::as_slice).unwrap_or_default();
-    let concurrency = group.as_ref().map(|_| concurrency::decide(&spec.concurrency_policy, active));
+    let active = concurrency::counted(&spec.concurrency_policy, active);
+    let concurrency =
+        group.as_ref().map(|_| concurrency::decide(&spec.concurrency_policy, &active));
     let source_agrees = spec.sources.contains(&event.source);
     let mut as_if = rule.clone();
     as_if.spec.lifecycle_state = LifecycleState::Active;

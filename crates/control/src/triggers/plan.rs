@@ -178,10 +178,7 @@ pub fn evaluate(
     intent: Intent,
     now: Moment,
 ) -> Vec<Planned> {
-    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for run in &seen.active {
-        groups.entry(run.group.clone()).or_default().push(run.name.clone());
-    }
+    let mut groups = concurrency::by_group(&seen.active);
     let mut planned = Vec::new();
     for rule in rules {
         let Some(event) = concerning(events, &rule.spec) else { continue };
@@ -198,11 +195,12 @@ pub fn evaluate(
         }
         // What is planned here counts for the next rule of the same group.
         for active in groups.values_mut() {
-            active.retain(|run| !plan.cancel.contains(run));
+            active.retain(|run| !plan.cancel.contains(&run.name));
         }
         if let Some(run) = &plan.run {
             let group = run.spec.concurrency_group.clone().unwrap_or_default();
-            groups.entry(group).or_default().push(run.name.clone());
+            let made = ActiveRun { name: run.name.clone(), group, has_worked: false };
+            groups.entry(made.group.clone()).or_default().push(made);
         }
         planned.push(plan);
     }
@@ -240,7 +238,7 @@ pub(super) fn judge(
     event: &SourceEvent,
     rule: &Object<AgentTriggerRule>,
     seen: &Seen,
-    groups: &BTreeMap<String, Vec<String>>,
+    groups: &BTreeMap<String, Vec<ActiveRun>>,
     intent: Intent,
     now: Moment,
 ) -> Option<Judgement> {
@@ -268,7 +266,7 @@ fn outcome(
     event: &SourceEvent,
     rule: &Object<AgentTriggerRule>,
     seen: &Seen,
-    groups: &BTreeMap<String, Vec<String>>,
+    groups: &BTreeMap<String, Vec<ActiveRun>>,
     intent: Intent,
     now: Moment,
     key: &Result<DedupeKey, TemplateError>,
@@ -321,7 +319,8 @@ fn outcome(
         Err(error) => return faulty(&error),
     };
     let active = groups.get(group).map(Vec::as_slice).unwrap_or_default();
-    match concurrency::decide(&spec.concurrency_policy, active) {
+    let active = concurrency::counted(&spec.concurrency_policy, active);
+    match concurrency::decide(&spec.concurrency_policy, &active) {
         GroupDecision::Join { run } => Outcome::Join { run },
         GroupDecision::Refuse { active } => {
             let why = format!("{} at work in its group already", active.join(", "));

@@ -18,6 +18,7 @@ mod delegation_budget;
 mod dispatch;
 mod dispatch_again;
 mod dispatch_children;
+mod dispatch_groups;
 mod dispatch_pools;
 mod dispatch_pushed;
 mod dispatch_results;

@@ -76,28 +76,35 @@ fn the_group_is_the_rule_and_what_the_event_is_about() {
 
 #[test]
 fn plans_follow_the_mode() {
-    let with = |mode: &str| {
+    let with = |mode: &str, has_worked: bool| {
         let rules =
             [rule(|spec| spec["concurrencyPolicy"] = json!({ "mode": mode, "maxActive": 1 }))];
         let group = group(&rules[0], &failed_check()).unwrap();
         let mut seen = seen();
-        seen.active = vec![ActiveRun { name: "adr-old".to_owned(), group }];
+        seen.active = vec![ActiveRun { name: "adr-old".to_owned(), group, has_worked }];
         evaluate(&[failed_check()], &rules, &seen, Intent::Deliver, now()).swap_remove(0)
     };
-    let plan = with("coalesce");
+    let plan = with("coalesce", false);
     assert_eq!(plan.execution.decision, ExecutionDecision::Coalesced);
     assert_eq!(plan.execution.dispatch_run.as_deref(), Some("adr-old"));
     assert_eq!(plan.run, None);
-    let plan = with("queue");
+    let plan = with("queue", false);
     assert_eq!(plan.execution.decision, ExecutionDecision::Created);
     assert_eq!(plan.run.unwrap().queue_behind, ["adr-old"]);
-    let plan = with("cancel-previous");
+    let plan = with("cancel-previous", false);
     assert_eq!(plan.execution.decision, ExecutionDecision::Created);
     assert_eq!(plan.cancel, ["adr-old"]);
     assert!(plan.run.is_some());
-    let plan = with("reject");
+    let plan = with("reject", false);
     assert_eq!(plan.execution.decision, ExecutionDecision::Rejected);
     assert!(plan.run.is_none() && plan.cancel.is_empty());
+    // Nothing gets into a run whose agent has ended, nor has to wait for it; it can give way.
+    for mode in ["coalesce", "queue", "reject"] {
+        let plan = with(mode, true);
+        assert_eq!(plan.execution.decision, ExecutionDecision::Created, "{mode}");
+        assert!(plan.run.unwrap().queue_behind.is_empty(), "{mode}");
+    }
+    assert_eq!(with("cancel-previous", true).cancel, ["adr-old"]);
 }
 
 #[test]
