@@ -81,6 +81,11 @@ fn made_up() -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// An id that no other request has. Without randomness it is told from others by its time alone.
+pub(crate) fn unique(at: Moment) -> String {
+    format!("{:x}-{}", at.millis(), made_up())
+}
+
 /// The router, from the table.
 pub(crate) fn router<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>) -> Router {
     let mut router = Router::new();

@@ -170,6 +170,7 @@ impl Asked {
             scope: token.scope,
             token: token.id.clone(),
             correlation: self.correlation.clone(),
+            request: crate::app::unique(self.now),
             at: self.now,
         })
     }

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::admitting::Grounds;
 use super::auditing::{Correlation, subject};
 use super::queueing::has_worked;
+use super::requests::CONTENT;
 use super::{ControlPlane, PlaneError, Turn};
 use crate::admission::Inventory;
 use crate::ports::fleet::{
@@ -420,7 +421,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         let metadata =
             Metadata { namespace: plan.namespace.clone(), ..Metadata::named(plan.name.as_str()) };
-        let object = Object::new(metadata, execution.clone());
+        let mut object = Object::new(metadata, execution.clone());
+        if let Some(content) = events.iter().find_map(|event| event.request_digest.clone()) {
+            object.metadata.annotations.insert(CONTENT.to_owned(), content);
+        }
         let joined = Correlation::of_execution(&plan.name, &execution);
         let detail = json!({ "decision": execution.decision, "reason": execution.reason });
         writes.push(joined.line(now, "AgentTriggerEvaluated", subject(&object), detail));

@@ -1,12 +1,15 @@
 //! A rule that a person fires: the source `manual`.
 
-use bailiwick_model::fleet::{AgentTriggerRule, EventSource, Object, Repository, Resource as _};
+use bailiwick_model::fleet::{
+    AgentTriggerRule, EventSource, Kind, Object, Repository, Resource as _,
+};
 use serde_json::json;
 
 use super::auditing::{Correlation, subject};
+use super::requests::{content_digest, require_same};
 use super::{ControlPlane, PlaneError};
 use crate::ports::fleet::{
-    ActionError, Caller, Engine, ExecutionAnswer, FireRequest, FleetStore, Target, World,
+    ActionError, Caller, Engine, ExecutionAnswer, FireRequest, FleetStore, Selection, Target, World,
 };
 use crate::triggers::{Intent, SourceEvent};
 
@@ -35,7 +38,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Some(repository) => repository,
             None => self.repository(&request.repository).await?,
         };
-        let mut events = [self.wished(caller, &repository, &request).await?];
+        let wished = self.wished(caller, &repository, &request).await?;
+        self.require_unused(&rule, &wished, &request).await?;
+        let mut events = [wished];
         self.learn(&repository, &mut events).await?;
         let joined = Correlation::default()
             .with("rule", Some(rule.name()))
@@ -59,6 +64,28 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         })
     }
 
+    /// Refuses an id by which the same person has had the rule fired with something else.
+    async fn require_unused(
+        &self,
+        rule: &Object<AgentTriggerRule>,
+        event: &SourceEvent,
+        request: &FireRequest,
+    ) -> Result<(), ActionError> {
+        let (Some(id), Some(content)) = (&request.request_id, &event.request_digest) else {
+            return Ok(());
+        };
+        let fired = Selection {
+            limit: 1,
+            ..Selection::of(Kind::AgentTriggerExecution)
+                .field("event", event.uid.as_str())
+                .field("rule", rule.name())
+        };
+        match self.store.list(&fired).await?.objects.first() {
+            Some(earlier) => require_same(&earlier.metadata, content, id),
+            None => Ok(()),
+        }
+    }
+
     /// The event that a person's wish is. Only branches and tags are the repository's own.
     async fn wished(
         &self,
@@ -68,7 +95,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     ) -> Result<SourceEvent, ActionError> {
         let default = format!("refs/heads/{}", repository.spec.default_branch);
         let reference = request.reference.clone().unwrap_or(default);
-        let id = request.request_id.as_ref().unwrap_or(&caller.correlation);
+        let id = request.request_id.as_ref().unwrap_or(&caller.request);
         let uid = format!("manual/{}/{id}", caller.actor);
         let full_name = &repository.spec.full_name;
         let payload = request.payload.clone();
@@ -93,6 +120,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             event.head_repository = Some(full_name.clone());
         }
         event.reference = Some(reference);
+        event.request_digest =
+            Some(content_digest(&(full_name, &event.reference, &request.payload)));
         // Whose commit a pull request has is learnt from the forge; until then it is nobody's.
         event.trust();
         Ok(event)

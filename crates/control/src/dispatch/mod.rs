@@ -30,6 +30,7 @@ mod proposing;
 mod queueing;
 mod reconciling;
 mod renewing;
+mod requests;
 mod required;
 mod resting;
 mod results;

@@ -84,6 +84,9 @@ pub struct SourceEvent {
     /// All that was sent. It may be large: every rule looks at the same one.
     #[serde(with = "shared")]
     pub payload: Arc<Value>,
+    /// The digest of what a person asked for, of an event that somebody's request is.
+    #[serde(skip)]
+    pub request_digest: Option<String>,
 }
 
 /// A shared value is written as the value that it is.
@@ -153,6 +156,7 @@ impl SourceEvent {
             distrust: Some("nothing says where it comes from".to_owned()),
             source_refs: SourceRefs::default(),
             payload: Arc::new(Value::Null),
+            request_digest: None,
         }
     }
 

@@ -371,7 +371,9 @@ pub(crate) async fn declare(plane: &Plane, documents: &[AnyObject]) {
 }
 
 pub(crate) fn caller(actor: &str) -> Caller {
+    static REQUESTS: AtomicU64 = AtomicU64::new(0);
     Caller {
+        request: format!("q{}", REQUESTS.fetch_add(1, Ordering::Relaxed)),
         actor: actor.to_owned(),
         scope: TokenScope::Approver,
         token: "t".to_owned(),
@@ -435,6 +437,48 @@ async fn the_same_wish_twice_is_one_run_launched_once() {
     assert!(launch.task.contains("developer"), "{}", launch.task);
     let other = plane.dispatch(&caller("ada"), "default", request("r2")).await.unwrap();
     assert_ne!(first.run, other.run);
+}
+
+/// What a client calls a trace is no id of a request: many requests have it in common.
+#[tokio::test]
+async fn requests_without_an_id_are_different_wishes_though_they_are_one_trace() {
+    let plane = stand(|_| {}).await;
+    let mut names = std::collections::BTreeSet::new();
+    for task in ["Mend it.", "Paint it.", "Paint it."] {
+        let wish =
+            DispatchRequest { task: task.to_owned(), request_id: None, ..request("unused") };
+        let ada = caller("ada");
+        assert_eq!(ada.correlation, "c");
+        names.insert(plane.dispatch(&ada, "default", wish).await.unwrap().run);
+    }
+    assert_eq!(names.len(), 3);
+    let target = Target { namespace: "default".to_owned(), name: names.first().unwrap().clone() };
+    for _ in 0..2 {
+        let fork = RunVerbRequest::default();
+        let fork = plane.act_on_run(&caller("ada"), &target, RunVerb::Fork, fork).await.unwrap();
+        assert!(names.insert(fork.run), "two forks are two runs");
+    }
+}
+
+#[tokio::test]
+async fn an_id_stands_for_one_request_and_another_is_told_so() {
+    let plane = stand(|_| {}).await;
+    let first = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    for other in [
+        DispatchRequest { task: "Paint it.".to_owned(), ..request("r") },
+        DispatchRequest { reference: Some("refs/heads/other".to_owned()), ..request("r") },
+        DispatchRequest { context_labels: vec!["short".to_owned()], ..request("r") },
+    ] {
+        let taken = plane.dispatch(&caller("ada"), "default", other).await;
+        let Err(ActionError::Conflict { code, message }) = taken else { panic!("{taken:?}") };
+        assert_eq!(code, "RequestIdTaken");
+        assert!(message.contains(&first.run) && message.contains("`r`"), "{message}");
+    }
+    let again = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    assert_eq!(again.run, first.run);
+    // Another person's ids are their own.
+    let theirs = DispatchRequest { task: "Paint it.".to_owned(), ..request("r") };
+    assert_ne!(plane.dispatch(&caller("bob"), "default", theirs).await.unwrap().run, first.run);
 }
 
 #[tokio::test]

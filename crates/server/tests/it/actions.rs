@@ -26,6 +26,13 @@ async fn every_verb_arrives_as_the_token_s_person() {
         assert_eq!(more, body);
         assert_eq!(reply.headers["x-correlation-id"], caller.correlation);
     }
+    // What a client calls its trace never is what a request is known by.
+    let asked = place.fleet.asked.lock().unwrap().clone();
+    let mut ids: Vec<&str> = asked.iter().map(|(caller, _, _)| caller.request.as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), asked.len());
+    assert!(asked.iter().all(|(caller, _, _)| caller.request != caller.correlation));
     let stale = json!({ "expectedGeneration": 7 });
     let path = "/api/agents/runs/run-a/retry";
     let reply = place.send("POST", path, &stale).await.expect(409);

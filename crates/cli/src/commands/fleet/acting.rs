@@ -32,11 +32,13 @@ impl From<ActionError> for Failure {
 
 /// Whoever is at the keyboard has the database, and so everything.
 fn caller() -> Result<Caller, Failure> {
+    let request = format!("local-{:x}-{:04x}", wire::now_ms(), wire::random()?);
     Ok(Caller {
         actor: actor()?,
         scope: TokenScope::Admin,
         token: "local".to_owned(),
-        correlation: format!("local-{:x}-{:04x}", wire::now_ms(), wire::random()?),
+        correlation: request.clone(),
+        request,
         at: now(),
     })
 }

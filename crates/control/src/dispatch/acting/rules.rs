@@ -20,7 +20,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         sample: RuleSample,
     ) -> Result<RuleTrial, ActionError> {
         let rule = self.named::<AgentTriggerRule>(rule).await?;
-        let (repository, mut events) = self.sampled(&sample, &caller.correlation).await?;
+        let (repository, mut events) = self.sampled(&sample, &caller.request).await?;
         self.learn(&repository, &mut events).await?;
         let meant = events.iter().find(|event| rule.spec.sources.contains(&event.source));
         let Some(event) = meant.or(events.first()) else {
@@ -105,9 +105,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         (intent, reason): (Intent, &str),
     ) -> Result<ExecutionAnswer, ActionError> {
         let rule = self.named::<AgentTriggerRule>(rule).await?;
-        let (repository, events) = self.sampled(&sample, &caller.correlation).await?;
+        let (repository, events) = self.sampled(&sample, &caller.request).await?;
         let mut events: Vec<SourceEvent> =
-            events.iter().map(|event| event.replayed(&caller.correlation)).collect();
+            events.iter().map(|event| event.replayed(&caller.request)).collect();
         self.learn(&repository, &mut events).await?;
         let event = match intent {
             Intent::Materialize => "AgentTriggerMaterialized",

@@ -12,6 +12,7 @@ use super::super::auditing::{Correlation, subject};
 use super::super::children::is_child;
 use super::super::following::EARLIER;
 use super::super::launching::agent_of;
+use super::super::requests::{CONTENT, content_digest, require_same};
 use super::super::results::reason_for_retry;
 use super::super::statuses::begun;
 use super::super::{ControlPlane, PlaneError};
@@ -53,7 +54,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
             RunVerb::Fork => {
                 let repository = self.repository(&run.spec.repository).await?;
-                let seed = format!("fork of {}\n{}", run.name(), caller.correlation);
+                let seed = format!("fork of {}\n{}", run.name(), caller.request);
                 let name = run_name(&seed);
                 let task = match request.message.as_str() {
                     "" => run.spec.task.clone(),
@@ -62,7 +63,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let spec = AgentDispatchRun {
                     source_event: SourceEventRef {
                         source: EventSource::Manual,
-                        uid: caller.correlation.clone(),
+                        uid: caller.request.clone(),
                         actor: Some(caller.actor.clone()),
                     },
                     trigger_rule: None,
@@ -73,7 +74,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let mut wish = Wish::of_person(&caller.actor, task);
                 wish.approval_policy = run.spec.approval_policy.clone();
                 wish.write_back_policy = Some(run.spec.write_back_policy.clone());
-                self.admit_person(caller, &repository, &name, spec, wish).await
+                let content = content_digest(&request);
+                self.admit_person(caller, &repository, (&name, &content), spec, wish).await
             }
         }
     }
@@ -103,8 +105,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let own = (reference.starts_with("refs/heads/") || reference.starts_with("refs/tags/"))
             && request.sha.is_none();
         let trust_tier = if own { repository.spec.trust_tier } else { TrustTier::Untrusted };
-        let uid = request.request_id.clone().unwrap_or_else(|| caller.correlation.clone());
+        let uid = request.request_id.clone().unwrap_or_else(|| caller.request.clone());
         let name = run_name(&format!("request of {}\n{uid}", caller.actor));
+        let content = content_digest(&(
+            namespace,
+            DispatchRequest { request_id: None, ..request.clone() },
+        ));
         let spec = AgentDispatchRun {
             repository: repository.spec.full_name.clone(),
             branch: reference.strip_prefix("refs/heads/").map(str::to_owned),
@@ -133,7 +139,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         wish.runner_pool = request.runner_pool.clone();
         let label = |name: String| LabelRef { name, digest: None };
         wish.labels = request.context_labels.into_iter().map(label).collect();
-        self.admit_person(caller, &repository, &name, spec, wish).await
+        self.admit_person(caller, &repository, (&name, &content), spec, wish).await
     }
 
     /// Another attempt of a run, in the place of the last one.
@@ -295,11 +301,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         caller: &Caller,
         repository: &Object<Repository>,
-        name: &str,
+        (name, content): (&str, &str),
         spec: AgentDispatchRun,
         wish: Wish<'_>,
     ) -> Result<RunAnswer, ActionError> {
         if let Some(known) = self.typed::<AgentDispatchRun>(name).await? {
+            require_same(&known.metadata, content, &spec.source_event.uid)?;
             // The same wish twice is the same run.
             let (phase, attempt) = (known.status.phase, known.status.attempts.last().cloned());
             return Ok(RunAnswer { accepted: true, run: name.to_owned(), attempt, phase });
@@ -324,6 +331,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 return Err(refusal(&refused));
             }
         };
+        let annotations = &mut admitted.run.metadata.annotations;
+        annotations.insert(CONTENT.to_owned(), content.to_owned());
         if let Some(narrower) = narrower {
             let policy = &mut admitted.run.spec.write_back_policy;
             *policy = narrowed(policy, &narrower);

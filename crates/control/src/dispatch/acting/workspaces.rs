@@ -313,7 +313,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     ) -> Result<WorkspaceAnswer, ActionError> {
         let repository = self.meant(namespace, &request).await?;
         let request = &of_repository(request, &repository);
-        let made_up = || workspace_name(&format!("{}\n{}", caller.actor, caller.correlation));
+        let made_up = || workspace_name(&format!("{}\n{}", caller.actor, caller.request));
         let name = named(request)?.unwrap_or_else(made_up);
         let default = format!("refs/heads/{}", repository.spec.default_branch);
         let reference = match &request.reference {

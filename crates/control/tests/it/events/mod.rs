@@ -396,7 +396,8 @@ fn caller(actor: &str) -> Caller {
         actor: actor.to_owned(),
         scope: TokenScope::Operator,
         token: "t".to_owned(),
-        correlation: format!("request of {actor}"),
+        correlation: "one trace".to_owned(),
+        request: format!("request of {actor}"),
         at: Moment::from_millis(START + 1_000),
     }
 }

@@ -186,6 +186,14 @@ async fn a_rule_with_the_source_manual_is_fired_by_a_person_once_for_each_reques
     if let Ok(again) = again {
         assert_eq!((again.decision, again.run), (ExecutionDecision::Deduplicated, first.run));
     }
+    // Another wish under the same id is a mistake, and is said to be one.
+    let mut other = wish("1");
+    other.payload = json!({ "what": "the cellar" });
+    let taken = plane.fire_rule(&ada, &target("by-hand"), other).await;
+    assert!(
+        matches!(&taken, Err(ActionError::Conflict { code, .. }) if code == "RequestIdTaken"),
+        "{taken:?}"
+    );
     let found = executions(&plane, "by-hand").await;
     let runs = found.iter().filter(|one| one.decision == ExecutionDecision::Created).count();
     assert_eq!(runs, 1);

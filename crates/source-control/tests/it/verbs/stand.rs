@@ -197,6 +197,7 @@ pub(crate) fn caller(actor: &str, scope: TokenScope) -> Caller {
         scope,
         token: "t".to_owned(),
         correlation: "c".to_owned(),
+        request: "q".to_owned(),
         at: Moment::from_millis(START),
     }
 }

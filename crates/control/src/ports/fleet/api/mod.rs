@@ -48,8 +48,10 @@ pub struct Caller {
     pub scope: TokenScope,
     /// The id of the token.
     pub token: String,
-    /// What joins this request with its log lines.
+    /// What joins this request with its log lines; whoever asks may choose it, and one for many requests.
     pub correlation: String,
+    /// What this request alone is known by: made here, never by whoever asks.
+    pub request: String,
     /// When it came.
     pub at: Moment,
 }
