@@ -221,6 +221,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                             name: agent.to_owned(),
                         },
                         dispatched_by: None,
+                        attempt_asked_by: None,
                         action: ApprovalAction {
                             kind: ActionType::ToolCall,
                             target: agent.to_owned(),

@@ -109,7 +109,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             summary: work.verdict.clone(),
             now: self.world.now(),
         };
-        let (mut record, writes) = recorded(run, &one.write, planned(run, &proposal))?;
+        let plan = planned(run, keeping.attempt, &proposal);
+        let (mut record, writes) = recorded(run, &one.write, plan)?;
         if let Some(under) = under {
             record.stands_on = Some(under.digest.clone());
             if under.state == WriteBackState::Denied {

@@ -16,8 +16,11 @@ use serde::Deserialize as _;
 use super::admitting::{LAUNCH, Prepared, PreparedValue, configs_of, values_of};
 use super::auditing::Correlation;
 use super::launching::{more_labels, now};
+use super::writing::asked_again_by;
 use super::{ControlPlane, PlaneError};
-use crate::admission::admit::{Asking, admitted_digest, label_source, questions, uncovered};
+use crate::admission::admit::{
+    Asking, admitted_digest, dispatcher, label_source, questions, uncovered,
+};
 use crate::admission::compile::{CompileInput, LaunchLimits, compile};
 use crate::admission::conditions::{AdapterProbe, KitRole, McpProbe, StackFacts};
 use crate::admission::review::{ApprovalRequirement, ReviewInput, Scope, Severity};
@@ -188,6 +191,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             reference: &run.spec.reference,
             sha: &run.spec.sha,
             digest: &digest,
+            dispatched_by: dispatcher(&run.spec.source_event),
+            attempt_asked_by: asked_again_by(&run, attempt),
         };
         let at = self.world.now();
         let mut writes = Vec::new();

@@ -188,7 +188,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             summary: run.status.terminal_reason.clone().unwrap_or_default(),
             now: self.world.now(),
         };
-        let asked = match planned(run, &proposal) {
+        let asked = match planned(run, &attempt, &proposal) {
             Plan::Write(allowed) => return Ok(Say::It(allowed)),
             Plan::Denied(denial) => {
                 return Ok(Say::Nothing(format!("{}: {}", denial.rule, denial.reason)));

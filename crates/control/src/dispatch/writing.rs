@@ -3,7 +3,7 @@
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase,
-    ApprovalPolicy, EventSource, Moment, Object, Repository, Requester, RunPhase, SubjectKind,
+    ApprovalPolicy, Moment, Object, Repository, Requester, RunPhase, SubjectKind,
     WriteBackRecord, WriteBackState,
 };
 
@@ -11,6 +11,7 @@ use super::auditing::{Correlation, subject, unwritten};
 use super::following::beside;
 use super::proposing::{came_to, fallen};
 use super::{ControlPlane, PlaneError};
+use crate::admission::admit::dispatcher;
 use crate::ports::fleet::{Engine, FleetStore, Forge, ForgeError, World, Write, WriteBack};
 use crate::write_back::{self, Next, NotAuthorised, Plan, Policies, Proposal, next, plan, send};
 
@@ -160,7 +161,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     summary: String::new(),
                     now: self.world.now(),
                 };
-                match planned(run, &proposal) {
+                match planned(run, attempt, &proposal) {
                     Plan::Write(allowed) => allowed,
                     Plan::Ask(_) => {
                         return Ok((denied(record, "a person has to be asked now"), None));
@@ -346,24 +347,33 @@ pub(super) fn policies<'a>(
     }
 }
 
-/// What becomes of a proposal.
-pub(super) fn planned(run: &Object<AgentDispatchRun>, proposal: &Proposal<'_>) -> Plan {
+/// What becomes of a proposal. Whoever had the run or the attempt started does not answer, unless its policy
+/// says that they may.
+pub(super) fn planned(
+    run: &Object<AgentDispatchRun>,
+    attempt: &Object<AgentDispatchAttempt>,
+    proposal: &Proposal<'_>,
+) -> Plan {
     let approvals = [&run.spec.approval_policy];
     match plan(&policies(run, &approvals), proposal) {
         Plan::Ask(mut approval) => {
-            approval.dispatched_by = dispatcher(run);
+            if !run.spec.write_back_policy.dispatcher_may_approve {
+                approval.dispatched_by = dispatcher(&run.spec.source_event).map(str::to_owned);
+                approval.attempt_asked_by = asked_again_by(run, attempt).map(str::to_owned);
+            }
             Plan::Ask(approval)
         }
         other @ (Plan::Denied(_) | Plan::Write(_)) => other,
     }
 }
 
-/// The person who started a run by hand, where its policy wants somebody else to answer.
-fn dispatcher(run: &Object<AgentDispatchRun>) -> Option<String> {
-    let event = &run.spec.source_event;
-    let by_hand = event.source == EventSource::Manual;
-    let actor = event.actor.clone().filter(|_| by_hand);
-    actor.filter(|_| !run.spec.write_back_policy.dispatcher_may_approve)
+/// The person who asked for an attempt by hand, where that is another one than who started the run.
+pub(super) fn asked_again_by<'a>(
+    run: &Object<AgentDispatchRun>,
+    attempt: &'a Object<AgentDispatchAttempt>,
+) -> Option<&'a str> {
+    let first = dispatcher(&run.spec.source_event);
+    attempt.spec.requested_by.as_deref().filter(|by| Some(*by) != first)
 }
 
 pub(super) fn recorded(

@@ -147,10 +147,12 @@ pub fn decide(
     })
 }
 
-/// Whether somebody asked for it, or started by hand what asks. A name is compared whatever it is the name
+/// Whether somebody asked for it, or started by hand, or had go on, what asks. A name is compared whatever it is the name
 /// of: an agent may have been given a person's.
 fn is_own(approval: &AgentApproval, by: &str) -> bool {
-    approval.requested_by.name == by || approval.dispatched_by.as_deref() == Some(by)
+    let people = [&approval.dispatched_by, &approval.attempt_asked_by];
+    approval.requested_by.name == by
+        || people.into_iter().any(|person| person.as_deref() == Some(by))
 }
 
 fn moved(approval: &AgentApproval, now: Option<&str>) -> Option<NotDecided> {

@@ -80,6 +80,7 @@ pub fn plan(policies: &Policies<'_>, proposal: &Proposal<'_>) -> Plan {
         attempt: Some(proposal.attempt.to_owned()),
         requested_by: proposal.requested_by.clone(),
         dispatched_by: None,
+        attempt_asked_by: None,
         action: ApprovalAction {
             kind: ActionType::WriteBack(write.target()),
             target: about.name,

@@ -365,6 +365,39 @@ async fn who_started_a_run_by_hand_does_not_approve_what_it_writes() {
     }
 }
 
+/// Nor does whoever had it tried again.
+#[tokio::test]
+async fn who_had_a_run_tried_again_does_not_approve_what_it_writes() {
+    for may in [false, true] {
+        let plane = stand(|object| {
+            if object.kind == Kind::AgentStack {
+                object.spec["writeBackPolicy"]["dispatcherMayApprove"] = json!(may);
+            }
+        })
+        .await;
+        run(&plane, "repair", standing(LaunchedState::Failed), |_| {}).await;
+        let name = only_run(&plane).await.name().to_owned();
+        let target = Target { namespace: "default".to_owned(), name };
+        let retry = RunVerbRequest::default();
+        plane.act_on_run(&caller("bob"), &target, RunVerb::Retry, retry).await.unwrap();
+        turn(&plane).await;
+        set(&plane, &agent(&plane), said("Done."));
+        turn(&plane).await;
+        let asked = question(&plane, WriteBackTarget::CreateBranch).await;
+        let (whose, again) = (&asked.spec.dispatched_by, &asked.spec.attempt_asked_by);
+        let person = |name: &str| (!may).then(|| name.to_owned());
+        assert_eq!((whose, again), (&person("ada"), &person("bob")));
+        for own in ["ada", "bob"] {
+            if !may {
+                let refused = answer(&plane, &asked, own, Verdict::Approve).await;
+                assert!(refused.is_err(), "{own}");
+            }
+        }
+        let by = if may { "bob" } else { "cyd" };
+        answer(&plane, &asked, by, Verdict::Approve).await.unwrap();
+    }
+}
+
 /// What a person looked at is the pull request as it was.
 #[tokio::test]
 async fn a_comment_is_not_written_to_a_pull_request_that_has_moved() {

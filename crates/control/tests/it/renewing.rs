@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use bailiwick_control::admission::native::{DRIFTED, MADE_FOR};
 use bailiwick_control::ports::fleet::{
-    ActionError, DecisionRequest, Fleet as _, FleetStore as _, LaunchedState, RunAnswer, RunVerb,
-    RunVerbRequest, Target, Verdict, World as _, Write,
+    ActionError, DecisionRequest, Fleet as _, FleetStore as _, Launched, LaunchedState, RunAnswer,
+    RunVerb, RunVerbRequest, Target, Verdict, World as _, Write,
 };
 use bailiwick_model::fleet::{
     AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase, Kind, Object,
@@ -249,7 +249,8 @@ async fn pending(plane: &Plane) -> Vec<Object<AgentApproval>> {
     asked
 }
 
-async fn approve(plane: &Plane) {
+/// Answers all that is asked: yes.
+async fn say_yes(plane: &Plane, by: &str) -> Result<(), ActionError> {
     for asked in pending(plane).await {
         let yes = DecisionRequest {
             decision: Verdict::Approve,
@@ -257,10 +258,53 @@ async fn approve(plane: &Plane) {
             approved_action_subset: Vec::new(),
             expected_artifact_digest: asked.spec.artifact_digest.clone(),
         };
-        let mut by = caller("bob");
+        let mut by = caller(by);
         by.at = plane.world.now();
-        plane.decide(&by, &target(asked.name()), yes).await.unwrap();
+        plane.decide(&by, &target(asked.name()), yes).await?;
     }
+    Ok(())
+}
+
+async fn approve(plane: &Plane) {
+    say_yes(plane, "bob").await.unwrap();
+}
+
+fn is_own_request(answered: &Result<(), ActionError>) -> bool {
+    matches!(answered, Err(ActionError::Conflict { message, .. }) if message.contains("asked for it"))
+}
+
+/// Whoever asks does not answer: neither for what they started nor for what they had go on.
+#[tokio::test]
+async fn nobody_approves_a_start_that_they_asked_for_themselves() {
+    let plane = with_secrets(&["model"]).await;
+    let run = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
+    let first = all::<AgentDispatchAttempt>(&plane).await.remove(0);
+    assert_eq!(first.spec.requested_by.as_deref(), Some("ada"));
+    let own = say_yes(&plane, "ada").await;
+    assert!(is_own_request(&own), "{own:?}");
+    say_yes(&plane, "bob").await.unwrap();
+    for verb in [RunVerb::Retry, RunVerb::Continue] {
+        turn(&plane).await;
+        set(&plane, &agent(&plane), Launched { attempts: 9, ..standing(LaunchedState::Failed) });
+        turn(&plane).await;
+        // What was said is not good any more when cyd asks for another attempt.
+        plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
+        let more = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
+        plane.act_on_run(&caller("cyd"), &target(&run), verb, more).await.unwrap();
+        turn(&plane).await;
+        let waiting = only_run(&plane).await;
+        assert_eq!(waiting.status.phase, RunPhase::WaitingForApproval, "{:?}", waiting.status);
+        for own in ["cyd", "ada"] {
+            let answered = say_yes(&plane, own).await;
+            assert!(is_own_request(&answered), "{verb:?}, {own}: {answered:?}");
+        }
+        say_yes(&plane, "bob").await.unwrap();
+    }
+    // A fork is asked for by whoever forks.
+    let fork = RunVerbRequest::default();
+    plane.act_on_run(&caller("bob"), &target(&run), RunVerb::Fork, fork).await.unwrap();
+    let own = say_yes(&plane, "bob").await;
+    assert!(is_own_request(&own), "{own:?}");
 }
 
 /// A run that had to be approved, was launched and has failed.

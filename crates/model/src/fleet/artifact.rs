@@ -165,6 +165,9 @@ pub struct AgentApproval {
     /// The person who started the run by hand and may therefore not be the one who answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatched_by: Option<String>,
+    /// The person who asked for the attempt by hand, where that is another one; neither of them answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_asked_by: Option<String>,
     /// For what.
     pub action: ApprovalAction,
     /// Why a person is asked.

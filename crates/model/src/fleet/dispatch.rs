@@ -403,6 +403,9 @@ pub struct AgentDispatchAttempt {
     pub number: u32,
     /// Why there is one.
     pub attempt_reason: AttemptReason,
+    /// The person who asked for it by hand, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_by: Option<String>,
     /// What a person said with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,

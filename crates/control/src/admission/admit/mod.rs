@@ -29,7 +29,7 @@ use super::snapshot::{Frozen, snapshot};
 use super::validations::{Candidate, Validation, objections};
 use crate::bundle::{Bundle, BundleError, RedactionRules, StackTexts, assemble, stack_parts};
 
-pub use questions::{Asking, questions, uncovered};
+pub use questions::{Asking, dispatcher, questions, uncovered};
 pub use runner::{Placement, PoolUse, select_runner};
 pub use workspace::{WorkspaceDecision, select_workspace};
 pub use write_back::narrowed;
@@ -465,6 +465,8 @@ fn create(
         reference: &admission.situation.reference,
         sha: &request.sha,
         digest: &admitted_digest,
+        dispatched_by: dispatcher(&request.source_event),
+        attempt_asked_by: None,
     };
     let wanted: Vec<_> = review.approval_requirements.iter().collect();
     let approvals = questions(&asking, &wanted, &approval_policy, admission.now);
@@ -484,6 +486,7 @@ fn create(
             agent_dispatch_run: request.run.clone(),
             number: 1,
             attempt_reason: AttemptReason::Initial,
+            requested_by: dispatcher(&request.source_event).map(str::to_owned),
             message: None,
             agent_stack_snapshot: frozen.snapshot.clone(),
             context_bundle_digest: bundle.digest.clone(),

@@ -2,7 +2,7 @@
 
 use bailiwick_model::fleet::{
     ActionType, AgentApproval, ApprovalAction, ApprovalPhase, ApprovalPolicy, ApprovalReason,
-    Metadata, Moment, Object, Requester, SubjectKind,
+    EventSource, Metadata, Moment, Object, Requester, SourceEventRef, SubjectKind,
 };
 
 use crate::admission::review::ApprovalRequirement;
@@ -29,6 +29,15 @@ pub struct Asking<'a> {
     pub sha: &'a str,
     /// The digest of all that was admitted.
     pub digest: &'a str,
+    /// The person who started the run by hand: whoever asks for it does not answer.
+    pub dispatched_by: Option<&'a str>,
+    /// The person who asked for the attempt, where that is another one.
+    pub attempt_asked_by: Option<&'a str>,
+}
+
+/// The person who had a run started by hand. Who did something on a forge is not known here by that name.
+pub fn dispatcher(event: &SourceEventRef) -> Option<&str> {
+    event.actor.as_deref().filter(|_| event.source == EventSource::Manual)
 }
 
 /// One question for each class of what a person has to be asked for. Each names exactly what it is about.
@@ -66,7 +75,8 @@ pub fn questions(
                     kind: SubjectKind::AgentStack,
                     name: asking.stack.to_owned(),
                 },
-                dispatched_by: None,
+                dispatched_by: asking.dispatched_by.map(str::to_owned),
+                attempt_asked_by: asking.attempt_asked_by.map(str::to_owned),
                 action: ApprovalAction {
                     kind,
                     target: format!("{}@{}", asking.repository, asking.reference),

@@ -180,6 +180,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             AgentDispatchAttempt {
                 number,
                 attempt_reason: reason,
+                requested_by: Some(caller.actor.clone()),
                 message: Some(request.message.clone()).filter(|text| !text.is_empty()).or(verdict),
                 ..last.spec.clone()
             },
