@@ -2,7 +2,7 @@
 //!
 //! | what | goes when | with it |
 //! |---|---|---|
-//! | a run | it ended so long ago; nobody is asked about it; neither the run that started it nor one that it started is still at work; no work item points at its sessions; its workspace is neither pinned nor in use | attempts, bundles, artifacts, reviews, approvals, sessions, its events |
+//! | a run | it ended so long ago; nobody is asked about it; neither the run that started it nor one that it started is still at work; nobody has linked its sessions to a work item by hand; its workspace is neither pinned nor in use | attempts, bundles, artifacts, reviews, approvals, sessions and the links that were made with them, its events |
 //! | an execution | it is so old, and as old as the longest window in which a repetition is recognised; its run is gone | |
 //! | a delivery | rules have looked at it; it is so old; its executions are gone | |
 //! | a line of the audit log | it is as old as those are kept | |
@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_model::fleet::{
     AgentApproval, AgentDispatchRun, AgentSession, AgentTriggerExecution, AgentWorkspace,
-    AnyObject, ApprovalPhase, Kind, Moment, Object, RunPhase, Span, WebhookDelivery,
-    WorkspaceState,
+    AnyObject, ApprovalPhase, Kind, LinkSource, Moment, Object, RunPhase, Span, WebhookDelivery,
+    WorkItemSessionLink, WorkspaceState,
 };
 
 use super::{ControlPlane, OURSELVES, PlaneError, Turn};
@@ -154,8 +154,9 @@ impl Retention {
                         return Ok(None);
                     }
                 }
-                if kind == Kind::AgentSession && is_linked(store, &object).await? {
-                    return Ok(None);
+                if kind == Kind::AgentSession {
+                    let Some(links) = links_to_go(store, &object).await? else { return Ok(None) };
+                    writes.extend(links.iter().map(delete));
                 }
                 writes.push(delete(&object));
             }
@@ -305,19 +306,28 @@ async fn is_needed<S: FleetStore>(
     Ok(false)
 }
 
-/// Whether a work item points at a session.
-async fn is_linked<S: FleetStore>(store: &S, session: &AnyObject) -> Result<bool, PlaneError> {
-    let Ok(session) = session.typed::<AgentSession>() else { return Ok(true) };
-    for name in [session.name(), session.spec.agent_mux_session_id.as_str()] {
-        let links = Selection {
-            limit: 1,
-            ..Selection::of(Kind::WorkItemSessionLink).field("session", name)
-        };
-        if !store.list(&links).await?.objects.is_empty() {
-            return Ok(true);
-        }
+/// The links that go with a session, or nothing if a person has linked it: what was linked for it by itself says
+/// nothing without it.
+async fn links_to_go<S: FleetStore>(
+    store: &S,
+    session: &AnyObject,
+) -> Result<Option<Vec<AnyObject>>, PlaneError> {
+    let Ok(session) = session.typed::<AgentSession>() else { return Ok(None) };
+    // What cannot be read may be a person's.
+    let by_itself = |link: &AnyObject| {
+        link.typed::<WorkItemSessionLink>().is_ok_and(|link| match link.spec.link_source {
+            LinkSource::AutomationDerived | LinkSource::CreatedFromWorkItem => true,
+            LinkSource::LinkedSession | LinkSource::LinkedExistingWorkspace => false,
+        })
+    };
+    let mut found = Vec::new();
+    let own = session.name();
+    let theirs = Some(session.spec.agent_mux_session_id.as_str()).filter(|name| *name != own);
+    for name in std::iter::once(own).chain(theirs) {
+        let links = Selection::of(Kind::WorkItemSessionLink).field("session", name);
+        found.extend(all(store, links).await?);
     }
-    Ok(false)
+    Ok(found.iter().all(by_itself).then_some(found))
 }
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {

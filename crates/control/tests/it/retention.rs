@@ -77,12 +77,23 @@ fn run(random: &mut Random, number: usize, all: &mut Vec<Made>) {
         let session = format!("s-{number}");
         let spec = json!({ "agentMuxSessionId": session, "dispatchRun": name, "adapter": "x" });
         all.push((born, object(Kind::AgentSession, session.clone(), spec, json!({}))));
-        if random.once_in(4) {
+        for part in 0..random.below(3) {
+            const HOW: [&str; 8] = [
+                "automation-derived",
+                "automation-derived",
+                "automation-derived",
+                "created-from-work-item",
+                "created-from-work-item",
+                "created-from-work-item",
+                "linked-session",
+                "linked-existing-workspace",
+            ];
             let spec = json!({
                 "workItemRef": { "kind": "issue", "repository": "acme/app", "id": "7" },
-                "sessionRef": session, "linkSource": "linked-session", "createdBy": "ada",
+                "sessionRef": session, "linkSource": HOW[random.below(HOW.len())],
+                "createdBy": "ada", "runRefs": [name],
             });
-            let link = format!("l-{number}");
+            let link = format!("l-{number}-{part}");
             all.push((born, object(Kind::WorkItemSessionLink, link, spec, json!({}))));
         }
     }
@@ -135,6 +146,13 @@ impl Rules<'_> {
         found.is_some_and(|run| !run.typed::<AgentDispatchRun>().unwrap().status.phase.is_final())
     }
 
+    /// The run of the session that a link points at.
+    fn run_of(&self, link: &AnyObject) -> Option<String> {
+        let session = link.typed::<WorkItemSessionLink>().unwrap().spec.session_ref;
+        let session = self.of(Kind::AgentSession).find(|one| one.metadata.name == session)?;
+        Some(session.typed::<AgentSession>().unwrap().spec.dispatch_run)
+    }
+
     fn run_stays(&self, name: &str) -> bool {
         let runs = self.of(Kind::AgentDispatchRun);
         let runs: Vec<_> = runs.map(|run| run.typed::<AgentDispatchRun>().unwrap()).collect();
@@ -153,12 +171,10 @@ impl Rules<'_> {
             let one = one.typed::<AgentWorkspace>().unwrap();
             one.spec.run == run.status.agent_mux_run_id && (one.spec.pinned || active)
         });
+        // What was linked without a person keeps nothing.
         let linked = self.of(Kind::WorkItemSessionLink).any(|link| {
-            let session = link.typed::<WorkItemSessionLink>().unwrap().spec.session_ref;
-            self.of(Kind::AgentSession).any(|one| {
-                one.metadata.name == session
-                    && one.typed::<AgentSession>().unwrap().spec.dispatch_run == name
-            })
+            let by_hand = link.spec["linkSource"].as_str().unwrap().starts_with("linked-");
+            by_hand && self.run_of(link).as_deref() == Some(name)
         });
         let over = run.status.phase.is_final() && NOW - ended >= KEEP;
         !over || asked || family || used || linked
@@ -185,6 +201,8 @@ impl Rules<'_> {
                 delivery.status.executions.contains(&one.metadata.name) && self.execution_stays(one)
             });
             !delivery.status.evaluated || young || needed
+        } else if object.kind == Kind::WorkItemSessionLink {
+            self.run_of(object).is_none_or(|run| self.run_stays(&run))
         } else if object.spec["dispatchRun"].is_string() {
             self.run_stays(text("dispatchRun"))
         } else {
