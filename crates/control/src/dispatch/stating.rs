@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use bailiwick_model::fleet::{
     AgentApproval, AgentArtifact, AgentContextBundle, AgentDispatchAttempt, AgentDispatchRun,
-    AgentStack, AgentWorkspace, ConditionType, Kind, Object, Reason, RebaseState, RunPhase,
+    AgentReviewArtifact, AgentStack, AgentWorkspace, ConditionType, Kind, Object, Reason, RebaseState, RunPhase,
     RunnerPool, TrustTier, WorkspaceState, readable, settle,
 };
 
@@ -249,6 +249,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(asked.into_iter().map(fact).collect())
     }
 
+    /// Whether something that a run has made is there: an artifact, or a review.
+    async fn is_kept(&self, name: &str) -> Result<bool, PlaneError> {
+        Ok(self.typed::<AgentArtifact>(name).await?.is_some()
+            || self.typed::<AgentReviewArtifact>(name).await?.is_some())
+    }
+
     async fn artifact_facts(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -257,6 +263,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let why = run.status.terminal_reason.as_deref().unwrap_or_default();
         if why.starts_with(Reason::PatchMissing.as_str()) {
             return Ok(ArtifactFacts::PatchMissing(why.to_owned()));
+        }
+        // It was for a review, and none that can be kept came of it.
+        if why.starts_with(Reason::ReviewArtifactInvalid.as_str()) {
+            return Ok(ArtifactFacts::ReviewInvalid(why.to_owned()));
         }
         let selection = Selection::of(Kind::AgentReviewArtifact).field("run", run.name());
         for review in self.all(selection).await? {
@@ -271,7 +281,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             When::Open(_) if made.is_empty() => Ok(ArtifactFacts::Pending),
             When::Open(_) => {
                 for name in made {
-                    if self.typed::<AgentArtifact>(name).await?.is_none() {
+                    if !self.is_kept(name).await? {
                         return Ok(ArtifactFacts::UploadFailed(format!("`{name}` is not kept")));
                     }
                 }

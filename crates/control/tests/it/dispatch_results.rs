@@ -13,7 +13,8 @@ use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentReviewArtifact, AgentSession,
     AgentTriggerExecution, AnyObject, ApprovalPhase, ArtifactKind, AttemptReason, CheckReport,
-    Kind, Object, ReviewDecision, RunCost, RunPhase, WriteBackState, WriteBackTarget,
+    ConditionType, Kind, Object, Reason, ReviewDecision, RunCost, RunPhase, Standing,
+    WriteBackState, WriteBackTarget,
 };
 use serde_json::{Value, json};
 
@@ -173,7 +174,36 @@ async fn a_run_that_was_for_a_review_and_has_none_is_no_success() {
         assert!(why.starts_with("ReviewArtifactInvalid"), "{why}");
         assert_eq!(all::<AgentReviewArtifact>(&plane).await.len(), 0);
         assert_eq!(sent(&plane), []);
+        let invalid = (Standing::False, Reason::ReviewArtifactInvalid);
+        assert_eq!(indexed(&plane).await, invalid, "{:?}", run.status);
     }
+}
+
+/// How the run says that what it made is kept.
+async fn indexed(plane: &Plane) -> (Standing, Reason) {
+    let conditions = only_run(plane).await.status.conditions;
+    let one = conditions.iter().find(|one| one.kind == ConditionType::ArtifactsIndexed).unwrap();
+    (one.status, one.reason)
+}
+
+/// While a person is asked, a review that is there is not said to be lost; one that is lost is.
+#[tokio::test]
+async fn a_review_is_looked_for_among_the_reviews() {
+    let plane = allowing(&[("pull-request-review", "always-approve")]).await;
+    let review = json!({ "decision": "approved", "body": "Fine.", "comments": [] });
+    run(&plane, "review", said(&block(&json!({ "review": review }))), |wish| {
+        wish["sourceRefs"] = json!({ "pullRequest": 5 });
+    })
+    .await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
+    let kept = all::<AgentReviewArtifact>(&plane).await.remove(0);
+    assert_eq!(plane.reconcile().await.troubles, []);
+    assert_eq!(indexed(&plane).await, (Standing::True, Reason::ArtifactsRecorded));
+    let (kind, namespace) = (Kind::AgentReviewArtifact, "default".to_owned());
+    let gone = Write::Delete { kind, namespace, name: kept.name().to_owned(), version: 0 };
+    plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
+    assert_eq!(plane.reconcile().await.troubles, []);
+    assert_eq!(indexed(&plane).await, (Standing::False, Reason::UploadFailed));
 }
 
 /// A yes that words from elsewhere may have led to is not given by a machine alone.
