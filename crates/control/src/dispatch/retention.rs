@@ -288,7 +288,7 @@ async fn is_needed<S: FleetStore>(
         }
     }
     let mut workspaces = Vec::new();
-    if let Some(name) = &run.spec.workspace_ref {
+    for name in run.spec.workspace_ref.iter().chain(&run.status.workspace) {
         workspaces.extend(store.get(Kind::AgentWorkspace, place, name).await?);
     }
     for agent in agents(run) {

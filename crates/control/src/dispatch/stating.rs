@@ -11,6 +11,7 @@ use bailiwick_model::fleet::{
     RunnerPool, TrustTier, WorkspaceState, readable, settle,
 };
 
+use super::queueing::has_worked;
 use super::renewing::PERMISSIONS_CHANGED;
 use super::{ControlPlane, PlaneError, Turn};
 use crate::admission::Inventory;
@@ -81,6 +82,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let stated = &run.status.conditions;
         let told = stated.iter().find(|one| one.kind == ConditionType::RunnerAssigned);
         let (RunPhase::Queued, Some(told)) = (run.status.phase, told) else { return Ok(false) };
+        // One that goes on where its work is may lose that while it waits.
+        if run.status.workspace.is_some() {
+            return Ok(false);
+        }
         Ok(match self.runner_facts(run, When::Open(used)).await? {
             RunnerFacts::Queued(why) => told.reason == Reason::Queued && told.message == why,
             RunnerFacts::NoCapacity(why) => {
@@ -118,6 +123,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &Object<AgentDispatchRun>,
     ) -> Result<ContextFacts, PlaneError> {
+        let why = run.status.terminal_reason.as_deref().unwrap_or_default();
+        if why.starts_with(Reason::RedactionFailed.as_str()) {
+            return Ok(ContextFacts::RedactionFailed(why.to_owned()));
+        }
         let (Some(digest), Some(name)) =
             (&run.status.context_bundle_digest, &run.spec.context_bundle_ref)
         else {
@@ -136,8 +145,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &Object<AgentDispatchRun>,
     ) -> Result<WorkspaceFacts, PlaneError> {
-        let Some(name) = &run.spec.workspace_ref else {
-            // A worktree of its own, made when its agent is started.
+        let Some(name) = run.spec.workspace_ref.as_ref().or(run.status.workspace.as_ref()) else {
+            // A worktree of its own, made when its agent is started and recorded then.
             return Ok(match (&run.status.agent_mux_run_id, run.status.started_at) {
                 (Some(agent), Some(_)) => WorkspaceFacts::Ready(agent.clone()),
                 (Some(_) | None, _) => WorkspaceFacts::Pending,
@@ -146,8 +155,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let Some(workspace) = self.typed::<AgentWorkspace>(name).await? else {
             return Ok(WorkspaceFacts::Missing(format!("the workspace `{name}` is gone")));
         };
-        if run.spec.trust_tier == TrustTier::Untrusted {
+        if run.spec.trust_tier == TrustTier::Untrusted && !is_alone(run, &workspace) {
             return Ok(WorkspaceFacts::NotIsolated(format!("`{name}` is shared with others")));
+        }
+        // Whose agent has ended needs its files no more.
+        if !has_worked(run) && !self.world.has_files(&workspace.spec.workspace_path) {
+            let why = format!("the files of the workspace `{name}` are not there");
+            return Ok(WorkspaceFacts::Missing(why));
         }
         let rebase = workspace.status.rebase.as_ref().map(|rebase| rebase.state);
         Ok(match (workspace.status.state, rebase) {
@@ -264,6 +278,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if why.starts_with(Reason::PatchMissing.as_str()) {
             return Ok(ArtifactFacts::PatchMissing(why.to_owned()));
         }
+        // Nobody can tell what of its agent's words is secret, so that they are not kept.
+        if why.starts_with(Reason::RedactionFailed.as_str()) {
+            return Ok(ArtifactFacts::UploadFailed(why.to_owned()));
+        }
         // It was for a review, and none that can be kept came of it.
         if why.starts_with(Reason::ReviewArtifactInvalid.as_str()) {
             return Ok(ArtifactFacts::ReviewInvalid(why.to_owned()));
@@ -289,4 +307,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
         }
     }
+}
+
+/// Whether a workspace is that of a run alone, and was never anything that is trusted more.
+fn is_alone(run: &Object<AgentDispatchRun>, workspace: &Object<AgentWorkspace>) -> bool {
+    workspace.spec.trust_tier == TrustTier::Untrusted
+        && workspace.status.runs.iter().all(|other| other == run.name())
 }

@@ -95,6 +95,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
         };
         writes.extend(self.links(run, &workspace).await?);
+        if run.status.workspace.as_deref() != Some(workspace.name()) {
+            let mut named = run.clone();
+            named.status.workspace = Some(workspace.name().to_owned());
+            writes.push(Write::Status(AnyObject::of(&named)?));
+        }
         if writes.is_empty() {
             return Ok(false);
         }

@@ -15,12 +15,12 @@ use bailiwick_control::ports::fleet::{
     EngineEvent, FinishedWork, Fleet as _, FleetStore as _, Forge, ForgeError, Held, Launch,
     Launched, LaunchedChild, LaunchedState, LifecycleRequest, LifecycleVerb, MemoryFleet,
     PullRequestState, RunVerb, RunVerbRequest, Selection, Target, TokenScope, Unfetched, Verdict,
-    World, WriteBack, Written,
+    WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble, World, WriteBack, Written,
 };
 use bailiwick_control::resources::apply;
 use bailiwick_model::fleet::{
     API_VERSION, AgentApproval, AgentDispatchRun, AgentTriggerExecution, AnyObject, ContextSource,
-    Kind, Metadata, Moment, Object, Repository, Resource, RunCost, RunPhase, WriteBackState,
+    GitStatus, Kind, Metadata, Moment, Object, Repository, Resource, RunCost, RunPhase, WriteBackState,
 };
 use serde_json::{Value, json};
 
@@ -210,6 +210,12 @@ pub(crate) struct Stood {
     pub(crate) brought: Mutex<Vec<String>>,
     /// How often every agent program was asked at once.
     pub(crate) all_probed: AtomicU64,
+    /// Whether agents have worktrees with files in them.
+    pub(crate) has_worktrees: std::sync::atomic::AtomicBool,
+    /// What git says of any of them.
+    pub(crate) git: Mutex<GitStatus>,
+    /// Why nobody knows what else is secret.
+    pub(crate) unredacted: Mutex<Option<String>>,
 }
 
 impl World for Stood {
@@ -294,6 +300,32 @@ impl World for Stood {
     async fn capability(&self, adapter: &str) -> Option<Value> {
         let can_resume = !self.forgets.load(Ordering::Relaxed);
         (adapter == "claude-code").then(|| json!({ "canResume": can_resume }))
+    }
+
+    async fn redactions(&self) -> Result<Vec<String>, String> {
+        self.unredacted.lock().unwrap().clone().map_or(Ok(Vec::new()), Err)
+    }
+
+    fn has_files(&self, _: &str) -> bool {
+        self.has_worktrees.load(Ordering::Relaxed)
+    }
+
+    async fn worktree(&self, agent: &str) -> Result<Option<(String, String)>, String> {
+        let path = || (format!("/work/{agent}"), format!("agent/{agent}"));
+        Ok(self.has_files(agent).then(path))
+    }
+
+    async fn work_on(
+        &self,
+        _: &Repository,
+        place: &WorkspacePlace,
+        _: WorkspaceDeed,
+    ) -> Result<WorkspaceSeen, WorkspaceTrouble> {
+        if !self.has_files(&place.path) {
+            return Err(WorkspaceTrouble::Failed("there are no workspaces here".to_owned()));
+        }
+        let git = self.git.lock().unwrap().clone();
+        Ok(WorkspaceSeen { path: place.path.clone(), git, ..WorkspaceSeen::default() })
     }
 
     async fn sleep(&self, _: u64) {}

@@ -24,6 +24,7 @@ mod dispatch_pushed;
 mod dispatch_results;
 mod dispatch_servers;
 mod dispatch_troubles;
+mod dispatch_workspaces;
 mod events;
 mod executor;
 mod explaining;

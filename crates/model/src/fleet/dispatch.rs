@@ -215,6 +215,9 @@ pub struct AgentDispatchRunStatus {
     /// The conversation of the agent program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_mux_session_id: Option<String>,
+    /// The workspace that it works in, once that is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
     /// Its attempts.
     pub attempts: Vec<String>,
     /// Its sub-agents.

@@ -40,6 +40,7 @@ fn columns(kind: Kind) -> &'static [Column] {
             ("TOKENS", "/status/cost/tokens", true),
             ("RULE", "/spec/triggerRule", true),
             ("PARENT", "/spec/parentRun", true),
+            ("WORKSPACE", "/status/workspace", true),
         ],
         Kind::AgentDispatchAttempt => &[
             ("RUN", "/spec/agentDispatchRun", false),

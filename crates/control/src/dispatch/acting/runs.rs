@@ -203,6 +203,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let earlier = known.map_or(0, |known| known.attempts);
             attempt.metadata.annotations.insert(EARLIER.to_owned(), earlier.to_string());
         }
+        if !goes_on {
+            // It has a worktree of its own, which is not made yet.
+            run.status.workspace = None;
+        }
         attempt.status.queue_entered_at = Some(caller.at);
         attempt.status.runtime_identity.clone_from(&last.status.runtime_identity);
         attempt.status.runner_identity.clone_from(&last.status.runner_identity);
