@@ -11,6 +11,9 @@ use super::{ControlPlane, PlaneError};
 use crate::admission::compile::LaunchLimits;
 use crate::ports::fleet::{Engine, FleetStore, Launched, LaunchedState, World, Write};
 
+/// The annotation of a run that was forked: the session of the run that it was forked from.
+pub(super) const FORKED_FROM: &str = "bailiwick.dev/forked-from";
+
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// The session, once its name is known: made, or as it is now.
     pub(super) async fn session(
@@ -19,8 +22,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         launched: &Launched,
     ) -> Result<Option<Write>, PlaneError> {
         let Some(session) = &launched.session else { return Ok(None) };
-        let name =
-            format!("ase-{}", Sha256Hex::of(format!("{}\n{session}", run.name())).prefix(24));
+        let name = session_name(run, session);
         let known = self.typed::<AgentSession>(&name).await?;
         let is_new = known.is_none();
         let mut object = match known {
@@ -30,7 +32,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     agent_mux_session_id: session.clone(),
                     dispatch_run: run.name().to_owned(),
                     adapter: self.adapter_of(run).await?,
-                    forked_from: None,
+                    forked_from: run.metadata.annotations.get(FORKED_FROM).cloned(),
                 };
                 Object::new(beside(&run.metadata, name), spec)
             }
@@ -108,6 +110,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let able = known.as_ref().and_then(|one| one.get("canResume"));
         able.and_then(serde_json::Value::as_bool).unwrap_or(false)
     }
+}
+
+/// The session of a run that its program has this name for.
+fn session_name(run: &Object<AgentDispatchRun>, session: &str) -> String {
+    format!("ase-{}", Sha256Hex::of(format!("{}\n{session}", run.name())).prefix(24))
+}
+
+/// The session that a run is in, if it has one: whoever forks the run forks that.
+pub(super) fn session_of(run: &Object<AgentDispatchRun>) -> Option<String> {
+    let session = run.status.agent_mux_session_id.as_deref()?;
+    Some(session_name(run, session))
 }
 
 /// Whether its program is at work, and whether nothing of it may be used any more.

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use bailiwick_model::fleet::{
     AgentApproval, AgentArtifact, AgentContextBundle, AgentDispatchAttempt, AgentDispatchRun,
-    AgentReviewArtifact, AgentStack, AgentWorkspace, ConditionType, Kind, Object, Reason, RebaseState, RunPhase,
-    RunnerPool, TrustTier, WorkspaceState, readable, settle,
+    AgentReviewArtifact, AgentStack, AgentWorkspace, ConditionType, Kind, Object, Reason,
+    RebaseState, RunPhase, RunnerPool, TrustTier, WorkspaceState, readable, settle,
 };
 
 use super::queueing::has_worked;

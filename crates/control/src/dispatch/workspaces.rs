@@ -5,7 +5,7 @@
 
 use bailiwick_model::fleet::{
     AgentDispatchAttempt, AgentDispatchRun, AgentSession, AgentWorkspace, AgentWorkspacePolicy,
-    AgentWorkspaceStatus, AnyObject, Kind, LinkSource, Object, Resource, RunPhase,
+    AgentWorkspaceStatus, AnyObject, Kind, LinkSource, LinkStatus, Object, Resource, RunPhase,
     WorkItemSessionLink, WorkItemWorkspaceLink, WorkspaceState,
 };
 use serde_json::json;
@@ -94,7 +94,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 made
             }
         };
-        writes.extend(self.links(run, &workspace).await?);
+        writes.extend(self.links(run, &workspace, Happened::AtWork).await?);
         if run.status.workspace.as_deref() != Some(workspace.name()) {
             let mut named = run.clone();
             named.status.workspace = Some(workspace.name().to_owned());
@@ -140,11 +140,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(workspace)
     }
 
-    /// The links that are wanting between what a run is about and where and by whom it is done.
+    /// The links that are wanting between what a run is about and where and by whom it is done; those of a run
+    /// that has ended, with when that was.
     async fn links(
         &self,
         run: &Object<AgentDispatchRun>,
         workspace: &Object<AgentWorkspace>,
+        happened: Happened,
     ) -> Result<Vec<Write>, PlaneError> {
         let items = work_items(&run.spec);
         if items.is_empty() {
@@ -159,35 +161,44 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut writes = Vec::new();
         for item in &items {
             let link = workspace_link(&workspace.metadata, branch, item.clone(), (by, whose));
-            writes.extend(self.joined::<WorkItemWorkspaceLink>(link, run).await?);
+            writes.extend(self.joined::<WorkItemWorkspaceLink>(link, run, happened).await?);
         }
         let selection = Selection::of(Kind::AgentSession).field("run", run.name());
         for session in self.all_typed::<AgentSession>(selection).await? {
             for item in &items {
                 let link = session_link(&session.metadata, branch, item.clone(), (by, whose));
-                writes.extend(self.joined::<WorkItemSessionLink>(link, run).await?);
+                writes.extend(self.joined::<WorkItemSessionLink>(link, run, happened).await?);
             }
         }
         Ok(writes)
     }
 
-    /// The link with this run in it; nothing if it is so already.
+    /// The link with this run in it, and when something last happened; nothing if that is known already.
     async fn joined<L: Link>(
         &self,
         mut link: Object<L>,
         run: &Object<AgentDispatchRun>,
-    ) -> Result<Option<Write>, PlaneError> {
-        match self.typed::<L>(link.name()).await? {
-            Some(known) if known.spec.runs().iter().any(|one| one == run.name()) => Ok(None),
-            Some(mut known) => {
-                known.spec.runs_mut().push(run.name().to_owned());
-                Ok(Some(Write::Replace(AnyObject::of(&known)?)))
-            }
-            None => {
-                link.spec.runs_mut().push(run.name().to_owned());
-                Ok(Some(Write::Create(AnyObject::of(&link)?)))
-            }
+        happened: Happened,
+    ) -> Result<Vec<Write>, PlaneError> {
+        let now = Some(self.world.now());
+        let Some(mut known) = self.typed::<L>(link.name()).await? else {
+            link.spec.runs_mut().push(run.name().to_owned());
+            link.status.last_activity_at = now;
+            return Ok(vec![Write::Create(AnyObject::of(&link)?)]);
+        };
+        let mut writes = Vec::new();
+        let is_new = !known.spec.runs().iter().any(|one| one == run.name());
+        if is_new {
+            known.spec.runs_mut().push(run.name().to_owned());
+            writes.push(Write::Replace(AnyObject::of(&known)?));
+            // It is the version that was just written.
+            known.metadata.resource_version = 0;
         }
+        if is_new || happened == Happened::Ended {
+            known.status.last_activity_at = now;
+            writes.push(Write::Status(AnyObject::of(&known)?));
+        }
+        Ok(writes)
     }
 
     async fn look_after(&self, workspace: Object<AgentWorkspace>) -> Result<bool, PlaneError> {
@@ -215,7 +226,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if let Some(name) = workspace.status.runs.last()
             && let Some(run) = self.typed::<AgentDispatchRun>(name).await?
         {
-            writes = self.links(&run, &workspace).await?;
+            writes = self.links(&run, &workspace, Happened::Ended).await?;
         }
         let mut next = self.observed_now(&workspace).await?;
         next.status.last_used_at = Some(self.world.now());
@@ -385,8 +396,17 @@ pub(super) fn place_of(workspace: &AgentWorkspace) -> WorkspacePlace {
     }
 }
 
+/// What has happened to a run that links are looked at for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Happened {
+    /// It is at work.
+    AtWork,
+    /// It has ended just now, and its session with it.
+    Ended,
+}
+
 /// A link that names runs.
-trait Link: Resource {
+trait Link: Resource<Status = LinkStatus> {
     fn runs(&self) -> &[String];
     fn runs_mut(&mut self) -> &mut Vec<String>;
 }

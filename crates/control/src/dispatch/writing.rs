@@ -3,8 +3,8 @@
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase,
-    ApprovalPolicy, Moment, Object, Repository, Requester, RunPhase, SubjectKind,
-    WriteBackRecord, WriteBackState,
+    ApprovalPolicy, Moment, Object, Repository, Requester, RunPhase, SubjectKind, WriteBackRecord,
+    WriteBackState,
 };
 
 use super::auditing::{Correlation, subject, unwritten};

@@ -20,7 +20,8 @@ use bailiwick_control::ports::fleet::{
 use bailiwick_control::resources::apply;
 use bailiwick_model::fleet::{
     API_VERSION, AgentApproval, AgentDispatchRun, AgentTriggerExecution, AnyObject, ContextSource,
-    GitStatus, Kind, Metadata, Moment, Object, Repository, Resource, RunCost, RunPhase, WriteBackState,
+    GitStatus, Kind, Metadata, Moment, Object, Repository, Resource, RunCost, RunPhase,
+    WriteBackState,
 };
 use serde_json::{Value, json};
 
@@ -477,8 +478,7 @@ async fn requests_without_an_id_are_different_wishes_though_they_are_one_trace()
     let plane = stand(|_| {}).await;
     let mut names = std::collections::BTreeSet::new();
     for task in ["Mend it.", "Paint it.", "Paint it."] {
-        let wish =
-            DispatchRequest { task: task.to_owned(), request_id: None, ..request("unused") };
+        let wish = DispatchRequest { task: task.to_owned(), request_id: None, ..request("unused") };
         let ada = caller("ada");
         assert_eq!(ada.correlation, "c");
         names.insert(plane.dispatch(&ada, "default", wish).await.unwrap().run);

@@ -7,8 +7,8 @@ use bailiwick_control::ports::fleet::{
     RunVerbRequest, Target, World as _, Write,
 };
 use bailiwick_model::fleet::{
-    AgentWorkspace, AnyObject, ConditionType, Kind, Object, Reason, RunPhase, Standing, TrustTier,
-    WorkspaceState,
+    AgentSession, AgentWorkspace, AnyObject, ConditionType, Kind, Object, Reason, RunPhase,
+    Standing, TrustTier, WorkItemSessionLink, WorkItemWorkspaceLink, WorkspaceState,
 };
 use serde_json::json;
 
@@ -80,6 +80,46 @@ async fn a_run_names_the_workspace_that_it_works_in() {
     turn(&plane).await;
     act(&plane, RunVerb::Continue).await;
     assert_eq!(only_run(&plane).await.status.workspace, Some(second));
+}
+
+/// When something last happened stands on the links: when the run was joined, and when it ended.
+#[tokio::test]
+async fn links_say_when_something_last_happened() {
+    let mut wish = request("r");
+    wish.source_refs.issue = Some(7);
+    let plane = at_work(wish).await;
+    let seen = async || {
+        let workspaces = all::<WorkItemWorkspaceLink>(&plane).await;
+        let sessions = all::<WorkItemSessionLink>(&plane).await;
+        assert_eq!((workspaces.len(), sessions.len()), (1, 1));
+        [workspaces[0].status.last_activity_at, sessions[0].status.last_activity_at]
+    };
+    let joined = seen().await;
+    assert!(joined.iter().all(Option::is_some), "{joined:?}");
+    turn(&plane).await;
+    assert_eq!(seen().await, joined, "nothing has happened since");
+    plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    let ended = seen().await;
+    for (then, now) in joined.iter().zip(&ended) {
+        assert!(now.unwrap() >= then.unwrap().plus_millis(60_000), "{joined:?} {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_session_of_a_fork_says_which_it_was_forked_from() {
+    let plane = at_work(request("r")).await;
+    let first = all::<AgentSession>(&plane).await.remove(0);
+    assert_eq!(first.spec.forked_from, None);
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    act(&plane, RunVerb::Fork).await;
+    turn(&plane).await;
+    let mut sessions = all::<AgentSession>(&plane).await;
+    sessions.retain(|session| session.name() != first.name());
+    assert_eq!(sessions.len(), 1);
+    assert_eq!(sessions[0].spec.forked_from.as_deref(), Some(first.name()));
 }
 
 #[tokio::test]

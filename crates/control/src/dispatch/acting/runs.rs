@@ -1,5 +1,7 @@
 //! Runs that people start, end, try again, go on with and fork.
 
+use std::collections::BTreeMap;
+
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AgentDispatchAttempt, AgentDispatchRun, AgentWorkspace, AnyObject, AttemptReason, EventSource,
@@ -14,6 +16,7 @@ use super::super::following::EARLIER;
 use super::super::launching::agent_of;
 use super::super::requests::{CONTENT, content_digest, require_same};
 use super::super::results::reason_for_retry;
+use super::super::sessions::{FORKED_FROM, session_of};
 use super::super::statuses::begun;
 use super::super::{ControlPlane, PlaneError};
 use super::{conflict, refusal};
@@ -74,8 +77,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let mut wish = Wish::of_person(&caller.actor, task);
                 wish.approval_policy = run.spec.approval_policy.clone();
                 wish.write_back_policy = Some(run.spec.write_back_policy.clone());
-                let content = content_digest(&request);
-                self.admit_person(caller, &repository, (&name, &content), spec, wish).await
+                let mut marks = BTreeMap::from([(CONTENT.to_owned(), content_digest(&request))]);
+                marks.extend(session_of(&run).map(|session| (FORKED_FROM.to_owned(), session)));
+                self.admit_person(caller, &repository, (&name, marks), spec, wish).await
             }
         }
     }
@@ -107,10 +111,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let trust_tier = if own { repository.spec.trust_tier } else { TrustTier::Untrusted };
         let uid = request.request_id.clone().unwrap_or_else(|| caller.request.clone());
         let name = run_name(&format!("request of {}\n{uid}", caller.actor));
-        let content = content_digest(&(
-            namespace,
-            DispatchRequest { request_id: None, ..request.clone() },
-        ));
+        let content =
+            content_digest(&(namespace, DispatchRequest { request_id: None, ..request.clone() }));
         let spec = AgentDispatchRun {
             repository: repository.spec.full_name.clone(),
             branch: reference.strip_prefix("refs/heads/").map(str::to_owned),
@@ -139,7 +141,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         wish.runner_pool = request.runner_pool.clone();
         let label = |name: String| LabelRef { name, digest: None };
         wish.labels = request.context_labels.into_iter().map(label).collect();
-        self.admit_person(caller, &repository, (&name, &content), spec, wish).await
+        let marks = BTreeMap::from([(CONTENT.to_owned(), content)]);
+        self.admit_person(caller, &repository, (&name, marks), spec, wish).await
     }
 
     /// Another attempt of a run, in the place of the last one.
@@ -301,16 +304,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(RunAnswer { accepted: true, run: run.name().to_owned(), attempt, phase })
     }
 
-    /// Admits a run that a person wants, and keeps it.
+    /// Admits a run that a person wants, and keeps it with its marks.
     async fn admit_person(
         &self,
         caller: &Caller,
         repository: &Object<Repository>,
-        (name, content): (&str, &str),
+        (name, marks): (&str, BTreeMap<String, String>),
         spec: AgentDispatchRun,
         wish: Wish<'_>,
     ) -> Result<RunAnswer, ActionError> {
         if let Some(known) = self.typed::<AgentDispatchRun>(name).await? {
+            let content = marks.get(CONTENT).map(String::as_str).unwrap_or_default();
             require_same(&known.metadata, content, &spec.source_event.uid)?;
             // The same wish twice is the same run.
             let (phase, attempt) = (known.status.phase, known.status.attempts.last().cloned());
@@ -336,8 +340,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 return Err(refusal(&refused));
             }
         };
-        let annotations = &mut admitted.run.metadata.annotations;
-        annotations.insert(CONTENT.to_owned(), content.to_owned());
+        admitted.run.metadata.annotations.extend(marks);
         if let Some(narrower) = narrower {
             let policy = &mut admitted.run.spec.write_back_policy;
             *policy = narrowed(policy, &narrower);

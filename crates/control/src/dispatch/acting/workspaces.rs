@@ -494,7 +494,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             false => LinkSource::LinkedExistingWorkspace,
         };
         let by = (how, caller.actor.as_str());
-        let link = workspace_link(&workspace.metadata, &workspace.spec.branch, item, by);
+        let mut link = workspace_link(&workspace.metadata, &workspace.spec.branch, item, by);
+        link.status.last_activity_at = Some(caller.at);
         let namespace = &workspace.metadata.namespace;
         let there = self.store.get(Kind::WorkItemWorkspaceLink, namespace, link.name()).await?;
         match there {
