@@ -124,6 +124,23 @@ impl Budget {
         if near.is_empty() { Standing::Fine } else { Standing::Near(near) }
     }
 
+    /// Whether one more answer may be asked for while so many are on their way, each thought to take what
+    /// the largest so far has taken: all together they go beyond a limit by the last of them at most. As
+    /// long as nobody knows what one takes, they come one after the other.
+    pub fn has_room(&self, spent: &Spent, open: u64, largest: Option<&Used>) -> bool {
+        Limit::ALL.into_iter().all(|limit| {
+            let Some(most) = self.of_limit(limit) else { return true };
+            let each = match limit {
+                Limit::Turns => Some(1),
+                Limit::Tokens => largest.map(|largest| largest.tokens),
+                Limit::Money => largest.map(|largest| largest.micro_usd),
+                Limit::Time | Limit::ToolCalls => return true,
+            };
+            let Some(each) = each.or_else(|| (open == 0).then_some(0)) else { return false };
+            spent.of_limit(limit).saturating_add(open.saturating_mul(each)) < most
+        })
+    }
+
     /// The event that tells of it.
     pub fn event(&self, limit: Limit, spent: &Spent) -> What {
         let (used, most) = (spent.of_limit(limit), self.of_limit(limit).unwrap_or_default());
@@ -176,6 +193,31 @@ mod tests {
         assert_eq!(budget.standing(&with(80, 5)), Standing::Exhausted(Limit::Turns));
         assert_eq!(budget.standing(&with(1_000, 0)), Standing::Exhausted(Limit::Tokens));
         assert_eq!(Budget::default().standing(&with(u64::MAX, u64::MAX)), Standing::Fine);
+    }
+
+    #[test]
+    fn answers_on_their_way_count_as_the_largest_so_far() {
+        let spent =
+            |tokens, turns| Spent { used: Used { tokens, turns, ..Used::default() }, time: 0 };
+        let largest = Used { tokens: 30, ..Used::default() };
+        let turns = Budget(Allowance { turns: Some(5), ..Allowance::default() });
+        let tokens = Budget(Allowance { tokens: Some(100), ..Allowance::default() });
+        for (budget, spent, open, known, room) in [
+            (turns, spent(0, 4), 0, None, true),
+            (turns, spent(0, 4), 1, None, false),
+            (turns, spent(0, 5), 0, None, false),
+            (turns, spent(0, 1), 3, None, true),
+            // Nobody knows yet what one takes.
+            (tokens, spent(0, 0), 0, None, true),
+            (tokens, spent(0, 0), 1, None, false),
+            (tokens, spent(30, 1), 2, Some(&largest), true),
+            (tokens, spent(40, 1), 2, Some(&largest), false),
+            (tokens, spent(99, 1), 0, Some(&largest), true),
+            (tokens, spent(100, 1), 0, Some(&largest), false),
+            (Budget::default(), spent(u64::MAX, u64::MAX), u64::MAX, None, true),
+        ] {
+            assert_eq!(budget.has_room(&spent, open, known), room, "{budget:?} {spent:?} {open}");
+        }
     }
 
     #[test]

@@ -143,6 +143,10 @@ pub trait Observer: Send + Sync + 'static {
     /// the model's place are not reported.
     fn answered(&self, answered: Answered);
 
+    /// A request that was let through came to nothing: there is no answer, and nothing to pay for. Each
+    /// that is let through is either answered or dismissed.
+    fn dismissed(&self) {}
+
     /// A program asked for another host than the model's: `host:port`.
     fn connected(&self, host: &str, allowed: bool);
 

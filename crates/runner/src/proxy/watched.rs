@@ -117,7 +117,9 @@ impl Reading {
 
     /// There was no answer, and nothing to pay for.
     pub(super) fn dismiss(mut self) {
-        self.reported = true;
+        if !std::mem::replace(&mut self.reported, true) {
+            self.observer.dismissed();
+        }
     }
 
     pub(super) fn give_up(&mut self, why: &str) {

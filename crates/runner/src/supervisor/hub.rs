@@ -49,6 +49,10 @@ struct State {
     warned: Vec<Limit>,
     told_spent: Vec<Limit>,
     turns: BTreeMap<Option<String>, u64>,
+    /// How many requests the model has been asked and has not answered.
+    open: u64,
+    /// The most that an answer has taken of each thing.
+    largest: Option<Used>,
     session: Option<String>,
     model: String,
     last: Instant,
@@ -83,6 +87,8 @@ pub(super) struct Hub {
     prices: Prices,
     announced: watch::Sender<bool>,
     over: watch::Sender<Option<(Ending, String)>>,
+    /// Changes when a request that waits for room may look again.
+    room: watch::Sender<()>,
     /// Whether it has a gate.
     pub(super) gated: bool,
     /// Whether requests say of a result that it is a failure.
@@ -130,6 +136,8 @@ impl Hub {
                 warned: Vec::new(),
                 told_spent: Vec::new(),
                 turns: BTreeMap::new(),
+                open: 0,
+                largest: None,
                 session,
                 model: String::new(),
                 last: Instant::now(),
@@ -147,6 +155,7 @@ impl Hub {
             prices,
             announced: watch::channel(false).0,
             over: watch::channel(None).0,
+            room: watch::channel(()).0,
             gated,
             marks_failures,
             watched,
@@ -255,6 +264,7 @@ impl Hub {
             }
             first
         });
+        self.room.send_replace(());
     }
 
     /// A limit may not have held.
@@ -373,6 +383,10 @@ impl Hub {
         let mut state = self.state();
         let money = self.prices.cost(usage);
         state.spent.answered(usage, money.unwrap_or_default());
+        state.open = state.open.saturating_sub(1);
+        let largest = state.largest.get_or_insert_default();
+        largest.tokens = largest.tokens.max(usage.tokens());
+        largest.micro_usd = largest.micro_usd.max(money.unwrap_or_default());
         let uncounted = money.is_none() && state.budget.0.micro_usd.is_some();
         if state.model.is_empty() {
             state.model.clone_from(&usage.model);
@@ -381,6 +395,7 @@ impl Hub {
         *turn += 1;
         let turn = *turn;
         drop(state);
+        self.room.send_replace(());
         // A model may answer under another name than it was asked by.
         if uncounted {
             let why =
@@ -390,6 +405,28 @@ impl Hub {
         self.tell(Witness::Proxy, agent, What::Turn { turn });
         self.tell(Witness::Proxy, agent, What::Usage(usage.clone()));
         self.stand();
+    }
+
+    /// Lets one more request go to the model; false if those that are on their way may take all that is
+    /// left. It is on its way until it is answered, or dismissed.
+    pub(super) fn let_through(&self) -> bool {
+        let mut state = self.state();
+        let room = state.budget.has_room(&state.spent, state.open, state.largest.as_ref());
+        state.open = state.open.saturating_add(u64::from(room));
+        room
+    }
+
+    /// A request that was let through came to nothing.
+    pub(super) fn dismissed(&self) {
+        let mut state = self.state();
+        state.open = state.open.saturating_sub(1);
+        drop(state);
+        self.room.send_replace(());
+    }
+
+    /// Tells when it is worth looking again: something was answered, given or ended.
+    pub(super) fn more_room(&self) -> watch::Receiver<()> {
+        self.room.subscribe()
     }
 
     /// How the budget stands; warns once of what is nearly spent.
@@ -456,6 +493,7 @@ impl Hub {
         state.warned.clear();
         state.told_spent.clear();
         drop(state);
+        self.room.send_replace(());
         self.stand();
     }
 

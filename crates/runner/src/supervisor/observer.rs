@@ -71,7 +71,7 @@ impl Observer for Listening {
                 hub.end(Ending::BudgetExhausted, &why);
                 return Admission::Refuse(why);
             }
-            admitted(hub)
+            admitted(hub).await
         })
     }
 
@@ -90,6 +90,10 @@ impl Observer for Listening {
         }
         self.hub.touch();
         self.hub.answered(agent, &answered.usage);
+    }
+
+    fn dismissed(&self) {
+        self.hub.dismissed();
     }
 
     fn turned_away(&self, what: &str, why: &str) {
@@ -113,17 +117,27 @@ fn named(asked: &Asked, place: usize, result: &ToolResult) -> String {
     }
 }
 
-fn admitted(hub: &Arc<Hub>) -> Admission {
-    if let Some((ending, detail)) = hub.ending() {
-        return Admission::Refuse(format!("the run is over ({ending}): {detail}"));
-    }
-    match hub.standing() {
-        Standing::Fine | Standing::Near(_) => Admission::Pass,
-        Standing::Exhausted(limit) => {
-            let why = format!("the budget is spent: {}", limit.as_str());
-            end_soon(Arc::clone(hub), why.clone());
-            Admission::Refuse(why)
+/// Whoever could take the run beyond its budget, together with those that have no answer yet, waits for
+/// one of those, for as long as the run goes on.
+async fn admitted(hub: &Arc<Hub>) -> Admission {
+    // From before it is looked, so that nothing is missed.
+    let mut room = hub.more_room();
+    loop {
+        room.mark_unchanged();
+        if let Some((ending, detail)) = hub.ending() {
+            return Admission::Refuse(format!("the run is over ({ending}): {detail}"));
         }
+        match hub.standing() {
+            Standing::Fine | Standing::Near(_) if hub.let_through() => return Admission::Pass,
+            Standing::Fine | Standing::Near(_) => {}
+            Standing::Exhausted(limit) => {
+                let why = format!("the budget is spent: {}", limit.as_str());
+                end_soon(Arc::clone(hub), why.clone());
+                return Admission::Refuse(why);
+            }
+        }
+        // The hub that is asked holds the other end.
+        let _ = room.changed().await;
     }
 }
 
@@ -134,4 +148,134 @@ fn end_soon(hub: Arc<Hub>, why: String) {
         tokio::time::sleep(GRACE).await;
         hub.end(Ending::BudgetExhausted, &why);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, sync_channel};
+
+    use bailiwick_control::supervision::{Budget, Habits, Prices, Unfinished};
+    use bailiwick_model::attempt::{Allowance, Used};
+    use bailiwick_model::event::Usage;
+    use futures_util::future::{BoxFuture, poll_immediate};
+    use tokio::runtime::Runtime;
+
+    use super::super::hub::Beginning;
+    use super::super::writer::Order;
+    use super::*;
+
+    fn listening(budget: Allowance, turns: u64) -> (Listening, Receiver<Order>) {
+        let habits = Habits {
+            names_calls: true,
+            unhooked: &[],
+            refusals: &[],
+            denial: "",
+            forgets: true,
+            unfinished: Unfinished::Runs,
+            tells_commands: false,
+        };
+        let beginning = Beginning {
+            habits,
+            budget: Budget(budget),
+            used: Used { turns, ..Used::default() },
+            time: 0,
+            prices: Prices::default(),
+            earlier: Vec::new(),
+            session: None,
+            gated: false,
+            marks_failures: false,
+            watched: true,
+        };
+        let (orders, kept) = sync_channel(10_000);
+        (Listening { hub: Arc::new(Hub::new(beginning, orders)), between: None }, kept)
+    }
+
+    fn ask(listening: &Listening) -> BoxFuture<'_, Admission> {
+        let model = "m".to_owned();
+        listening.admit(Asked { agent: None, model, offers_tools: true, results: Vec::new() })
+    }
+
+    /// Those that still wait, and what the others were told.
+    async fn told(
+        waiting: Vec<BoxFuture<'_, Admission>>,
+    ) -> (Vec<BoxFuture<'_, Admission>>, Vec<Admission>) {
+        let (mut still, mut answers) = (Vec::new(), Vec::new());
+        for mut one in waiting {
+            match poll_immediate(&mut one).await {
+                Some(answer) => answers.push(answer),
+                None => still.push(one),
+            }
+        }
+        (still, answers)
+    }
+
+    fn took(tokens: u64) -> Answered {
+        let usage = Usage { input: tokens, ..Usage::default() };
+        Answered { usage, complete: true, ..Answered::default() }
+    }
+
+    #[test]
+    fn of_many_requests_at_once_only_what_is_left_goes_to_the_model() {
+        let turns = Allowance { turns: Some(10), ..Allowance::default() };
+        let (listening, _kept) = listening(turns, 9);
+        Runtime::new().unwrap().block_on(async {
+            let (waiting, answers) = told((0..50).map(|_| ask(&listening)).collect()).await;
+            assert_eq!((waiting.len(), answers), (49, vec![Admission::Pass]));
+            let (waiting, answers) = told(waiting).await;
+            assert_eq!((waiting.len(), answers.len()), (49, 0), "its answer is on its way");
+            listening.answered(took(1));
+            let (waiting, answers) = told(waiting).await;
+            assert_eq!((waiting.len(), answers.len()), (0, 49));
+            let spent = Admission::Refuse("the budget is spent: turns".to_owned());
+            assert!(answers.iter().all(|answer| *answer == spent), "{answers:?}");
+        });
+        assert_eq!(listening.hub.progress().used.turns, 10);
+    }
+
+    #[test]
+    fn while_the_budget_is_far_requests_go_on_at_once() {
+        let tokens = Allowance { tokens: Some(1_000), ..Allowance::default() };
+        for (budget, first) in [(Allowance::default(), 30), (tokens, 1)] {
+            let (listening, _kept) = listening(budget, 0);
+            Runtime::new().unwrap().block_on(async {
+                // As long as nobody knows what an answer takes, one at a time.
+                let (waiting, answers) = told((0..30).map(|_| ask(&listening)).collect()).await;
+                assert_eq!(answers.len(), first, "{budget:?}");
+                listening.answered(took(20));
+                let (waiting, answers) = told(waiting).await;
+                assert_eq!((waiting.len(), answers.len()), (0, 30 - first), "{budget:?}");
+                assert!(answers.iter().all(|answer| *answer == Admission::Pass), "{answers:?}");
+            });
+        }
+        // Near its end they wait: two of them may take all that is left.
+        let (listening, _kept) = listening(tokens, 0);
+        Runtime::new().unwrap().block_on(async {
+            assert_eq!(ask(&listening).await, Admission::Pass);
+            listening.answered(took(490));
+            let (waiting, answers) = told((0..5).map(|_| ask(&listening)).collect()).await;
+            assert_eq!((waiting.len(), answers.len()), (3, 2));
+        });
+    }
+
+    #[test]
+    fn what_came_to_nothing_frees_its_place_and_who_waits_hears_of_the_end() {
+        let turns = Allowance { turns: Some(2), ..Allowance::default() };
+        let (listening, _kept) = listening(turns, 0);
+        Runtime::new().unwrap().block_on(async {
+            let (waiting, answers) = told((0..4).map(|_| ask(&listening)).collect()).await;
+            assert_eq!((waiting.len(), answers.len()), (2, 2));
+            listening.dismissed();
+            let (waiting, answers) = told(waiting).await;
+            assert_eq!((waiting.len(), answers), (1, vec![Admission::Pass]));
+            // Nobody who goes away while it waits takes a place.
+            drop(waiting);
+            listening.dismissed();
+            let (waiting, answers) = told(vec![ask(&listening), ask(&listening)]).await;
+            assert_eq!((waiting.len(), answers), (1, vec![Admission::Pass]));
+            listening.hub.end(Ending::Stopped, "enough");
+            let (waiting, answers) = told(waiting).await;
+            let over = Admission::Refuse("the run is over (stopped): enough".to_owned());
+            assert_eq!((waiting.len(), answers), (0, vec![over]));
+        });
+    }
 }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ type Hears = dyn Fn(&ToolCall) + Send + Sync;
 
 pub(crate) struct Recorder {
     told: Mutex<Vec<Told>>,
+    dismissed: AtomicUsize,
     admits: Box<Admits>,
     hears: Box<Hears>,
 }
@@ -52,7 +54,8 @@ impl Recorder {
         + 'static,
     ) -> Arc<Self> {
         let told = Mutex::new(Vec::new());
-        Arc::new(Self { told, admits: Box::new(admits), hears: Box::new(|_| {}) })
+        let dismissed = AtomicUsize::new(0);
+        Arc::new(Self { told, dismissed, admits: Box::new(admits), hears: Box::new(|_| {}) })
     }
 
     pub(crate) fn passes() -> Arc<Self> {
@@ -63,6 +66,7 @@ impl Recorder {
     pub(crate) fn hearing(hears: impl Fn(&ToolCall) + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             told: Mutex::new(Vec::new()),
+            dismissed: AtomicUsize::new(0),
             admits: Box::new(|_| Box::pin(async { Admission::Pass })),
             hears: Box::new(hears),
         })
@@ -88,6 +92,11 @@ impl Recorder {
         self.only(|told| if let Told::Answered(answered) = told { Some(answered) } else { None })
     }
 
+    /// How many requests came to nothing.
+    pub(crate) fn dismissed(&self) -> usize {
+        self.dismissed.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn called(&self) -> Vec<ToolCall> {
         self.only(|told| if let Told::Called(_, call) = told { Some(call) } else { None })
     }
@@ -106,6 +115,10 @@ impl Observer for Recorder {
 
     fn answered(&self, answered: Answered) {
         self.note(Told::Answered(answered));
+    }
+
+    fn dismissed(&self) {
+        self.dismissed.fetch_add(1, Ordering::SeqCst);
     }
 
     fn connected(&self, host: &str, allowed: bool) {

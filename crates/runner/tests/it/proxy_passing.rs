@@ -327,7 +327,7 @@ fn a_program_that_goes_away_ends_the_models_answer_too() {
     drop(client);
     let answered = only(&observer);
     assert!(!answered.complete);
-    assert_eq!(answered.usage.input, 50);
+    assert_eq!((answered.usage.input, observer.dismissed()), (50, 0));
     assert!(comes_true(|| sent.load(Ordering::SeqCst) == usize::MAX), "the host still sends");
 }
 
@@ -479,6 +479,7 @@ fn a_base_may_have_a_path_and_errors_pass_as_they_are() {
     let heads = host.heads.lock().unwrap().clone();
     assert!(heads[0].starts_with("post /deep/er/v1/messages?beta=true "), "{heads:?}");
     assert!(observer.answered().is_empty());
+    assert_eq!(observer.dismissed(), 1, "whoever counts what is on its way hears of it");
 }
 
 #[test]
@@ -491,6 +492,7 @@ fn without_a_model_or_with_one_that_is_gone_there_is_an_error() {
     let lab = Lab::new(Wire::Responses, Some(&format!("http://{gone}")), &observer);
     let answer = lab.post(path, &body);
     assert!(observer.answered().is_empty(), "nothing was asked, and nothing is paid for");
+    assert_eq!(observer.dismissed(), 1);
     assert_eq!(answer.status, 502);
     assert!(!answer.text().contains(SECRET));
     // It is reached, and does not speak TLS: the key stays here.
