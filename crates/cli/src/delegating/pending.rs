@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use bailiwick_control::ports::RunStore as _;
 use bailiwick_model::{AgentId, Delegate, RunStatus};
 
-use super::session::Session;
+use super::session::{Session, said};
 use crate::running::detached::Input;
-use crate::wire;
+use crate::{claiming, wire};
 
 /// Held while an agent is being started.
 pub(super) struct Pending {
@@ -101,8 +101,9 @@ impl Session {
             let failed = wire::with_store(&self.context, async |store| {
                 Ok(store.change_status(&one.run, RunStatus::Failed, why).await?)
             });
-            // It may not be in the ledger at all.
+            // It may not be in the ledger at all, and have a claim all the same.
             let _ = failed;
+            claiming::let_go(&self.context, &one.run).map_err(said)?;
         }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -252,11 +252,9 @@ impl Session {
             && let Ok(_turn) = self.turn()
         {
             for one in below.iter().filter(|one| one.pending) {
-                // Whoever is starting it sees this, and ends it.
-                let _ = self.change(&one.run, |one| {
-                    one.pending = false;
-                    one.closed = true;
-                });
+                // Whoever is starting it sees this, and ends it; if that one was killed as well, who tidies
+                // up finds it as long as it is pending.
+                let _ = self.change(&one.run, |one| one.closed = true);
             }
         }
         let busy: Vec<&Delegate> = below.into_iter().filter(|one| self.at_work(&one.run)).collect();

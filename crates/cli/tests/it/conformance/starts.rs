@@ -1,7 +1,7 @@
 //! Agents that are being started when something goes wrong, and whoever waits for them.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bailiwick_testkit::clis::Cli;
@@ -107,30 +107,42 @@ fn what_a_killed_starter_left_is_found_and_settled() {
     assert_eq!(statuses(&stage), ["shutdown", "completed"]);
 }
 
-#[test]
-fn a_start_that_takes_too_long_is_killed() {
-    let stage = stage("");
-    let model = works();
-    // Whoever replaces a program while it runs has it start another: one that never begins.
+/// Our program in a place of its own, where it can be replaced, and a command of it.
+fn own_program(stage: &Stage, model: &ScriptedModel) -> (PathBuf, Command) {
     let place = stage.scratch.place().join("programs");
     std::fs::create_dir(&place).unwrap();
     let program = place.join("bailiwick");
     if std::fs::hard_link(BAILIWICK, &program).is_err() {
         std::fs::copy(BAILIWICK, &program).unwrap();
     }
-    let like = stage.command(Some(&model), None);
+    let like = stage.command(Some(model), None);
     let mut command = Command::new(&program);
     command.env_clear().current_dir(like.get_current_dir().unwrap());
     for (name, value) in like.get_envs() {
         command.env(name, value.unwrap_or_default());
     }
-    let mut client = Client::of(command);
-    std::fs::remove_file(&program).unwrap();
+    (program, command)
+}
+
+/// Whoever replaces a program while it runs has it start another: one that never begins, and writes down
+/// its process here.
+fn never_begins(program: &Path) -> PathBuf {
+    std::fs::remove_file(program).unwrap();
     let never = PathBuf::from(format!("{} (deleted)", program.display()));
-    let mark = place.join("began");
+    let mark = program.with_file_name("began");
     let text = format!("#!/bin/sh\necho $$ > '{}'\nexec sleep 1000\n", mark.display());
     std::fs::write(&never, text).unwrap();
     std::fs::set_permissions(&never, std::fs::Permissions::from_mode(0o755)).unwrap();
+    mark
+}
+
+#[test]
+fn a_start_that_takes_too_long_is_killed() {
+    let stage = stage("");
+    let model = works();
+    let (program, command) = own_program(&stage, &model);
+    let mut client = Client::of(command);
+    let mark = never_begins(&program);
     let refused = client.refused("spawn_agent", asked("help"));
     assert!(refused.contains("it did not begin in time"), "{refused}");
     let process = std::fs::read_to_string(&mark).unwrap();
@@ -138,6 +150,42 @@ fn a_start_that_takes_too_long_is_killed() {
     assert_eq!(client.call("list_active_agents", json!({})).unwrap(), json!({"agents": []}));
     client.end();
     assert_eq!(statuses(&stage), ["shutdown"]);
+}
+
+/// It has its claim and is in the ledger, but has not begun.
+#[test]
+fn what_an_agent_was_starting_when_it_was_killed_keeps_nothing() {
+    let stage = stage("[claims]\n");
+    let model = works();
+    let (program, mut command) = own_program(&stage, &model);
+    let task = "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[agent]\ncli = \
+                \"script\"\nallowed-subagents = [\"helper\"]\n[[agent.script]]\ndo = \"shell\"\ncommand \
+                = \"touch src/ready; until [ -e src/go ]; do sleep 0.1; done; ./src/crowd\"\n[body]\n\
+                text = \"x\"\n";
+    let file = stage.scratch.place().join("parent.toml");
+    std::fs::write(&file, task).unwrap();
+    let mut parent =
+        command.arg("run").arg(&file).args(["--agent-id", "parent"]).spawn().unwrap();
+    let agent = stage.agent("parent");
+    outside::wait("it is at work", || agent.text("src/ready").is_some());
+    let mark = never_begins(&program);
+    std::fs::write(agent.path("src/go"), "").unwrap();
+    let process = || std::fs::read_to_string(&mark).ok()?.trim().parse::<u32>().ok();
+    outside::wait("it starts another", || process().is_some());
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let started = process().unwrap().to_string();
+    assert!(Command::new("kill").args(["-9", &started]).status().unwrap().success());
+    outside::wait("the other is gone", || !PathBuf::from("/proc").join(&started).exists());
+    assert_eq!(statuses(&stage), ["errored", "shutdown"]);
+    let listed = stage.bailiwick(&["claims", "list", "-o", "json"]).expect_code(0);
+    let claims: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
+    let held: Vec<_> = claims.iter().map(|claim| claim["run"].as_str().unwrap()).collect();
+    assert_eq!(held, ["parent"], "{claims:#?}");
+    let listed = stage.bailiwick(&["ledger", "list", "-o", "json"]).expect_code(0);
+    let runs: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
+    let below = runs.iter().find(|run| run["parent_branch"] == "parent").unwrap();
+    assert_eq!(below["status"], "failed", "{below:#}");
 }
 
 #[test]
