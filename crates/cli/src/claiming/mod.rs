@@ -24,8 +24,9 @@ use bailiwick_source_control::Repository;
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::running::IfClosed;
 use crate::verifying::Subject;
-use crate::{output, policy_file, wire};
+use crate::{delegating, output, policy_file, wire};
 use queue::Queue;
 
 /// What a refusal names as its rule.
@@ -53,6 +54,8 @@ pub struct Patience<'a> {
     pub gone: Option<&'a AtomicBool>,
     /// The longest time.
     pub most: Option<Duration>,
+    /// Whether it is still waited for when the agent was closed.
+    pub if_closed: IfClosed,
 }
 
 impl Patience<'_> {
@@ -104,6 +107,9 @@ impl<'a> Claimant<'a> {
         let mut ticket = None;
         let begun = wire::now_ms();
         loop {
+            if patience.if_closed == IfClosed::Refuse {
+                delegating::require_open(self.context, self.id)?;
+            }
             let now = wire::now_ms();
             let obstacle = match self.first_ahead(&queue, ticket.as_ref(), now)? {
                 Some(obstacle) => obstacle,
@@ -239,8 +245,9 @@ pub fn take_for<T>(
 }
 
 /// Takes the claim of an agent that is about to start, or keeps it for longer.
-pub fn take_again(subject: &Subject, id: &AgentId) -> Result<(), Failure> {
-    of_subject(subject, id, |claimant| claimant.take(Patience::default()).map(drop))
+pub fn take_again(subject: &Subject, id: &AgentId, if_closed: IfClosed) -> Result<(), Failure> {
+    let patience = Patience { if_closed, ..Patience::default() };
+    of_subject(subject, id, |claimant| claimant.take(patience).map(drop))
 }
 
 /// An error if somebody else was given the same paths since the agent's claim was taken.

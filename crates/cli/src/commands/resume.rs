@@ -9,7 +9,7 @@ use bailiwick_runner::supervisor::{Reply, Request, RunDirectory};
 use clap::Args;
 
 use super::approvals::whose;
-use super::run::{How, hold};
+use super::run::{How, Wanted, hold};
 use super::stop::ask;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -76,7 +76,8 @@ impl Resume {
         interrupt::begin();
         recover::find(context)?;
         let start = Start::Resume(self.message);
-        hold(context, &self.agent, &start, &self.how, self.budget.allowance(), self.format.format)
+        let wanted = Wanted { budget: self.budget.allowance(), ..Wanted::default() };
+        hold(context, &self.agent, &start, &self.how, wanted, self.format.format)
     }
 }
 
@@ -117,7 +118,8 @@ impl Attach {
             },
             (message @ Some(_), false) => {
                 let start = Start::Resume(message);
-                hold(context, &self.agent, &start, &self.how, None, self.format.format)
+                let wanted = Wanted::default();
+                hold(context, &self.agent, &start, &self.how, wanted, self.format.format)
             }
             (None, true) => watch(context, &self.agent, self.format),
             (None, false) => Err(Failure::usage(format!("`{}` is not at work", self.agent))

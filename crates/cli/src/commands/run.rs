@@ -13,7 +13,7 @@ use super::spawn::{Lineage, spawn};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::{Running, Start, Wishes, detached, finish, interrupt, recover};
+use crate::running::{IfClosed, Running, Start, Wishes, detached, finish, interrupt, recover};
 use crate::verifying::{Manner, SandboxLevel, Shown};
 use crate::wire;
 
@@ -139,7 +139,8 @@ impl Run {
         if self.detach {
             return detached::start(context, &id, &self.how, self.format.format);
         }
-        hold(context, &id, &Start::Fresh, &self.how, None, self.format.format)
+        let wanted = Wanted::default();
+        hold(context, &id, &Start::Fresh, &self.how, wanted, self.format.format)
     }
 
     /// The agent that is named, if it is one of the ledger.
@@ -167,18 +168,27 @@ impl Run {
     }
 }
 
+/// What is wanted of a run besides how it is held.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    /// What may be spent from now on, in the place of what the task says.
+    pub(crate) budget: Option<Allowance>,
+    /// Whether it begins if it was closed.
+    pub(crate) if_closed: IfClosed,
+}
+
 /// Holds a run until its agent has ended, checks its work and lands it.
 pub(crate) fn hold(
     context: &Context,
     id: &AgentId,
     start: &Start,
     how: &How,
-    budget: Option<Allowance>,
+    Wanted { budget, if_closed }: Wanted,
     format: Format,
 ) -> Result<(), Failure> {
     let quiet = format == Format::Json;
     let mut running = Running::hold(context, id)?;
-    let wishes = Wishes { sandbox: how.sandbox, budget, quiet };
+    let wishes = Wishes { sandbox: how.sandbox, budget, quiet, if_closed };
     let mut start = start.clone();
     // What people say while it works is written down when they say it.
     let mut said = match &start {

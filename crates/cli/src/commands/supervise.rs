@@ -5,11 +5,11 @@ use std::io::Read as _;
 use bailiwick_model::AgentId;
 use clap::Args;
 
-use super::run::{How, hold};
+use super::run::{How, Wanted, hold};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Format;
-use crate::running::{Start, interrupt};
+use crate::running::{IfClosed, Start, interrupt};
 
 /// Hold a run that was spawned, in the background
 #[derive(Debug, Args)]
@@ -32,7 +32,8 @@ impl Supervise {
             false => Start::Fresh,
             true => Start::Resume(Some(words()?)),
         };
-        hold(context, &self.agent, &start, &self.how, None, Format::Human)
+        let wanted = Wanted { budget: None, if_closed: IfClosed::Refuse };
+        hold(context, &self.agent, &start, &self.how, wanted, Format::Human)
     }
 }
 

@@ -32,4 +32,4 @@ mod startable;
 pub mod starting;
 pub mod talking;
 
-pub use session::Session;
+pub use session::{Session, require_open};

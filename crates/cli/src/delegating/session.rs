@@ -87,6 +87,15 @@ pub(super) fn said(failure: Failure) -> String {
     }
 }
 
+/// An error if an agent was closed by one above it.
+pub fn require_open(context: &Context, run: &AgentId) -> Result<(), Failure> {
+    let known = wire::with_store(context, async |store| Ok(store.delegate(run).await?))?;
+    match known.is_some_and(|known| known.closed) {
+        true => Err(Failure::general(format!("`{run}` was closed before it began"))),
+        false => Ok(()),
+    }
+}
+
 impl Session {
     /// A person at a terminal, who is above all.
     pub fn at_terminal(context: &Context) -> Self {

@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 
 use super::caller::Caller;
 use super::pending::Pending;
-use super::session::{Session, said};
+use super::session::{Session, require_open, said};
 use super::standing::LONGEST;
 use super::startable::lets;
 use super::talking::{Item, input};
 use crate::claiming::Patience;
 use crate::commands::spawn::{Lineage, spawn_within};
 use crate::failure::Failure;
-use crate::running::{assign as assigning, detached};
+use crate::running::{IfClosed, assign as assigning, detached};
 use crate::{managed, templates, wire};
 
 /// How many agents of one tree may be at work at once, unless the settings say otherwise.
@@ -140,6 +140,7 @@ impl Session {
         if now.closed {
             // Somebody did not want it any more while it was being started.
             self.stop(&run, "closed before it began")?;
+            self.free(&run)?;
         }
         Ok(json!({"agent_id": run.as_str()}))
     }
@@ -245,13 +246,17 @@ impl Session {
         let run = &birth.delegate.run;
         let source = Source::new(format!("the task of {run}"), birth.task.as_str());
         let lineage = birth.lineage.clone();
-        let patience = Patience { gone: Some(gone), most: Some(CLAIM) };
+        let if_closed = IfClosed::Refuse;
+        let patience = Patience { gone: Some(gone), most: Some(CLAIM), if_closed };
         spawn_within(&self.context, &source, Some(run), &birth.base, lineage, patience)
             .map_err(said)?;
         let input = pending.input().map_err(|error| format!("`{run}` cannot begin: {error}"))?;
         let begun = match gone.load(Ordering::Relaxed) {
             true => Err(format!("nobody waits for `{run}` any more")),
-            false => detached::begin(&self.context, run, &self.how, input).map(drop).map_err(said),
+            false => require_open(&self.context, run)
+                .and_then(|()| detached::begin(&self.context, run, &self.how, input))
+                .map(drop)
+                .map_err(said),
         };
         if let Err(why) = &begun {
             // It is in the ledger, and will not run.

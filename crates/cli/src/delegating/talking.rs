@@ -189,33 +189,48 @@ impl Session {
             down.extend(below.map(|one| one.run.clone()));
             at += 1;
         }
-        let mut let_go = 0;
+        let (mut let_go, mut wrong) = (0, Vec::new());
         for run in down.iter().rev() {
-            // First closed, so that nobody takes it up again.
-            let turn = self.turn()?;
-            self.change(run, |one| one.closed = true)?;
-            drop(turn);
-            if self.at_work(run) {
-                self.stop(run, "closed by the agent above it")?;
+            // One that cannot be closed now keeps none of the others.
+            match self.close(run) {
+                Ok(claims) => let_go += claims,
+                Err(why) => wrong.push(why),
             }
-            if self.attempts(run)?.is_empty() {
-                // It never began, and never will: what it claimed is free.
-                let failed = wire::with_store(&self.context, async |store| {
-                    let why = Some("closed before it began");
-                    Ok(store.change_status(run, RunStatus::Failed, why).await?)
-                });
-                // It may not be in the ledger at all.
-                let _ = failed;
-            }
-            // Others may have its paths; its work can land as long as none of them took any.
-            let_go += claiming::let_go(&self.context, run).map_err(said)?;
         }
         let _turn = self.turn()?;
         self.settle()?;
-        Ok(match let_go {
-            0 => json!({"status": before.json()}),
-            claims => json!({"status": before.json(), "claims_let_go": claims}),
-        })
+        match (wrong.is_empty(), let_go) {
+            (false, _) => Err(wrong.join("; ")),
+            (true, 0) => Ok(json!({"status": before.json()})),
+            (true, claims) => Ok(json!({"status": before.json(), "claims_let_go": claims})),
+        }
+    }
+
+    /// Closes one agent, and says how many claims it had.
+    fn close(&self, run: &AgentId) -> Result<usize, String> {
+        // First closed, so that nobody takes it up again.
+        let turn = self.turn()?;
+        self.change(run, |one| one.closed = true)?;
+        drop(turn);
+        if self.at_work(run) {
+            self.stop(run, "closed by the agent above it")?;
+        }
+        self.free(run)
+    }
+
+    /// Lets go of what a closed agent has that is not at work; says how many claims it had.
+    pub(super) fn free(&self, run: &AgentId) -> Result<usize, String> {
+        if self.attempts(run)?.is_empty() {
+            // It never began, and never will: what it claimed is free.
+            let failed = wire::with_store(&self.context, async |store| {
+                let why = Some("closed before it began");
+                Ok(store.change_status(run, RunStatus::Failed, why).await?)
+            });
+            // It may not be in the ledger at all.
+            let _ = failed;
+        }
+        // Others may have its paths; its work can land as long as none of them took any.
+        claiming::let_go(&self.context, run).map_err(said)
     }
 
     pub(super) fn set_thread_note(&self, asked: &SetThreadNote) -> Result<Value, String> {

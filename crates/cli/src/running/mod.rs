@@ -54,7 +54,7 @@ use bailiwick_source_control::git::Imported;
 
 use crate::commands::run::{How, LandWhen};
 use crate::context::Context;
-use crate::delegating::Session;
+use crate::delegating::{self, Session};
 use crate::failure::Failure;
 use crate::verifying::{Places, SandboxLevel, Subject};
 use crate::{claiming, managed, output, policy_file, wire};
@@ -85,6 +85,16 @@ pub enum Start {
     Resume(Option<String>),
 }
 
+/// Whether a run begins that an agent above it has closed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum IfClosed {
+    /// It does: a person wants it.
+    #[default]
+    Begin,
+    /// It does not: it was started for an agent, and nobody waits for it any more.
+    Refuse,
+}
+
 /// How a person wants it.
 #[derive(Debug, Clone, Default)]
 pub struct Wishes {
@@ -94,6 +104,8 @@ pub struct Wishes {
     pub budget: Option<Allowance>,
     /// Nothing is shown while it runs.
     pub quiet: bool,
+    /// Whether it begins if it was closed.
+    pub if_closed: IfClosed,
 }
 
 /// Everything about a run that is there already.
@@ -135,7 +147,8 @@ impl Running {
         begun: impl FnOnce(Handle),
     ) -> Result<Outcome, Failure> {
         self.may_begin(start)?;
-        claiming::take_again(&self.subject, &self.id)?;
+        claiming::take_again(&self.subject, &self.id, wishes.if_closed)?;
+        self.require_open(wishes)?;
         let view = View::start(wishes.quiet, self.directory.clone());
         let prepared = assign::prepare(self, start, wishes)?;
         let of_servers = prepared.of_servers.clone();
@@ -148,6 +161,8 @@ impl Running {
             if proof == Proof::Shown {
                 self.note(What::Phase { phase: Phase::Proving })?;
             }
+            // The last look before it can be stopped by whoever asks its supervisor.
+            self.require_open(wishes)?;
             view.phase(Phase::Working);
             attempt.phase = Phase::Working;
             self.kept.update(&attempt)?;
@@ -170,6 +185,14 @@ impl Running {
                 self.kept.update(&attempt)?;
                 Err(failure)
             }
+        }
+    }
+
+    /// An error if nobody wants the agent any more for whom it was started.
+    fn require_open(&self, wishes: &Wishes) -> Result<(), Failure> {
+        match wishes.if_closed {
+            IfClosed::Begin => Ok(()),
+            IfClosed::Refuse => delegating::require_open(&self.subject.context, &self.id),
         }
     }
 

@@ -54,6 +54,20 @@ fn claims(stage: &Stage) -> Vec<(String, String)> {
     claims.iter().map(shown).collect()
 }
 
+/// How many wait for a claim.
+fn waiting(stage: &Stage) -> usize {
+    let queue = std::fs::read_dir(stage.scratch.state().join("bailiwick.db.waiting"));
+    let names = queue.into_iter().flatten().flatten().map(|one| one.file_name());
+    names.filter(|name| name.to_string_lossy().parse::<u64>().is_ok()).count()
+}
+
+/// How all agents stand.
+fn tree(stage: &Stage) -> Vec<Value> {
+    let told = stage.bailiwick(&["agents", "tree", "--all", "-o", "json"]).expect_code(0);
+    let nodes: Vec<Value> = serde_json::from_str(&told.out).unwrap();
+    nodes.iter().map(|node| node["status"].clone()).collect()
+}
+
 #[test]
 fn a_sibling_is_refused_until_the_first_is_closed_whose_work_lands_if_nobody_took_its_paths() {
     let stage = stage("");
@@ -94,16 +108,7 @@ fn a_sibling_that_waits_starts_when_the_first_is_closed_and_is_given_up_with_its
     let mut client = Client::start(&stage, &model);
     let first = started(&mut client, "A-WORK", "src/**");
     done(&mut client, &first);
-    let waiting = || {
-        let queue = std::fs::read_dir(stage.scratch.state().join("bailiwick.db.waiting"));
-        let names = queue.into_iter().flatten().flatten().map(|one| one.file_name());
-        names.filter(|name| name.to_string_lossy().parse::<u64>().is_ok()).count()
-    };
-    let tree = || -> Vec<Value> {
-        let told = stage.bailiwick(&["agents", "tree", "--all", "-o", "json"]).expect_code(0);
-        let nodes: Vec<Value> = serde_json::from_str(&told.out).unwrap();
-        nodes.iter().map(|node| node["status"].clone()).collect()
-    };
+    let (waiting, tree) = (|| waiting(&stage), || tree(&stage));
     let given_up = client.begin_call("spawn_agent", asked("A-WORK", "src/a/**"));
     outside::wait("it waits for its claim", || waiting() == 1);
     assert_eq!(tree(), ["completed", "pending_init"]);
@@ -121,4 +126,47 @@ fn a_sibling_that_waits_starts_when_the_first_is_closed_and_is_given_up_with_its
     let runs = claims(&stage);
     assert_eq!(runs.len(), 2, "the one that was given up has none: {runs:?}");
     client.end();
+}
+
+#[test]
+fn one_that_is_closed_while_it_waits_never_begins() {
+    let stage = stage("on-overlap = \"wait\"\n");
+    let model = works();
+    let mut client = Client::start(&stage, &model);
+    let first = started(&mut client, "A-WORK", "src/**");
+    done(&mut client, &first);
+    let second = client.begin_call("spawn_agent", asked("B-WORK", "src/b/**"));
+    outside::wait("it waits for its claim", || waiting(&stage) == 1);
+    let listed = client.call("list_active_agents", json!({})).unwrap();
+    let pending = |one: &&Value| one["status"] == "pending_init";
+    let one = listed["agents"].as_array().unwrap().iter().find(pending).unwrap();
+    client.call("close_agent", json!({"id": one["thread_id"]})).unwrap();
+    outside::wait("it is given up", || waiting(&stage) == 0);
+    let refused = client.called(second).unwrap_err();
+    assert!(refused.contains("was closed before it began"), "{refused}");
+    assert_eq!(claims(&stage), [(first, "open".to_owned())]);
+    client.end();
+    assert_eq!(tree(&stage), ["completed", "shutdown"]);
+}
+
+/// Its supervisor is there, and cannot be asked yet.
+#[test]
+fn one_that_waits_to_go_on_can_be_closed() {
+    let stage = stage("on-overlap = \"wait\"\n");
+    let model = works();
+    let mut client = Client::start(&stage, &model);
+    let first = started(&mut client, "A-WORK", "src/a/**");
+    done(&mut client, &first);
+    stage.bailiwick(&["claims", "release", "1"]).expect_code(0);
+    let second = started(&mut client, "B-WORK", "src/**");
+    done(&mut client, &second);
+    client.call("send_input", json!({"id": first, "message": "go on"})).unwrap();
+    assert_eq!(waiting(&stage), 1, "it waits for the second");
+    client.call("close_agent", json!({"id": first})).unwrap();
+    assert_eq!((waiting(&stage), tree(&stage)), (0, vec![json!("shutdown"), json!("completed")]));
+    // Nor does it begin when it could.
+    client.call("close_agent", json!({"id": second})).unwrap();
+    client.end();
+    let of_first: Vec<_> = claims(&stage).into_iter().filter(|(run, _)| *run == first).collect();
+    assert!(of_first.iter().all(|(_, ended)| ended != "open"), "{of_first:?}");
 }

@@ -164,8 +164,7 @@ fn what_an_agent_was_starting_when_it_was_killed_keeps_nothing() {
                 text = \"x\"\n";
     let file = stage.scratch.place().join("parent.toml");
     std::fs::write(&file, task).unwrap();
-    let mut parent =
-        command.arg("run").arg(&file).args(["--agent-id", "parent"]).spawn().unwrap();
+    let mut parent = command.arg("run").arg(&file).args(["--agent-id", "parent"]).spawn().unwrap();
     let agent = stage.agent("parent");
     outside::wait("it is at work", || agent.text("src/ready").is_some());
     let mark = never_begins(&program);
@@ -176,7 +175,11 @@ fn what_an_agent_was_starting_when_it_was_killed_keeps_nothing() {
     parent.wait().unwrap();
     let started = process().unwrap().to_string();
     assert!(Command::new("kill").args(["-9", &started]).status().unwrap().success());
-    outside::wait("the other is gone", || !PathBuf::from("/proc").join(&started).exists());
+    // One that nobody has buried yet has no command any more.
+    let command = PathBuf::from("/proc").join(&started).join("cmdline");
+    outside::wait("the other is gone", || std::fs::read(&command).unwrap_or_default().is_empty());
+    let looked = stage.bailiwick(&["ps"]).expect_code(0);
+    assert!(looked.err.contains("the run `parent` was cut off"), "{}", looked.err);
     assert_eq!(statuses(&stage), ["errored", "shutdown"]);
     let listed = stage.bailiwick(&["claims", "list", "-o", "json"]).expect_code(0);
     let claims: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
