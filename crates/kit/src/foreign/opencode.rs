@@ -2,7 +2,8 @@
 //!
 //! Its rule: a list of rules in the order of the file, each for a permission and a pattern, and the
 //! last that matches both wins; without one it allows. The older `tools` come before `permission`,
-//! and where both name the same key, `permission` says what, at the place of `tools`.
+//! and where both name the same key, `permission` says what, at the place of `tools`. A sub-agent whose own
+//! rules do not name `task` starts no others, whatever they say of `*`.
 
 use bailiwick_model::template::{AgentType, Template, ToolLists};
 use bailiwick_model::{Problem, Source};
@@ -31,6 +32,9 @@ pub(crate) static TOOLS: [Row; 16] = [
     row("ExitPlanMode", &[&["plan_exit"]]),
     row("Skill", &[&["skill"]]),
 ];
+
+/// Our tools that start agents and speak to them.
+const STARTING: [&str; 2] = ["Agent", "AgentMessage"];
 
 /// Permissions that stand for no tool.
 const NO_TOOLS: [&str; 2] = ["doom_loop", "external_directory"];
@@ -82,11 +86,25 @@ fn template(fields: &mut Fields<'_>, source: &Source, body: String) -> Result<Te
         None => body,
     };
     let rules = rules(fields)?;
-    let (tools, allowed_subagents) = lists(fields, &rules);
+    let (mut tools, mut allowed_subagents) = lists(fields, &rules);
+    let mode = fields.text("mode")?;
+    if mode.is_some() {
+        let text = "who starts a template says whether it is the main agent";
+        fields.note(Effect::LeftOut, "mode", text);
+    }
+    let starts = mode.as_deref() == Some("primary") || rules.iter().any(is_task);
+    if !starts {
+        tools.allow_list.iter_mut().for_each(|list| list.retain(|tool| tool != "Agent"));
+        tools.deny_list = Some(STARTING.map(str::to_owned).to_vec());
+        allowed_subagents = Some(Vec::new());
+        if mode.as_deref() != Some("subagent") {
+            let text = "it starts no others: a sub-agent gets `task` only if its own rules name it";
+            fields.note(Effect::Narrowed, "permission", text);
+        }
+    }
     fields.leave_out(
         Effect::LeftOut,
         &[
-            ("mode", "who starts a template says whether it is the main agent"),
             ("hidden", "a template is listed"),
             ("temperature", "has no place in a template"),
             ("top_p", "has no place in a template"),
@@ -105,6 +123,7 @@ fn template(fields: &mut Fields<'_>, source: &Source, body: String) -> Result<Te
         tools,
         default_prompt,
         allowed_subagents,
+        max_depth: (!starts).then_some(0),
         max_turns,
         ..Template::plain()
     })
@@ -235,7 +254,7 @@ fn lists(fields: &mut Fields<'_>, rules: &[Rule]) -> (ToolLists, Option<Vec<Agen
     // Among the tools of servers are those by which our own starts agents.
     let starts = allowed.0.iter().any(|name| name == "Agent");
     let deny_list = (restricted && servers == Says::Always && !starts)
-        .then(|| ["Agent", "AgentMessage"].map(str::to_owned).to_vec());
+        .then(|| STARTING.map(str::to_owned).to_vec());
     let allow_list = restricted.then_some(allowed.0);
     (ToolLists { allow_list, deny_list }, subagents)
 }
@@ -271,7 +290,7 @@ fn half_open(rules: &[Rule], permission: &str) -> Option<String> {
 fn named_agents(rules: &[Rule]) -> Vec<AgentType> {
     let of_task = || rules.iter().filter(|rule| matches(&rule.permission, "task"));
     let mut named = Vec::new();
-    for rule in of_task().filter(|rule| rule.permission == "task") {
+    for rule in of_task().filter(|rule| is_task(rule)) {
         let Ok(agent) = AgentType::parse(&rule.pattern) else { continue };
         let last = of_task().rev().find(|other| matches(&other.pattern, &rule.pattern));
         let allowed = last.is_some_and(|last| last.action == Action::Allow);
@@ -302,6 +321,11 @@ fn servers(rules: &[Rule]) -> Says {
 fn is_strange(rule: &Rule) -> bool {
     let known = is_tool_of_ours(&rule.permission) || is_no_tool(rule);
     !known && !is_all(&rule.permission) && rule.action != Action::Allow
+}
+
+/// Whether a rule names the permission to start agents, and not only a glob that fits it.
+fn is_task(rule: &Rule) -> bool {
+    rule.permission == "task"
 }
 
 fn is_tool_of_ours(permission: &str) -> bool {

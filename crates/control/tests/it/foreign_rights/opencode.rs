@@ -61,6 +61,14 @@ fn glob(glob: &str, text: &str) -> bool {
     fits(&glob.chars().collect::<Vec<_>>(), &text.chars().collect::<Vec<_>>())
 }
 
+/// What a sub-agent may, whose own rules do not name `task`: it starts no others.
+fn as_sub_agent(mut rules: Rules) -> Rules {
+    if !rules.iter().any(|rule| rule.0 == "task") {
+        rules.push(("task".to_owned(), "*".to_owned(), "deny"));
+    }
+    rules
+}
+
 /// The last rule that matches both.
 fn evaluate(rules: &Rules, permission: &str, pattern: &str) -> &'static str {
     let last = rules.iter().rev().find(|rule| glob(&rule.0, permission) && glob(&rule.1, pattern));
@@ -110,6 +118,7 @@ fn allows(rules: &Rules, imported: &Imported, tool: &str) -> bool {
     let always = |name: &str| ASKED.iter().all(|asked| evaluate(rules, name, asked) == "allow");
     if tool == "Agent"
         && let Some(agents) = &imported.template.allowed_subagents
+        && !agents.is_empty()
     {
         return agents.iter().all(|agent| evaluate(rules, "task", agent.as_str()) == "allow");
     }
@@ -133,8 +142,8 @@ fn distinct<V: Clone + std::fmt::Debug + 'static>(
         .prop_map(|(keys, values)| keys.into_iter().zip(values).collect())
 }
 
-fn yaml(tools: &[(&str, bool)], keys: &[(&str, Value)]) -> String {
-    let mut head = String::new();
+fn yaml(mode: Option<&str>, tools: &[(&str, bool)], keys: &[(&str, Value)]) -> String {
+    let mut head = mode.map(|mode| format!("mode: {mode}\n")).unwrap_or_default();
     if !tools.is_empty() {
         head += "tools:\n";
         for (tool, on) in tools {
@@ -169,11 +178,16 @@ fn an_import_may_no_more_than_its_original() {
         2 => Just(Vec::new()),
         1 => distinct(&SWITCHES, any::<bool>(), 4)
     ];
-    let both = Cell::new(0);
-    proptest!(|(tools in tools, keys in distinct(&KEYS, value, 6))| {
+    let modes = select(vec![None, Some("all"), Some("subagent"), Some("primary")]);
+    let (both, starting) = (Cell::new(0), Cell::new(0));
+    proptest!(|(mode in modes, tools in tools, keys in distinct(&KEYS, value, 6))| {
         let rules = merged(&tools, &keys);
-        let imported = read(Format::Opencode, &yaml(&tools, &keys));
+        // One that may be either is held to what it may as a sub-agent.
+        let rules = if mode == Some("primary") { rules } else { as_sub_agent(rules) };
+        let imported = read(Format::Opencode, &yaml(mode, &tools, &keys));
         both.set(both.get() + check(&imported, |tool, _| allows(&rules, &imported, tool))?);
+        starting.set(starting.get() + usize::from(import_allows(&imported, "Agent", Class::Other)));
     });
     assert!(both.get() > 500, "only {} tools were allowed by both", both.get());
+    assert!(starting.get() > 5, "only {} start others", starting.get());
 }

@@ -1,6 +1,7 @@
 //! Owns the examples of OpenCode's agents.
 
 use bailiwick_kit::foreign::{Effect, Format};
+use bailiwick_model::Template;
 
 use super::{allow, deny, imported, noted, refused, told};
 
@@ -32,7 +33,7 @@ fn a_whole_file_becomes_a_template() {
     ] {
         assert_eq!(allowed.contains(&tool), expected, "{tool}");
     }
-    assert_eq!(deny(&imported), None);
+    assert_eq!(deny(&imported).unwrap(), ["Agent", "AgentMessage"]);
     assert_eq!(noted(&imported, Effect::LeftOut), ["mode", "temperature"]);
     assert_eq!(imported.template.max_turns, Some(5));
     assert_eq!(noted(&imported, Effect::Narrowed), [""; 0]);
@@ -97,6 +98,27 @@ fn agents_that_may_be_started_are_kept_by_name() {
     // A server's tool that starts agents must not be a way around it.
     assert!(allow(&none).unwrap().contains(&"mcp__*"));
     assert_eq!(deny(&none).unwrap(), ["Agent", "AgentMessage"]);
+}
+
+#[test]
+fn a_sub_agent_starts_others_only_if_its_own_rules_name_that() {
+    for (lines, starts) in [
+        ("", false),
+        ("mode: subagent\n", false),
+        ("mode: all\npermission: allow\n", false),
+        ("permission:\n  bash: deny\n", false),
+        ("permission:\n  't*': allow\n", false),
+        ("mode: primary\n", true),
+        ("mode: subagent\npermission:\n  task: allow\n", true),
+        ("tools:\n  task: true\n", true),
+    ] {
+        let imported = imported(OPENCODE, lines);
+        let closed = deny(&imported).is_some_and(|list| list == ["Agent", "AgentMessage"]);
+        assert_eq!((closed, has(lines, "Agent") && !closed), (!starts, starts), "{lines}");
+        let Template { max_depth, allowed_subagents, .. } = imported.template;
+        assert_eq!(max_depth, (!starts).then_some(0), "{lines}");
+        assert_eq!(allowed_subagents.is_some_and(|names| names.is_empty()), !starts, "{lines}");
+    }
 }
 
 #[test]
