@@ -1,7 +1,8 @@
 //! Sub-agents of Gemini CLI: `.gemini/agents/*.md`.
 //!
 //! Its rule: without `tools` all tools of the session; with it those that are named, `*`, `mcp_*` and
-//! `mcp_<server>_*` for many. A sub-agent starts no others, whatever the file says.
+//! `mcp_<server>_*` for many. A sub-agent starts no others, whatever the file says. What the file does not say
+//! of turns and minutes is limited all the same.
 
 use bailiwick_model::template::{Template, ToolLists};
 use bailiwick_model::{Problem, Source};
@@ -30,6 +31,10 @@ pub(crate) static TOOLS: [Row; 15] = [
     row("McpResource", &[&["list_mcp_resources"], &["read_mcp_resource"]]),
 ];
 
+/// How many turns and minutes it gives a sub-agent whose file says nothing of that.
+const TURNS: u64 = 30;
+const MINUTES: u64 = 10;
+
 pub(super) fn import(
     source: &Source,
     options: &Options,
@@ -48,7 +53,9 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
     let model = fields.text("model")?.filter(|model| model != "inherit");
     let allow_list = allowed(fields)?;
     let max_turns = fields.turns(&["max_turns"])?;
+    let max_turns = max_turns.unwrap_or_else(|| usual(fields, "max_turns", TURNS));
     let max_minutes = fields.minutes(&["timeout_mins"])?;
+    let max_minutes = max_minutes.unwrap_or_else(|| usual(fields, "timeout_mins", MINUTES));
     fields.leave_out(
         Effect::LeftOut,
         &[
@@ -70,10 +77,17 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
         default_prompt: body,
         allowed_subagents: Some(Vec::new()),
         max_depth: Some(0),
-        max_turns,
-        max_minutes,
+        max_turns: Some(max_turns),
+        max_minutes: Some(max_minutes),
         ..Template::plain()
     })
+}
+
+/// The limit that holds where the file says none.
+fn usual(fields: &mut Fields<'_>, key: &str, most: u64) -> u64 {
+    let text = format!("is {most}, as in Gemini CLI where the file does not say it");
+    fields.note(Effect::Narrowed, key, text);
+    most
 }
 
 fn allowed(fields: &mut Fields<'_>) -> Result<Option<Vec<String>>, Problem> {

@@ -1,6 +1,7 @@
 //! Owns the examples of Gemini CLI's sub-agents.
 
 use bailiwick_kit::foreign::{Effect, Format};
+use bailiwick_model::Template;
 
 use super::{allow, deny, imported, markdown, noted, refused, told};
 
@@ -20,6 +21,20 @@ fn a_whole_file_becomes_a_template() {
     assert_eq!(allow(&imported).unwrap(), ["Read", "Grep", "Glob"]);
     assert_eq!(noted(&imported, Effect::LeftOut), ["mcp_servers", "temperature"]);
     assert_eq!((template.max_turns, template.max_minutes), (Some(10), Some(5)));
+}
+
+#[test]
+fn what_the_file_does_not_limit_is_limited_as_by_its_program() {
+    for (lines, turns, minutes, noted_keys) in [
+        ("", 30, 10, &["max_turns", "timeout_mins"][..]),
+        ("max_turns: 50\n", 50, 10, &["timeout_mins"]),
+        ("timeout_mins: 90\n", 30, 90, &["max_turns"]),
+    ] {
+        let imported = imported(GEMINI, lines);
+        let Template { max_turns, max_minutes, .. } = imported.template;
+        assert_eq!((max_turns, max_minutes), (Some(turns), Some(minutes)), "{lines}");
+        assert_eq!(noted(&imported, Effect::Narrowed), noted_keys, "{lines}");
+    }
 }
 
 #[test]
@@ -44,7 +59,8 @@ fn a_tool_that_stands_for_more_is_dropped() {
 fn servers_have_no_underscore_in_their_names() {
     let imported = imported(GEMINI, "tools: [mcp_gov_say_it, mcp_git_*, mcp_, mcp_*_x, mcp__x]\n");
     assert_eq!(allow(&imported).unwrap(), ["mcp__gov__say_it", "mcp__git__*"]);
-    assert_eq!(noted(&imported, Effect::Narrowed).len(), 3);
+    let of_tools = |key: &&&str| **key == "tools";
+    assert_eq!(noted(&imported, Effect::Narrowed).iter().filter(of_tools).count(), 3);
     assert_eq!(allow(&super::imported(GEMINI, "tools: [mcp_*]\n")).unwrap(), ["mcp__*"]);
 }
 
