@@ -73,7 +73,7 @@ impl Session {
         let live = self.live(&parent.run)?;
         let mut parent = parent.clone();
         parent.reserved = whole(&parent, Some(live.budget));
-        let own = spent(&live.used);
+        let own = Spent { used: live.used, time: live.time };
         let first = Tree::default().with(
             parent.parent.as_ref(),
             &parent.run,

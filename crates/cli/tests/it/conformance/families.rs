@@ -118,11 +118,14 @@ fn a_budget_in_turns_is_given_in_turns() {
     let stage = stage("estimated_turns: 5\n");
     let script = Script::new(vec![spawn("helper", "HELPER-WORK"), wait(), Turn::say("finished")])
         .when("HELPER-WORK", vec![Turn::say("said")]);
-    let parent = stage.agent("parent").task(&format!("{MAY}[budget]\nturns = 40\n"));
+    let parent = stage.agent("parent").task(&format!("{MAY}[budget]\nturns = 40\nminutes = 60\n"));
     parent.run(script).expect("completed", 0);
     let seen = tree(&stage);
     let (above, below) = (node(&seen, "parent"), node(&seen, &child(&stage, "parent")));
     assert_eq!(below["budget"]["turns"], 5, "{seen:#?}");
+    // All clocks run at once: it has the time that is left, and the one above keeps its own.
+    assert!(below["budget"]["milliseconds"].as_u64().unwrap() < 3_600_000, "{seen:#?}");
+    assert_eq!(above["budget"]["milliseconds"], 3_600_000, "{seen:#?}");
     // It took one, which is gone for the one above.
     assert_eq!((&above["given"]["turns"], &above["budget"]["turns"]), (&json!(1), &json!(39)));
 }
