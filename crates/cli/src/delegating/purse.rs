@@ -11,6 +11,7 @@ use bailiwick_control::delegation::estimate::Known;
 use bailiwick_control::supervision::Spent;
 use bailiwick_control::supervision::budget::{Budget, Limit};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
+use bailiwick_model::event::Ending;
 use bailiwick_model::{AgentId, Delegate};
 use bailiwick_runner::supervisor::{self, Progress, Reply, Request, RunDirectory};
 
@@ -162,6 +163,22 @@ impl Session {
         taken.map(drop).map_err(|refusal| refusal.to_string())
     }
 
+    /// An error if an agent has spent its budget and nobody has raised that since: a person does.
+    pub(super) fn require_raised(&self, one: &Delegate) -> Result<(), String> {
+        let last = self.attempts(&one.run)?.pop();
+        let spent = |last: &Attempt| last.ending == Some(Ending::BudgetExhausted);
+        let Some(last) = last.filter(spent) else { return Ok(()) };
+        match is_raised(one, &last.budget) {
+            true => Ok(()),
+            false => Err(format!(
+                "`{run}` has spent its budget ({}) and waits until a person raises it: bailiwick resume \
+                 {run} --tokens N",
+                last.detail.lines().next().unwrap_or_default(),
+                run = one.run
+            )),
+        }
+    }
+
     /// What a run may spend by itself, now that it begins or goes on: of what it has for itself and all
     /// below it, and of what those above have left. A person's wish is for all of it, from its beginning.
     ///
@@ -242,6 +259,17 @@ fn whole(one: &Delegate, own: Option<Allowance>) -> Allowance {
     each(|limit| {
         let own = Budget(own.unwrap_or_default()).of_limit(limit)?;
         Some(own.saturating_add(Budget(one.given).of_limit(limit).unwrap_or_default()))
+    })
+}
+
+/// Whether a run has more for itself and all below it than when it could spend this by itself. What it gave
+/// is as it was then: that changes only when it is taken up again.
+fn is_raised(one: &Delegate, own: &Allowance) -> bool {
+    Limit::ALL.into_iter().any(|limit| {
+        let given = Budget(one.given).of_limit(limit).unwrap_or_default();
+        let had = Budget(*own).of_limit(limit).map(|own| own.saturating_add(given));
+        let has = Budget(one.reserved).of_limit(limit);
+        had.zip(has).is_some_and(|(had, has)| has > had)
     })
 }
 

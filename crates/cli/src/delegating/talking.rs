@@ -142,6 +142,7 @@ impl Session {
         if self.is_busy(&one) {
             return Err(format!("`{run}` is about to begin; say it again in a moment"));
         }
+        self.require_raised(&one)?;
         self.require_space()?;
         self.require_parallel_again(&one)?;
         self.require_rest(&one)?;

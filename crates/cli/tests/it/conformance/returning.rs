@@ -10,11 +10,16 @@ use super::stage::Stage;
 
 const HELPER: &str = "---\ndescription: Helps.\nrole: worker\ncli: claude-code\n---\nYou help.\n";
 
-#[test]
-fn all_that_an_agent_received_and_returned_is_told() {
+fn stage() -> Stage {
     let stage = Stage::new(Cli::Claude);
     stage.scratch.write(".bailiwick/agents/helper.md", HELPER);
     stage.scratch.commit("Templates");
+    stage
+}
+
+#[test]
+fn all_that_an_agent_received_and_returned_is_told() {
+    let stage = stage();
     let lines: Vec<String> = (0..1000).map(|number| format!("line {number:05}")).collect();
     let report = lines.join("\n");
     assert!(report.len() > 10_000);
@@ -48,5 +53,32 @@ fn all_that_an_agent_received_and_returned_is_told() {
     }
     let closed = client.call("close_agent", json!({"id": id})).unwrap();
     assert_eq!(closed["status"]["completed"], report.as_str(), "{closed:#}");
+    client.end();
+}
+
+#[test]
+fn one_that_has_spent_its_budget_goes_on_when_a_person_raises_it() {
+    let stage = stage();
+    let shell = Turn::Calls(vec![Call::shell("echo begun > src/begun.txt")]);
+    let turns = vec![shell, Turn::say("the first part is done")];
+    let model = ScriptedModel::start(Script::new(turns));
+    let mut client = Client::start(&stage, &model);
+    let asked = json!({"message": "report", "agent_type": "helper", "files": ["src/**"],
+        "estimated_turns": 1});
+    let id = client.call("spawn_agent", asked).unwrap()["agent_id"].as_str().unwrap().to_owned();
+    let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+    assert_eq!(waited["results"][&id]["ending"], "budget-exhausted", "{waited:#}");
+    let more = json!({"id": id, "message": "go on"});
+    let refused = client.refused("send_input", more.clone());
+    assert!(refused.contains(&format!("bailiwick resume {id} --tokens N")), "{refused}");
+    let again = Script::continuing("more", vec![Turn::say("said")]);
+    stage
+        .agent(&id)
+        .take_up("There is more.", &["--turns", "20"], again)
+        .end()
+        .expect("completed", 0);
+    client.call("send_input", more).unwrap();
+    let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+    assert_eq!(waited["results"][&id]["attempts"], 3, "{waited:#}");
     client.end();
 }
