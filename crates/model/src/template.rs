@@ -119,6 +119,19 @@ impl Default for ContextLimits {
     }
 }
 
+impl ContextLimits {
+    /// What both let it load.
+    #[must_use]
+    pub fn within(self, other: Self) -> Self {
+        Self {
+            window_share: self.window_share.min(other.window_share),
+            files: self.files.min(other.files),
+            skills: self.skills.min(other.skills),
+            rules: self.rules.min(other.rules),
+        }
+    }
+}
+
 /// The type of an agent: `worker`, `my_custom_role`, `my-custom-role`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]

@@ -6,7 +6,7 @@ use bailiwick_kit::templates::select::{Inherited, KnownModel, Overrides, Setting
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::globs::{Area, Overlap};
 use bailiwick_model::module::GateModule;
-use bailiwick_model::template::{AgentType, Template};
+use bailiwick_model::template::{AgentType, ContextLimits, Template};
 use bailiwick_model::{AgentId, Delegate, RoleName, Settings, Task, task};
 use bailiwick_policy::{Policy, ToolStack};
 use bailiwick_runner::supervisor::RunDirectory;
@@ -256,6 +256,22 @@ impl Caller {
         self.task.get("body")?.get("text")?.as_str()
     }
 
+    /// What an agent of it may load: what both its template and the caller's own task let it.
+    pub(super) fn context_limits(
+        &self,
+        template: Option<&Template>,
+    ) -> Result<Option<ContextLimits>, String> {
+        let own = self.task.get("agent").and_then(|agent| agent.get("context"));
+        let own: Option<ContextLimits> = own
+            .map(|own| own.clone().try_into())
+            .transpose()
+            .map_err(|error| format!("the caller's own limits cannot be read: {error}"))?;
+        Ok(match (template.and_then(|template| template.context), own) {
+            (Some(limits), Some(own)) => Some(limits.within(own)),
+            (limits, own) => limits.or(own),
+        })
+    }
+
     /// Its task: what the caller's says of scope and checks, and what the template says of the agent.
     pub(super) fn task_text(
         &self,
@@ -304,11 +320,9 @@ impl Caller {
             own.and_then(|own| own.get(kept))
                 .map(|value| agent.insert(kept.to_owned(), value.clone()));
         }
-        if let Some(limits) = template.and_then(|template| template.context) {
+        if let Some(limits) = self.context_limits(template)? {
             let limits = Table::try_from(limits).map_err(|error| error.to_string())?;
             agent.insert("context".to_owned(), limits.into());
-        } else if let Some(limits) = own.and_then(|own| own.get("context")) {
-            agent.insert("context".to_owned(), limits.clone());
         }
         if let Some(files) = &asked.hand_over {
             agent.insert("hand-over".to_owned(), files.clone().into());
@@ -361,4 +375,38 @@ fn budget(reserved: &Allowance) -> Table {
     set("minutes", reserved.milliseconds.map(|amount| whole(amount.div_ceil(60_000)).into()));
     set("usd", reserved.micro_usd.map(|amount| (amount as f64 / 1e6).into()));
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(task: &str) -> Caller {
+        Caller {
+            delegate: None,
+            task: task.parse().unwrap(),
+            policy: None,
+            settings: Settings::default(),
+            base: String::new(),
+            binding: String::new(),
+            role: None,
+            cli: None,
+            model: Some("claude-opus-4-8".to_owned()),
+            effort: Some("high".to_owned()),
+            may_start: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_template_loads_no_more_than_its_caller_may() {
+        let own = caller("[agent.context]\nwindow-share = 0.1\nfiles = 9\nskills = 0\nrules = 2\n");
+        let limits = ContextLimits { window_share: 0.5, files: 3, skills: 4, rules: 1 };
+        let template = Template { context: Some(limits), ..Template::plain() };
+        let both = ContextLimits { window_share: 0.1, files: 3, skills: 0, rules: 1 };
+        assert_eq!(own.context_limits(Some(&template)).unwrap(), Some(both));
+        let task = ContextLimits { window_share: 0.1, files: 9, skills: 0, rules: 2 };
+        assert_eq!(own.context_limits(None).unwrap(), Some(task));
+        assert_eq!(caller("").context_limits(Some(&template)).unwrap(), Some(limits));
+        assert_eq!(caller("").context_limits(None).unwrap(), None);
+    }
 }

@@ -1,6 +1,6 @@
 //! Files that a caller hands over to an agent: they are read in the commit that it starts from.
 
-use bailiwick_model::template::{ContextLimits, Template};
+use bailiwick_model::template::Template;
 
 use super::caller::Caller;
 use super::session::{Session, said};
@@ -16,7 +16,7 @@ impl Session {
         template: Option<&Template>,
     ) -> Result<(), String> {
         let Some(files) = &asked.hand_over else { return Ok(()) };
-        if let Some(limits) = limits(caller, template)?
+        if let Some(limits) = caller.context_limits(template)?
             && files.len() > usize::try_from(limits.files).unwrap_or(usize::MAX)
         {
             let (many, most) = (files.len(), limits.files);
@@ -27,14 +27,4 @@ impl Session {
         let repository = self.context.require_repository().map_err(said)?;
         handed::read(&repository, &caller.base, files).map(drop).map_err(said)
     }
-}
-
-/// What the agent may load: as its template says, else as its caller.
-fn limits(caller: &Caller, template: Option<&Template>) -> Result<Option<ContextLimits>, String> {
-    if let Some(limits) = template.and_then(|template| template.context) {
-        return Ok(Some(limits));
-    }
-    let own = caller.task.get("agent").and_then(|agent| agent.get("context"));
-    let own = own.map(|own| own.clone().try_into());
-    own.transpose().map_err(|error| format!("the caller's own limits cannot be read: {error}"))
 }
