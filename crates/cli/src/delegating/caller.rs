@@ -16,6 +16,7 @@ use super::session::Session;
 use super::startable::both;
 use super::starting::SpawnAgent;
 use crate::failure::Failure;
+use crate::running::assign::USUAL;
 use crate::verifying::{Places, Subject, settings};
 use crate::{policy_file, wire};
 
@@ -172,7 +173,7 @@ impl Caller {
         };
         // Another program has other models.
         let other = template.and_then(|template| template.cli.as_ref());
-        let same = other.is_none_or(|cli| Some(cli) == self.cli.as_ref());
+        let same = other.is_none_or(|cli| cli == self.cli.as_deref().unwrap_or(USUAL));
         let inherited = Inherited {
             model: self.model.as_deref().filter(|_| same),
             reasoning_effort: self.effort.as_deref().filter(|_| same),
@@ -408,5 +409,25 @@ mod tests {
         assert_eq!(own.context_limits(None).unwrap(), Some(task));
         assert_eq!(caller("").context_limits(Some(&template)).unwrap(), Some(limits));
         assert_eq!(caller("").context_limits(None).unwrap(), None);
+    }
+
+    #[test]
+    fn the_same_program_inherits_model_and_effort_whether_or_not_it_is_named() {
+        let efforts = vec!["high".to_owned()];
+        let known = [KnownModel { name: "*".to_owned(), efforts }];
+        for (own, named, inherits) in [
+            (None, Some("claude-code"), true),
+            (None, None, true),
+            (None, Some("codex"), false),
+            (Some("codex"), Some("codex"), true),
+            (Some("codex"), Some("claude-code"), false),
+        ] {
+            let caller = Caller { cli: own.map(str::to_owned), ..caller("") };
+            let template = Template { cli: named.map(str::to_owned), ..Template::plain() };
+            let given = caller.assignment(&SpawnAgent::default(), Some(&template), &known).unwrap();
+            let expected = inherits.then_some(("claude-opus-4-8", "high"));
+            let both = given.model.as_deref().zip(given.effort.as_deref());
+            assert_eq!(both, expected, "{own:?} {named:?}");
+        }
     }
 }
