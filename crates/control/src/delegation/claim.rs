@@ -3,12 +3,14 @@
 //! A claim is taken as a whole or not at all, and never grows. So nobody holds one part while it
 //! waits for another, and there is no deadlock; leases end, so nobody waits for ever.
 
+use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::claim::{Claim, Release};
 use bailiwick_model::globs::{Area, Overlap};
 use bailiwick_model::module::GateModule;
 use bailiwick_model::settings::OnOverlap;
 use bailiwick_model::{AgentId, Fence};
 use bailiwick_policy::Policy;
+use bailiwick_policy::policy::Rule;
 use bailiwick_policy::tool::matches;
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +59,11 @@ impl Wish {
 pub fn writable(policy: &Policy) -> Option<(Vec<String>, Vec<String>)> {
     let tools = policy.tools.as_ref();
     let has = |name| tools.is_none_or(|tools| tools.iter().any(|glob| matches(glob, name)));
-    let bound = |gate| policy.rules.iter().any(|rule| rule.gate == Some(gate));
+    // A gate that only warns keeps nobody from writing.
+    let bound = |gate| {
+        let blocks = |rule: &Rule| rule.severity == GateSeverity::Block;
+        policy.rules.iter().any(|rule| rule.gate == Some(gate) && blocks(rule))
+    };
     let inside = match bound(GateModule::ScopeFilesWhitelist) {
         true => policy.whitelist.clone(),
         false => vec!["**".to_owned()],
@@ -183,6 +189,12 @@ pub fn holding(own: &Claim, later: &[Claim]) -> Holding {
     }
 }
 
+/// The first of these paths that a claim is not on.
+pub fn outside<'a>(own: &Claim, mut paths: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let area = own.area();
+    paths.find(|path| !area.contains(path))
+}
+
 /// What came of a wish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acquired {
@@ -226,12 +238,11 @@ pub fn next(on_overlap: OnOverlap, waited: u64, patience: u64) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bailiwick_model::capability::GateSeverity;
     use bailiwick_model::claim::Outcome;
     use bailiwick_model::role::EscalationPolicy;
     use bailiwick_policy::ToolStack;
     use bailiwick_policy::pattern::Patterns;
-    use bailiwick_policy::policy::{FORMAT, Rule};
+    use bailiwick_policy::policy::FORMAT;
 
     fn rule(gate: GateModule) -> Rule {
         Rule {
@@ -317,6 +328,21 @@ mod tests {
         assert_eq!(writable(&policy(Some(&["Read", "Bash"]), &both)), None);
         let nothing = Policy { whitelist: Vec::new(), ..policy(all, &both) };
         assert_eq!(writable(&nothing), None);
+        // Who is only told of it can write everywhere.
+        for severity in [GateSeverity::Warn, GateSeverity::Advisory] {
+            let mut told = policy(all, &both);
+            told.rules.iter_mut().for_each(|rule| rule.severity = severity);
+            assert_eq!(writable(&told), lists("**", &[]), "{severity:?}");
+        }
+    }
+
+    #[test]
+    fn a_claim_is_on_what_it_names_and_nothing_else() {
+        let mut own = wish("one", "src/**").granted(Fence(1), 0);
+        own.except = vec!["src/gen/**".to_owned()];
+        assert_eq!(outside(&own, ["src/a.rs", "src/b/c.rs"].into_iter()), None);
+        assert_eq!(outside(&own, ["src/a.rs", "docs/a.md"].into_iter()), Some("docs/a.md"));
+        assert_eq!(outside(&own, ["src/gen/a.rs"].into_iter()), Some("src/gen/a.rs"));
     }
 
     #[test]
