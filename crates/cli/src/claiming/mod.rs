@@ -13,14 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bailiwick_control::delegation::claim::{
-    Acquired, Holding, Next, Obstacle, Wish, ahead, next, where_both_meet, writable,
+    Acquired, Holding, Next, Obstacle, Wish, ahead, next, outside, where_both_meet, writable,
 };
-use bailiwick_model::claim::Outcome;
+use bailiwick_control::ports::{Landing, Work as _};
+use bailiwick_model::claim::{Claim, Outcome};
 use bailiwick_model::settings::{Claims, OnOverlap};
 use bailiwick_model::{AgentId, Settings, Task};
 use bailiwick_policy::Policy;
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::Repository;
+use bailiwick_verify::Change;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -186,7 +188,7 @@ impl<'a> Claimant<'a> {
 
     /// Whether the work may land: nobody else was there since the agent's claim was taken. Nobody can
     /// be there either until the lease that this begins is over.
-    fn require_held(&self) -> Result<(), Failure> {
+    fn require_held(&self) -> Result<Claim, Failure> {
         let Wish { run, repository, lease, .. } = &self.wish;
         let until = wire::now_ms().saturating_add(*lease);
         let held = wire::with_store(self.context, async |store| {
@@ -194,7 +196,7 @@ impl<'a> Claimant<'a> {
         })?;
         let id = self.id;
         match held {
-            Some((_, Holding::Holds)) => Ok(()),
+            Some((claim, Holding::Holds)) => Ok(claim),
             Some((claim, Holding::Stale(by))) => Err(Failure::usage(format!(
                 "{RULE}: `{id}` may not land: its claim {} is stale, since {}",
                 claim.fence,
@@ -213,10 +215,31 @@ impl<'a> Claimant<'a> {
             None => {
                 let claims = Claims { on_overlap: OnOverlap::Refuse, ..self.claims.clone() };
                 let Self { context, id, wish, .. } = self;
-                Claimant { context, id, claims: &claims, wish: wish.clone() }
-                    .take(Patience::default())
-                    .map(drop)
+                let claimant = Claimant { context, id, claims: &claims, wish: wish.clone() };
+                match claimant.take(Patience::default())? {
+                    Acquired::Granted(claim) | Acquired::Renewed(claim) => Ok(claim),
+                    Acquired::Obstructed(met) => Err(self.refused(&Obstructed::by(&met))),
+                }
             }
+        }
+    }
+
+    /// The same, where it changes these paths: its claim has to be on all of them.
+    fn require_held_for(&self, changes: &[Change]) -> Result<(), Failure> {
+        let claim = self.require_held()?;
+        let before = |change: &Change| change.from.clone().filter(|_| !change.copied);
+        let paths = changes.iter().flat_map(|change| [Some(change.path.clone()), before(change)]);
+        let paths: Vec<String> = paths.flatten().collect();
+        match outside(&claim, paths.iter().map(String::as_str)) {
+            None => Ok(()),
+            Some(path) => Err(Failure::usage(format!(
+                "{RULE}: `{}` may not land: it changes `{path}`, which its claim {} is not on",
+                self.id, claim.fence
+            ))
+            .help(format!(
+                "take the change back, or begin again with a task that has it: bailiwick respawn {}",
+                self.id
+            ))),
         }
     }
 }
@@ -252,7 +275,16 @@ pub fn take_again(subject: &Subject, id: &AgentId, if_closed: IfClosed) -> Resul
 
 /// An error if somebody else was given the same paths since the agent's claim was taken.
 pub fn require_held(subject: &Subject, id: &AgentId) -> Result<(), Failure> {
-    of_subject(subject, id, |claimant| claimant.require_held())
+    of_subject(subject, id, |claimant| claimant.require_held().map(drop))
+}
+
+/// The same, and an error if this landing changes what the claim is not on.
+pub fn require_held_for(subject: &Subject, id: &AgentId, landing: &Landing) -> Result<(), Failure> {
+    of_subject(subject, id, |claimant| {
+        let changes = subject.found()?.changes(&landing.onto, &landing.tree);
+        let changes = changes.map_err(|error| Failure::general(error.to_string()))?;
+        claimant.require_held_for(&changes)
+    })
 }
 
 fn of_subject(

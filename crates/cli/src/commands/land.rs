@@ -130,7 +130,7 @@ impl Land {
             &mut |watched| match watched {
                 Watched::Landing(landing) => {
                     // The checks may have taken longer than the lease.
-                    claiming::require_held(&subject, &run.id).map_err(said)?;
+                    claiming::require_held_for(&subject, &run.id, landing).map_err(said)?;
                     intend(&subject, landing, method)
                 }
                 Watched::Moved { branch, now } => {
