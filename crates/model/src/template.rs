@@ -140,7 +140,7 @@ pub struct AgentType(String);
 /// A type that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "invalid agent_type {0:?}; expected snake_case or kebab-case like \"worker\", \"my_custom_role\", \
+    "invalid agent_type {0:?}: expected snake_case or kebab-case like \"worker\", \"my_custom_role\", \
      or \"my-custom-role\""
 )]
 pub struct InvalidAgentType(pub String);
@@ -191,7 +191,7 @@ mod tests {
             let error = AgentType::parse(bad).unwrap_err().to_string();
             assert!(error.starts_with("invalid agent_type \""), "{error}");
             assert!(
-                error.contains("; expected snake_case or kebab-case like \"worker\""),
+                error.contains("\": expected snake_case or kebab-case like \"worker\""),
                 "{error}"
             );
         }

@@ -215,7 +215,7 @@ fn names_that_lead_nowhere_are_told_as_the_contract_says() {
     let scratch = Scratch::repository();
     for (name, told) in [
         ("no_such", "missing agent template: no_such"),
-        ("a b", "invalid agent_type \"a b\"; expected snake_case or kebab-case"),
+        ("a b", "invalid agent_type \"a b\": expected snake_case or kebab-case"),
     ] {
         let ran = scratch.run(BAILIWICK, &["agents", "show", name]).expect_code(2);
         assert!(ran.err.contains(told), "{}", ran.err);

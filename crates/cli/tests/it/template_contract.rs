@@ -452,7 +452,7 @@ const FAILURE_MODES: &[Sentence] = &[
         &[(LIST, "when_the_contract_is_broken_list_agents_returns_an_error")],
     ),
     (
-        "`invalid agent_type \"...\"`",
+        "`invalid agent_type \"...\": expected snake_case or kebab-case ...`",
         &[
             (DISCOVERY, "an_invalid_agent_type_is_told_the_form"),
             (LIST, "an_invalid_agent_type_returns_invalid_agent_type"),

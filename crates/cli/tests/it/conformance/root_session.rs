@@ -64,7 +64,7 @@ fn every_refusal_has_the_words_of_the_contract() {
         (
             "list_agents",
             json!({"agent_type": "a b"}),
-            "invalid agent_type \"a b\"; expected snake_case",
+            "invalid agent_type \"a b\": expected snake_case",
         ),
         ("list_agents", json!({"agent_type": "nobody"}), "missing agent template: nobody"),
         ("list_agents", json!({"kind": "x"}), "unknown field `kind`"),

@@ -166,7 +166,7 @@ fn an_invalid_agent_type_is_told_the_form() {
         assert_eq!(
             told(templates.find(asked)),
             format!(
-                "invalid agent_type \"{shown}\"; expected snake_case or kebab-case like \"worker\", \
+                "invalid agent_type \"{shown}\": expected snake_case or kebab-case like \"worker\", \
                  \"my_custom_role\", or \"my-custom-role\""
             )
         );

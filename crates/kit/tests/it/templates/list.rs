@@ -146,7 +146,8 @@ fn expanded_adds_model_effort_and_default_prompt_to_the_role_and_model_effort_an
 fn an_invalid_agent_type_returns_invalid_agent_type() {
     for bad in ["a b", "../worker", "", "worker.md"] {
         let error = told(&with_auditor(), json!({"agent_type": bad}));
-        assert!(error.starts_with("invalid agent_type \""), "{bad:?}: {error}");
+        let told = format!("invalid agent_type \"{bad}\": expected snake_case or kebab-case ");
+        assert!(error.starts_with(&told), "{bad:?}: {error}");
     }
 }
 
