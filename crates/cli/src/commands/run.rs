@@ -6,6 +6,7 @@ use bailiwick_model::attempt::Allowance;
 use bailiwick_model::event::Ending;
 use bailiwick_model::settings::AutoLand;
 use bailiwick_model::{AgentId, Source};
+use bailiwick_runner::supervisor::RunDirectory;
 use clap::{Args, ValueEnum as _};
 use serde::Serialize;
 
@@ -190,17 +191,16 @@ pub(crate) fn hold(
     let mut running = Running::hold(context, id)?;
     let wishes = Wishes { sandbox: how.sandbox, budget, quiet, if_closed };
     let mut start = start.clone();
-    // What people say while it works is written down when they say it.
-    let mut said = match &start {
-        Start::Fresh => None,
-        Start::Resume(words) => words.clone(),
-    };
     let outcome = loop {
-        let words = said.take();
-        let outcome = running.attempt(&start, &wishes, |handle| {
-            if let Some(words) = words {
+        let directory = running.directory.clone();
+        let (with, said) = with_unheard(&directory, &start)?;
+        let outcome = running.attempt(&with, &wishes, |handle| {
+            // What was said before is written down already, as what people say while it works is.
+            if let Some(words) = said {
                 handle.said(&words);
             }
+            // What stays would be heard twice, which is better than not at all.
+            let _ = directory.heard();
             interrupt::stops(handle);
         });
         interrupt::over();
@@ -209,7 +209,7 @@ pub(crate) fn hold(
             break outcome;
         }
         // What people have said meanwhile is heard now.
-        start = Start::Resume(Some(outcome.messages.join("\n\n")));
+        start = Start::Resume(None);
     };
     running.import()?;
     finish::note_changes(&running)?;
@@ -232,6 +232,20 @@ pub(crate) fn hold(
         ran.verification = Some(finish::verify(&running, manner, quiet)?);
     }
     conclude(context, running, ran, how, manner, format)
+}
+
+/// A start with what was said to the agent and it has not heard, before what it is told now; and that.
+fn with_unheard(
+    directory: &RunDirectory,
+    start: &Start,
+) -> Result<(Start, Option<String>), Failure> {
+    let Start::Resume(words) = start else { return Ok((start.clone(), None)) };
+    let mut all = directory.not_heard().map_err(|error| {
+        Failure::general(format!("what it has not heard cannot be read: {error}"))
+    })?;
+    all.extend(words.clone());
+    let told = (!all.is_empty()).then(|| all.join("\n\n"));
+    Ok((Start::Resume(told), words.clone()))
 }
 
 /// Lands what holds, and tells what came of it.

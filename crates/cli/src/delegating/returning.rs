@@ -3,6 +3,7 @@
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Attempt;
 use bailiwick_model::event::What;
+use bailiwick_runner::supervisor::RunDirectory;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -37,13 +38,20 @@ pub fn whole(context: &Context, run: &AgentId, last: &Attempt) -> Result<String,
     Ok(found.unwrap_or_else(|| format!("{}{REST}", last.detail)))
 }
 
-/// What a run was told after its task, in that order.
-pub fn told_later(context: &Context, run: &AgentId) -> Result<Vec<String>, Failure> {
+/// What a run was told after its task, in that order; and what of it it has not heard.
+pub fn told_later(context: &Context, run: &AgentId) -> Result<(Vec<String>, Vec<String>), Failure> {
+    let directory = RunDirectory::new(&context.state, run.as_str());
+    let not_heard = directory.not_heard().map_err(|error| {
+        Failure::general(format!("what `{run}` has not heard cannot be read: {error}"))
+    })?;
     let events =
         wire::with_store(context, async |store| Ok(store.run_events(run, 0, u32::MAX).await?))?;
     let told = events.into_iter().filter_map(|event| {
         let What::Message { text } = event.what else { return None };
         Some(text)
     });
-    Ok(told.collect())
+    let mut told: Vec<String> = told.collect();
+    // What has not been heard was said last; it is written down without what must not be seen.
+    told.truncate(told.len().saturating_sub(not_heard.len()));
+    Ok((told, not_heard))
 }

@@ -230,8 +230,8 @@ impl Session {
         let Some(run) = run.map_err(said)? else { return Ok(Value::Null) };
         let last = self.attempts(&one.run)?.into_iter().reduce(together);
         let whole = |last: &Attempt| returning::whole(&self.context, &one.run, last).map_err(said);
-        let later = returning::told_later(&self.context, &one.run).map_err(said)?;
-        Ok(json!({
+        let (later, not_heard) = returning::told_later(&self.context, &one.run).map_err(said)?;
+        let mut result = json!({
             "received": one.message,
             "received_later": later,
             "returned": last.as_ref().map(whole).transpose()?,
@@ -240,7 +240,11 @@ impl Session {
             "state": run.status.as_str(),
             "tokens": last.as_ref().map(|last| last.used.tokens),
             "attempts": last.map(|last| last.number),
-        }))
+        });
+        if let (false, Some(result)) = (not_heard.is_empty(), result.as_object_mut()) {
+            result.insert("not_heard".to_owned(), json!(not_heard));
+        }
+        Ok(result)
     }
 
     /// How an agent stands that has ended, with all that it said and not only the beginning of it.

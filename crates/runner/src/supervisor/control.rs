@@ -96,13 +96,14 @@ pub fn ask(directory: &RunDirectory, request: &Request) -> io::Result<Option<Rep
 }
 
 /// Answers people until the listener is gone.
-pub(super) async fn serve(listener: UnixListener, hub: Arc<Hub>) {
+pub(super) async fn serve(listener: UnixListener, hub: Arc<Hub>, directory: RunDirectory) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let hub = Arc::clone(&hub);
+                let (hub, directory) = (Arc::clone(&hub), directory.clone());
                 tokio::spawn(async move {
-                    let _ = tokio::time::timeout(PATIENCE, connection(stream, &hub)).await;
+                    let answered = connection(stream, &hub, &directory);
+                    let _ = tokio::time::timeout(PATIENCE, answered).await;
                 });
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -110,12 +111,12 @@ pub(super) async fn serve(listener: UnixListener, hub: Arc<Hub>) {
     }
 }
 
-async fn connection(stream: UnixStream, hub: &Hub) -> io::Result<()> {
+async fn connection(stream: UnixStream, hub: &Hub, directory: &RunDirectory) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
     tokio::io::BufReader::new(read.take(LONGEST)).read_line(&mut line).await?;
     let reply = match serde_json::from_str(&line) {
-        Ok(request) => answer(hub, request),
+        Ok(request) => answer(hub, directory, request),
         Err(error) => Reply::Refused(format!("the request cannot be read: {error}")),
     };
     let mut line = serde_json::to_string(&reply)?;
@@ -123,7 +124,7 @@ async fn connection(stream: UnixStream, hub: &Hub) -> io::Result<()> {
     write.write_all(line.as_bytes()).await
 }
 
-fn answer(hub: &Hub, request: Request) -> Reply {
+fn answer(hub: &Hub, directory: &RunDirectory, request: Request) -> Reply {
     match request {
         Request::Status => {
             Reply::Standing(Standing { progress: hub.progress(), questions: hub.questions() })
@@ -132,10 +133,13 @@ fn answer(hub: &Hub, request: Request) -> Reply {
             hub.end(Ending::Stopped, &why);
             Reply::Done
         }
-        Request::Message { text } => {
-            hub.message(&text);
-            Reply::Done
-        }
+        Request::Message { text } => match directory.say(&text) {
+            Ok(()) => {
+                hub.message(&text);
+                Reply::Done
+            }
+            Err(error) => Reply::Refused(format!("it cannot be kept: {error}")),
+        },
         Request::Answer { id, answer } => match hub.answer(&id, answer) {
             Ok(()) => Reply::Done,
             Err(why) => Reply::Refused(why),

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -87,6 +87,38 @@ impl RunDirectory {
     /// Where it answers people.
     pub fn control_socket(&self) -> PathBuf {
         self.0.join("control.sock")
+    }
+
+    /// What was said to the agent and it has not heard, one text of JSON in a line.
+    pub fn unheard(&self) -> PathBuf {
+        self.0.join("unheard.jsonl")
+    }
+
+    /// The same, in the order in which it was said.
+    pub fn not_heard(&self) -> io::Result<Vec<String>> {
+        match fs::read_to_string(self.unheard()) {
+            // The last line may be half written: then nobody was told that it would be heard.
+            Ok(text) => Ok(text.lines().filter_map(|one| serde_json::from_str(one).ok()).collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps what is said to the agent until it has heard it, whatever becomes of its supervisor.
+    pub fn say(&self, text: &str) -> io::Result<()> {
+        let mut line = serde_json::to_string(text)?;
+        line.push('\n');
+        let mut file =
+            File::options().create(true).append(true).mode(0o600).open(self.unheard())?;
+        file.write_all(line.as_bytes())
+    }
+
+    /// It has heard all that was said.
+    pub fn heard(&self) -> io::Result<()> {
+        match fs::remove_file(self.unheard()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// What the agent's git writes, where it may commit.

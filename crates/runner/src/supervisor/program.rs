@@ -139,7 +139,7 @@ fn held(
     }
     let answers = Answers { keeper, runtime: runtime.handle().clone() };
     let listener = listen(directory.control_socket()).map_err(failed("the control socket"))?;
-    runtime.spawn(control::serve(listener, Arc::clone(hub)));
+    runtime.spawn(control::serve(listener, Arc::clone(hub), directory.clone()));
     if let Some(answers) = &supervision.delegation {
         let listener = listen(directory.delegation_socket()).map_err(failed("the socket"))?;
         runtime.spawn(delegation::serve(listener, Arc::clone(answers), Arc::clone(hub)));

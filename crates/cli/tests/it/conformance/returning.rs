@@ -82,3 +82,31 @@ fn one_that_has_spent_its_budget_goes_on_when_a_person_raises_it() {
     assert_eq!(waited["results"][&id]["attempts"], 3, "{waited:#}");
     client.end();
 }
+
+#[test]
+fn what_an_agent_has_not_heard_is_told_apart_and_said_again() {
+    let stage = stage();
+    let begun = "echo begun > src/begun.txt; sleep 1000";
+    let turns = vec![Turn::Calls(vec![Call::shell(begun)]), Turn::say("done")];
+    let model = ScriptedModel::start(Script::new(turns));
+    let mut client = Client::start(&stage, &model);
+    let asked = json!({"message": "report", "agent_type": "helper", "files": ["src/**"]});
+    let id = client.call("spawn_agent", asked).unwrap()["agent_id"].as_str().unwrap().to_owned();
+    let agent = stage.agent(&id);
+    outside::wait("it is at work", || agent.text("src/begun.txt").is_some());
+    client.call("send_input", json!({"id": id, "message": "FIRST-WORDS"})).unwrap();
+    agent.stop();
+    let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+    let result = &waited["results"][&id];
+    assert_eq!(result["received_later"], json!([]), "{result:#}");
+    assert_eq!(result["not_heard"], json!(["FIRST-WORDS"]), "{result:#}");
+    client.call("send_input", json!({"id": id, "message": "SECOND-WORDS"})).unwrap();
+    let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+    let result = &waited["results"][&id];
+    assert_eq!(result["received_later"], json!(["FIRST-WORDS", "SECOND-WORDS"]), "{result:#}");
+    assert_eq!(result["not_heard"], json!(null), "{result:#}");
+    let asked = model.requests().into_iter().map(|one| one.body.to_string());
+    let both = |body: &String| body.contains("FIRST-WORDS") && body.contains("SECOND-WORDS");
+    assert!(asked.into_iter().any(|body| both(&body)), "its model has not seen both");
+    client.end();
+}
