@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bailiwick_control::ports::{Consent, Delegation as _};
+use bailiwick_control::supervision::Budget;
+use bailiwick_model::attempt::Allowance;
+use bailiwick_model::task;
 use bailiwick_runner::supervisor;
 use clap::Args;
 use rmcp::ServiceExt as _;
@@ -28,8 +31,8 @@ use crate::running::assign::random_name;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick mcp\n  claude mcp add bailiwick -- bailiwick mcp\n  \
-                        codex mcp add bailiwick -- bailiwick mcp\n  bailiwick mcp --http \
-                        127.0.0.1:7777"
+                        codex mcp add bailiwick -- bailiwick mcp --tokens 500000\n  bailiwick mcp \
+                        --http 127.0.0.1:7777"
 )]
 pub struct Mcp {
     /// Hand every call to the supervisor that listens here; for agents inside of a run
@@ -46,6 +49,29 @@ pub struct Mcp {
         value_parser = address
     )]
     http: Option<SocketAddr>,
+    #[command(flatten)]
+    budget: Shared,
+}
+
+/// What all agents that are started here may spend together; the program that starts them spends its own.
+#[derive(Debug, Clone, Copy, Default, Args)]
+struct Shared {
+    /// Tokens, in and out, of all agents that are started here
+    #[arg(long, value_name = "N", help_heading = "Budget", conflicts_with = "socket")]
+    tokens: Option<u64>,
+    /// United States dollars
+    #[arg(long, value_name = "AMOUNT", help_heading = "Budget", conflicts_with = "socket", value_parser = dollars)]
+    usd: Option<f64>,
+    /// Answers of the model
+    #[arg(long, value_name = "N", help_heading = "Budget", conflicts_with = "socket")]
+    turns: Option<u64>,
+}
+
+impl Shared {
+    fn allowance(self) -> Allowance {
+        let Self { tokens, usd, turns } = self;
+        Budget::of(&task::Budget { tokens, usd, turns, ..task::Budget::default() }).0
+    }
 }
 
 impl Mcp {
@@ -58,7 +84,8 @@ impl Mcp {
                 agents::seed(context);
                 let how = How { land: Some(LandWhen::Never), ..How::default() };
                 let root = Some(random_name()?);
-                let session = Session { context: context.clone(), caller: None, root, how };
+                let (context, limits) = (context.clone(), self.budget.allowance());
+                let session = Session { context, caller: None, root, limits, how };
                 Arc::new(move |tool: &str, arguments: Value, gone: &AtomicBool| {
                     session.call(tool, &arguments, Consent::Absent, gone)
                 })
@@ -74,6 +101,12 @@ impl Mcp {
             }
         }
     }
+}
+
+/// An amount of money that one can spend.
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.parse().ok().filter(|amount: &f64| amount.is_finite() && *amount > 0.0);
+    amount.ok_or_else(|| "it needs an amount above 0, for example 2.50".to_owned())
 }
 
 /// An address with its port. Whoever gives only one of them is shown both.

@@ -48,14 +48,43 @@ impl Session {
                 used.get(&attempt.run).map_or(attempt.used, |(sum, _)| sum.plus(&attempt.used));
             used.insert(attempt.run.clone(), (sum, attempt));
         }
+        let session = self.purse_of_session()?;
+        if let Some(session) = &session {
+            tree = tree.with(None, session, self.limits, (Spent::default(), false));
+        }
         for one in all {
             let known = used.get(&one.run);
             let whole = whole(one, known.map(|(_, last)| last.budget));
             let own = spent(&known.map(|(sum, _)| *sum).unwrap_or_default());
             let ended = idle == Some(&one.run) || !self.is_busy(one);
-            tree = tree.with(one.parent.as_ref(), &one.run, whole, (own, ended));
+            // What a root session has started itself has nobody above it but that.
+            let own_session = session.as_ref().filter(|_| one.session == self.root);
+            let parent = one.parent.as_ref().or(own_session);
+            tree = tree.with(parent, &one.run, whole, (own, ended));
         }
         Ok(tree)
+    }
+
+    /// The place in a tree of a root session whose agents a person has limited.
+    fn purse_of_session(&self) -> Result<Option<AgentId>, String> {
+        let Some(root) = &self.root else { return Ok(None) };
+        if self.limits == Allowance::default() {
+            return Ok(None);
+        }
+        AgentId::parse(&format!("session-{root}")).map(Some).map_err(|error| error.to_string())
+    }
+
+    /// What an agent may spend that nobody's run starts: what the call says, of what is left to all agents of
+    /// the root session.
+    pub(super) fn reserve_of_session(
+        &self,
+        run: &AgentId,
+        known: &Known,
+        all: &[Delegate],
+    ) -> Result<Allowance, String> {
+        let Some(session) = self.purse_of_session()? else { return Ok(known.asked()) };
+        let tree = self.tree(Tree::default(), all, None)?;
+        tree.reserve(&session, run, known).1.map_err(|refusal| refusal.to_string())
     }
 
     /// How an agent at work stands.

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use bailiwick_control::ports::{Consent, Delegation, RunStore as _};
 use bailiwick_kit::templates::Templates;
 use bailiwick_kit::templates::list::{ListAgents, list};
+use bailiwick_model::attempt::Allowance;
 use bailiwick_model::task::Line;
 use bailiwick_model::template::AgentType;
 use bailiwick_model::{AgentId, Delegate, Source, Task};
@@ -36,6 +37,8 @@ pub struct Session {
     pub caller: Option<AgentId>,
     /// The root session of a person's agent program; nothing for a person at a terminal, and for agents.
     pub root: Option<String>,
+    /// What all that a root session starts may spend together, as a person has limited it.
+    pub limits: Allowance,
     /// How runs that it starts are held.
     pub how: How,
 }
@@ -99,7 +102,8 @@ pub fn require_open(context: &Context, run: &AgentId) -> Result<(), Failure> {
 impl Session {
     /// A person at a terminal, who is above all.
     pub fn at_terminal(context: &Context) -> Self {
-        Self { context: context.clone(), caller: None, root: None, how: How::default() }
+        let limits = Allowance::default();
+        Self { context: context.clone(), caller: None, root: None, limits, how: How::default() }
     }
 
     /// Which types the caller may start, and when to use them: for whoever describes the tool to its

@@ -195,7 +195,7 @@ impl Session {
         };
         let reserved = match &mut purse {
             Some(purse) => purse.reserve(&run, &estimate)?,
-            None => estimate.asked(),
+            None => self.reserve_of_session(&run, &estimate, &all)?,
         };
         let names = self.binding_templates(&caller.binding).map_err(said)?.names();
         let delegate = Delegate {

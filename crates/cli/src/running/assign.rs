@@ -20,7 +20,6 @@ use serde_json::{Value, json};
 
 use super::handed::{self, Handed};
 use super::{Running, Start, Wishes, enclose, granted, loads, login, skill_files};
-use crate::commands::run::How;
 use crate::context::Context;
 use crate::delegating::{Session as Delegating, purse};
 use crate::failure::Failure;
@@ -238,8 +237,7 @@ fn budget(running: &Running, wishes: &Wishes) -> Result<Allowance, Failure> {
     if known.is_none() {
         return Ok(purse::or(wishes.budget.unwrap_or_default(), before));
     }
-    let context = running.subject.context.clone();
-    let session = Delegating { context, caller: None, root: None, how: How::default() };
+    let session = Delegating::at_terminal(&running.subject.context);
     session.allotted(&running.id, before, wishes.budget)
 }
 

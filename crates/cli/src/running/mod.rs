@@ -367,7 +367,8 @@ impl Running {
     fn delegation(&self, level: Level) -> Arc<Session> {
         let how = How { land: Some(LandWhen::Never), no_verify: false, sandbox: as_wanted(level) };
         let context = self.subject.context.clone();
-        Arc::new(Session { context, caller: Some(self.id.clone()), root: None, how })
+        let caller = Some(self.id.clone());
+        Arc::new(Session { context, caller, root: None, limits: Allowance::default(), how })
     }
 
     /// Writes down how an attempt ended.

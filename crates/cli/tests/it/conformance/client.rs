@@ -26,8 +26,13 @@ impl Client {
     }
 
     /// Starts it by this command.
-    pub(crate) fn of(mut command: Command) -> Self {
-        command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped());
+    pub(crate) fn of(command: Command) -> Self {
+        Self::with(command, &[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn with(mut command: Command, more: &[&str]) -> Self {
+        command.arg("mcp").args(more).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let to = child.stdin.take();
         let from = BufReader::new(child.stdout.take().unwrap());

@@ -95,3 +95,30 @@ fn a_root_session_reaches_what_it_started_and_looks_at_its_own_repository_alone(
     let nodes: Vec<Value> = serde_json::from_str(&told.out).unwrap();
     assert_eq!(nodes.len(), 2, "{nodes:#?}");
 }
+
+#[test]
+fn what_a_root_session_starts_stays_within_what_a_person_gave_it() {
+    let stage = stage();
+    let model = ScriptedModel::start(Script::new(vec![Turn::say("done")]));
+    let command = stage.command(Some(&model), None);
+    let mut client = Client::with(command, &["--tokens", "100000"]);
+    let asked = |tokens: Value| {
+        let mut asked = asked("help");
+        asked["estimated_tokens"] = tokens;
+        asked
+    };
+    let refused = client.refused("spawn_agent", asked(json!(null)));
+    assert!(refused.contains("nobody knows what"), "{refused}");
+    let refused = client.refused("spawn_agent", asked(json!(60_000)));
+    assert!(refused.contains("100000 are left"), "{refused}");
+    let spawned = client.call("spawn_agent", asked(json!(50_000))).unwrap();
+    let id = spawned["agent_id"].as_str().unwrap().to_owned();
+    let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+    let used = waited["results"][&id]["tokens"].as_u64().unwrap();
+    // What it did not use has come back, what it used is gone.
+    let refused = client.refused("spawn_agent", asked(json!(50_000)));
+    assert!(refused.contains(&format!("{} are left", 100_000 - used)), "{refused}");
+    let spawned = client.call("spawn_agent", asked(json!(40_000))).unwrap();
+    client.call("wait", json!({"ids": [spawned["agent_id"]], "timeout_ms": 170_000})).unwrap();
+    client.end();
+}
