@@ -14,6 +14,7 @@ mod changed_settings;
 mod checks_between_calls;
 mod children;
 mod client;
+mod code_mode;
 mod consents;
 mod delegation;
 mod endings;

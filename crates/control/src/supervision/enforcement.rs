@@ -4,6 +4,7 @@
 //! A result without a decision means that a tool ran unseen, or that a hook has gone silent.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 use thiserror::Error;
@@ -24,7 +25,8 @@ pub struct Habits {
     pub forgets: bool,
     /// What becomes of calls in an answer that has not come to its end.
     pub unfinished: Unfinished,
-    /// Whether it says of every command that it runs it, so that one which nobody decided ran unseen.
+    /// Whether it says of every command, patch and call of a server that it runs it, so that one which
+    /// nobody decided ran unseen.
     pub tells_commands: bool,
 }
 
@@ -95,6 +97,10 @@ pub struct Watch {
     ran: Vec<Lost>,
     /// By command: how often it was decided, denied, and run by the program's own word.
     commands: BTreeMap<String, Tally>,
+    /// The same by the whole input of a call.
+    inputs: BTreeMap<String, Tally>,
+    /// Patches that were allowed and not yet applied.
+    patches: Vec<String>,
     made_up: u64,
 }
 
@@ -115,6 +121,8 @@ impl Watch {
             open: Vec::new(),
             ran: Vec::new(),
             commands: BTreeMap::new(),
+            inputs: BTreeMap::new(),
+            patches: Vec::new(),
             made_up: 0,
         }
     }
@@ -154,7 +162,7 @@ impl Watch {
         let call = (tool.to_owned(), canonical(input));
         let command = about(input);
         let Some(id) = id else {
-            self.tally(command, |tally| tally.decided += 1);
+            self.note(command, input);
             if let Some(place) = self.open.iter().position(|(_, open)| *open == call) {
                 self.open.remove(place);
             }
@@ -171,8 +179,17 @@ impl Watch {
         }
         self.open.retain(|(open, _)| open != id);
         self.decided.insert(id.to_owned());
-        self.tally(command, |tally| tally.decided += 1);
+        self.note(command, input);
         true
+    }
+
+    /// A decision counts for what is told to have run later.
+    fn note(&mut self, command: Option<String>, input: &Value) {
+        if self.habits.tells_commands {
+            self.inputs.entry(canonical(given(input))).or_default().decided += 1;
+            self.patches.extend(command.clone().filter(|text| text.contains(PATCH)));
+        }
+        self.tally(command, |tally| tally.decided += 1);
     }
 
     /// The answer in which the model asked for this has not come to its end: `broke_off` if the
@@ -200,7 +217,15 @@ impl Watch {
     /// The answer was no, by this rule: the model must be told so. Whoever is inside may end the hook
     /// that carries the answer, and some programs run the call then.
     pub fn denied(&mut self, id: Option<&str>, tool: &str, input: &Value, rule: &str) {
-        self.tally(about(input), |tally| tally.denied += 1);
+        let command = about(input);
+        if self.habits.tells_commands {
+            self.inputs.entry(canonical(given(input))).or_default().denied += 1;
+            let denied = self.patches.iter().rposition(|patch| Some(patch) == command.as_ref());
+            if let Some(place) = denied {
+                self.patches.remove(place);
+            }
+        }
+        self.tally(command, |tally| tally.denied += 1);
         match id {
             Some(id) => drop(self.denials.insert(id.to_owned(), rule.to_owned())),
             None => {
@@ -347,6 +372,43 @@ impl Watch {
         }
     }
 
+    /// The program says that it runs a call, under a name of its own. As with commands, what code of its
+    /// model calls is seen by nobody else: files are changed by a patch that was allowed, and a server is
+    /// called as often as it was allowed.
+    pub fn told_call(&mut self, tool: &str, input: &Value) {
+        if !self.habits.tells_commands {
+            return;
+        }
+        let (held, denied) = match (about(input), input.get("changes").and_then(Value::as_array)) {
+            _ if tool.starts_with("mcp__") => {
+                let tally = self.inputs.entry(canonical(given(input))).or_default();
+                tally.ran = tally.ran.saturating_add(1);
+                (tally.ran <= tally.decided.saturating_sub(tally.denied), tally.denied > 0)
+            }
+            (_, Some(changes)) => (self.applies(changes), false),
+            // Whether it was denied is asked when it has ended.
+            (Some(command), None) => (self.commands.contains_key(&command), false),
+            (None, None) => (true, false),
+        };
+        if !held {
+            let id = about(input).unwrap_or_else(|| input.to_string());
+            self.ran.push(Lost { id, tool: tool.to_owned(), denied });
+        }
+    }
+
+    /// Whether a patch that was allowed makes these changes; it does so once.
+    fn applies(&mut self, changes: &[Value]) -> bool {
+        let path = |change: &Value| change.get("path").and_then(Value::as_str).map(str::to_owned);
+        let Some(paths) = changes.iter().map(path).collect::<Option<Vec<_>>>() else {
+            return false;
+        };
+        let makes = |patch: &String| {
+            paths.iter().all(|path| named(patch).any(|name| leads_to(name, path)))
+        };
+        let place = self.patches.iter().position(makes);
+        place.map(|place| self.patches.remove(place)).is_some()
+    }
+
     /// A call that the program says it has run, although nobody had decided about it, or had denied it.
     pub fn ran_unheld(&self) -> Option<Lost> {
         self.ran.first().cloned()
@@ -403,6 +465,35 @@ fn about(input: &Value) -> Option<String> {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
     };
     text.map(|text| text.trim().to_owned())
+}
+
+/// How a patch begins, alone or inside of a command.
+const PATCH: &str = "*** Begin Patch";
+
+/// The files that a patch names.
+fn named(patch: &str) -> impl Iterator<Item = &str> {
+    const WORDS: [&str; 4] =
+        ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
+    patch.lines().filter_map(|line| WORDS.iter().find_map(|words| line.trim().strip_prefix(words)))
+}
+
+/// Whether a name in a patch can be this path: where it is looked for from is not known.
+fn leads_to(name: &str, path: &str) -> bool {
+    let mut end = PathBuf::new();
+    for part in Path::new(name).components() {
+        match part {
+            Component::ParentDir => end = PathBuf::new(),
+            Component::CurDir => {}
+            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => end.push(part),
+        }
+    }
+    end.file_name().is_some() && Path::new(path).ends_with(end)
+}
+
+/// The input of a call: one that has none may say so or not.
+fn given(input: &Value) -> &Value {
+    static NONE: Value = Value::Null;
+    if input.as_object().is_some_and(serde_json::Map::is_empty) { &NONE } else { input }
 }
 
 /// A JSON text that is the same for the same value; objects are kept in the order of their keys.
@@ -546,6 +637,67 @@ mod tests {
             watch.told_command("git push --force");
             assert_eq!(watch.ran_unheld().is_some_and(|lost| !lost.denied), lost);
         }
+    }
+
+    #[test]
+    fn files_that_no_allowed_patch_changes_are_a_loss_where_the_program_tells_of_all() {
+        let patch = |name: &str| json!({"command": format!("*** Begin Patch\n*** Add File: {name}\n+x\n*** End Patch")});
+        let changes = |path: &str| json!({"changes": [{"path": path, "kind": "add"}]});
+        for (decided, denied, path, held) in [
+            (Some("src/a.txt"), false, "/work/src/a.txt", true),
+            (Some("./src/a.txt"), false, "/work/src/a.txt", true),
+            (Some("../b/src/a.txt"), false, "/b/src/a.txt", true),
+            (Some("/work/src/a.txt"), false, "/work/src/a.txt", true),
+            (Some("src/a.txt"), true, "/work/src/a.txt", false),
+            (Some("src/a.txt"), false, "/work/src/b.txt", false),
+            (Some(".."), false, "/work/src/b.txt", false),
+            (None, false, "/work/src/a.txt", false),
+        ] {
+            let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+            if let Some(name) = decided {
+                watch.decided(Some("exec-1"), "apply_patch", &patch(name));
+            }
+            if denied {
+                watch.denied(Some("exec-1"), "apply_patch", &patch("src/a.txt"), "scope");
+            }
+            watch.told_call("apply_patch", &changes(path));
+            assert_eq!(watch.ran_unheld().is_none(), held, "{decided:?} {path}");
+            watch.told_call("apply_patch", &changes(path));
+            assert!(watch.ran_unheld().is_some(), "one patch is applied once");
+        }
+        let mut watch = Watch::new(NAMED);
+        watch.told_call("apply_patch", &changes("/work/a"));
+        assert_eq!(watch.ran_unheld(), None, "another program does not tell of all");
+    }
+
+    #[test]
+    fn a_server_is_called_as_often_as_it_was_allowed_and_no_more() {
+        for (input, told) in [
+            (json!({"text": "hi", "to": 1}), json!({"to": 1, "text": "hi"})),
+            (json!({}), Value::Null),
+        ] {
+            let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+            watch.decided(Some("exec-1"), "mcp__notes__say", &input);
+            watch.decided(Some("exec-2"), "mcp__notes__say", &input);
+            watch.denied(Some("exec-2"), "mcp__notes__say", &input, "tools");
+            watch.told_call("mcp__notes__say", &told);
+            assert_eq!(watch.ran_unheld(), None, "one was allowed");
+            watch.told_call("mcp__notes__say", &told);
+            assert!(watch.ran_unheld().unwrap().denied);
+        }
+        let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+        watch.told_call("mcp__notes__say", &json!({"text": "hi"}));
+        assert!(!watch.ran_unheld().unwrap().denied, "nobody was asked");
+    }
+
+    #[test]
+    fn a_command_that_nobody_decided_is_a_loss_before_it_has_ended() {
+        let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+        watch.decided(Some("exec-1"), "Bash", &json!({"command": "ls"}));
+        watch.told_call("exec_command", &json!({"command": "ls"}));
+        assert_eq!(watch.ran_unheld(), None);
+        watch.told_call("exec_command", &json!({"command": "sleep 1000"}));
+        assert!(watch.ran_unheld().is_some());
     }
 
     #[test]

@@ -209,6 +209,8 @@ impl Hub {
             state.watch.told(id, output, !ok);
         } else if let What::Command { command, .. } = what {
             state.watch.told_command(command);
+        } else if let What::ToolCall { tool, input, .. } = what {
+            state.watch.told_call(tool, input);
         }
         drop(state);
         if let Some(lost) = self.ran_unheld() {

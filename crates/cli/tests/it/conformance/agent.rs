@@ -20,11 +20,13 @@ pub(crate) struct Agent<'a> {
     base: &'a str,
     wrapped: Option<PathBuf>,
     options: &'a [&'a str],
+    model: Option<&'a str>,
 }
 
 impl<'a> Agent<'a> {
     pub(crate) fn new(stage: &'a Stage, id: &'a str) -> Self {
-        Self { stage, id, task: String::new(), base: "main", wrapped: None, options: &[] }
+        let (task, options) = (String::new(), &[]);
+        Self { stage, id, task, base: "main", wrapped: None, options, model: None }
     }
 
     /// With more in its task.
@@ -42,6 +44,11 @@ impl<'a> Agent<'a> {
         Self { options, ..self }
     }
 
+    /// With another model.
+    pub(crate) fn model(self, model: &'a str) -> Self {
+        Self { model: Some(model), ..self }
+    }
+
     /// By another program of the CLI's name, in this directory.
     pub(crate) fn wrapped(self, directory: PathBuf) -> Self {
         Self { wrapped: Some(directory), ..self }
@@ -56,6 +63,7 @@ impl<'a> Agent<'a> {
             Cli::Gemini => ("gemini", "gemini-2.5-flash"),
             Cli::OpenCode => ("opencode", "scripted"),
         };
+        let model = self.model.unwrap_or(model);
         let text = format!(
             "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[agent]\n\
              cli = \"{cli}\"\nmodel = \"{model}\"\n{}\n[body]\ntext = \"Do the work of {}.\"\n",

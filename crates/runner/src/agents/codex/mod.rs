@@ -75,8 +75,9 @@ impl Adapter for Codex {
         Habits {
             names_calls: true,
             // `exec` is the one tool of its code mode: the calls that the code makes reach the hook one
-            // by one. `write_stdin` is not here, although no hook sees it: whoever types into a shell is
-            // not held, and that has to come out.
+            // by one, but for `write_stdin`. What code types could not be seen: nothing that it starts has
+            // a terminal, and so nothing listens. `write_stdin` itself is not here: whoever types into a
+            // shell is not held, and that has to come out.
             unhooked: &["exec"],
             refusals: &[
                 "unsupported call: ",
@@ -84,6 +85,7 @@ impl Adapter for Codex {
                 "failed to parse function arguments: ",
                 "apply_patch verification failed: ",
                 "write_stdin failed: Unknown process id ",
+                "write_stdin failed: stdin is closed for this session",
                 "request_user_input is unavailable in ",
             ],
             denial: "blocked by PreToolUse hook: ",
@@ -175,6 +177,8 @@ fn arguments(assignment: &Assignment) -> Result<Vec<String>, PlanError> {
     arguments.extend(list(&["--disable", "plugins", "--disable", "apps"]));
     // A file that the agent could write, read before every command.
     arguments.extend(list(&["--disable", "shell_snapshot"]));
+    // Without a terminal a program that it starts reads nothing: no hook sees what is typed into one.
+    arguments.extend(list(&["--disable", "unified_exec_tty"]));
     if let Some(allowed) = &assignment.tools {
         // What cannot be taken away is denied by the gate.
         let features = [

@@ -1,0 +1,73 @@
+//! Models that write code in the place of calls: what the code calls is decided call by call, and it has
+//! nothing that it could type into.
+
+use bailiwick_testkit::clis::Cli;
+use bailiwick_testkit::scripted_model::{Call, Script, Turn};
+use serde_json::json;
+
+use super::stage::{FILES, GIT, PUSH, Stage};
+
+/// One that has no tool but `exec`.
+const MODEL: &str = "gpt-6.1-sol";
+
+/// Starts `command` with a terminal and types into it, then tells what came of both.
+fn typing(command: &str, terminal: bool) -> Call {
+    let code = format!(
+        "const tried = async (call) => {{ try {{ const r = await call(); text(JSON.stringify(r)); return r; }}
+            catch (error) {{ text('refused: ' + error); return {{}}; }} }};
+        const begun = await tried(() => tools.exec_command({{cmd: {}, tty: {terminal}, yield_time_ms: 300}}));
+        await tried(() => tools.write_stdin({{session_id: begun.session_id ?? 1, chars: 'typed\\n\\u0004', yield_time_ms: 500}}));",
+        json!(command)
+    );
+    Call::raw("exec", json!(code))
+}
+
+/// The same without a terminal in the end, which shows that the code runs.
+#[test]
+fn code_cannot_type_into_a_program() {
+    let stage = Stage::new(Cli::Codex);
+    let agent = stage.agent("typist").model(MODEL);
+    let ended = agent.run(Script::new(vec![
+        Turn::Calls(vec![typing("cat > src/typed.txt", true)]),
+        Turn::Calls(vec![typing("sleep 2; cat > src/typed-later.txt", false)]),
+        Turn::Calls(vec![typing("echo written > src/written.txt", false)]),
+        Turn::say("done"),
+    ]));
+    let told = ended.model.results();
+    for name in ["src/typed.txt", "src/typed-later.txt"] {
+        let text = agent.text(name).unwrap_or_default();
+        assert_eq!(text, "", "{name}: {told:#?}");
+    }
+    assert_eq!(agent.text("src/written.txt").as_deref(), Some("written\n"), "{told:#?}");
+    ended.expect("completed", 0);
+    agent.allowed("echo written");
+    agent.nothing_runs();
+}
+
+#[test]
+fn what_code_calls_is_decided_call_by_call() {
+    let stage = Stage::new(Cli::Codex);
+    let agent = stage.agent("coder").model(MODEL);
+    let patch = |name: &str| format!("*** Begin Patch\n*** Add File: {name}\n+x\n*** End Patch");
+    let code = format!(
+        "const all = await Promise.allSettled([
+            tools.apply_patch({}), tools.apply_patch({}), tools.exec_command({{cmd: {}}}),
+        ]);
+        text(JSON.stringify(all));",
+        json!(patch("src/inside.txt")),
+        json!(patch("outside.txt")),
+        json!(PUSH)
+    );
+    let ended = agent.run(Script::new(vec![
+        Turn::Calls(vec![Call::raw("exec", json!(code))]),
+        Turn::say("done"),
+    ]));
+    ended.expect("completed", 0);
+    let told = ended.model.results();
+    assert!(agent.text("src/inside.txt").is_some(), "{told:#?}");
+    assert!(agent.text("outside.txt").is_none(), "{told:#?}");
+    assert_eq!(agent.pushed(), [""; 0], "{told:#?}");
+    agent.denied("outside.txt", FILES);
+    agent.denied(PUSH, GIT);
+    agent.could_push();
+}
