@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bailiwick_control::supervision::budget::Limit;
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::event::Ending;
 use bailiwick_model::settings::AutoLand;
@@ -308,10 +309,46 @@ fn tell(context: &Context, id: &AgentId, ran: &Ran, holds: Option<bool>) {
             ));
         }
         (Ending::BudgetExhausted, _) => output::next_step(format_args!(
-            "raise it and go on: bailiwick resume {id} --tokens N{repeated}"
+            "raise it and go on: bailiwick resume {id} {}{repeated}",
+            raised(&ran.detail)
         )),
         (Ending::Failed | Ending::Stopped | Ending::TimedOut | Ending::CutOff, _) => {
             output::next_step(format_args!("go on with it: bailiwick resume {id}{repeated}"));
         }
+    }
+}
+
+/// The option that raises what is spent, by the words in which a run says what that is.
+fn raised(detail: &str) -> &'static str {
+    let spent = detail.rsplit(": ").next().unwrap_or_default();
+    match Limit::ALL.into_iter().find(|limit| limit.as_str() == spent) {
+        Some(Limit::Money) => "--usd AMOUNT",
+        Some(Limit::Turns) => "--turns N",
+        Some(Limit::Time) => "--minutes N",
+        Some(Limit::ToolCalls) => "--tool-calls N",
+        Some(Limit::Tokens) => "--tokens N",
+        // A price that nobody knows is one of money, too.
+        None if detail.contains("dollars") => "--usd AMOUNT",
+        None => "--tokens N",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_spent_is_what_can_be_raised() {
+        for (limit, option) in [
+            (Limit::Tokens, "--tokens N"),
+            (Limit::Money, "--usd AMOUNT"),
+            (Limit::Turns, "--turns N"),
+            (Limit::Time, "--minutes N"),
+            (Limit::ToolCalls, "--tool-calls N"),
+        ] {
+            assert_eq!(raised(&format!("the budget is spent: {}", limit.as_str())), option);
+        }
+        assert_eq!(raised("nothing says what x costs, and the budget is in dollars"), "--usd AMOUNT");
+        assert_eq!(raised("spent"), "--tokens N");
     }
 }

@@ -114,7 +114,7 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         instructions,
         skills,
         turns: budget.turns,
-        usd: task.budget.usd,
+        usd: budget.micro_usd.map(dollars),
         script: task.agent.script.clone(),
         granted: granted.variables,
         hidden: Redaction::new(secrets),
@@ -239,6 +239,12 @@ fn budget(running: &Running, wishes: &Wishes) -> Result<Allowance, Failure> {
     }
     let session = Delegating::at_terminal(&running.subject.context);
     session.allotted(&running.id, before, wishes.budget)
+}
+
+/// An amount as agent programs want to be told it.
+#[expect(clippy::cast_precision_loss, reason = "more than there is money in the world is rounded")]
+fn dollars(micro_usd: u64) -> f64 {
+    micro_usd as f64 / 1e6
 }
 
 /// Money can only be counted where prices are known.

@@ -1,5 +1,6 @@
 //! Agents that are ended before they are done, and taken up again.
 
+use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, Turn};
 
 use super::agent::Agent;
@@ -98,4 +99,21 @@ fn budget(stage: &Stage) -> Held {
     }
     agent.could_push();
     Held::Enforced
+}
+
+/// Claude Code knows its budget, and ends by itself where it is not told of more.
+#[test]
+fn dollars_that_a_person_adds_reach_a_program_that_knows_its_budget() {
+    let stage = Stage::new(Cli::Claude);
+    let agent = stage.agent("poor").task("[budget]\nusd = 0.001\n");
+    let write =
+        |name: &str| Turn::Calls(vec![Call::shell(format!("echo {name} > src/{name}.txt"))]);
+    let turns = ["first", "second", "third"].map(write).into_iter().chain([Turn::say("no")]);
+    let ended = agent.run(Script::new(turns.collect()));
+    ended.expect("budget-exhausted", 1);
+    let turns = ["fourth", "fifth", "sixth"].map(write).into_iter().chain([Turn::say("done")]);
+    let script = Script::continuing("rich", turns.collect());
+    let ended = agent.take_up("There is more now.", &["--usd", "5"], script).end();
+    ended.expect("completed", 0);
+    assert_eq!(agent.text("src/sixth.txt").as_deref(), Some("sixth\n"));
 }
