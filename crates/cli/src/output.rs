@@ -1,7 +1,7 @@
 //! Printing: results on standard output, everything else on standard error.
 
 use std::fmt::{self, Write as _};
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -75,16 +75,79 @@ pub fn line(text: impl fmt::Display) {
     text_out(format_args!("{text}\n"));
 }
 
-/// Prints a piece of the result as it is. What cannot be printed is told at the end.
+/// Prints a piece of the result. A terminal is told nothing but text and its style; what cannot be
+/// printed is told at the end.
 pub fn text_out(text: impl fmt::Display) {
     let mut out = anstream::stdout();
-    remember(write!(out, "{text}").and_then(|()| out.flush()));
+    let written = match io::stdout().is_terminal() {
+        true => write!(out, "{}", tame(&text.to_string())),
+        false => write!(out, "{text}"),
+    };
+    remember(written.and_then(|()| out.flush()));
 }
 
-/// Prints text that has no style, for people or programs, byte for byte.
+/// Prints text that has no style: for programs byte for byte, for people without what would steer their
+/// terminal.
 pub fn plain(text: &str) {
+    let terminal = io::stdout().is_terminal();
     let mut out = io::stdout().lock();
-    remember(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+    let written = match terminal {
+        true => out.write_all(tame(text).as_bytes()),
+        false => out.write_all(text.as_bytes()),
+    };
+    remember(written.and_then(|()| out.flush()));
+}
+
+/// Begins with an empty screen, where there is one.
+pub fn clear_screen() {
+    if io::stdout().is_terminal() {
+        let mut out = io::stdout().lock();
+        remember(out.write_all(b"\x1b[2J\x1b[H").and_then(|()| out.flush()));
+    }
+}
+
+/// Whether a character is not seen, and changes how others are: it turns the direction of what stands
+/// around it, or is nothing at all.
+pub fn is_hidden(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+/// A text without what would steer a terminal, but for its lines and for styles in which it can be read.
+pub fn tame(text: &str) -> String {
+    let mut tamed = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let (piece, kept) = match c {
+            '\x1b' => match style_at(rest) {
+                Some(style) => (style, style),
+                None => ("\x1b", " "),
+            },
+            '\n' | '\t' => (rest.get(..1).unwrap_or_default(), rest.get(..1).unwrap_or_default()),
+            c if c.is_control() => (rest.get(..c.len_utf8()).unwrap_or_default(), " "),
+            c if is_hidden(c) => (rest.get(..c.len_utf8()).unwrap_or_default(), ""),
+            c => {
+                let own = rest.get(..c.len_utf8()).unwrap_or_default();
+                (own, own)
+            }
+        };
+        tamed.push_str(kept);
+        rest = rest.get(piece.len()..).unwrap_or_default();
+    }
+    tamed
+}
+
+/// The style that a text begins with: one of ours, or one that hides nothing.
+fn style_at(text: &str) -> Option<&str> {
+    let inside = text.strip_prefix("\x1b[")?;
+    let length = inside.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    let (numbers, after) = inside.split_at_checked(length)?;
+    let conceals = numbers.split(';').any(|number| number == "8");
+    (after.starts_with('m') && !conceals).then_some(())?;
+    text.get(.."\x1b[".len() + length + 1)
 }
 
 /// Why a result could not be printed, the first time that happened.
@@ -139,7 +202,7 @@ fn aside(text: impl fmt::Display) {
         return;
     }
     let mut out = anstream::stderr();
-    let _ = writeln!(out, "{text}");
+    let _ = writeln!(out, "{}", tame(&text.to_string()));
 }
 
 /// Says what is worth knowing.
@@ -208,6 +271,11 @@ pub fn width() -> usize {
 /// Prints rows with aligned columns. The last column is cut where the terminal ends.
 pub fn table(header: &[&str], rows: &[Vec<String>]) {
     let columns = header.len();
+    // A cell is of one line, whoever wrote what is in it.
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| cell.replace(['\n', '\r', '\t'], " ")).collect())
+        .collect();
     let widest = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         let lengths = cells.map(|cell| cell.chars().count());
@@ -231,7 +299,7 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) {
     };
     let header: Vec<String> = header.iter().map(|title| (*title).to_owned()).collect();
     line(styled(BOLD, render(&header)));
-    for row in rows {
+    for row in &rows {
         line(render(row));
     }
 }
@@ -266,4 +334,30 @@ pub fn shortened(text: &str, room: usize) -> String {
     }
     let kept: String = text.chars().take(room.saturating_sub(1)).collect();
     format!("{}…", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_told_nothing_but_text_and_its_style() {
+        for (text, tamed) in [
+            ("plain ünï 🦀\tx\n", "plain ünï 🦀\tx\n"),
+            ("\x1b[2J\x1b[Hgone", " [2J [Hgone"),
+            ("a\rb\x07\x7f\u{9b}2J", "a b   2J"),
+            ("\x1b]0;title\x07", " ]0;title "),
+            ("\x1b[8mhidden", " [8mhidden"),
+            ("\x1b[1;8mhidden", " [1;8mhidden"),
+            ("rm \u{202e}txt.exe\u{202c} \u{2066}x\u{2069}", "rm txt.exe x"),
+            ("a\u{200b}b\u{feff}c\u{200f}", "abc"),
+            ("\x1b", " "),
+            ("\x1b[31", " [31"),
+        ] {
+            assert_eq!(tame(text), tamed, "{text:?}");
+        }
+        for ours in [styled(RED.bold(), "no"), styled(DIM, "x"), styled(YELLOW, "note:")] {
+            assert_eq!(tame(&ours), ours);
+        }
+    }
 }

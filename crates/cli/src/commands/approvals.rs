@@ -16,6 +16,7 @@ use super::stop::ask;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
+use crate::running::view::plain;
 use crate::wire;
 
 /// Answer calls that wait for a person
@@ -115,9 +116,10 @@ fn list(context: &Context, format: FormatOption) -> Result<(), Failure> {
         output::note("nobody asks anything");
     }
     for one in &all {
+        let about = plain(&one.about);
         match &one.approval {
-            None => output::line(format_args!("{} {}  {}", one.agent_id, one.question, one.about)),
-            Some(name) => output::line(format_args!("{name}  {}: {}", one.agent_id, one.about)),
+            None => output::line(format_args!("{} {}  {about}", one.agent_id, one.question)),
+            Some(name) => output::line(format_args!("{name}  {}: {about}", one.agent_id)),
         }
     }
     Ok(())
@@ -156,7 +158,8 @@ fn decide(context: &Context, name: &str, decision: Verdict) -> Result<(), Failur
             .typed::<AgentApproval>()
             .map_err(|error| Failure::general(error.to_string()))?
             .spec;
-        output::note(format_args!("{}: {}", asked.action.target, asked.action.summary));
+        let (target, summary) = (plain(&asked.action.target), plain(&asked.action.summary));
+        output::note(format_args!("{target}: {summary}"));
         let request = DecisionRequest {
             decision,
             comment: String::new(),

@@ -272,6 +272,7 @@ impl Explained {
             output::line(format_args!("├─ {title}"));
             for (index, line) in lines.iter().enumerate() {
                 let corner = if index + 1 == lines.len() { "└─" } else { "├─" };
+                let line = line.replace(['\n', '\r'], " ");
                 output::line(format_args!("│  {corner} {line}"));
             }
         }

@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 use crate::running::recover;
+use crate::running::view::plain;
 use crate::wire;
 
 /// List agents: those at work, or all that have run
@@ -135,7 +136,7 @@ fn table(listed: &[Listed]) {
             one.denied
         ));
         for (id, about) in &one.questions {
-            output::line(format_args!("  asks ({id}): {about}"));
+            output::line(format_args!("  asks ({id}): {}", plain(about)));
         }
     }
 }

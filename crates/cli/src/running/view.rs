@@ -173,24 +173,26 @@ fn is_open(directory: &RunDirectory, id: &str) -> bool {
     }
 }
 
-/// A text of somebody else in one line, without what would steer a terminal.
+/// A text of somebody else in one line, without what would steer a terminal or cannot be seen in it.
 pub fn plain(text: &str) -> String {
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let seen = text.chars().filter(|c| !output::is_hidden(*c));
+    let text: String = seen.map(|c| if c.is_control() { ' ' } else { c }).collect();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// What happened, in a line; nothing for what others say better.
 pub fn line(event: &Event) -> Option<String> {
-    let of = event.agent.as_ref().map(|agent| format!("[{agent:.8}] ")).unwrap_or_default();
     let one = |text: &str| plain(text);
+    let of = event.agent.as_ref().map(|agent| format!("[{:.8}] ", one(agent))).unwrap_or_default();
     let text = match (&event.what, event.seen_by) {
         (What::Text { text }, _) => one(text),
         (What::Decision { tool, about, answer: Answer::Allow, .. }, _) => {
-            format!("{} {tool} {}", styled(GREEN, "allows"), one(about))
+            format!("{} {} {}", styled(GREEN, "allows"), one(tool), one(about))
         }
         (What::Decision { tool, about, answer: Answer::Deny, reason, .. }, _) => {
             let reason = reason.as_deref().unwrap_or_default();
-            format!("{} {tool} {} {}", styled(RED, "denies"), one(about), styled(DIM, one(reason)))
+            let (tool, reason) = (one(tool), styled(DIM, one(reason)));
+            format!("{} {tool} {} {reason}", styled(RED, "denies"), one(about))
         }
         (What::Check { check, ok: true, .. }, _) => format!("{} {check}", styled(GREEN, "holds")),
         (What::Check { check, ok: false, found, .. }, _) => {
@@ -198,10 +200,10 @@ pub fn line(event: &Event) -> Option<String> {
         }
         (What::SubAgent { id, text, ended }, _) => {
             let word = if *ended { "ended" } else { "began" };
-            format!("sub-agent {id:.8} {word}: {}", one(text))
+            format!("sub-agent {:.8} {word}: {}", one(id), one(text))
         }
         (What::FileChange { path, change }, Witness::Supervisor) => {
-            format!("{} {path}", format!("{change:?}").to_lowercase())
+            format!("{} {}", format!("{change:?}").to_lowercase(), one(path))
         }
         (What::Approval { about, answer, .. }, _) => match answer {
             None => format!("{} {}", styled(YELLOW, "asks"), one(about)),
@@ -255,4 +257,41 @@ fn draw(shown: &Shown, since: Duration) {
 fn clear() {
     let mut out = std::io::stderr().lock();
     let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(what: What) -> Event {
+        let agent = Some("\u{1b}[2Jsub".to_owned());
+        Event { number: 1, at: 1, seen_by: Witness::Supervisor, agent, what, raw: None }
+    }
+
+    #[test]
+    fn what_others_wrote_is_one_line_that_is_seen_as_it_is() {
+        assert_eq!(plain("rm x\r\nls\u{1b}[2K\u{9b}A"), "rm x ls [2K A");
+        assert_eq!(plain("a\u{202e}b\u{2066}c\u{200b}d\u{feff}"), "abcd");
+        let bad = || "x\u{1b}[2J\n\u{202e}y".to_owned();
+        let all = [
+            What::Text { text: bad() },
+            What::Decision {
+                call: None,
+                tool: bad(),
+                about: bad(),
+                answer: Answer::Allow,
+                rule: None,
+                reason: Some(bad()),
+            },
+            What::FileChange { path: bad(), change: bailiwick_model::event::FileChange::Added },
+            What::SubAgent { id: bad(), text: bad(), ended: false },
+            What::Approval { id: "1".to_owned(), about: bad(), answer: None },
+        ];
+        for what in all {
+            let line = line(&event(what)).unwrap();
+            let tamed = output::tame(&line);
+            assert_eq!(line, tamed, "nothing in it steers");
+            assert!(!line.contains('\n'), "{line:?}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ use bailiwick_control::verification::Progress;
 use bailiwick_verify::Pass;
 
 use crate::output::{self, DIM, GREEN, RED, shortened, styled};
+use crate::running::view::plain;
 
 /// Shows progress until it is dropped.
 pub struct Live {
@@ -115,7 +116,7 @@ fn draw(line: &str, since: Duration) {
     let mut out = std::io::stderr().lock();
     let text = match line {
         "" => String::new(),
-        line => shortened(&format!("{} {line}", elapsed(since)), output::width() - 1),
+        line => shortened(&format!("{} {}", elapsed(since), plain(line)), output::width() - 1),
     };
     let _ = write!(out, "\r\x1b[K{text}").and_then(|()| out.flush());
 }

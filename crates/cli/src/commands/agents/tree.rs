@@ -1,6 +1,5 @@
 //! `bailiwick agents tree`: which agent started which, and how each stands.
 
-use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use bailiwick_control::supervision::Spent;
@@ -71,8 +70,8 @@ impl Tree {
             if self.format.format == Format::Json {
                 return output::json(&nodes);
             }
-            if self.watch && std::io::stdout().is_terminal() {
-                output::text_out("\u{1b}[2J\u{1b}[H");
+            if self.watch {
+                output::clear_screen();
             }
             print(&nodes);
             if !self.watch {

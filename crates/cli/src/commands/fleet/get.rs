@@ -12,6 +12,7 @@ use super::{Namespace, ShownAs, documents, now};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
+use crate::running::view::plain;
 use crate::wire;
 
 /// How many objects are read at once.
@@ -216,7 +217,7 @@ impl Get {
                     ChangeKind::Deleted => "deleted",
                 };
                 let cells = row(&change.object, self.shown == ShownAs::Wide, now());
-                output::line(format_args!("{word:9} {}", cells.join("  ")));
+                output::line(format_args!("{word:9} {}", plain(&cells.join("  "))));
                 Ok(())
             }
         }

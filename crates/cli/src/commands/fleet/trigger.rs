@@ -13,6 +13,7 @@ use super::acting::{ask, target};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, styled};
+use crate::running::view::plain;
 
 /// Try rules, let them look at events again, and switch them on and off
 #[derive(Debug, Args)]
@@ -230,7 +231,7 @@ fn tried(trial: &RuleTrial, format: Format) -> Result<(), Failure> {
     }
     for matcher in &trial.matchers {
         let mark = if matcher.holds { styled(GREEN, "✓") } else { styled(RED, "✗") };
-        output::line(format_args!("  {mark} {:24} {}", matcher.field, matcher.why));
+        output::line(format_args!("  {mark} {:24} {}", matcher.field, plain(&matcher.why)));
     }
     for fault in &trial.matcher_faults {
         output::wrapped("matcher   ", fault);
