@@ -2,6 +2,7 @@
 //! a last line with phase, budget and time.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -9,10 +10,14 @@ use std::time::{Duration, Instant};
 use bailiwick_model::Event;
 use bailiwick_model::event::{Answer, Phase, What, Witness};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, shortened, styled};
 use crate::verifying::live::elapsed;
 
+/// How often it is looked whether a question still waits.
+const LOOK: Duration = Duration::from_millis(300);
 /// The longest line of what happened, beyond the width of the terminal.
 const WIDEST: usize = 200;
 
@@ -130,7 +135,7 @@ impl View {
         }
         let (directory, id) = (self.directory.clone(), id.to_owned());
         let question = format!("{} {}\nallow it? [y/N] ", styled(YELLOW, "asks"), plain(about));
-        // It waits for as long as the person does; the run itself gives up in time.
+        // It waits for as long as the question does, which the run gives up in time.
         std::thread::spawn(move || {
             // One at a time: what is typed answers what is shown.
             let _alone = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,6 +144,13 @@ impl View {
             }
             clear();
             let _ = write!(anstream::stderr(), "{question}");
+            // What is typed later answers something else, and is left to whoever asks that.
+            while !typed(LOOK) {
+                if !is_open(&directory, &id) {
+                    output::note(format_args!("question {id} waits no longer"));
+                    return;
+                }
+            }
             let mut said = String::new();
             if std::io::stdin().lock().read_line(&mut said).is_err() {
                 return;
@@ -164,6 +176,17 @@ impl Drop for View {
 
 /// Held by the question that is shown.
 static ASKING: Mutex<()> = Mutex::new(());
+
+/// Whether a line has been typed, or nobody will type any more. Waits a while for it.
+fn typed(patience: Duration) -> bool {
+    let input = std::io::stdin();
+    let mut asked = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+    let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+    match poll(&mut asked, patience) {
+        Ok(ready) => ready > 0,
+        Err(error) => error != Errno::EINTR,
+    }
+}
 
 /// Whether a question still waits for its answer.
 fn is_open(directory: &RunDirectory, id: &str) -> bool {
