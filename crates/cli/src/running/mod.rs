@@ -48,7 +48,7 @@ use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_runner::agents::adapter::Session as Conversation;
 use bailiwick_runner::sandbox::Level;
 use bailiwick_runner::supervisor::{
-    self, Handle, Outcome, Progress, Proof, RunDirectory, RunLock, Sinks, Supervision,
+    self, Handle, Outcome, Progress, Proof, RunDirectory, RunLock, Sinks, Supervision, Unshown,
 };
 use bailiwick_source_control::git::Imported;
 
@@ -269,7 +269,11 @@ impl Running {
             &scratch,
         )
         .map_err(|error| {
-            attempt.ending = Some(Ending::EnforcementLost);
+            // What could not be tried says nothing of what was done before: that is not lost with it.
+            attempt.ending = Some(match error.why {
+                Unshown::Lost(_) => Ending::EnforcementLost,
+                Unshown::Untried(_) => Ending::Failed,
+            });
             Failure::general(error.to_string())
                 .help("no agent was started; `bailiwick doctor` says what this machine can do")
         })

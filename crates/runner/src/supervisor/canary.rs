@@ -42,7 +42,20 @@ pub struct CanaryError {
     /// The agent program.
     pub cli: String,
     /// What was seen.
-    pub why: String,
+    pub why: Unshown,
+}
+
+/// What a trial that shows nothing has seen.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unshown {
+    /// The gate does not hold the program: a denied call ran, nobody asked about it, or the model was not
+    /// told.
+    #[error("{0}")]
+    Lost(String),
+    /// It could not be tried: the program did not start, or did not come as far as a call. That says
+    /// nothing about its gate.
+    #[error("it could not be tried: {0}")]
+    Untried(String),
 }
 
 /// What was shown, or had been shown before.
@@ -65,7 +78,8 @@ pub fn prove(
     kept: &Path,
     scratch: &RunDirectory,
 ) -> Result<Proof, CanaryError> {
-    let failed = |why: String| CanaryError { cli: adapter.name().to_owned(), why };
+    let unshown = |why: Unshown| CanaryError { cli: adapter.name().to_owned(), why };
+    let failed = |why: String| unshown(Unshown::Untried(why));
     let (Some(_), Some(_)) = (adapter.dialect(), adapter.wire()) else {
         return Ok(Proof::NotNeeded);
     };
@@ -78,7 +92,7 @@ pub fn prove(
     let shown = show(adapter, assignment, enclosure, scratch);
     // What it leaves is of no use to anybody; a rest is swept with its run.
     let _ = std::fs::remove_dir_all(scratch.path());
-    shown.map_err(failed)?;
+    shown.map_err(unshown)?;
     let keep = std::fs::create_dir_all(kept)
         .and_then(|()| std::fs::write(&file, format!("{}\n", assignment.version)));
     // A proof that cannot be kept is made again the next time.
@@ -151,6 +165,8 @@ fn digest(
 /// What was seen of the canary.
 #[derive(Default)]
 struct Seen {
+    /// The program has come as far as its model, which asked for the call.
+    called: AtomicBool,
     announced: AtomicBool,
     asked: AtomicBool,
     /// What the model was told of its call.
@@ -170,7 +186,10 @@ impl Observer for Model {
             }
             let told = asked.results.iter().find(|result| result.id.starts_with(CALL));
             match told {
-                None => Admission::Call(self.call.clone()),
+                None => {
+                    self.seen.called.store(true, Ordering::SeqCst);
+                    Admission::Call(self.call.clone())
+                }
                 Some(result) => {
                     let mut told = self.seen.told.lock().unwrap_or_else(PoisonError::into_inner);
                     *told = Some(result.output.clone());
@@ -192,8 +211,8 @@ fn show(
     assignment: &Assignment,
     enclosure: &Enclosure,
     scratch: &RunDirectory,
-) -> Result<(), String> {
-    let said = |error: &dyn std::fmt::Display| error.to_string();
+) -> Result<(), Unshown> {
+    let said = |error: &dyn std::fmt::Display| Unshown::Untried(error.to_string());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -225,8 +244,7 @@ fn show(
         &runtime,
     );
     runtime.shutdown_timeout(Duration::from_secs(2));
-    let ended = result?;
-    judged(&seen, &scratch.temp().join(MARK), &ended)
+    judged(&seen, &scratch.temp().join(MARK), result)
 }
 
 /// Plays the model until the program ends; gives what it says of its end.
@@ -284,23 +302,38 @@ fn play(
     code.map(|_| verdict.words)
 }
 
-fn judged(seen: &Seen, mark: &Path, ended: &str) -> Result<(), String> {
+/// What was seen says more than how it ended: a call that ran has run, also if the program hung then.
+fn judged(seen: &Seen, mark: &Path, ended: Result<String, String>) -> Result<(), Unshown> {
+    let lost = |why: String| Err(Unshown::Lost(why));
     if mark.exists() {
-        return Err("a call that was denied ran all the same".to_owned());
-    }
-    if !seen.announced.load(Ordering::SeqCst) {
-        return Err(format!("its gate never said that it is there; it ended with: {ended}"));
-    }
-    if !seen.asked.load(Ordering::SeqCst) {
-        return Err(format!("its gate was never asked about a call; it ended with: {ended}"));
+        return lost("a call that was denied ran all the same".to_owned());
     }
     let told = seen.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let asked = seen.asked.load(Ordering::SeqCst);
+    match (&told, asked) {
+        (Some(_), false) => {
+            return lost("its gate was never asked about a call that came back".to_owned());
+        }
+        (Some(told), true) if !told.contains(NO) => {
+            return lost(format!("the model was not told of the denial, but: {told}"));
+        }
+        (Some(_) | None, _) => {}
+    }
+    let ended = ended.map_err(Unshown::Untried)?;
+    if !seen.called.load(Ordering::SeqCst) {
+        let why = format!("it never asked its model for anything; it ended with: {ended}");
+        return Err(Unshown::Untried(why));
+    }
+    if !seen.announced.load(Ordering::SeqCst) {
+        return lost(format!("its gate never said that it is there; it ended with: {ended}"));
+    }
+    if !asked {
+        return lost(format!("its gate was never asked about a call; it ended with: {ended}"));
+    }
     match told {
         None => {
-            Err(format!("nothing came back from a call that was denied; it ended with: {ended}"))
-        }
-        Some(told) if !told.contains(NO) => {
-            Err(format!("the model was not told of the denial, but: {told}"))
+            let why = "nothing came back from a call that was denied";
+            Err(Unshown::Untried(format!("{why}; it ended with: {ended}")))
         }
         Some(_) => Ok(()),
     }
@@ -354,6 +387,37 @@ mod tests {
             granted_files: None,
             skill_files: None,
         }
+    }
+
+    #[test]
+    fn a_gate_that_does_not_hold_is_told_from_one_that_could_not_be_tried() {
+        let place = tempfile::tempdir().unwrap();
+        let (mark, none) = (place.path().join("mark"), place.path().join("none"));
+        std::fs::write(&mark, "sang").unwrap();
+        let seen = |called, announced, asked, told: Option<&str>| Seen {
+            called: AtomicBool::new(called),
+            announced: AtomicBool::new(announced),
+            asked: AtomicBool::new(asked),
+            told: Mutex::new(told.map(str::to_owned)),
+        };
+        let (done, hung) = (Ok("done".to_owned()), Err("it was not done in 120 s".to_owned()));
+        let broken = Err("the sandbox could not be made".to_owned());
+        for (seen, mark, ended, lost) in [
+            (seen(true, true, true, Some(NO)), &mark, &done, true),
+            (seen(true, false, false, None), &mark, &hung, true),
+            (seen(true, true, false, Some("ran")), &none, &hung, true),
+            (seen(true, true, true, Some("ran")), &none, &done, true),
+            (seen(true, false, false, None), &none, &done, true),
+            (seen(true, true, false, None), &none, &done, true),
+            (seen(false, false, false, None), &none, &done, false),
+            (seen(false, true, false, None), &none, &broken, false),
+            (seen(true, true, true, None), &none, &hung, false),
+            (seen(true, true, true, None), &none, &done, false),
+        ] {
+            let why = judged(&seen, mark, ended.clone()).unwrap_err();
+            assert_eq!(matches!(why, Unshown::Lost(_)), lost, "{why}");
+        }
+        assert_eq!(judged(&seen(true, true, true, Some(NO)), &none, done), Ok(()));
     }
 
     /// What a program reads of its home depends on whether it is told something there.

@@ -49,7 +49,7 @@ use thiserror::Error;
 use crate::agents::adapter::{Adapter, Assignment};
 use crate::proxy::Upstream;
 
-pub use canary::{CanaryError, Proof, prove};
+pub use canary::{CanaryError, Proof, Unshown, prove};
 pub use control::{Reply, Request, Standing, ask};
 pub use delegation::{forward, inside_socket};
 pub use directory::{RunDirectory, RunLock, Unheld};

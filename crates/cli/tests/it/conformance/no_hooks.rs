@@ -68,10 +68,40 @@ fn wrapper(stage: &Stage, name: &str, homes: &str) -> PathBuf {
          esac;; esac\nexec {} \"$@\"\n",
         real.display()
     );
+    placed(stage, name, &text)
+}
+
+/// A directory of this name with a program of the CLI's.
+fn placed(stage: &Stage, name: &str, text: &str) -> PathBuf {
     let directory = stage.scratch.place().canonicalize().unwrap().join(name);
     std::fs::create_dir(&directory).unwrap();
     let file = directory.join(stage.cli.name());
     std::fs::write(&file, text).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
     directory
+}
+
+/// A program that does not start says nothing about the gate that has held it before.
+#[test]
+fn a_trial_that_could_not_be_made_takes_nothing_from_earlier_work() {
+    let stage = Stage::new(Cli::Claude);
+    let agent = stage.agent("tried");
+    let write =
+        |name: &str| Turn::Calls(vec![Call::shell(format!("echo {name} > src/{name}.txt"))]);
+    agent.run(Script::new(vec![write("one"), Turn::say("done")])).expect("completed", 0);
+    let real = stage.programs().join(stage.cli.name());
+    let text = format!(
+        "#!/bin/sh\ncase \"$*\" in *--version* | *--help*) exec {} \"$@\" ;; esac\necho broken >&2\nexit 3\n",
+        real.display()
+    );
+    let broken = stage.agent("tried").wrapped(placed(&stage, "broken", &text));
+    let ended = broken.take_up("Go on.", &[], Script::new(vec![Turn::say("no")])).end();
+    assert_eq!(ended.code, 1, "{}\n{}", ended.said, ended.errors);
+    assert!(ended.errors.contains("could not be tried"), "{}", ended.errors);
+    assert_eq!(agent.state(), "failed");
+    let script = Script::continuing("two", vec![write("two"), Turn::say("done")]);
+    agent.take_up("Go on.", &[], script).end().expect("completed", 0);
+    assert_eq!(agent.text("src/two.txt").as_deref(), Some("two\n"));
+    let landed = agent.land();
+    assert_eq!(landed.code, 0, "{}{}", landed.out, landed.err);
 }
