@@ -19,7 +19,7 @@ use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Event, Settings, Source};
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
-use bailiwick_runner::agents::{self, Interactive, Person};
+use bailiwick_runner::agents::{self, Interactive, Person, unattended};
 use bailiwick_runner::proxy::Upstream;
 use bailiwick_runner::supervisor::{
     self, Enclosure, Outcome, Progress, RunDirectory, RunLock, Screen, Sinks, Supervision,
@@ -413,11 +413,12 @@ fn note(kept: &Kept, id: &AgentId, what: Happened) -> Result<(), Failure> {
     Ok(kept.with(async |store| store.keep(id, &mut [event]).await)?)
 }
 
-/// The program obeys the gate, as it is started for a run: with nobody there who could be asked.
+/// The program obeys the gate of this session, with nobody there who could be asked.
 fn prove(context: &Context, setup: &Setup) -> Result<(), Failure> {
     let kept = context.state.join("canaries");
     let scratch = RunDirectory::new(setup.directory.path(), "canary");
-    supervisor::prove(setup.inner.as_ref(), &setup.assignment, &setup.enclosure, &kept, &scratch)
+    let adapter = unattended(Arc::clone(&setup.inner));
+    supervisor::prove(adapter.as_ref(), &setup.assignment, &setup.enclosure, &kept, &scratch)
         .map(drop)
         .map_err(|error| {
             Failure::general(error.to_string())

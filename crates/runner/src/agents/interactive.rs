@@ -154,6 +154,85 @@ impl Adapter for Interactive {
     }
 }
 
+/// The program with the gate that a person's session has, and nobody there: so its gate can be tried before
+/// the session begins.
+pub fn unattended(inner: Arc<dyn Adapter>) -> Arc<dyn Adapter> {
+    match inner.dialect() {
+        Some(Dialect::Claude) => Arc::new(Unattended { inner }),
+        // These ask in a session as they do in a run.
+        Some(Dialect::Codex | Dialect::Gemini | Dialect::OpenCode) | None => inner,
+    }
+}
+
+/// A program whose gate stands in its settings, as a person's has it.
+struct Unattended {
+    inner: Arc<dyn Adapter>,
+}
+
+impl Adapter for Unattended {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn program(&self) -> &str {
+        self.inner.program()
+    }
+
+    fn dialect(&self) -> Option<Dialect> {
+        self.inner.dialect()
+    }
+
+    fn wire(&self) -> Option<Wire> {
+        self.inner.wire()
+    }
+
+    fn habits(&self) -> Habits {
+        self.inner.habits()
+    }
+
+    fn version_arguments(&self) -> Vec<String> {
+        self.inner.version_arguments()
+    }
+
+    fn help_arguments(&self) -> Vec<String> {
+        self.inner.help_arguments()
+    }
+
+    fn capabilities(&self, version: &str, help: &str) -> Capabilities {
+        self.inner.capabilities(version, help)
+    }
+
+    fn login(&self, login: Login) -> Result<LoginNeeds, PlanError> {
+        self.inner.login(login)
+    }
+
+    fn conversations(&self) -> Vec<String> {
+        self.inner.conversations()
+    }
+
+    fn clears(&self) -> Option<Clears> {
+        self.inner.clears()
+    }
+
+    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+        let mut launch = self.inner.plan(assignment)?;
+        silence(&mut launch, assignment.gate.as_ref());
+        if matches!(launch.input, Input::Talk(_)) {
+            launch.input = Input::Text(assignment.prompt.clone());
+            launch = followed(launch, &[("--input-format", 1)], &Person::default());
+        }
+        Ok(launch)
+    }
+
+    fn reader(&self, worktree: &Path) -> Box<dyn Reader> {
+        self.inner.reader(worktree)
+    }
+
+    fn shell_call(&self, command: &str) -> (String, Value) {
+        self.inner.shell_call(command)
+    }
+}
+
 /// What a program prints for people is not read.
 struct Unread;
 

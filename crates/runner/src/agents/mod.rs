@@ -19,7 +19,7 @@ mod wiring;
 pub use claude_code::ClaudeCode;
 pub use codex::Codex;
 pub use gemini::Gemini;
-pub use interactive::{Interactive, Person};
+pub use interactive::{Interactive, Person, unattended};
 pub use manifest::Manifest;
 pub use opencode::OpenCode;
 pub use probe::{Probed, on_path, probe, version};

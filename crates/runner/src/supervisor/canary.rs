@@ -356,7 +356,8 @@ impl Keeper for Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::{ClaudeCode, Gemini};
+    use crate::agents::adapter::{Gate, Input};
+    use crate::agents::{ClaudeCode, Gemini, Interactive, Person, unattended};
     use bailiwick_model::task::Login;
 
     fn assignment() -> Assignment {
@@ -418,6 +419,30 @@ mod tests {
             assert_eq!(matches!(why, Unshown::Lost(_)), lost, "{why}");
         }
         assert_eq!(judged(&seen(true, true, true, Some(NO)), &none, done), Ok(()));
+    }
+
+    /// In a session the gate stands in settings, and in a run it does not: one says nothing of the other.
+    #[test]
+    fn the_gate_of_a_session_is_tried_as_the_session_has_it() {
+        let gate = Gate { command: vec!["/gate".to_owned()], seconds: 20 };
+        let run = Assignment { gate: Some(gate), ..assignment() };
+        let person = Person { program: "claude".to_owned(), ..Person::default() };
+        let session = Interactive::new(Arc::new(ClaudeCode), person).unwrap().plan(&run).unwrap();
+        let trial = unattended(Arc::new(ClaudeCode));
+        assert!(trial.talk().is_none());
+        let trial = trial.plan(&run).unwrap();
+        let own = ClaudeCode.plan(&run).unwrap();
+        let settings: Vec<&String> =
+            session.files.keys().filter(|name| name.ends_with("settings.json")).collect();
+        assert_eq!(settings.len(), 2);
+        for name in settings {
+            assert_eq!(trial.files[name], session.files[name]);
+            assert_ne!(trial.files[name], own.files[name], "its proof is another one");
+        }
+        assert!(matches!(trial.input, Input::Text(_)));
+        assert!(!trial.arguments.contains(&"--input-format".to_owned()));
+        let print = "--print".to_owned();
+        assert!(trial.arguments.contains(&print) && !session.arguments.contains(&print));
     }
 
     /// What a program reads of its home depends on whether it is told something there.
