@@ -28,6 +28,9 @@ pub struct Habits {
     /// Whether it says of every command, patch and call of a server that it runs it, so that one which
     /// nobody decided ran unseen.
     pub tells_commands: bool,
+    /// The tool whose input is code that makes calls, and how the names of those begin: the model has
+    /// not asked for them by name.
+    pub code: Option<(&'static str, &'static str)>,
 }
 
 /// What a program does with whole calls of an answer that has not come to its end.
@@ -445,7 +448,12 @@ impl Watch {
 
     /// Questions about calls that the model has not asked for: made up by somebody inside.
     pub fn made_up(&self) -> u64 {
-        let unknown = self.decided.iter().filter(|id| !self.asked.contains_key(*id)).count();
+        let wrote = |code: &str| self.asked.values().any(|(tool, _)| tool == code);
+        let of_code = self.habits.code.filter(|(tool, _)| wrote(tool)).map(|(_, names)| names);
+        let unknown = |id: &&String| {
+            !self.asked.contains_key(*id) && !of_code.is_some_and(|names| id.starts_with(names))
+        };
+        let unknown = self.decided.iter().filter(unknown).count();
         self.made_up.saturating_add(u64::try_from(unknown).unwrap_or(u64::MAX))
     }
 
@@ -522,6 +530,7 @@ mod tests {
         forgets: true,
         unfinished: Unfinished::Runs,
         tells_commands: false,
+        code: None,
     };
 
     #[test]
@@ -799,6 +808,17 @@ mod tests {
     #[test]
     fn questions_about_no_call_are_counted() {
         let mut watch = Watch::new(NAMED);
+        watch.decided(Some("forged"), "Bash", &json!({}));
+        assert_eq!(watch.made_up(), 1);
+    }
+
+    #[test]
+    fn calls_of_code_that_the_model_wrote_are_not_made_up() {
+        let mut watch = Watch::new(Habits { code: Some(("exec", "exec-")), ..NAMED });
+        watch.decided(Some("exec-1"), "Bash", &json!({}));
+        assert_eq!(watch.made_up(), 1, "nobody has written code");
+        watch.asked("a", "exec", &json!("await tools.exec_command({cmd: 'ls'})"));
+        assert_eq!(watch.made_up(), 0);
         watch.decided(Some("forged"), "Bash", &json!({}));
         assert_eq!(watch.made_up(), 1);
     }

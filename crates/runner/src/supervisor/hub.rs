@@ -371,7 +371,9 @@ impl Hub {
     /// A call that may have run although nobody decided it; and how many questions were made up.
     pub(super) fn unaccounted(&self) -> (Option<Lost>, u64) {
         let state = self.state();
-        (state.watch.unaccounted().filter(|_| self.gated && self.watched), state.watch.made_up())
+        // Where nobody sees what the model asks for, nothing can be about none of it.
+        let made_up = if self.watched { state.watch.made_up() } else { 0 };
+        (state.watch.unaccounted().filter(|_| self.gated && self.watched), made_up)
     }
 
     /// Whether a model may be asked: money can only be counted where its price is known.
@@ -664,12 +666,35 @@ mod tests {
                 forgets: true,
                 unfinished: bailiwick_control::supervision::Unfinished::Runs,
                 tells_commands: false,
+                code: None,
             };
             let mut known = Watch::new(habits);
             let earlier =
                 [event(Witness::Proxy, asked.clone()), event(Witness::Gate, decided(answer))];
             recall(&mut known, &earlier);
             assert_eq!(known.came_back("a", None, output, None).is_ok(), held, "{output}");
+        }
+    }
+
+    #[test]
+    fn questions_are_about_no_call_only_where_calls_are_seen() {
+        let (orders, _kept) = std::sync::mpsc::sync_channel(64);
+        for (watched, made_up) in [(true, 1), (false, 0)] {
+            let beginning = Beginning {
+                habits: crate::agents::adapter::Adapter::habits(&crate::agents::ClaudeCode),
+                budget: Budget(Allowance::default()),
+                used: Used::default(),
+                time: 0,
+                prices: Prices::new(bailiwick_model::settings::Settings::default().prices),
+                earlier: Vec::new(),
+                session: None,
+                gated: true,
+                marks_failures: true,
+                watched,
+            };
+            let hub = Hub::new(beginning, orders.clone());
+            hub.decided(Some("a"), "Bash", &serde_json::json!({"command": "ls"}), None);
+            assert_eq!(hub.unaccounted().1, made_up);
         }
     }
 
@@ -699,6 +724,7 @@ mod tests {
             forgets: true,
             unfinished: bailiwick_control::supervision::Unfinished::Runs,
             tells_commands: false,
+            code: None,
         };
         for (about, again, held) in [
             ("git push", None, true),

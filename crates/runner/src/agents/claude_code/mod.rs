@@ -141,6 +141,7 @@ impl Adapter for ClaudeCode {
             forgets: true,
             unfinished: Unfinished::Tells,
             tells_commands: false,
+            code: None,
         }
     }
 

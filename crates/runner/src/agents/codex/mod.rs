@@ -78,7 +78,8 @@ impl Adapter for Codex {
             // by one, but for `write_stdin`. What code types could not be seen: nothing that it starts has
             // a terminal, and so nothing listens. `write_stdin` itself is not here: whoever types into a
             // shell is not held, and that has to come out.
-            unhooked: &["exec"],
+            // `wait` waits for code that still runs.
+            unhooked: &["exec", "wait"],
             refusals: &[
                 "unsupported call: ",
                 "unsupported custom tool call: ",
@@ -92,6 +93,7 @@ impl Adapter for Codex {
             forgets: false,
             unfinished: Unfinished::Runs,
             tells_commands: true,
+            code: Some(("exec", "exec-")),
         }
     }
 

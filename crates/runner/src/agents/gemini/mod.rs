@@ -112,6 +112,7 @@ impl Adapter for Gemini {
             forgets: true,
             unfinished: Unfinished::RunsUnlessBroken,
             tells_commands: false,
+            code: None,
         }
     }
 

@@ -60,6 +60,7 @@ impl Adapter for Manifest {
                 forgets: true,
                 unfinished: Unfinished::Runs,
                 tells_commands: false,
+                code: None,
             },
         }
     }

@@ -87,6 +87,7 @@ impl Adapter for OpenCode {
             forgets: true,
             unfinished: Unfinished::Tells,
             tells_commands: false,
+            code: None,
         }
     }
 

@@ -52,6 +52,7 @@ impl Adapter for Script {
             forgets: true,
             unfinished: Unfinished::Runs,
             tells_commands: false,
+            code: None,
         }
     }
 
