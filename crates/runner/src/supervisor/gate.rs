@@ -26,6 +26,9 @@ const AT_ONCE: usize = 8;
 /// Questions that are open at once, with those that wait for a person: calls that need nobody must not
 /// wait for those that do, or they are given up before they are answered.
 pub(super) const AT_MOST: usize = 64;
+/// Calls that wait for a person at once; one more is denied. Fewer than may be open, so that there is
+/// always a place for those that need nobody.
+const WAITING: usize = AT_MOST / 2;
 /// How long a question may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -50,12 +53,19 @@ pub(super) struct Answering {
     pub(super) fail_fast: bool,
     /// As many as may judge at once.
     pub(super) judging: Semaphore,
+    /// As many as may wait for a person at once.
+    pub(super) waiting: Semaphore,
 }
 
 impl Answering {
     /// As many as are judged at once.
     pub(super) fn places() -> Semaphore {
         Semaphore::new(AT_ONCE)
+    }
+
+    /// As many as wait for a person at once.
+    pub(super) fn seats() -> Semaphore {
+        Semaphore::new(WAITING)
     }
 }
 
@@ -167,15 +177,18 @@ impl Answering {
 
     /// Asks a person, and waits. No answer is a denial.
     async fn approved(&self, judgement: &Judgement) -> Decision {
-        let about = format!("{} {}", tool(&judgement.call), about(judgement));
-        let (id, answer) = self.hub.ask(about.trim());
-        let answer = tokio::time::timeout(self.approval, answer).await;
-        self.hub.forget(&id);
         let rule = judgement.decision.because.as_ref().map_or("approval", |one| &one.rule);
         let denied = |why: &str| {
             let instead = "go on with what needs no approval, and say what you would need";
             Decision::deny(Objection::new(rule, why, instead))
         };
+        let Ok(_seat) = self.waiting.try_acquire() else {
+            return denied(&format!("{WAITING} calls wait for a person already"));
+        };
+        let about = format!("{} {}", tool(&judgement.call), about(judgement));
+        let (id, answer) = self.hub.ask(about.trim());
+        let answer = tokio::time::timeout(self.approval, answer).await;
+        self.hub.forget(&id);
         match answer {
             Ok(Ok(Answer::Allow)) => {
                 if judgement.words.is_some() {
@@ -236,7 +249,13 @@ async fn receive(stream: &mut UnixStream) -> Result<Question, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::hub::Beginning;
+    use super::super::writer::Order;
     use super::*;
+    use crate::agents::adapter::Adapter as _;
+    use bailiwick_control::supervision::{Budget, Prices};
+    use bailiwick_model::attempt::{Allowance, Used};
+    use bailiwick_model::settings::Settings;
     use bailiwick_policy::dialects::Dialect;
     use bailiwick_policy::protocol::VERSION;
 
@@ -271,6 +290,88 @@ mod tests {
         stream.write_all(question.line().as_bytes()).await.unwrap();
         stream.shutdown().await.unwrap();
         stream
+    }
+
+    /// Has a person asked about all but `ls`.
+    struct Asks;
+
+    impl Judge for Asks {
+        fn judge(&self, question: &Question) -> Judgement {
+            let because = Objection::new("scope::ask", "somebody has to know", "ask");
+            let decision = match question.payload.as_str() {
+                "ls" => Decision::allow(),
+                _ => Decision { outcome: Outcome::Ask, ..Decision::deny(because) },
+            };
+            let call = KeptCall { unreadable: None, ..KeptCall::unreadable("") };
+            Judgement { decision, call, input: serde_json::Value::Null, words: None }
+        }
+    }
+
+    fn answering(approval: Duration) -> (Arc<Answering>, std::sync::mpsc::Receiver<Order>) {
+        let (orders, kept) = std::sync::mpsc::sync_channel(1000);
+        let beginning = Beginning {
+            habits: crate::agents::ClaudeCode.habits(),
+            budget: Budget(Allowance::default()),
+            used: Used::default(),
+            time: 0,
+            prices: Prices::new(Settings::default().prices),
+            earlier: Vec::new(),
+            session: None,
+            gated: true,
+            marks_failures: true,
+            watched: true,
+        };
+        let answering = Answering {
+            hub: Arc::new(Hub::new(beginning, orders)),
+            judge: Arc::new(Asks),
+            between: None,
+            approval,
+            fail_fast: false,
+            judging: Answering::places(),
+            waiting: Answering::seats(),
+        };
+        (Arc::new(answering), kept)
+    }
+
+    fn question(payload: &str) -> Question {
+        Question {
+            version: VERSION,
+            dialect: Dialect::Codex,
+            directory: String::new(),
+            payload: payload.to_owned(),
+            announces: false,
+        }
+    }
+
+    #[test]
+    fn one_call_more_than_may_wait_for_a_person_is_denied_at_once() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (answering, _kept) = answering(Duration::from_secs(600));
+        runtime.block_on(async {
+            let mut waiting = Vec::new();
+            for _ in 0..WAITING {
+                let own = Arc::clone(&answering);
+                waiting.push(tokio::spawn(async move { own.decide(question("push")).await }));
+            }
+            while answering.hub.questions().len() < WAITING {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let soon = Duration::from_secs(60);
+            let more = answering.decide(question("push"));
+            let more = tokio::time::timeout(soon, more).await.unwrap();
+            assert_eq!(more.outcome, Outcome::Deny);
+            assert!(more.told().contains("wait for a person already"), "{}", more.told());
+            let other = tokio::time::timeout(soon, answering.decide(question("ls"))).await;
+            assert_eq!(other.unwrap().outcome, Outcome::Allow, "it needs nobody");
+            let (id, _) = answering.hub.questions().remove(0);
+            answering.hub.answer(&id, Answer::Allow).unwrap();
+            while answering.waiting.available_permits() == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            for task in &waiting {
+                task.abort();
+            }
+        });
     }
 
     #[test]

@@ -131,6 +131,7 @@ fn held(
         approval: supervision.approval,
         fail_fast: supervision.fail_fast,
         judging: Answering::places(),
+        waiting: Answering::seats(),
     });
     // Where the program talks with us, nobody else has anything to ask.
     if supervision.adapter.talk().is_none() && supervision.adapter.posts().is_none() {
