@@ -27,6 +27,8 @@ pub struct Trees {
     seen: BTreeSet<String>,
     /// A tree that fails, of which the agent has not been told.
     untold: Option<(String, Objection)>,
+    /// What the agent was told last.
+    told: Option<(String, Objection)>,
 }
 
 impl Trees {
@@ -68,7 +70,14 @@ impl Trees {
 
     /// What the agent has to be told; it is taken for told then.
     pub fn tell(&mut self) -> Option<Objection> {
-        self.untold.take().map(|(_, objection)| objection)
+        self.told = self.untold.take();
+        self.told.as_ref().map(|(_, objection)| objection.clone())
+    }
+
+    /// The agent has not heard what it was told: it is told again, as long as its tree is the same.
+    pub fn untell(&mut self, objection: &Objection) {
+        let told = self.told.take_if(|(_, told)| told == objection);
+        self.untold = self.untold.take().or(told);
     }
 
     fn note(&mut self, check: &str, tree: &str, ok: bool, found: &str) {
@@ -170,6 +179,24 @@ mod tests {
         assert!(trees.is_new(&work("two")));
         trees.checked("two", &[result("quality::b", Verdict::pass("fine"))]);
         assert_eq!(trees.tell(), None, "what holds is not told");
+    }
+
+    #[test]
+    fn what_was_not_heard_is_told_again_unless_the_tree_is_another_one() {
+        let mut trees = Trees::new(&[event(What::Announced)]);
+        assert!(trees.is_new(&work("one")));
+        trees.checked("one", &[result("quality::a", Verdict::fail("no"))]);
+        let told = trees.tell().unwrap();
+        trees.untell(&Objection::new("other", "no", "no"));
+        assert_eq!(trees.tell(), None, "that was told by somebody else");
+        trees.checked("one", &[result("quality::a", Verdict::fail("no"))]);
+        assert_eq!(trees.tell().as_ref(), Some(&told));
+        trees.untell(&told);
+        assert!(!trees.is_new(&work("one")));
+        assert_eq!(trees.tell().as_ref(), Some(&told));
+        trees.untell(&told);
+        assert!(trees.is_new(&work("two")));
+        assert_eq!(trees.tell(), None);
     }
 
     #[test]

@@ -38,6 +38,15 @@ pub(super) struct Held {
     pub(super) may_go_on: bool,
 }
 
+impl Held {
+    /// The checks were not done in time for this call: the next one waits for them again.
+    pub(super) fn late() -> Self {
+        let why = "the checks that run after each call were not done in time";
+        let objection = Objection::new(RULE, why, "try the call again");
+        Self { objection, may_go_on: true }
+    }
+}
+
 impl Between {
     pub(super) fn new(hub: Arc<Hub>, checks: Arc<dyn TreeChecks>, earlier: &[Event]) -> Self {
         let seen = Seen { trees: Trees::new(earlier), trouble: None };
@@ -70,6 +79,14 @@ impl Between {
         }
         let objection = seen.trees.tell()?;
         Some(Held { objection, may_go_on: true })
+    }
+
+    /// The agent has not heard this, if it was told of a tree that fails.
+    pub(super) fn untold(&self, told: &Objection) {
+        // Whoever looks at this moment will find what there is to be told.
+        if let Ok(mut seen) = self.seen.try_lock() {
+            seen.trees.untell(told);
+        }
     }
 
     /// Nobody needs a verdict any more.

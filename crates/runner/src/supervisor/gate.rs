@@ -17,6 +17,7 @@ use bailiwick_policy::{Decision, dialects::LARGEST_PAYLOAD};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::between::{Between, Held};
 use super::hub::Hub;
@@ -40,6 +41,9 @@ pub(super) trait Keeper: Send + Sync {
     /// Decides about a call.
     fn decide(&self, question: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>>;
 
+    /// Nobody heard this decision: what it told has not been told.
+    fn unheard(&self, _decision: &Decision) {}
+
     /// Whether the program has nothing left but what runs in the background.
     fn lingers(&self, lingers: bool);
 }
@@ -50,6 +54,8 @@ pub(super) struct Answering {
     pub(super) judge: Arc<dyn Judge>,
     pub(super) between: Option<Arc<Between>>,
     pub(super) approval: Duration,
+    /// How long all of an answer may take: whoever asks waits a little longer.
+    pub(super) patience: Duration,
     pub(super) fail_fast: bool,
     /// As many as may judge at once.
     pub(super) judging: Semaphore,
@@ -98,9 +104,11 @@ async fn connection(keeper: &dyn Keeper, mut stream: UnixStream) {
         Ok(Err(why)) => Decision::unreadable(why),
         Err(_) => Decision::unreadable("the question did not arrive in time"),
     };
-    let line = Reply::new(decision).line();
+    let line = Reply::new(decision.clone()).line();
     // A gate that is gone denies by itself.
-    let _ = stream.write_all(line.as_bytes()).await;
+    if stream.write_all(line.as_bytes()).await.is_err() {
+        keeper.unheard(&decision);
+    }
     let _ = stream.shutdown().await;
 }
 
@@ -113,6 +121,12 @@ impl Keeper for Answering {
         Box::pin(self.answer(question))
     }
 
+    fn unheard(&self, decision: &Decision) {
+        if let (Some(between), Some(told)) = (&self.between, &decision.because) {
+            between.untold(told);
+        }
+    }
+
     fn lingers(&self, lingers: bool) {
         self.hub.lingers(lingers);
     }
@@ -121,9 +135,11 @@ impl Keeper for Answering {
 impl Answering {
     async fn answer(&self, question: Question) -> Decision {
         self.hub.touch();
+        let late = Instant::now() + self.patience;
         // Before it is judged: what is looked up for that may have changed while the checks run.
         if let Some(between) = &self.between {
-            between.look().await;
+            // What is not done in time is not held against the call here, but below.
+            let _ = tokio::time::timeout_at(late, between.look()).await;
         }
         let judge = Arc::clone(&self.judge);
         let place = self.judging.acquire().await;
@@ -139,12 +155,13 @@ impl Answering {
             judgement.decision = spent;
         }
         let mut may_go_on = false;
-        if let Some(held) = self.held(&judgement).await {
+        let held = tokio::time::timeout_at(late, self.held(&judgement)).await;
+        if let Some(held) = held.unwrap_or_else(|_| Some(Held::late())) {
             judgement.decision = Decision::deny(held.objection);
             may_go_on = held.may_go_on;
         }
         if judgement.decision.outcome == Outcome::Ask {
-            judgement.decision = self.approved(&judgement).await;
+            judgement.decision = self.approved(&judgement, late).await;
         }
         self.record(&judgement, self.fail_fast && !may_go_on);
         judgement.decision
@@ -176,7 +193,7 @@ impl Answering {
     }
 
     /// Asks a person, and waits. No answer is a denial.
-    async fn approved(&self, judgement: &Judgement) -> Decision {
+    async fn approved(&self, judgement: &Judgement, late: Instant) -> Decision {
         let rule = judgement.decision.because.as_ref().map_or("approval", |one| &one.rule);
         let denied = |why: &str| {
             let instead = "go on with what needs no approval, and say what you would need";
@@ -187,7 +204,8 @@ impl Answering {
         };
         let about = format!("{} {}", tool(&judgement.call), about(judgement));
         let (id, answer) = self.hub.ask(about.trim());
-        let answer = tokio::time::timeout(self.approval, answer).await;
+        let late = late.min(Instant::now() + self.approval);
+        let answer = tokio::time::timeout_at(late, answer).await;
         self.hub.forget(&id);
         match answer {
             Ok(Ok(Answer::Allow)) => {
@@ -253,11 +271,16 @@ mod tests {
     use super::super::writer::Order;
     use super::*;
     use crate::agents::adapter::Adapter as _;
+    use bailiwick_control::ports::{Snapshot, TreeChecks};
+    use bailiwick_control::verification::CheckResult;
     use bailiwick_control::supervision::{Budget, Prices};
+    use bailiwick_model::Event;
     use bailiwick_model::attempt::{Allowance, Used};
     use bailiwick_model::settings::Settings;
     use bailiwick_policy::dialects::Dialect;
     use bailiwick_policy::protocol::VERSION;
+    use bailiwick_verify::{Pass, Verdict};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     /// Answers all but what waits for a person.
     struct Person;
@@ -307,6 +330,96 @@ mod tests {
         }
     }
 
+    /// Checks that never end, or that find something.
+    struct Checks {
+        hang: bool,
+    }
+
+    impl TreeChecks for Checks {
+        fn look(&self) -> Result<Snapshot, String> {
+            let name = |text: &str| text.to_owned();
+            Ok(Snapshot {
+                head: name("h"),
+                commit: name("c"),
+                tree: name("changed"),
+                merge_base: name("b"),
+                merge_base_tree: name("given"),
+            })
+        }
+
+        fn check(&self, _: &Snapshot, gone: &Arc<AtomicBool>) -> Result<Vec<CheckResult>, String> {
+            while self.hang && !gone.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Ok(vec![CheckResult {
+                capability: "quality::own".to_owned(),
+                pass: Pass::Worktree,
+                verdict: Verdict::fail("it is broken"),
+                reused: false,
+            }])
+        }
+
+        fn time(&self) -> Duration {
+            Duration::from_secs(1)
+        }
+    }
+
+    /// Somebody who is checked between calls, in an attempt that goes on.
+    fn checked(hang: bool) -> (Answering, std::sync::mpsc::Receiver<Order>) {
+        let (answering, kept) = answering(Duration::from_secs(600));
+        let mut answering = Arc::into_inner(answering).unwrap();
+        let before = Event {
+            number: 1,
+            at: 1,
+            seen_by: Witness::Gate,
+            agent: None,
+            what: What::Announced,
+            raw: None,
+        };
+        let hub = Arc::clone(&answering.hub);
+        let between = Between::new(hub, Arc::new(Checks { hang }), &[before]);
+        answering.between = Some(Arc::new(between));
+        answering.patience = Duration::from_millis(300);
+        (answering, kept)
+    }
+
+    #[test]
+    fn a_call_whose_checks_are_not_done_in_time_is_denied_and_that_is_kept() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (answering, kept) = checked(true);
+        let decided = runtime.block_on(async {
+            let soon = Duration::from_secs(60);
+            tokio::time::timeout(soon, answering.decide(question("ls"))).await.unwrap()
+        });
+        assert_eq!(decided.outcome, Outcome::Deny);
+        assert!(decided.told().contains("in time"), "{}", decided.told());
+        answering.between.as_ref().unwrap().stop();
+        assert_eq!(answering.hub.progress().used.denied, 1);
+        let denied = |order: &Order| {
+            matches!(order, Order::Event(event)
+                if matches!(event.what, What::Decision { answer: Answer::Deny, .. }))
+        };
+        assert!(kept.try_iter().any(|order| denied(&order)));
+    }
+
+    #[test]
+    fn what_nobody_heard_is_told_again() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (mut answering, _kept) = checked(false);
+        answering.patience = Duration::from_secs(60);
+        runtime.block_on(async {
+            let first = answering.decide(question("ls")).await;
+            assert!(first.told().contains("it is broken"), "{}", first.told());
+            answering.unheard(&first);
+            let second = answering.decide(question("ls")).await;
+            assert_eq!(first, second);
+            let third = answering.decide(question("ls")).await;
+            assert_eq!(third.outcome, Outcome::Allow, "it was told");
+            answering.unheard(&third);
+            assert_eq!(answering.decide(question("ls")).await.outcome, Outcome::Allow);
+        });
+    }
+
     fn answering(approval: Duration) -> (Arc<Answering>, std::sync::mpsc::Receiver<Order>) {
         let (orders, kept) = std::sync::mpsc::sync_channel(1000);
         let beginning = Beginning {
@@ -326,6 +439,7 @@ mod tests {
             judge: Arc::new(Asks),
             between: None,
             approval,
+            patience: approval.saturating_add(Duration::from_secs(10)),
             fail_fast: false,
             judging: Answering::places(),
             waiting: Answering::seats(),

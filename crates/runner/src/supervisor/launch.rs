@@ -98,10 +98,7 @@ pub(super) fn launch(
 pub(super) fn outset(
     supervision: &Supervision,
 ) -> Result<(Assignment, Option<TcpListener>), SuperviseError> {
-    let Supervision { directory, adapter, enclosure, approval, checks, .. } = supervision;
-    // Checks of the tree before it is judged, and a person after that.
-    let checking = checks.as_ref().map(|checks| checks.time()).unwrap_or_default();
-    let waits = approval.saturating_add(checking);
+    let Supervision { directory, adapter, enclosure, .. } = supervision;
     let host_door = match enclosure.level {
         Level::Off => Some(
             TcpListener::bind(("127.0.0.1", 0))
@@ -118,8 +115,15 @@ pub(super) fn outset(
     };
     let mut assignment = supervision.assignment.clone();
     assignment.model_url = format!("http://127.0.0.1:{port}");
-    assignment.gate = adapter.dialect().map(|_| gate(directory, enclosure, waits));
+    assignment.gate = adapter.dialect().map(|_| gate(directory, enclosure, patience(supervision)));
     Ok((assignment, host_door))
+}
+
+/// How long an answer of the gate may take: checks of the tree before a call is judged, and a person after
+/// that. A call may have to wait for the checks of another one; what is not done by then is denied.
+pub(super) fn patience(supervision: &Supervision) -> Duration {
+    let checking = supervision.checks.as_ref().map(|checks| checks.time()).unwrap_or_default();
+    supervision.approval.saturating_add(checking)
 }
 
 /// A launch whose files are written.

@@ -12,7 +12,7 @@ use super::desk;
 use super::gate::{Answering, Keeper};
 use super::hub::{Beginning, Hub};
 use super::interactive::{self, Screen};
-use super::launch::{Launched, launch};
+use super::launch::{Launched, launch, patience};
 use super::observer::Listening;
 use super::talk::Answers;
 use super::writer::{self, Writer};
@@ -27,6 +27,8 @@ pub use super::launch::Enclosure;
 
 /// How much of its last words is kept with an attempt.
 const LONGEST_DETAIL: usize = 4000;
+/// How much longer than people and checks an answer may take: less than the gate waits for it.
+const GRACE: Duration = Duration::from_secs(5);
 /// How often it is looked whether there is a reason to end.
 const BEAT: Duration = Duration::from_millis(100);
 /// How long what a program has left in the background may go on when all else is done; as long as one
@@ -129,6 +131,7 @@ fn held(
         judge: Arc::clone(&supervision.judge),
         between: between.clone(),
         approval: supervision.approval,
+        patience: patience(supervision).saturating_add(GRACE),
         fail_fast: supervision.fail_fast,
         judging: Answering::places(),
         waiting: Answering::seats(),

@@ -110,7 +110,9 @@ impl Talking {
         self.answers.runtime.spawn(async move {
             let Ok(_place) = places.acquire_owned().await else { return };
             let decision = keeper.decide(question).await;
-            let _ = told.send(words(&decision));
+            if told.send(words(&decision)).is_err() {
+                keeper.unheard(&decision);
+            }
         });
     }
 }
