@@ -145,7 +145,7 @@ impl Subject {
     }
 
     /// Runs these checks on the agent's tree alone, as a snapshot has it, until nobody needs that any
-    /// more. An error if there is no place to run them in.
+    /// more. An error if one could not be run, whatever the tree is.
     pub fn check_tree(
         &self,
         checks: Vec<verification::Planned>,
@@ -154,13 +154,13 @@ impl Subject {
         (base, work): (&Base, &Snapshot),
     ) -> Result<Vec<CheckResult>, Failure> {
         let wanted = Wanted { checks, mode: RunMode::Worktree, manner, until };
-        let (results, refused) =
+        let (checked, refused) =
             self.in_world(self.found()?, wanted, &mut |_| {}, |request, world| {
                 verification::check_tree(request, world, base, work)
             })?;
-        match refused {
-            Some(error) => Err(Failure::general(error.to_string())),
-            None => Ok(results),
+        match refused.map(|error| error.to_string()).or(checked.trouble) {
+            Some(why) => Err(Failure::general(why)),
+            None => Ok(checked.results),
         }
     }
 
@@ -193,6 +193,7 @@ impl Subject {
             let launcher = Launcher::own().map_err(|error| WorkshopError {
                 what: "the sandbox cannot be made".to_owned(),
                 why: error.to_string(),
+                of_tree: false,
             })?;
             CheckWorkshop::open(Setup {
                 state: self.context.state.clone(),

@@ -45,8 +45,8 @@ pub trait TreeChecks: Send + Sync {
     fn look(&self) -> Result<Snapshot, String>;
 
     /// Runs every marked check on that tree, one after the other, and ends what runs once `gone` says that
-    /// nobody needs the verdicts any more. A check that took too long has failed. An error means that
-    /// nothing could be run at all, whatever the tree is.
+    /// nobody needs the verdicts any more. A check that took too long has failed. An error means that one
+    /// could not be run, whatever the tree is: nothing is known of that tree then.
     fn check(&self, work: &Snapshot, gone: &Arc<AtomicBool>) -> Result<Vec<CheckResult>, String>;
 
     /// How long both may take.

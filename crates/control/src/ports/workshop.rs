@@ -15,6 +15,8 @@ pub struct WorkshopError {
     pub what: String,
     /// What went wrong.
     pub why: String,
+    /// Whether the tree may be why: a command ran on it and failed, or found what it may not have.
+    pub of_tree: bool,
 }
 
 /// A place in which the jobs of one tree at a time are run.

@@ -19,7 +19,7 @@ use crate::ports::{Base, Preparation, Snapshot};
 
 pub use plan::{NoCheck, of_capability, of_role};
 pub use reuse::Verdicts;
-pub use run::{World, check_tree, nothing_found, verify};
+pub use run::{Checked, World, check_tree, nothing_found, verify};
 
 /// The name under which a merge that cannot be made is reported.
 pub const TRIAL_MERGE: &str = "bailiwick::trial-merge";

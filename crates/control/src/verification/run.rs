@@ -38,7 +38,7 @@ pub fn verify<W: Work>(request: &Request<'_>, world: World<'_, W>) -> Verificati
             .any(|pass| planned.runs_in(*pass, request.mode))
     });
     let left_out = left_out.map(|planned| planned.check.capability.to_string()).collect();
-    let mut running = Running { request, world, place: Place::NotOpened, results: Vec::new() };
+    let mut running = Running::new(request, world);
     (running.world.tell)(Progress::Snapshot);
     let found = running.world.work.base();
     let found = found.and_then(|base| Ok((running.world.work.snapshot(&base)?, base)));
@@ -88,16 +88,25 @@ pub fn verify<W: Work>(request: &Request<'_>, world: World<'_, W>) -> Verificati
     Verification { base: Some(base), work: Some(work), merged, results, left_out }
 }
 
+/// What came of checks on the agent's tree alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// The verdicts. A check that could not be run has failed.
+    pub results: Vec<CheckResult>,
+    /// Why one could not be run, where the tree is not why: its verdict says nothing of the tree.
+    pub trouble: Option<String>,
+}
+
 /// Runs the checks on the agent's tree alone, as a snapshot has it.
 pub fn check_tree<W: Work>(
     request: &Request<'_>,
     world: World<'_, W>,
     base: &Base,
     work: &Snapshot,
-) -> Vec<CheckResult> {
-    let mut running = Running { request, world, place: Place::NotOpened, results: Vec::new() };
+) -> Checked {
+    let mut running = Running::new(request, world);
     running.pass(&worktree(base, work));
-    running.results
+    Checked { results: running.results, trouble: running.trouble }
 }
 
 /// The verification of work that cannot be found: every check has failed.
@@ -143,11 +152,31 @@ enum Place<'a> {
     NotOpened,
     Open {
         workshop: Box<dyn Workshop + 'a>,
-        holds: Option<(String, Result<(), String>)>,
+        holds: Option<(String, Result<(), Unready>)>,
         /// The trees that dependencies were fetched for.
         fetched: Vec<String>,
     },
     Refused(String),
+}
+
+/// Why a tree is not ready for its checks.
+#[derive(Debug, Clone)]
+struct Unready {
+    why: String,
+    /// Whether the tree may be why.
+    of_tree: bool,
+}
+
+impl From<WorkError> for Unready {
+    fn from(error: WorkError) -> Self {
+        Self { why: error.to_string(), of_tree: false }
+    }
+}
+
+impl From<WorkshopError> for Unready {
+    fn from(error: WorkshopError) -> Self {
+        Self { why: error.to_string(), of_tree: error.of_tree }
+    }
 }
 
 struct Running<'a, 'b, W> {
@@ -155,9 +184,15 @@ struct Running<'a, 'b, W> {
     world: World<'a, W>,
     place: Place<'a>,
     results: Vec<CheckResult>,
+    /// Why something could not be looked up or run, where the tree is not why.
+    trouble: Option<String>,
 }
 
-impl<W: Work> Running<'_, '_, W> {
+impl<'a, 'b, W: Work> Running<'a, 'b, W> {
+    fn new(request: &'b Request<'b>, world: World<'a, W>) -> Self {
+        Self { request, world, place: Place::NotOpened, results: Vec::new(), trouble: None }
+    }
+
     fn conclude(&mut self, capability: &str, pass: Pass, verdict: Verdict, reused: bool) {
         let result = CheckResult { capability: capability.to_owned(), pass, verdict, reused };
         (self.world.tell)(Progress::Done(&result));
@@ -184,6 +219,7 @@ impl<W: Work> Running<'_, '_, W> {
         let (passing, changes) = match found {
             Ok(found) => found,
             Err(error) => {
+                self.trouble.get_or_insert_with(|| error.to_string());
                 for planned in checks {
                     let name = planned.check.capability.to_string();
                     self.conclude(&name, tree.pass, Verdict::fail(error.to_string()), false);
@@ -204,6 +240,9 @@ impl<W: Work> Running<'_, '_, W> {
             (is_report(planned), runs)
         });
         let mut facts = self.facts(tree, &changes, &checks, &subject);
+        if let Err(error) = &facts {
+            self.trouble.get_or_insert_with(|| error.to_string());
+        }
         for planned in checks {
             let name = planned.check.capability.to_string();
             (self.world.tell)(Progress::Check(&name));
@@ -295,21 +334,29 @@ impl<W: Work> Running<'_, '_, W> {
     }
 
     fn run(&mut self, job: &Job, tree: &Tree<'_>) -> Outcome {
-        if let Err(why) = self.make_ready(tree) {
+        if let Err(Unready { why, of_tree }) = self.make_ready(tree) {
+            if !of_tree {
+                self.trouble.get_or_insert_with(|| why.clone());
+            }
             return Outcome::CouldNotRun { why };
         }
         let Self { place, world, .. } = self;
-        match place {
+        let outcome = match place {
             Place::Open { workshop, .. } => {
                 workshop.run(job, &mut |line| (world.tell)(Progress::Running(line)))
             }
             Place::Refused(why) => Outcome::CouldNotRun { why: why.clone() },
             Place::NotOpened => Outcome::CouldNotRun { why: "there is no place to run it".into() },
+        };
+        // A command that a shell is given can always be run; what cargo says may be of its manifests.
+        if let (Job::Command { .. }, Outcome::CouldNotRun { why }) = (job, &outcome) {
+            self.trouble.get_or_insert_with(|| why.clone());
         }
+        outcome
     }
 
     /// Opens the workshop and puts the tree into it, each once.
-    fn make_ready(&mut self, tree: &Tree<'_>) -> Result<(), String> {
+    fn make_ready(&mut self, tree: &Tree<'_>) -> Result<(), Unready> {
         if matches!(self.place, Place::NotOpened) {
             self.place = match (self.world.workshop)() {
                 Ok(workshop) => Place::Open { workshop, holds: None, fetched: Vec::new() },
@@ -319,34 +366,37 @@ impl<W: Work> Running<'_, '_, W> {
         let Self { place, world, request, .. } = self;
         let (workshop, holds, fetched) = match place {
             Place::Open { workshop, holds, fetched } => (workshop, holds, fetched),
-            Place::Refused(why) => return Err(why.clone()),
-            Place::NotOpened => return Err("there is no place to run it".to_owned()),
+            Place::Refused(why) => return Err(Unready { why: why.clone(), of_tree: false }),
+            Place::NotOpened => {
+                let why = "there is no place to run it".to_owned();
+                return Err(Unready { why, of_tree: false });
+            }
         };
         if let Some((_, made)) = holds.as_ref().filter(|(held, _)| *held == tree.tree) {
             return made.clone();
         }
         (world.tell)(Progress::Preparing(&tree.tree));
         let mut tell = |line: &str| (world.tell)(Progress::Running(line));
-        let mut ready = || -> Result<(), String> {
-            let changes = world.work.changes(&tree.before, &tree.tree).map_err(said)?;
+        let mut ready = || -> Result<(), Unready> {
+            let changes = world.work.changes(&tree.before, &tree.tree)?;
             let preparation = &request.preparation;
             if !preparation.prefetch.is_empty() {
-                let source = fetched_from(request, world.work, tree, &changes).map_err(said)?;
+                let source = fetched_from(request, world.work, tree, &changes)?;
                 if !fetched.contains(&source) {
-                    let directory = workshop.clear().map_err(said)?;
-                    world.work.materialise(&source, &[&tree.base.tip], directory).map_err(said)?;
+                    let directory = workshop.clear()?;
+                    world.work.materialise(&source, &[&tree.base.tip], directory)?;
                     let fetch = Preparation { setup: Vec::new(), ..preparation.clone() };
-                    workshop.make_ready(&fetch, &mut tell).map_err(said)?;
+                    workshop.make_ready(&fetch, &mut tell)?;
                     fetched.push(source);
                 }
             }
             let parents: Vec<&str> = tree.parents.iter().map(String::as_str).collect();
-            let directory = workshop.clear().map_err(said)?;
-            world.work.materialise(&tree.tree, &parents, directory).map_err(said)?;
+            let directory = workshop.clear()?;
+            world.work.materialise(&tree.tree, &parents, directory)?;
             let paths = changes.iter().flat_map(Change::paths).map(str::to_owned);
             workshop.changed(&paths.collect::<Vec<_>>());
             let rest = Preparation { prefetch: Vec::new(), ..preparation.clone() };
-            workshop.make_ready(&rest, &mut tell).map_err(said)
+            Ok(workshop.make_ready(&rest, &mut tell)?)
         };
         let ready = ready();
         *holds = Some((tree.tree.clone(), ready.clone()));
@@ -370,10 +420,6 @@ fn fetched_from<W: Work>(
         return Ok(tree.before.clone());
     }
     work.with_changes(&tree.before, &manifests)
-}
-
-fn said(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }
 
 fn first_pass(planned: &Planned) -> Option<(String, Pass)> {

@@ -11,7 +11,7 @@ use bailiwick_control::ports::{
     WorkError, Workshop, WorkshopError,
 };
 use bailiwick_control::verification::{
-    Planned, Progress, Request, Verdicts, Verification, World, verify,
+    Planned, Progress, Request, Verdicts, Verification, World, check_tree, verify,
 };
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{CapabilityName, Source, Task};
@@ -125,6 +125,10 @@ impl Workshop for Bench<'_> {
         how: &Preparation,
         _: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError> {
+        if let Some(line) = how.setup.first() {
+            let (what, why) = (line.clone(), "it failed".to_owned());
+            return Err(WorkshopError { what, why, of_tree: line.contains("of the tree") });
+        }
         if !how.prefetch.is_empty() {
             self.repository.materialised.borrow_mut().push("fetched".to_owned());
         }
@@ -135,6 +139,9 @@ impl Workshop for Bench<'_> {
 
     fn run(&mut self, job: &Job, _tell: &mut dyn FnMut(&str)) -> Outcome {
         let Job::Command { line } = job else { panic!("only commands here: {job:?}") };
+        if line == "cannot run" {
+            return Outcome::CouldNotRun { why: "no sandbox".to_owned() };
+        }
         let tree = self.repository.materialised.borrow().last().cloned().unwrap();
         let code = i32::from(line.split_whitespace().any(|word| word == tree));
         Outcome::Commands(vec![Ran {
@@ -286,6 +293,48 @@ fn what_cannot_be_looked_up_has_failed() {
     assert_eq!(failed[0].capability, "bailiwick::trial-merge");
     let Verdict::Fail { detail, .. } = &failed[0].verdict else { panic!("it must fail") };
     assert_eq!(detail.as_deref(), Some("a.txt: content"));
+}
+
+/// A setup that fails may be the tree's fault, and a sandbox that is not there is not.
+#[test]
+fn what_could_not_be_run_on_a_tree_is_told_apart_from_what_fails_on_it() {
+    for (line, setup, trouble) in [
+        ("holds", None, None),
+        ("fails on work", None, None),
+        ("cannot run", None, Some("no sandbox")),
+        ("holds", Some("a setup of the tree"), None),
+        ("holds", Some("a copy"), Some("a copy: it failed")),
+    ] {
+        let repository = repository("merged");
+        let task = task();
+        let setup = setup.map(str::to_owned).into_iter().collect();
+        let request = Request {
+            agent: None,
+            task: &task,
+            checks: vec![planned("quality::own", line, RunMode::Worktree)],
+            mode: RunMode::Worktree,
+            preparation: Preparation { setup, ..Preparation::default() },
+            stamp: "stamp".to_owned(),
+        };
+        let repository = &repository;
+        let mut workshop = || -> Result<Box<dyn Workshop + '_>, WorkshopError> {
+            Ok(Box::new(Bench { repository }))
+        };
+        let missing = || Report { place: "nowhere".into(), text: Err("not there".into()) };
+        let (base, mut kept) = (repository.base().unwrap(), Kept::default());
+        let work = repository.snapshot(&base).unwrap();
+        let world = World {
+            work: repository,
+            workshop: &mut workshop,
+            report: &missing,
+            ledger: None,
+            verdicts: &mut kept,
+            tell: &mut |_: Progress<'_>| {},
+        };
+        let checked = check_tree(&request, world, &base, &work);
+        assert_eq!(checked.results.len(), 1, "{line}");
+        assert_eq!(checked.trouble.as_deref(), trouble, "{line}");
+    }
 }
 
 /// With a network, nothing of the agent's making runs.

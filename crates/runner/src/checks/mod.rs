@@ -78,15 +78,11 @@ impl CheckWorkshop {
             let missing = parts.iter().filter(|part| !part.works);
             let missing: Vec<String> =
                 missing.map(|part| format!("{}: {}", part.name, part.seen)).collect();
-            return Err(WorkshopError {
-                what: "the sandbox that checks run in cannot be had here".to_owned(),
-                why: missing.join("; "),
-            });
+            let what = "the sandbox that checks run in cannot be had here";
+            return Err(unusable(what, missing.join("; ")));
         }
-        let slot = Slot::take(&setup.state, &setup.repository).map_err(|error| WorkshopError {
-            what: "there is no place to run checks".to_owned(),
-            why: error.to_string(),
-        })?;
+        let slot = Slot::take(&setup.state, &setup.repository)
+            .map_err(|error| unusable("there is no place to run checks", error.to_string()))?;
         let Setup { checkout, level, limits, until, launcher, host, .. } = setup;
         Ok(Self { bench: Bench::new(slot, level, (limits, until), launcher, host), checkout })
     }
@@ -106,9 +102,8 @@ impl CheckWorkshop {
 
 impl Workshop for CheckWorkshop {
     fn clear(&mut self) -> Result<&Path, WorkshopError> {
-        self.bench.clear().map_err(|error| WorkshopError {
-            what: "the place for the tree cannot be cleared".to_owned(),
-            why: error.to_string(),
+        self.bench.clear().map_err(|error| {
+            unusable("the place for the tree cannot be cleared", error.to_string())
         })?;
         Ok(self.bench.tree())
     }
@@ -118,24 +113,26 @@ impl Workshop for CheckWorkshop {
         how: &Preparation,
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError> {
-        let unread = |error: std::io::Error| WorkshopError {
-            what: "the tree cannot be read".to_owned(),
-            why: error.to_string(),
-        };
+        let unread =
+            |error: std::io::Error| unusable("the tree cannot be read", error.to_string());
         let before = tracked::observe(self.bench.tree()).map_err(unread)?;
         for path in &how.copy {
             copying::copy(&self.checkout, self.bench.tree(), path).map_err(|error| {
-                WorkshopError { what: format!("{path} cannot be copied"), why: error.to_string() }
+                WorkshopError {
+                    what: format!("{path} cannot be copied"),
+                    why: error.to_string(),
+                    of_tree: false,
+                }
             })?;
         }
         self.bench
             .settle()
-            .map_err(|why| WorkshopError { what: "the tree cannot be used".to_owned(), why })?;
+            .map_err(|why| unusable("the tree cannot be used", why))?;
         if !how.prefetch.is_empty() {
             // Nothing that the tree brings is to be run where there is a network.
             let what = "nothing can be fetched for this tree";
             tree_settings::refuse(self.bench.tree(), std::iter::once(Path::new("")))
-                .map_err(|why| WorkshopError { what: what.to_owned(), why })?;
+                .map_err(|why| WorkshopError { what: what.to_owned(), why, of_tree: true })?;
             self.bench.sources = Sources::Fetched;
         }
         for line in &how.prefetch {
@@ -154,6 +151,7 @@ impl Workshop for CheckWorkshop {
         Err(WorkshopError {
             what: "setup changed tracked files".to_owned(),
             why: changed.join(", "),
+            of_tree: true,
         })
     }
 
@@ -182,9 +180,14 @@ fn succeed(step: &str, line: &str, ran: Result<Ran, String>) -> Result<(), Works
     let what = format!("the {step} command `{line}` failed");
     match ran {
         Ok(ran) if ran.succeeded() => Ok(()),
-        Ok(ran) => Err(WorkshopError { what, why: ending(&ran) }),
-        Err(why) => Err(WorkshopError { what, why }),
+        Ok(ran) => Err(WorkshopError { what, why: ending(&ran), of_tree: true }),
+        Err(why) => Err(WorkshopError { what, why, of_tree: false }),
     }
+}
+
+/// A place that cannot be used, whatever is in it.
+fn unusable(what: &str, why: String) -> WorkshopError {
+    WorkshopError { what: what.to_owned(), why, of_tree: false }
 }
 
 /// How a program ended, and the last lines that it printed.
