@@ -1,6 +1,6 @@
 //! How an agent is paid for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use bailiwick_model::task::Login;
@@ -141,27 +141,32 @@ fn upstream(wire: Wire) -> Result<(Upstream, Vec<String>), Failure> {
 /// the program gets a placeholder.
 fn claude_subscription() -> Result<(Upstream, Vec<String>), Failure> {
     let Known { place, otherwise, .. } = known(Wire::Anthropic);
-    let file = variable("HOME")?.map(PathBuf::from).unwrap_or_default().join(CLAUDE_LOGIN);
-    let token = match variable(CLAUDE_TOKEN)? {
-        Some(token) => token,
-        None => {
-            let text = std::fs::read_to_string(&file).unwrap_or_default();
-            let login: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-            let token = login.pointer("/claudeAiOauth/accessToken").and_then(|one| one.as_str());
-            let Some(token) = token else {
-                return Err(Failure::general(format!(
-                    "neither {CLAUDE_TOKEN} nor {} has a login",
-                    file.display()
-                ))
-                .help("log in with claude itself first, or run `claude setup-token`"));
-            };
-            token.to_owned()
-        }
-    };
     let base = variable(place)?.unwrap_or_else(|| otherwise.to_owned());
-    let key = Key::new("authorization", &format!("Bearer {token}"))
-        .map_err(|error| Failure::general(format!("the login cannot be used: {error}")))?;
+    if let Some(token) = variable(CLAUDE_TOKEN)? {
+        let key = bearer(&token).map_err(Failure::general)?;
+        return Ok((Upstream { base, key }, vec![token]));
+    }
+    let file = variable("HOME")?.map(PathBuf::from).unwrap_or_default().join(CLAUDE_LOGIN);
+    let (first, token) = claude_token(&file).map_err(|why| {
+        Failure::general(why)
+            .help("log in with claude itself first, or run `claude setup-token`")
+    })?;
+    // The person's own claude writes a new one there before the old one is over.
+    let key = Key::renewed(first, move || claude_token(&file).map(|(fresh, _)| fresh));
     Ok((Upstream { base, key }, vec![token]))
+}
+
+/// The token that Claude Code keeps of the person's login, as it is now.
+fn claude_token(file: &Path) -> Result<(Fresh, String), String> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let login: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let token = login.pointer("/claudeAiOauth/accessToken").and_then(|one| one.as_str());
+    let Some(token) = token.map(str::to_owned) else {
+        return Err(format!("neither {CLAUDE_TOKEN} nor {} has a login", file.display()));
+    };
+    let until = login.pointer("/claudeAiOauth/expiresAt").and_then(serde_json::Value::as_u64);
+    let until = until.and_then(|ms| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
+    Ok((Fresh { key: bearer(&token)?, until }, token))
 }
 
 /// Anthropic's models at Google, for the person's own project. Project and token stay here.
@@ -295,6 +300,22 @@ fn amazon_keys(region: &str) -> Result<(Fresh, Vec<String>), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_of_claude_is_the_one_that_its_file_has_now() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join(".credentials.json");
+        assert!(claude_token(&file).unwrap_err().contains("has a login"));
+        for (token, until) in [("first-token", Some(1_000_u64)), ("second-token", None)] {
+            let over = until.map(|ms| format!(",\"expiresAt\":{ms}")).unwrap_or_default();
+            let text = format!("{{\"claudeAiOauth\":{{\"accessToken\":\"{token}\"{over}}}}}");
+            std::fs::write(&file, text).unwrap();
+            let (fresh, found) = claude_token(&file).unwrap();
+            assert_eq!(found, token);
+            let until = until.map(|ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
+            assert_eq!(fresh.until, until);
+        }
+    }
 
     #[test]
     fn a_program_that_has_a_login_is_not_waited_for_for_ever() {
