@@ -348,7 +348,10 @@ mod tests {
         ] {
             assert_eq!(raised(&format!("the budget is spent: {}", limit.as_str())), option);
         }
-        assert_eq!(raised("nothing says what x costs, and the budget is in dollars"), "--usd AMOUNT");
+        assert_eq!(
+            raised("nothing says what x costs, and the budget is in dollars"),
+            "--usd AMOUNT"
+        );
         assert_eq!(raised("spent"), "--tokens N");
     }
 }

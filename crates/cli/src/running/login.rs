@@ -148,8 +148,7 @@ fn claude_subscription() -> Result<(Upstream, Vec<String>), Failure> {
     }
     let file = variable("HOME")?.map(PathBuf::from).unwrap_or_default().join(CLAUDE_LOGIN);
     let (first, token) = claude_token(&file).map_err(|why| {
-        Failure::general(why)
-            .help("log in with claude itself first, or run `claude setup-token`")
+        Failure::general(why).help("log in with claude itself first, or run `claude setup-token`")
     })?;
     // The person's own claude writes a new one there before the old one is over.
     let key = Key::renewed(first, move || claude_token(&file).map(|(fresh, _)| fresh));

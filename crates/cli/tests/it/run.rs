@@ -306,8 +306,9 @@ fn a_run_in_the_background_is_followed_and_told_something() {
 #[test]
 fn a_call_that_needs_a_person_waits_for_the_answer() {
     let role = ROLE.replace("allowed = [\"*\"]", "allowed = [\"*\"]\nask = [\"Write\"]");
-    let steps =
-        [write("src/yes.txt", "x\n"), write("src/no.txt", "x\n"), write("src/late.txt", "x\n")];
+    // Turned around, the second would be read as another name.
+    let turned = write("src/no-txt.exe", "x\n").replace("no-", "no\u{202e}");
+    let steps = [write("src/yes.txt", "x\n"), turned, write("src/late.txt", "x\n")];
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
     let scratch = scene_with(&role, "", &steps);
     scratch.write(".bailiwick/settings.toml", "[run]\napproval-seconds = 20\n");
@@ -316,6 +317,7 @@ fn a_call_that_needs_a_person_waits_for_the_answer() {
     for (number, verb) in [("1", "approve"), ("2", "deny")] {
         wait_for(|| {
             let list = run(&scratch, &["approvals", "list"]).out;
+            assert!(!list.contains('\u{202e}'), "{list:?}");
             list.contains(&format!("one {number}  Write"))
         });
         run(&scratch, &["approvals", verb, "one", number]).expect_code(0);
@@ -323,7 +325,7 @@ fn a_call_that_needs_a_person_waits_for_the_answer() {
     run(&scratch, &["logs", "-f", "one"]).expect_code(0);
     let worktree = scratch.state().join("worktrees/one/src");
     assert!(worktree.join("yes.txt").exists(), "approved");
-    assert!(!worktree.join("no.txt").exists(), "a person said no");
+    assert!(!worktree.join("no\u{202e}txt.exe").exists(), "a person said no");
     assert!(!worktree.join("late.txt").exists(), "no answer is a denial");
     let reasons = run(&scratch, &["logs", "one"]).out;
     assert!(reasons.contains("said no") && reasons.contains("did not answer in time"), "{reasons}");

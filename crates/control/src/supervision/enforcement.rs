@@ -405,9 +405,8 @@ impl Watch {
         let Some(paths) = changes.iter().map(path).collect::<Option<Vec<_>>>() else {
             return false;
         };
-        let makes = |patch: &String| {
-            paths.iter().all(|path| named(patch).any(|name| leads_to(name, path)))
-        };
+        let makes =
+            |patch: &String| paths.iter().all(|path| named(patch).any(|name| leads_to(name, path)));
         let place = self.patches.iter().position(makes);
         place.map(|place| self.patches.remove(place)).is_some()
     }

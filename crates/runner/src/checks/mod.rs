@@ -113,8 +113,7 @@ impl Workshop for CheckWorkshop {
         how: &Preparation,
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError> {
-        let unread =
-            |error: std::io::Error| unusable("the tree cannot be read", error.to_string());
+        let unread = |error: std::io::Error| unusable("the tree cannot be read", error.to_string());
         let before = tracked::observe(self.bench.tree()).map_err(unread)?;
         for path in &how.copy {
             copying::copy(&self.checkout, self.bench.tree(), path).map_err(|error| {
@@ -125,9 +124,7 @@ impl Workshop for CheckWorkshop {
                 }
             })?;
         }
-        self.bench
-            .settle()
-            .map_err(|why| unusable("the tree cannot be used", why))?;
+        self.bench.settle().map_err(|why| unusable("the tree cannot be used", why))?;
         if !how.prefetch.is_empty() {
             // Nothing that the tree brings is to be run where there is a network.
             let what = "nothing can be fetched for this tree";

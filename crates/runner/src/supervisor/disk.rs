@@ -26,6 +26,10 @@ const BEAT: Duration = Duration::from_millis(500);
 const REST: u32 = 20;
 /// No walk is further away than this.
 const FURTHEST: Duration = Duration::from_secs(60);
+/// How many files an attempt may add. Each of them takes time and memory to count.
+const MOST_FILES: u64 = 2_000_000;
+/// No walk counts more than this, whatever was there before.
+const COUNTED: u64 = 4 * MOST_FILES;
 /// What must be left on the disk, if it was there at the beginning.
 const RESERVE: u64 = 512 << 20;
 
@@ -55,7 +59,7 @@ impl Guard {
     fn with(
         most: u64,
         left: impl Fn() -> u64 + Send + 'static,
-        held: impl Fn(&AtomicBool) -> u64 + Send + 'static,
+        held: impl Fn(&AtomicBool) -> Taken + Send + 'static,
         end: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         let (stop, stopped) = channel();
@@ -109,7 +113,7 @@ fn look(
 fn walk(
     hurried: &Receiver<()>,
     most: u64,
-    held: impl Fn() -> u64,
+    held: impl Fn() -> Taken,
     end: impl Fn(&str),
     over: &AtomicBool,
 ) {
@@ -119,12 +123,20 @@ fn walk(
     let mut rest = pause(begun.elapsed());
     while let Ok(()) | Err(RecvTimeoutError::Timeout) = hurried.recv_timeout(rest) {
         let begun = Instant::now();
-        let added = held().saturating_sub(before);
+        let now = held();
         rest = pause(begun.elapsed());
-        if added > most && !over.load(Ordering::SeqCst) {
+        if over.load(Ordering::SeqCst) {
+            continue;
+        }
+        if now.bytes.saturating_sub(before.bytes) > most {
             let most = most >> 20;
             end(&format!(
                 "the budget is spent: disk, of which it may add {most} MiB in an attempt"
+            ));
+        }
+        if now.files.saturating_sub(before.files) > MOST_FILES || now.files >= COUNTED {
+            end(&format!(
+                "the budget is spent: disk, to which it may add {MOST_FILES} files in an attempt"
             ));
         }
     }
@@ -179,30 +191,52 @@ fn left(places: &[PathBuf]) -> u64 {
     left.min().unwrap_or(u64::MAX)
 }
 
-/// How many bytes all files below these places take, each once. Nobody wants to know when it is over.
-fn held(places: &[PathBuf], over: &AtomicBool) -> u64 {
-    let mut linked = HashSet::new();
-    let sizes = places.iter().map(|place| below(place, &mut linked, over));
-    sizes.fold(0, u64::saturating_add)
+/// What files take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Taken {
+    bytes: u64,
+    /// How many there are, and directories.
+    files: u64,
 }
 
-fn below(place: &Path, linked: &mut HashSet<(u64, u64)>, over: &AtomicBool) -> u64 {
-    let mut all = 0_u64;
-    let mut open = vec![place.to_path_buf()];
-    while let Some(next) = open.pop().filter(|_| !over.load(Ordering::Relaxed)) {
+/// What all files below these places take, each once. Nobody wants to know when it is over, nor of more
+/// than can be counted.
+fn held(places: &[PathBuf], over: &AtomicBool) -> Taken {
+    let mut linked = HashSet::new();
+    let mut taken = Taken::default();
+    for place in places {
+        below(place, &mut linked, over, &mut taken);
+    }
+    taken
+}
+
+/// Only directories wait: of the files in one, the next is looked at when the last one is done.
+fn below(place: &Path, linked: &mut HashSet<(u64, u64)>, over: &AtomicBool, taken: &mut Taken) {
+    let Ok(found) = fs::symlink_metadata(place) else { return };
+    count(&found, linked, taken);
+    let mut open: Vec<PathBuf> = found.is_dir().then(|| place.to_path_buf()).into_iter().collect();
+    while let Some(next) = open.pop() {
         // What goes while it is looked at takes nothing.
-        let Ok(found) = fs::symlink_metadata(&next) else { continue };
-        let counted = found.nlink() > 1 && !found.is_dir();
-        if counted && !linked.insert((found.dev(), found.ino())) {
-            continue;
-        }
-        all = all.saturating_add(found.blocks().saturating_mul(512));
-        if found.is_dir() {
-            let entries = fs::read_dir(&next).into_iter().flatten().flatten();
-            open.extend(entries.map(|entry| entry.path()));
+        for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
+            if over.load(Ordering::Relaxed) || taken.files >= COUNTED {
+                return;
+            }
+            let Ok(found) = entry.metadata() else { continue };
+            count(&found, linked, taken);
+            if found.is_dir() {
+                open.push(entry.path());
+            }
         }
     }
-    all
+}
+
+fn count(found: &fs::Metadata, linked: &mut HashSet<(u64, u64)>, taken: &mut Taken) {
+    taken.files = taken.files.saturating_add(1);
+    let counted = found.nlink() > 1 && !found.is_dir();
+    if counted && !linked.insert((found.dev(), found.ino())) {
+        return;
+    }
+    taken.bytes = taken.bytes.saturating_add(found.blocks().saturating_mul(512));
 }
 
 #[cfg(test)]
@@ -221,7 +255,7 @@ mod tests {
             fs::write(file, vec![7; 1 << 20]).unwrap();
         };
         let over = AtomicBool::new(false);
-        let count = || held(&[place.path().to_path_buf()], &over) >> 20;
+        let count = || held(&[place.path().to_path_buf()], &over).bytes >> 20;
         write("before");
         assert_eq!(count(), 1);
         write("one");
@@ -229,6 +263,8 @@ mod tests {
         fs::hard_link(place.path().join("one"), place.path().join("again")).unwrap();
         std::os::unix::fs::symlink("/usr", place.path().join("away")).unwrap();
         assert_eq!(count(), 3);
+        let files = held(&[place.path().to_path_buf()], &over).files;
+        assert_eq!(files, 8, "five names, and three directories");
         fs::remove_file(place.path().join("before")).unwrap();
         assert_eq!(count(), 2);
         over.store(true, Ordering::SeqCst);
@@ -256,7 +292,7 @@ mod tests {
     /// Why attempts ended, and a guard that tells it.
     fn guarded(
         left: impl Fn() -> u64 + Send + 'static,
-        held: impl Fn(&AtomicBool) -> u64 + Send + 'static,
+        held: impl Fn(&AtomicBool) -> Taken + Send + 'static,
     ) -> (Guard, Receiver<String>) {
         let (tell, told) = channel();
         let tell = Mutex::new(tell);
@@ -271,11 +307,25 @@ mod tests {
             let mut walks = walks.lock().unwrap();
             *walks += 1;
             // What was there before does not count.
-            (100 << 20) + (*walks - 1) * (9 << 20)
+            Taken { bytes: (100 << 20) + (*walks - 1) * (9 << 20), files: 1 }
         };
         let (_guard, told) = guarded(|| u64::MAX, held);
         let why = told.recv_timeout(PATIENCE).unwrap();
         assert!(why.contains("disk, of which it may add 16 MiB"), "{why}");
+    }
+
+    #[test]
+    fn files_without_number_end_an_attempt() {
+        for files in [[10, 11 + MOST_FILES], [COUNTED, COUNTED]] {
+            let walks = Mutex::new(files.into_iter());
+            let held = move |_: &AtomicBool| {
+                let files = walks.lock().unwrap().next().unwrap_or(11 + MOST_FILES);
+                Taken { bytes: 0, files }
+            };
+            let (_guard, told) = guarded(|| u64::MAX, held);
+            let why = told.recv_timeout(PATIENCE).unwrap();
+            assert!(why.contains("disk, to which it may add 2000000 files"), "{why}");
+        }
     }
 
     #[test]
@@ -292,7 +342,7 @@ mod tests {
             while !over.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            0
+            Taken::default()
         };
         let (guard, told) = guarded(left, held);
         walking.recv_timeout(PATIENCE).unwrap();

@@ -272,8 +272,8 @@ mod tests {
     use super::*;
     use crate::agents::adapter::Adapter as _;
     use bailiwick_control::ports::{Snapshot, TreeChecks};
-    use bailiwick_control::verification::CheckResult;
     use bailiwick_control::supervision::{Budget, Prices};
+    use bailiwick_control::verification::CheckResult;
     use bailiwick_model::Event;
     use bailiwick_model::attempt::{Allowance, Used};
     use bailiwick_model::settings::Settings;

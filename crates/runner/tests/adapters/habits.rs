@@ -178,6 +178,7 @@ fn typing_into_a_running_program_of_codex_is_never_taken_as_harmless() {
     watch.asked("call", "write_stdin", &json!({"session_id": 1, "chars": "git push\n"}));
     assert!(watch.came_back("call", None, "Chunk ID: 1\npushed", None).is_err());
     watch.asked("closed", "write_stdin", &json!({"session_id": 1, "chars": "git push\n"}));
-    let closed = "write_stdin failed: stdin is closed for this session; rerun exec_command with tty=true";
+    let closed =
+        "write_stdin failed: stdin is closed for this session; rerun exec_command with tty=true";
     assert_eq!(watch.came_back("closed", None, closed, None), Ok(true), "nothing was typed");
 }
