@@ -265,7 +265,7 @@ impl Session {
         }
     }
 
-    pub(super) fn attempts(&self, run: &AgentId) -> Result<Vec<Attempt>, String> {
+    pub(crate) fn attempts(&self, run: &AgentId) -> Result<Vec<Attempt>, String> {
         wire::with_store(&self.context, async |store| Ok(store.attempts(Some(run)).await?))
             .map_err(said)
     }

@@ -35,18 +35,22 @@ fn child(session: &Session, one: &Delegate) -> Result<LaunchedChild, Failure> {
         }
         Some(_) | None => None,
     };
+    let questions = match state {
+        ChildState::Running => questions(context, &one.run),
+        ChildState::Starting
+        | ChildState::Completed
+        | ChildState::Failed
+        | ChildState::Stopped => Vec::new(),
+    };
+    // Counted after the questions: those of one that was taken up again are never taken for earlier ones.
+    let attempts = session.attempts(&one.run).map_err(Failure::general)?.len();
     Ok(LaunchedChild {
         agent: one.run.to_string(),
         subagent: one.agent_type.clone(),
         received: one.message.clone(),
         at: one.created_at,
-        questions: match state {
-            ChildState::Running => questions(context, &one.run),
-            ChildState::Starting
-            | ChildState::Completed
-            | ChildState::Failed
-            | ChildState::Stopped => Vec::new(),
-        },
+        attempts: u64::try_from(attempts).unwrap_or(u64::MAX),
+        questions,
         state,
         returned,
         detail,

@@ -14,7 +14,7 @@ use bailiwick_model::fleet::{
 };
 
 use super::auditing::Correlation;
-use super::following::beside;
+use super::following::{Asker, beside};
 use super::launching::{agent_of, subagents_of};
 use super::stating::When;
 use super::{ControlPlane, PlaneError, Turn};
@@ -93,7 +93,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             self.engine.cancel(&told.one.agent).await?;
         }
         let asked = (told.one.agent.as_str(), told.one.questions.as_slice());
-        writes.extend(self.questions(&child, None, asked).await?);
+        writes.extend(self.questions(&child, Asker::Child(told.one.attempts), asked).await?);
         let returned = told.returned();
         if let Some(returned) = &returned {
             let (artifact, blob) = output(&child, attempt, returned);

@@ -25,6 +25,15 @@ pub(super) const EARLIER: &str = "bailiwick.dev/earlier-attempts";
 /// The annotation of an approval that names the question of a supervisor.
 pub(super) const QUESTION: &str = "bailiwick.dev/question";
 
+/// Whose questions these are.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asker<'a> {
+    /// This attempt's.
+    Attempt(&'a str),
+    /// A sub-agent's, which has no attempts of its own here: how often its agent was started.
+    Child(u64),
+}
+
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Looks at every run that was started and has not ended.
     pub(super) async fn follow_runs(&self, turn: &mut Turn) {
@@ -117,7 +126,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             LaunchedState::Running | LaunchedState::WaitingForApproval => {
                 let agent = agent_of(&attempt);
                 let asked = (agent.as_str(), launched.questions.as_slice());
-                let asked = self.questions(&run, Some(attempt.name()), asked).await?;
+                let asked = self.questions(&run, Asker::Attempt(attempt.name()), asked).await?;
                 self.observed(run, attempt, &launched, asked).await
             }
             LaunchedState::Verified
@@ -201,13 +210,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn questions(
         &self,
         run: &Object<AgentDispatchRun>,
-        attempt: Option<&str>,
+        asker: Asker<'_>,
         (agent, questions): (&str, &[(String, String)]),
     ) -> Result<Vec<Write>, PlaneError> {
         let mut writes = Vec::new();
         for (question, about) in questions {
             // A later attempt counts its questions anew: a yes to one of this is none to one of that.
-            let whose = attempt.unwrap_or(run.name());
+            let (attempt, whose) = match asker {
+                Asker::Attempt(attempt) => (Some(attempt), attempt.to_owned()),
+                Asker::Child(attempts) => (None, format!("{}\n{attempts}", run.name())),
+            };
             let identity = format!("{whose}\n{agent}\n{question}\n{about}");
             let digest = Sha256Hex::of(identity);
             let name = format!("aap-{}", digest.prefix(24));

@@ -96,6 +96,7 @@ fn child(agent: &str, state: ChildState) -> LaunchedChild {
         session: None,
         cost: RunCost::default(),
         cursor: 4,
+        attempts: 1,
         questions: Vec::new(),
     }
 }

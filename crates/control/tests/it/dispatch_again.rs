@@ -50,6 +50,7 @@ fn child(state: ChildState) -> LaunchedChild {
         session: None,
         cost: RunCost::default(),
         cursor: if over { 9 } else { 4 },
+        attempts: 1,
         questions: Vec::new(),
     }
 }

@@ -8,8 +8,8 @@ use bailiwick_control::ports::fleet::{
     LaunchedState, RunVerb, RunVerbRequest, Selection, Target, Verdict, World as _, Write,
 };
 use bailiwick_model::fleet::{
-    AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ArtifactKind,
-    ConditionType, Kind, Object, RunCost, RunPhase, Standing,
+    AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase,
+    ArtifactKind, ConditionType, Kind, Object, RunCost, RunPhase, Standing,
 };
 use bailiwick_testkit::random::Random;
 use serde_json::json;
@@ -68,6 +68,7 @@ fn child(state: ChildState) -> LaunchedChild {
         session: Some("its own".to_owned()),
         cost: RunCost { tokens: 5, ..RunCost::default() },
         cursor: if over { 9 } else { 4 },
+        attempts: 1,
         questions: Vec::new(),
     }
 }
@@ -228,6 +229,40 @@ async fn a_child_s_question_reaches_a_person_and_the_answer_reaches_the_child() 
     turn(&plane).await;
     let answered = plane.engine.answered.lock().unwrap().clone();
     assert!(answered.contains(&("worker-1".to_owned(), "q1".to_owned(), true)), "{answered:?}");
+}
+
+/// Whoever is taken up again counts its questions from one, and may ask for the same in the same words.
+#[tokio::test]
+async fn a_yes_to_a_child_is_none_once_it_was_taken_up_again() {
+    let plane = parent().await;
+    let asks = |attempts: u64| LaunchedChild {
+        attempts,
+        questions: vec![("1".to_owned(), "Bash: deploy".to_owned())],
+        ..child(ChildState::Running)
+    };
+    has(&plane, vec![asks(1)]);
+    turn(&plane).await;
+    let asked = all::<AgentApproval>(&plane).await.remove(0);
+    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+    let yes = DecisionRequest {
+        decision: Verdict::Approve,
+        comment: String::new(),
+        approved_action_subset: Vec::new(),
+        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+    };
+    plane.decide(&caller("bob"), &target, yes).await.unwrap();
+    turn(&plane).await;
+    let yes = ("worker-1".to_owned(), "1".to_owned(), true);
+    assert!(plane.engine.answered.lock().unwrap().contains(&yes));
+    plane.engine.answered.lock().unwrap().clear();
+    has(&plane, vec![child(ChildState::Completed)]);
+    turn(&plane).await;
+    has(&plane, vec![asks(2)]);
+    turn(&plane).await;
+    assert_eq!(plane.engine.answered.lock().unwrap().as_slice(), []);
+    let open = all::<AgentApproval>(&plane).await;
+    let open = open.iter().filter(|one| one.status.phase == ApprovalPhase::Pending).count();
+    assert_eq!((open, all::<AgentApproval>(&plane).await.len()), (1, 2));
 }
 
 #[tokio::test]

@@ -74,6 +74,9 @@ pub struct LaunchedChild {
     pub cost: RunCost,
     /// Its last event.
     pub cursor: u64,
+    /// How often an agent was started for it, as of when the questions were asked or later: each counts
+    /// its questions anew.
+    pub attempts: u64,
     /// What people are asked: the id of each question, and what it is about.
     pub questions: Vec<(String, String)>,
 }
