@@ -23,6 +23,7 @@ use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Run, RunStatus, Source, Task};
 use bailiwick_runner::agents;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
+use bailiwick_source_control::git::Git;
 use bailiwick_store::Store;
 use tokio::runtime::Handle;
 
@@ -39,6 +40,9 @@ use crate::wire;
 
 /// The longest patch that is kept.
 const LONGEST_PATCH: usize = 16 * 1024 * 1024;
+
+/// The longest history that is looked through.
+const LONGEST_HISTORY: usize = 32 * 1024 * 1024;
 
 /// An answer that is as long as this may have been cut where the attempt keeps it.
 const CUT_FROM: usize = 3_900;
@@ -463,6 +467,7 @@ fn finished(
         // Nothing of it is proposed; the run ends all the same.
         return Ok(None);
     }
+    let history = history(&git, &begun, commit)?;
     let names = git.run(["diff", "--no-ext-diff", "--name-only", "-z", &begun, commit])?;
     let files = String::from_utf8_lossy(&names);
     let files: Vec<String> =
@@ -473,11 +478,43 @@ fn finished(
         tree: tree.clone(),
         files,
         patch,
+        history,
         merges: shown.merged_tree.is_some(),
         verified: shown.failed.is_empty(),
         verdict: shown.summary(),
         report: None,
     }))
+}
+
+/// What every commit between two says and adds. What a merge has from a commit that is told of is told with
+/// that, so that of the merge itself only what none of its parents has is left.
+fn history(git: &Git, begun: &str, commit: &str) -> Result<Option<Vec<u8>>, Failure> {
+    let range = format!("{begun}..{commit}");
+    let heads = ["log", "--no-show-signature", "--no-notes", "--no-patch", "--format=raw", &range];
+    let Some(mut told) = git.run_up_to(&heads, LONGEST_HISTORY)? else { return Ok(None) };
+    // A file that calls itself binary is looked through all the same.
+    let patches = [
+        "log",
+        "--no-show-signature",
+        "--format=",
+        "--patch",
+        "-c",
+        "--unified=0",
+        "--text",
+        "--no-renames",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        &range,
+    ];
+    let Some(patches) = git.run_up_to(&patches, LONGEST_HISTORY)? else { return Ok(None) };
+    // What was there before may be taken away.
+    for line in patches.split_inclusive(|byte| *byte == b'\n') {
+        if !line.starts_with(b"-") {
+            told.extend_from_slice(line);
+        }
+    }
+    Ok(Some(told))
 }
 
 #[cfg(test)]
@@ -490,10 +527,11 @@ mod tests {
     use bailiwick_model::attempt::{Allowance, Attempt, Used};
     use bailiwick_model::event::{Ending, Phase};
     use bailiwick_runner::supervisor::RunDirectory;
+    use bailiwick_source_control::git::Git;
     use bailiwick_store::{Location, Store};
     use bailiwick_testkit::Scratch;
 
-    use super::{LocalEngine, VERIFIED, keep_checkout};
+    use super::{LocalEngine, VERIFIED, history, keep_checkout};
     use crate::context::Context;
     use crate::verifying::Shown;
 
@@ -611,8 +649,34 @@ mod tests {
         assert_eq!(found.files, ["src/a.txt"]);
         let patch = String::from_utf8_lossy(&found.patch);
         assert!(patch.contains("+after"), "{patch}");
+        let history = String::from_utf8(found.history.unwrap()).unwrap();
+        assert!(history.contains("+after") && !history.contains("before"), "{history}");
         assert!(found.verified && !found.merges);
         assert_eq!(found.report.as_deref(), Some("Done."));
+    }
+
+    /// What was taken away again is pushed with the commit that had it.
+    #[tokio::test]
+    async fn the_history_has_what_a_later_commit_took_away_and_not_what_was_there_before() {
+        let scratch = Scratch::repository();
+        scratch.write("src/a.txt", "old-value\nkept\n");
+        let base = scratch.commit("before");
+        scratch.write("src/a.txt", "passing-value\nkept\n");
+        scratch.write("src/b.bin", "nul\0hidden-value\n");
+        scratch.commit("said-value");
+        std::fs::remove_file(scratch.root().join("src/b.bin")).unwrap();
+        scratch.write("src/a.txt", "new\nkept\n");
+        let work = scratch.commit("after");
+        let git = Git::at(scratch.root());
+        let told = history(&git, &base, &work).unwrap().unwrap();
+        let told = String::from_utf8_lossy(&told);
+        for there in ["passing-value", "hidden-value", "said-value", "+new", "src/b.bin"] {
+            assert!(told.contains(there), "{there}: {told}");
+        }
+        assert!(!told.contains("old-value") && !told.contains("before"), "{told}");
+        let heads = ["log", "--format=raw"];
+        assert_eq!(git.run_up_to(&heads, 40).unwrap(), None);
+        assert!(git.run_up_to(&["log", "nothing..such"], 40).is_err());
     }
 
     /// Whoever held it was killed: what it was granted goes, and nobody is kept from holding it again.

@@ -18,11 +18,20 @@ const SHORTEST_KNOWN: usize = 4;
 /// The shortest line of a secret that is taken out by itself.
 const SHORTEST_LINE: usize = 20;
 
+/// A value that is shorter than this, and nothing but small letters or digits, is a word or a number that
+/// any code may have.
+const SHORTEST_WORD: usize = 10;
+
 /// How often the patterns are applied to one text.
 const MOST_ROUNDS: usize = 64;
 
 /// How much memory a pattern of a repository or a person may take.
 const PATTERN_SIZE: usize = 1 << 20;
+
+/// The category of what a repository says is secret.
+const REPOSITORY_CATEGORY: &str = "repository-policy";
+/// The category of what a person says is.
+const PERSONAL_CATEGORY: &str = "personal";
 
 /// What is secret besides what is always.
 #[derive(Debug, Clone, Default)]
@@ -184,10 +193,10 @@ impl Redactor {
     pub fn new(rules: &RedactionRules) -> Result<Self, RedactionError> {
         let mut patterns = BUILT_IN.clone()?;
         for pattern in &rules.repository {
-            patterns.push(("repository-policy", compiled("repository's", pattern)?));
+            patterns.push((REPOSITORY_CATEGORY, compiled("repository's", pattern)?));
         }
         for pattern in &rules.personal {
-            patterns.push(("personal", compiled("person's", pattern)?));
+            patterns.push((PERSONAL_CATEGORY, compiled("person's", pattern)?));
         }
         let mut known: Vec<String> = rules
             .known
@@ -216,6 +225,17 @@ impl Redactor {
         // It does not come to an end: nothing of it is given out.
         *counts.entry("unending".to_owned()).or_default() += 1;
         Redacted { text: PLACEHOLDER.to_owned(), counts }
+    }
+
+    /// Whether code has a value in it that is known to be secret, or what the repository or the person says
+    /// is. What only looks like a secret is not meant: code speaks of passwords all the time.
+    pub fn finds_in_code(&self, code: &str) -> bool {
+        let said = |(category, _): &&(&str, Regex)| {
+            matches!(*category, REPOSITORY_CATEGORY | PERSONAL_CATEGORY)
+        };
+        let mut known = self.known.iter().filter(|value| !is_word(value));
+        known.any(|value| code.contains(value.as_str()))
+            || self.patterns.iter().filter(said).any(|(_, pattern)| pattern.is_match(code))
     }
 
     /// The text after every pattern was applied once; nothing if none of them took anything out.
@@ -259,6 +279,11 @@ impl Redactor {
         }
         changed.then(|| text.into_owned())
     }
+}
+
+fn is_word(value: &str) -> bool {
+    let all = |is: fn(&u8) -> bool| value.as_bytes().iter().all(is);
+    value.len() < SHORTEST_WORD && (all(u8::is_ascii_lowercase) || all(u8::is_ascii_digit))
 }
 
 /// A value as it may stand in a text: as it is, without blanks around it, as JSON writes it.

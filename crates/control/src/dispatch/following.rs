@@ -315,7 +315,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         {
             let (run, attempt) = (&mut run, &mut attempt);
             let keeping = Keeping { run, attempt, writes: &mut writes };
-            self.propose(keeping, work, results).await?;
+            self.propose(keeping, work, results, &words).await?;
         }
         writes.extend(unwritten(&[], &run, now));
         if !run.status.write_backs.is_empty() {

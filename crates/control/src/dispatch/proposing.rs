@@ -1,5 +1,7 @@
 //! What of a run's work is proposed, and what a run comes to once all of that is settled.
 
+use std::borrow::Cow;
+
 use bailiwick_model::fleet::{
     ActionType, AgentApproval, AgentApprovalStatus, AgentDispatchAttempt, AgentDispatchRun,
     ApprovalPhase, Object, RunPhase, WebhookDelivery, WriteBackRecord, WriteBackState,
@@ -7,13 +9,13 @@ use bailiwick_model::fleet::{
 };
 use serde_json::Value;
 
-use super::results::{Keeping, Results};
+use super::results::{Keeping, Results, Words};
 use super::writing::{denied, planned, policies, recorded, requester};
 use super::{ControlPlane, PlaneError};
 use crate::ports::fleet::{
     Engine, FinishedWork, FleetStore, Forge, PullRequestState, World, WriteBack,
 };
-use crate::write_back::{Finished, Permission, Proposal, Wanted, permit, wanted};
+use crate::write_back::{Denial, Finished, Permission, Plan, Proposal, Wanted, permit, wanted};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// What a verified piece of work wants written, as far as policy lets it be proposed.
@@ -22,6 +24,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         mut keeping: Keeping<'_>,
         work: &FinishedWork,
         results: &Results,
+        words: &Words,
     ) -> Result<(), PlaneError> {
         let pull_request = self.pull_request_of(keeping.run).await?;
         let payload = self.payload_of(keeping.run).await?;
@@ -47,19 +50,18 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         });
         keeping.keep_branch(&change.collect::<Vec<_>>())?;
         leave_out_repetition(&mut all, keeping.run);
-        self.record_all(&mut keeping, work, &all)
+        self.record_all(&mut keeping, &Brought::of(work, words), &all)
     }
 
     fn record_all(
         &self,
         keeping: &mut Keeping<'_>,
-        work: &FinishedWork,
+        brought: &Brought<'_>,
         all: &[Wanted],
     ) -> Result<(), PlaneError> {
-        let patch = String::from_utf8_lossy(&work.patch).into_owned();
         let mut kept: Vec<Option<WriteBackRecord>> = Vec::new();
         for one in all {
-            let made = self.record(keeping, (work, &patch), one, &kept)?;
+            let made = self.record(keeping, brought, one, &kept)?;
             if let Some(record) = &made {
                 keeping.run.status.approvals.extend(record.approval.clone());
                 keeping.run.status.write_backs.push(record.clone());
@@ -74,7 +76,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     fn record(
         &self,
         keeping: &mut Keeping<'_>,
-        (work, patch): (&FinishedWork, &str),
+        brought: &Brought<'_>,
         one: &Wanted,
         kept: &[Option<WriteBackRecord>],
     ) -> Result<Option<WriteBackRecord>, PlaneError> {
@@ -87,15 +89,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Some(Some(Some(under))) => Some(under),
             Some(Some(None) | None) => return Ok(None),
         };
-        let content = match &one.write {
-            WriteBack::Push { .. } => vec![patch],
-            WriteBack::Comment { .. }
-            | WriteBack::Review(_)
-            | WriteBack::OpenPullRequest { .. }
-            | WriteBack::CheckStatus { .. }
-            | WriteBack::Rerun { .. }
-            | WriteBack::ReleaseNote { .. }
-            | WriteBack::DeploymentApproval { .. } => Vec::new(),
+        let content = match is_push(&one.write) {
+            true => brought.content(),
+            false => Vec::new(),
         };
         let proposal = Proposal {
             repository: &run.spec.repository,
@@ -106,10 +102,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             target_state: one.target_state.clone(),
             artifact_refs: run.status.artifacts.clone(),
             content: &content,
-            summary: work.verdict.clone(),
+            redactor: brought.words.redactor().ok(),
+            summary: brought.work.verdict.clone(),
             now: self.world.now(),
         };
-        let plan = planned(run, keeping.attempt, &proposal);
+        let plan = match (planned(run, keeping.attempt, &proposal), brought.unread(&one.write)) {
+            (Plan::Ask(_) | Plan::Write(_), Some(denial)) => Plan::Denied(denial),
+            (plan, _) => plan,
+        };
         let (mut record, writes) = recorded(run, &one.write, plan)?;
         if let Some(under) = under {
             record.stands_on = Some(under.digest.clone());
@@ -177,6 +177,64 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let Some(delivery) = self.typed::<WebhookDelivery>(name).await? else { return Ok(None) };
         let bytes = self.store.blob(&delivery.spec.payload_digest).await?;
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+}
+
+/// What a push brings, as texts that are looked through.
+struct Brought<'a> {
+    work: &'a FinishedWork,
+    words: &'a Words,
+    /// What the change adds.
+    added: String,
+    /// What its commits say and add.
+    history: Option<Cow<'a, str>>,
+    /// The names of its files.
+    files: String,
+}
+
+impl<'a> Brought<'a> {
+    fn of(work: &'a FinishedWork, words: &'a Words) -> Self {
+        let patch = String::from_utf8_lossy(&work.patch);
+        // What was there before may stay, and may be taken away.
+        let added = patch.lines().filter(|line| !line.starts_with([' ', '-']));
+        Self {
+            work,
+            words,
+            added: added.collect::<Vec<_>>().join("\n"),
+            history: work.history.as_deref().map(String::from_utf8_lossy),
+            files: work.files.join("\n"),
+        }
+    }
+
+    fn content(&self) -> Vec<&str> {
+        let history = self.history.as_deref().unwrap_or_default();
+        vec![&self.added, history, &self.files]
+    }
+
+    /// Why something is not written that nobody can look through.
+    fn unread(&self, write: &WriteBack) -> Option<Denial> {
+        let (reason, instead) = match (self.words.redactor(), &self.history) {
+            (Err(error), _) => (error.to_string(), "mend that, and try the run again"),
+            (Ok(_), None) if is_push(write) => (
+                "its commits are too long to be looked through for secrets".to_owned(),
+                "have the work done in fewer and smaller commits",
+            ),
+            (Ok(_), _) => return None,
+        };
+        Some(Denial { rule: "write-back::secret", reason, instead: instead.to_owned() })
+    }
+}
+
+fn is_push(write: &WriteBack) -> bool {
+    match write {
+        WriteBack::Push { .. } => true,
+        WriteBack::Comment { .. }
+        | WriteBack::Review(_)
+        | WriteBack::OpenPullRequest { .. }
+        | WriteBack::CheckStatus { .. }
+        | WriteBack::Rerun { .. }
+        | WriteBack::ReleaseNote { .. }
+        | WriteBack::DeploymentApproval { .. } => false,
     }
 }
 

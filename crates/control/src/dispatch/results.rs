@@ -80,6 +80,11 @@ impl Words {
         }
     }
 
+    /// What knows the secrets; why nobody does.
+    pub(super) fn redactor(&self) -> Result<&Redactor, &RedactionError> {
+        self.0.as_ref()
+    }
+
     /// How an attempt stands, in such words.
     pub(super) fn told(&self, launched: &Launched) -> Launched {
         let mut launched = launched.clone();

@@ -185,6 +185,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             target_state: None,
             artifact_refs: run.status.artifacts.clone(),
             content: &[],
+            redactor: None,
             summary: run.status.terminal_reason.clone().unwrap_or_default(),
             now: self.world.now(),
         };

@@ -158,6 +158,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     target_state: None,
                     artifact_refs: Vec::new(),
                     content: &[],
+                    redactor: None,
                     summary: String::new(),
                     now: self.world.now(),
                 };

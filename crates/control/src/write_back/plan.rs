@@ -7,6 +7,7 @@ use bailiwick_model::fleet::{
 use super::policy::{Denial, Permission, Policies, permit};
 use super::target::{digest, key, target};
 use super::{Authorised, secrets};
+use crate::bundle::Redactor;
 use crate::ports::fleet::WriteBack;
 
 /// How long an answer is waited for where nobody says otherwise.
@@ -32,6 +33,9 @@ pub struct Proposal<'a> {
     pub artifact_refs: Vec<String>,
     /// What it brings besides its own words, such as the lines that a push adds.
     pub content: &'a [&'a str],
+    /// What knows the values that must not be written; nothing where all of it was looked through before,
+    /// or none of it is an agent's.
+    pub redactor: Option<&'a Redactor>,
     /// The same for people.
     pub summary: String,
     /// Now.
@@ -57,7 +61,7 @@ pub fn plan(policies: &Policies<'_>, proposal: &Proposal<'_>) -> Plan {
         Permission::Ask(reasons) => Some(reasons),
         Permission::Auto => None,
     };
-    if let Some(place) = secrets::suspect(write, proposal.content) {
+    if let Some(place) = secrets::suspect(write, proposal.content, proposal.redactor) {
         return Plan::Denied(Denial {
             rule: "write-back::secret",
             reason: format!("{place} looks as if it had a secret in it"),

@@ -2,14 +2,21 @@
 
 use bailiwick_model::secret;
 
+use crate::bundle::Redactor;
 use crate::ports::fleet::WriteBack;
 
-/// Where a write has something that looks like a secret.
-pub(super) fn suspect(write: &WriteBack, content: &[&str]) -> Option<String> {
+/// Where a write has something that looks like a secret, or is known to be one.
+pub(super) fn suspect(
+    write: &WriteBack,
+    content: &[&str],
+    redactor: Option<&Redactor>,
+) -> Option<String> {
+    let known = |text: &str| redactor.is_some_and(|redactor| redactor.finds_in_code(text));
     let texts = texts(write);
-    let words = texts.iter().find(|(_, text)| in_words(text)).map(|(place, _)| (*place).to_owned());
-    let code = || content.iter().any(|text| in_code(text)).then(|| "the change".to_owned());
-    words.or_else(code)
+    let mut words = texts.iter().filter(|(_, text)| in_words(text) || known(text));
+    let words = words.next().map(|(place, _)| (*place).to_owned());
+    let code = |text: &&str| in_code(text) || known(text);
+    words.or_else(|| content.iter().any(code).then(|| "the change".to_owned()))
 }
 
 /// Words for people have no reason to look like a secret.

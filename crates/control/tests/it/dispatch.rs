@@ -64,6 +64,7 @@ pub(crate) fn work() -> FinishedWork {
         tree: "e".repeat(40),
         files: vec!["src/a.rs".to_owned()],
         patch: b"+a line\n".to_vec(),
+        history: Some(Vec::new()),
         merges: true,
         verified: true,
         verdict: "all 3 hold".to_owned(),

@@ -630,6 +630,50 @@ async fn a_name_of_a_file_writes_nothing_but_itself() {
     assert!(body.lines().any(|line| line.starts_with("- ``a`")), "{body}");
 }
 
+/// What becomes of work that changes this: how its run ends, and what was sent.
+async fn pushed(change: impl FnOnce(&mut FinishedWork)) -> (RunPhase, String, usize) {
+    let plane = allowing(&[("create-branch", "auto"), ("issue-comment", "auto")]).await;
+    let keys = BTreeMap::from([
+        ("password".to_owned(), b"Quite-0wn-value".to_vec()),
+        ("user".to_owned(), b"admin".to_vec()),
+    ]);
+    plane.store.set_secret("default", "database", keys, plane.world.now()).await.unwrap();
+    let mut ended = said("Done.");
+    change(ended.work.as_mut().unwrap());
+    run(&plane, "repair", ended, |wish| wish["sourceRefs"] = json!({ "issue": 4 })).await;
+    let run = only_run(&plane).await;
+    let sent = sent(&plane);
+    let pushes = sent.iter().filter(|one| matches!(one, WriteBack::Push { .. })).count();
+    let told = sent.iter().any(|one| format!("{one:?}").contains("Quite-0wn-value"));
+    assert!(!told, "{sent:?}");
+    (run.status.phase, run.status.terminal_reason.unwrap_or_default(), pushes)
+}
+
+#[tokio::test]
+async fn a_value_that_is_kept_here_is_not_pushed_in_the_change_its_names_or_its_history() {
+    let patch = |line: &str| format!("--- a/x\n+++ b/x\n@@ -1 +1 @@\n{line}\n").into_bytes();
+    let token = "+let key = \"ghp_0123456789abcdefghij0123\";";
+    let refused: [(&str, Box<dyn FnOnce(&mut FinishedWork)>); 5] = [
+        ("a line", Box::new(move |work| work.patch = patch("+db = Quite-0wn-value"))),
+        ("a name", Box::new(|work| work.files.push("src/Quite-0wn-value.rs".to_owned()))),
+        (
+            "a commit before",
+            Box::new(|work| work.history = Some(b"    says Quite-0wn-value".to_vec())),
+        ),
+        ("a token", Box::new(move |work| work.history = Some(token.as_bytes().to_vec()))),
+        ("nobody knows", Box::new(|work| work.history = None)),
+    ];
+    for (what, change) in refused {
+        let (phase, why, pushes) = pushed(change).await;
+        assert_eq!((phase, pushes), (RunPhase::Failed, 0), "{what}: {why}");
+        assert!(why.starts_with("WriteBackDenied"), "{what}: {why}");
+    }
+    // What was there before may be taken away, and a plain word is everybody's.
+    let lines = "-db = Quite-0wn-value\n+user = admin";
+    let (phase, why, pushes) = pushed(|work| work.patch = patch(lines)).await;
+    assert_eq!((phase, pushes), (RunPhase::Succeeded, 1), "{why}");
+}
+
 /// A retry does not forget what was spent, and a conversation that goes on is not counted twice.
 #[tokio::test]
 async fn a_run_costs_what_all_of_its_attempts_cost() {

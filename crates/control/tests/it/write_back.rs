@@ -96,6 +96,7 @@ fn proposal<'a>(write: &'a WriteBack, content: &'a [&'a str]) -> Proposal<'a> {
         target_state: None,
         artifact_refs: Vec::new(),
         content,
+        redactor: None,
         summary: String::new(),
         now: Moment::from_millis(1_000),
     }

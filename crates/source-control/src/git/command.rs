@@ -7,7 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -193,6 +193,33 @@ impl Git {
             complaint: if failed { output.status.to_string() } else { said },
             command: shown(&arguments),
         })
+    }
+
+    /// Runs git and gives what it printed; nothing if that is longer than `most`, and then git is ended.
+    pub fn run_up_to(&self, arguments: &[&str], most: usize) -> Result<Option<Vec<u8>>, GitError> {
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        let mut command = self.command(&self.directories_held_safe(), &arguments);
+        let mut child =
+            command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().map_err(missing)?;
+        let mut printed = Vec::new();
+        let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+        let read = match child.stdout.take() {
+            Some(pipe) => pipe.take(limit).read_to_end(&mut printed),
+            None => Ok(0),
+        };
+        if read.is_err() || printed.len() > most {
+            // One that has ended by itself meanwhile is as good.
+            let _ = child.kill();
+        }
+        let status = child.wait().map_err(missing)?;
+        read.map_err(missing)?;
+        if printed.len() > most {
+            return Ok(None);
+        }
+        match status.success() {
+            true => Ok(Some(printed)),
+            false => Err(GitError::Failed { command: shown(&arguments), why: status.to_string() }),
+        }
     }
 
     /// Runs git and gives its one line.

@@ -139,6 +139,9 @@ pub struct FinishedWork {
     pub files: Vec<String>,
     /// All of it as a patch.
     pub patch: Vec<u8>,
+    /// Every commit that is pushed with it: its head, its words, and the lines that it adds, whatever a
+    /// later one took away again. Nothing if that is too long to be looked through.
+    pub history: Option<Vec<u8>>,
     /// Whether it merges with what the base is today.
     pub merges: bool,
     /// Whether every check holds.

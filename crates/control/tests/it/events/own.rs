@@ -16,6 +16,7 @@ async fn work(plane: &Plane, commit: char) -> (String, String) {
         tree: sha('e'),
         files: vec!["src/a.rs".to_owned()],
         patch: format!("+{commit}\n").into_bytes(),
+        history: Some(Vec::new()),
         merges: true,
         verified: true,
         verdict: "all hold".to_owned(),

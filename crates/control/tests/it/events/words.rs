@@ -33,6 +33,7 @@ fn work(report: Option<&str>) -> FinishedWork {
         tree: sha('e'),
         files: vec!["src/a.rs".to_owned()],
         patch: b"+a line\n".to_vec(),
+        history: Some(Vec::new()),
         merges: true,
         verified: false,
         verdict: format!("2 of 3 hold, but {OURS} and {MINE}"),
