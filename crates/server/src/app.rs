@@ -5,22 +5,19 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use bailiwick_control::ports::fleet::{Fleet, FleetStore, TokenRecord, TokenScope};
 use bailiwick_model::fleet::Moment;
-use bytes::Bytes;
-use hyper::header::{
-    CACHE_CONTROL, CONTENT_LENGTH, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
-};
+use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{HeaderMap, StatusCode};
 use tokio::sync::{RwLock, Semaphore};
 
 use crate::access::{Buckets, Hosts, authenticate};
 use crate::asked::{Answer, Asked, query, scope_name};
+use crate::bodies::{self, Room};
 use crate::changes::Hub;
 use crate::handlers;
 use crate::problem::Problem;
@@ -46,6 +43,7 @@ pub(crate) struct App<S, F> {
     pub(crate) unbelieved: Buckets<String>,
     pub(crate) takers: Takers,
     pub(crate) watchers: Arc<Semaphore>,
+    pub(crate) room: Room,
     pub(crate) stop: Stop,
     /// Held by everything that changes something.
     pub(crate) at_work: Arc<RwLock<()>>,
@@ -221,7 +219,8 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
                 "the body took too long to arrive",
             )
         };
-        let body = read(&head.headers, body, most);
+        let room = token.is_none().then_some(&self.room);
+        let body = bodies::read(&head.headers, body, most, room);
         let body =
             tokio::time::timeout(self.limits.body_time, body).await.map_err(|_| late())??;
         let asked = Asked {
@@ -229,7 +228,8 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
             params,
             query,
             headers: head.headers,
-            body,
+            body: body.bytes,
+            _held: body.held,
             token,
             correlation: correlation.to_owned(),
             now,
@@ -283,28 +283,4 @@ fn allowed(token: &TokenRecord, wanted: TokenScope) -> Result<(), Problem> {
         scope_name(token.scope)
     );
     Err(Problem::forbidden("SCOPE_DENIED", message))
-}
-
-/// The whole body, if it is not too long.
-async fn read(headers: &HeaderMap, body: Body, most: usize) -> Result<Bytes, Problem> {
-    let said = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    if said
-        .and_then(|text| text.parse::<u64>().ok())
-        .is_some_and(|said| usize::try_from(said).map_or(true, |said| said > most))
-    {
-        return Err(Problem::too_large(most));
-    }
-    // One more than may be: so that too long and broken off are told apart.
-    let bytes = to_bytes(body, most.saturating_add(1)).await;
-    match bytes {
-        Ok(bytes) if bytes.len() <= most => Ok(bytes),
-        Ok(_) => Err(Problem::too_large(most)),
-        Err(error) if is_too_long(&error) => Err(Problem::too_large(most)),
-        Err(_) => Err(Problem::bad("the body broke off")),
-    }
-}
-
-fn is_too_long(error: &axum::Error) -> bool {
-    let source = std::error::Error::source(error);
-    source.is_some_and(|source| source.to_string().contains("length limit"))
 }

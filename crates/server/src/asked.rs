@@ -14,6 +14,7 @@ use hyper::{HeaderMap, StatusCode, Uri};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::problem::Problem;
 use crate::routes::Route;
@@ -27,6 +28,8 @@ pub(crate) struct Asked {
     pub(crate) query: BTreeMap<String, String>,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// The body's part of what all bodies may take, until the request ends.
+    pub(crate) _held: Option<OwnedSemaphorePermit>,
     pub(crate) token: Option<TokenRecord>,
     pub(crate) correlation: String,
     pub(crate) now: Moment,

@@ -15,6 +15,7 @@ mod access;
 mod actions;
 mod app;
 mod asked;
+mod bodies;
 mod changes;
 mod handlers;
 mod objects;

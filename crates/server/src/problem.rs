@@ -85,6 +85,11 @@ impl Problem {
         Self { retry_after: Some(seconds), ..problem }
     }
 
+    /// Unavailable, and in so many seconds perhaps not.
+    pub(crate) fn busy(message: impl Into<String>, seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..Self::unavailable(message) }
+    }
+
     pub(crate) fn too_large(most: usize) -> Self {
         let message = format!("the body is longer than the {most} bytes that are taken here");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", message)

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::access::{Buckets, Hosts};
 use crate::app::{App, Peer, router};
+use crate::bodies::Room;
 use crate::changes::{Hub, follow, store_version};
 use crate::paced::Paced;
 use crate::settings::{Limits, Reach, Settings};
@@ -91,6 +92,7 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
             unbelieved: Buckets::new(limits.unbelieved_audit),
             takers: Takers::default(),
             watchers: Arc::new(Semaphore::new(limits.watchers)),
+            room: Room::new(limits.unknown_bodies, limits.room_time),
             stop: stopped,
             at_work: Arc::default(),
             limits,

@@ -61,6 +61,8 @@ pub struct Limits {
     pub body: usize,
     /// The body of a webhook.
     pub webhook_body: usize,
+    /// All bodies at once of senders who have not shown who they are.
+    pub unknown_bodies: usize,
     /// The head of a request.
     pub head: usize,
     /// Connections at once; more wait to be accepted.
@@ -73,6 +75,8 @@ pub struct Limits {
     pub head_time: Duration,
     /// How long a client may take for the body.
     pub body_time: Duration,
+    /// How long a body of a sender whom nobody knows waits for room.
+    pub room_time: Duration,
     /// How long a client may take to read what is sent to it.
     pub stall_time: Duration,
     /// How long an answer may take.
@@ -94,12 +98,14 @@ impl Default for Limits {
             unbelieved_audit: Rate { per_second: 0.2, burst: 10.0 },
             body: 4 * MIB,
             webhook_body: 25 * MIB,
+            unknown_bodies: 256 * MIB,
             head: 32 * 1024,
             connections: 2_048,
             watchers: 1_024,
             behind: 1_024,
             head_time: Duration::from_secs(15),
             body_time: Duration::from_secs(60),
+            room_time: Duration::from_secs(5),
             stall_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(60),
             heartbeat: Duration::from_secs(15),

@@ -140,3 +140,42 @@ async fn what_was_begun_is_carried_out_though_the_client_is_gone() {
     };
     tokio::time::timeout(PATIENCE, done).await.expect("it was carried out");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_of_nobody_known_take_no_more_together_than_is_set_aside() {
+    let place = place_with(|limits| {
+        limits.unknown_bodies = 1_000;
+        limits.room_time = Duration::from_millis(200);
+        limits.cost_of_a_wrong_token = 0.0;
+    })
+    .await;
+    let hook = || Ask::new("POST", "/webhooks/none").bytes("x".repeat(900));
+    // One after the other there is room for each.
+    for _ in 0..3 {
+        place.ask(hook()).await.expect(401);
+    }
+    let whole = hook().wire(place.address);
+    let mut slow = TcpStream::connect(place.address).await.unwrap();
+    slow.write_all(&whole[..whole.len() - 3]).await.unwrap();
+    let late = tokio::time::Instant::now() + PATIENCE;
+    let refused = loop {
+        let reply = place.ask(hook()).await;
+        // What the other one has sent may not have arrived yet.
+        if reply.status == 503 || tokio::time::Instant::now() > late {
+            break reply;
+        }
+    };
+    assert_eq!((refused.status, refused.code().as_str()), (503, "UNAVAILABLE"));
+    assert_eq!(refused.headers["retry-after"], "5");
+    // Whoever is known has room of their own.
+    let body = json!({ "documents": ["x".repeat(900)] });
+    place.send("POST", "/api/v1alpha1/apply", &body).await.expect(422);
+    drop(slow);
+    loop {
+        let reply = place.ask(hook()).await;
+        if reply.status == 401 {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < late, "{}", reply.status);
+    }
+}
