@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use bailiwick_control::ports::fleet::ForgeError;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderValue, LINK, LOCATION};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderValue, LINK, LOCATION, RETRY_AFTER,
+};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Response, Url};
 use serde::Serialize;
@@ -231,8 +233,9 @@ impl Api {
         let date = text(DATE).map(str::to_owned);
         let next = text(LINK).map(|link| link.contains("rel=\"next\""));
         let limited = text(reqwest::header::HeaderName::from_static("x-ratelimit-remaining"));
-        // A refusal for this moment only.
-        let wait = status == 429 || (status == 403 && limited == Some("0"));
+        // A refusal for this moment only. Some say so by when to come again, with requests left.
+        let again = response.headers().contains_key(RETRY_AFTER);
+        let wait = status == 429 || (status == 403 && (limited == Some("0") || again));
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.unavailable(error))? {
             if body.len() + chunk.len() > LONGEST {
@@ -241,7 +244,9 @@ impl Api {
             }
             body.extend_from_slice(&chunk);
         }
-        if wait {
+        // GitHub does not always say when.
+        let said = || String::from_utf8_lossy(&body).contains("secondary rate limit");
+        if wait || (status == 403 && said()) {
             let why = format!("it answers with {status}: too many requests");
             return Err(ForgeError::Unavailable(why));
         }

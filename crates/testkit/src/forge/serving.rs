@@ -38,6 +38,9 @@ pub(super) fn converse(
     let answer = match fault {
         Some(Fault::DropBeforeApplying) => return Ok(()),
         Some(Fault::Status(status, message)) => Answer::no(status, &message),
+        Some(Fault::Later(status, seconds)) => {
+            Answer::no(status, "slowly").with("Retry-After", seconds.to_string())
+        }
         Some(Fault::Redirect(place)) => Answer::text(302, "").with("Location", place),
         Some(Fault::DropAfterApplying) => {
             silent = true;

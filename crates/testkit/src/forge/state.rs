@@ -25,6 +25,8 @@ pub enum Fault {
     DropBeforeApplying,
     /// It is not done; the answer has this status and this message.
     Status(u16, String),
+    /// It is not done; the answer has this status, and says in how many seconds to come again.
+    Later(u16, u64),
     /// It is done, but late.
     Slow(Duration),
     /// Before it is done, somebody else moves a branch.

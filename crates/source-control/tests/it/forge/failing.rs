@@ -122,6 +122,12 @@ fn a_refusal_brings_the_forges_own_words_and_busyness_is_none() {
     assert!(why.contains("403 comments are locked"), "{why}");
     setup.stand_in.fail_next("POST /", Fault::Status(429, "slowly".to_owned()));
     assert!(matches!(write(), Err(ForgeError::Unavailable(_))));
+    // The limit on what is written in a short time: other requests are left.
+    setup.stand_in.fail_next("POST /", Fault::Later(403, 60));
+    assert!(matches!(write(), Err(ForgeError::Unavailable(_))));
+    let said = "You have exceeded a secondary rate limit.".to_owned();
+    setup.stand_in.fail_next("POST /", Fault::Status(403, said));
+    assert!(matches!(write(), Err(ForgeError::Unavailable(_))));
     assert!(setup.stand_in.comments(number).is_empty());
     assert!(write().is_ok());
 }
