@@ -21,6 +21,7 @@ use crate::bodies::{self, Room};
 use crate::changes::Hub;
 use crate::handlers;
 use crate::problem::Problem;
+use crate::pulse::Pulse;
 use crate::routes::{Access, Call, Method, Route, routes};
 use crate::settings::Limits;
 use crate::stop::Stop;
@@ -44,6 +45,7 @@ pub(crate) struct App<S, F> {
     pub(crate) takers: Takers,
     pub(crate) watchers: Arc<Semaphore>,
     pub(crate) room: Room,
+    pub(crate) pulse: Option<Pulse>,
     pub(crate) stop: Stop,
     /// Held by everything that changes something.
     pub(crate) at_work: Arc<RwLock<()>>,

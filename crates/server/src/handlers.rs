@@ -71,5 +71,8 @@ async fn ready<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>) -> Answer {
         return Err(Problem::unavailable("the server stops"));
     }
     store_version(app.store.as_ref()).await?;
+    if app.pulse.as_ref().is_some_and(|pulse| pulse.is_still(app.limits.turn_time)) {
+        return Err(Problem::unavailable("no turn has ended for long; the log may say why"));
+    }
     Ok(text("text/plain; charset=utf-8", "ready\n"))
 }

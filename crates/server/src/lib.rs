@@ -22,6 +22,7 @@ mod objects;
 mod openapi;
 mod paced;
 mod problem;
+mod pulse;
 mod routes;
 mod serve;
 mod settings;
@@ -38,6 +39,7 @@ pub use objects::{
 };
 pub use openapi::{openapi, schemas};
 pub use problem::{ErrorBody, ErrorDetail};
+pub use pulse::Pulse;
 pub use serve::{ServeError, Server};
 pub use settings::{Limits, Rate, Reach, Settings};
 pub use tokens::{TokenAnswer, TokenList, TokenRequest, TokenView};

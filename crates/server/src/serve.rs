@@ -93,6 +93,7 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
             takers: Takers::default(),
             watchers: Arc::new(Semaphore::new(limits.watchers)),
             room: Room::new(limits.unknown_bodies, limits.room_time),
+            pulse: settings.pulse,
             stop: stopped,
             at_work: Arc::default(),
             limits,

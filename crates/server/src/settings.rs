@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use crate::pulse::Pulse;
+
 /// Who can reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
@@ -22,6 +24,8 @@ pub struct Settings {
     /// Names under which it is asked for, beside `localhost` and its own address. On a loopback address
     /// any other `Host` is refused, so that no web page can be made to ask on somebody's behalf.
     pub hosts: Vec<String>,
+    /// Who says that turns are taken; nothing where nobody takes any.
+    pub pulse: Option<Pulse>,
     /// How much it bears.
     pub limits: Limits,
 }
@@ -32,6 +36,7 @@ impl Default for Settings {
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7840),
             reach: Reach::Loopback,
             hosts: Vec::new(),
+            pulse: None,
             limits: Limits::default(),
         }
     }
@@ -81,6 +86,8 @@ pub struct Limits {
     pub stall_time: Duration,
     /// How long an answer may take.
     pub answer_time: Duration,
+    /// How long no turn may have ended before the server calls itself not ready.
+    pub turn_time: Duration,
     /// How often a stream says that it is there.
     pub heartbeat: Duration,
     /// How long requests in flight may go on when the server stops.
@@ -108,6 +115,7 @@ impl Default for Limits {
             room_time: Duration::from_secs(5),
             stall_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(60),
+            turn_time: Duration::from_secs(5 * 60),
             heartbeat: Duration::from_secs(15),
             grace: Duration::from_secs(20),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bailiwick_control::ports::fleet::{MemoryFleet, TokenScope};
-use bailiwick_server::{Reach, ServeError, Server, Settings};
+use bailiwick_server::{Pulse, Reach, ServeError, Server, Settings};
 
 use crate::client::Ask;
 use crate::place::{place, place_with, start};
@@ -107,4 +107,24 @@ async fn the_front_says_what_this_is_and_health_needs_no_token() {
     assert_eq!(place.ask(named).await.headers["x-correlation-id"], "mine-1");
     let odd = Ask::get("/healthz").header("x-correlation-id", "a b\"c");
     assert_ne!(place.ask(odd).await.headers["x-correlation-id"], "a b\"c");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_turns_have_stopped_is_not_ready() {
+    let pulse = Pulse::default();
+    let mut settings = Settings {
+        address: "127.0.0.1:0".parse().unwrap(),
+        pulse: Some(pulse.clone()),
+        ..Settings::default()
+    };
+    settings.limits.turn_time = std::time::Duration::from_secs(2);
+    let place = start(settings).await;
+    pulse.beat();
+    place.ask(Ask::get("/readyz")).await.expect(200);
+    tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
+    let still = place.ask(Ask::get("/readyz")).await.expect(503);
+    assert!(still.text().contains("no turn has ended"), "{}", still.text());
+    place.ask(Ask::get("/healthz")).await.expect(200);
+    pulse.beat();
+    place.ask(Ask::get("/readyz")).await.expect(200);
 }

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use bailiwick_control::dispatch::{Resting, Retention, Turn};
 use bailiwick_control::ports::fleet::FleetStore as _;
 use bailiwick_model::fleet::Span;
-use bailiwick_server::{Reach, Server, Settings};
+use bailiwick_server::{Pulse, Reach, Server, Settings};
 use bailiwick_store::Store;
 use clap::Args;
+use tokio::task::JoinHandle;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -81,10 +82,12 @@ impl Serve {
         let _alone = alone(context)?;
         let store = Arc::new(Store::open(context.database.clone()).await?);
         let plane = plane(context, Arc::clone(&store));
+        let pulse = Pulse::default();
         let settings = Settings {
             address: self.listen,
             reach: if self.network { Reach::Network } else { Reach::Loopback },
             hosts: self.hosts,
+            pulse: Some(pulse.clone()),
             ..Settings::default()
         };
         let server = Server::bind(settings, Arc::clone(&store), Arc::new(plane.clone()))
@@ -101,11 +104,16 @@ impl Serve {
         }
         // What spawns and turns tell belongs to the log, line by line, as everything else there.
         output::speak_to_the_log();
-        let turning = tokio::spawn(turn(plane, Retention::new(self.keep, self.keep_audit)));
-        server.run(ended()).await;
+        let retention = Retention::new(self.keep, self.keep_audit);
+        let mut turning = tokio::spawn(turn(plane, retention, pulse));
+        let mut broken = None;
+        server.run(async { broken = over(&mut turning, ended()).await }).await;
         turning.abort();
         output::note("stopped; runs that are at work go on");
-        Ok(())
+        match broken {
+            None => Ok(()),
+            Some(why) => Err(Failure::general(why).help("start it again; nothing is lost")),
+        }
     }
 }
 
@@ -130,8 +138,21 @@ fn alone(context: &Context) -> Result<File, Failure> {
     }
 }
 
+/// Waits until somebody wants us to end, or nobody takes turns any more; why that is so. A server that
+/// answers and does nothing would be worse than none.
+async fn over(turning: &mut JoinHandle<()>, ended: impl Future<Output = ()>) -> Option<String> {
+    tokio::select! {
+        () = ended => None,
+        done = turning => {
+            let why = done.err().map_or_else(|| "they ended".to_owned(), |error| error.to_string());
+            tracing::error!(why, "no more turns are taken");
+            Some(format!("no more turns are taken: {why}"))
+        }
+    }
+}
+
 /// Turn after turn, until the server stops.
-async fn turn(plane: LocalPlane, mut retention: Retention) {
+async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
     let mut looked: Option<(u64, Instant)> = None;
     let mut resting = Resting::default();
     loop {
@@ -151,6 +172,7 @@ async fn turn(plane: LocalPlane, mut retention: Retention) {
         let begun = Instant::now();
         let turn = plane.turn_after(&mut resting).await;
         tell(&turn);
+        pulse.beat();
         // A longer rest than that was: what pours in comes together meanwhile, and whoever sends it is
         // answered sooner.
         if turn.done >= MUCH {
@@ -191,5 +213,19 @@ async fn ended() {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::over;
+
+    #[tokio::test]
+    async fn turns_that_break_off_end_the_server_with_a_reason() {
+        let mut broken = tokio::spawn(async { panic!("a fault of ours") });
+        let why = over(&mut broken, std::future::pending()).await.unwrap();
+        assert!(why.contains("no more turns are taken") && why.contains("panicked"), "{why}");
+        let mut turning = tokio::spawn(std::future::pending());
+        assert_eq!(over(&mut turning, std::future::ready(())).await, None);
     }
 }
