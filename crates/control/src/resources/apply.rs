@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::audit::{By, Deed};
 use super::label_review::{keep_writer, review_fault};
+use super::namespaces::namespace_fault;
 use crate::ports::fleet::{FleetError, FleetStore, Write};
 
 /// How often a declaration is tried again when somebody else wrote meanwhile.
@@ -106,7 +107,8 @@ fn check(documents: &[AnyObject]) -> Result<(), DeclareError> {
         if kind == Kind::Secret {
             return Err(DeclareError::Secret { kind, name });
         }
-        let faults = object.check()?;
+        let mut faults = object.check()?;
+        faults.extend(namespace_fault(object));
         if !faults.is_empty() {
             return Err(DeclareError::Faulty { kind, name, faults });
         }

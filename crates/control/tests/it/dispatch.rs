@@ -458,6 +458,16 @@ pub(crate) fn agent(plane: &Plane) -> String {
 }
 
 #[tokio::test]
+async fn a_run_is_not_asked_for_where_nobody_looks() {
+    let plane = stand(|_| {}).await;
+    let refused = plane.dispatch(&caller("ada"), "team-a", request("r")).await;
+    let Err(ActionError::Invalid(faults)) = refused else { panic!("{refused:?}") };
+    assert!(faults[0].message.contains("`team-a`"), "{faults:?}");
+    assert!(all::<AgentDispatchRun>(&plane).await.is_empty());
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+}
+
+#[tokio::test]
 async fn the_same_wish_twice_is_one_run_launched_once() {
     let plane = stand(|_| {}).await;
     let first = plane.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();

@@ -45,6 +45,19 @@ async fn a_document_is_created_then_unchanged_then_configured() {
 }
 
 #[tokio::test]
+async fn what_would_never_be_looked_at_is_not_declared() {
+    let fleet = MemoryFleet::default();
+    let mut elsewhere = pool("a", 2);
+    elsewhere.metadata.namespace = "team-a".to_owned();
+    let refused = declare(&fleet, &[elsewhere]).await.unwrap_err().to_string();
+    assert!(refused.contains("metadata.namespace") && refused.contains("`team-a`"), "{refused}");
+    // What grants name by its namespace may be kept in any.
+    let mut values = document(Kind::ConfigMap, "settings", json!({ "data": { "k": "v" } }));
+    values.metadata.namespace = "team-a".to_owned();
+    assert_eq!(declare(&fleet, &[values]).await, Ok(vec![Outcome::Created]));
+}
+
+#[tokio::test]
 async fn one_bad_document_keeps_the_others_out() {
     let fleet = MemoryFleet::default();
     let bad = [

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bailiwick_control::ports::fleet::{AuditEntry, Fleet, FleetError, FleetStore, Write};
-use bailiwick_control::resources::{Deed, review_fault};
+use bailiwick_control::resources::{Deed, namespace_fault, review_fault};
 use bailiwick_model::fleet::AnyObject;
 use hyper::StatusCode;
 use serde_json::Value;
@@ -79,10 +79,10 @@ fn replacement(
     Ok(given)
 }
 
-/// Refuses a label whose review is none.
+/// Refuses what nobody would act upon, and a label whose review is none.
 fn reviewed(known: Option<&AnyObject>, next: &mut AnyObject, asked: &Asked) -> Result<(), Problem> {
     let actor = asked.token.as_ref().map_or("nobody", |token| token.actor.as_str());
-    match review_fault(known, next, actor) {
+    match namespace_fault(next).or_else(|| review_fault(known, next, actor)) {
         Some(fault) => Err(Problem::fault(&fault.field, fault.message).about(subject(next))),
         None => Ok(()),
     }

@@ -184,6 +184,16 @@ async fn what_does_not_fit_is_told_field_by_field() {
     place.send("POST", other, &elsewhere).await.expect(422);
     let made = place.send("POST", other, &config_map("one", "a")).await.expect(201).json();
     assert_eq!(made["metadata"]["namespace"], "team-b", "the path says it");
+    // What the control plane would act upon is where it looks.
+    let pools = "/api/v1alpha1/namespaces/team-b/runnerpools";
+    let pool = json!({
+        "apiVersion": "bailiwick.dev/v1alpha1", "kind": "RunnerPool", "metadata": { "name": "p" },
+        "spec": { "capacity": 1, "trustTier": "trusted", "serviceAccountRef": "runner" },
+    });
+    let refused = place.send("POST", pools, &pool).await.expect(422).json();
+    assert_eq!(refused["error"]["reasons"][0]["field"], "metadata.namespace", "{refused}");
+    let here = "/api/v1alpha1/namespaces/default/runnerpools";
+    place.send("POST", here, &pool).await.expect(201);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

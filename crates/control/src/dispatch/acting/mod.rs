@@ -16,7 +16,7 @@ pub use approvals::Asked;
 
 use std::collections::BTreeMap;
 
-use bailiwick_model::fleet::{Object, Resource};
+use bailiwick_model::fleet::{DEFAULT_NAMESPACE, Object, Resource};
 use serde_json::Value;
 
 use super::{ControlPlane, PlaneError};
@@ -28,6 +28,7 @@ use crate::ports::fleet::{
     RunAnswer, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved, Unverified, WorkspaceAnswer,
     WorkspaceRequest, World,
 };
+use crate::resources::namespaces::elsewhere;
 use crate::triggers::{self, Intent, SignatureHeaders};
 
 impl From<PlaneError> for ActionError {
@@ -54,6 +55,14 @@ fn refusal(refused: &Refused) -> ActionError {
     });
     let message = format!("not admitted at step {:?}", refused.step);
     ActionError::Denied { message, reasons: reasons.collect() }
+}
+
+/// Refuses what is asked for where nobody looks.
+fn require_here(namespace: &str) -> Result<(), ActionError> {
+    match namespace {
+        DEFAULT_NAMESPACE => Ok(()),
+        other => Err(ActionError::Invalid(vec![elsewhere("namespace", other)])),
+    }
 }
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
@@ -86,6 +95,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         namespace: &str,
         request: DispatchRequest,
     ) -> Result<RunAnswer, ActionError> {
+        require_here(namespace)?;
         self.wish_for_run(caller, namespace, request).await
     }
 
@@ -164,6 +174,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         workspace: Option<&str>,
         request: WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
+        require_here(namespace)?;
         self.do_to_workspace(caller, namespace, workspace, request).await
     }
 
