@@ -1,49 +1,116 @@
 //! `bailiwick delete`: takes resources away.
 
-use bailiwick_control::resources;
+use bailiwick_control::ports::fleet::{FleetStore, Selection};
+use bailiwick_control::resources::{self, DeclareError};
+use bailiwick_model::fleet::{AnyObject, Author};
 use clap::Args;
 
-use super::named::{fetch, named};
+use super::get::pair;
+use super::named::{Named, fetch, named};
 use super::{Namespace, actor, now};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
 use crate::wire;
 
+/// How many objects are read at once.
+const PAGE: usize = 500;
+
 /// Take resources away
 ///
 /// What was recorded (runs, deliveries, approvals) cannot be deleted: it is the record.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bailiwick delete stack fixer\n  bailiwick delete trigger/ci pool/small"
+    after_help = "Examples:\n  bailiwick delete stack fixer\n  bailiwick delete trigger/ci pool/small\n  \
+                  bailiwick delete configmaps -l team=x --dry-run"
 )]
 pub struct Delete {
-    /// KIND NAME…, or KIND/NAME…
+    /// KIND NAME…, or KIND/NAME…; KIND alone with a selector
     #[arg(required = true, value_name = "OBJECT")]
     objects: Vec<String>,
     #[command(flatten)]
     namespace: Namespace,
+    /// All of the kind that have this label
+    #[arg(short = 'l', long = "selector", value_name = "KEY=VALUE", value_parser = pair)]
+    labels: Vec<(String, String)>,
+    /// Only say what would go
+    #[arg(long)]
+    dry_run: bool,
 }
 
 impl Delete {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let all = named(&self.objects)?;
-        if all.iter().any(|one| one.names.is_empty()) {
-            return Err(Failure::usage("say which one; there is no word for all"));
-        }
-        let (actor, namespace) = (actor()?, &self.namespace.namespace);
-        wire::with_store(context, async |store| {
-            for one in &all {
-                fetch(&store, one, namespace).await?;
+        match (all.iter().any(|one| one.names.is_empty()), self.labels.is_empty()) {
+            (true, true) => {
+                return Err(Failure::usage("say which one; there is no word for all"));
             }
+            (false, false) => return Err(Failure::usage("give names, or a selector")),
+            (true, false) | (false, true) => {}
+        }
+        let actor = actor()?;
+        wire::with_store(context, async |store| {
+            let mut found = Vec::new();
             for one in &all {
-                for name in &one.names {
-                    resources::delete(&store, one.kind, namespace, name, 0, &actor, now()).await?;
-                    output::line(format_args!("{}/{name} deleted", one.kind.short()));
-                }
+                found.extend(self.find(&store, one).await?);
+            }
+            for object in &found {
+                self.take_away(&store, object, &actor).await?;
+            }
+            if let ([], [one]) = (found.as_slice(), all.as_slice()) {
+                output::note(format_args!("no {}", one.kind.plural()));
             }
             Ok(())
         })
+    }
+
+    /// What is meant, before anything of it goes.
+    async fn find<S: FleetStore>(
+        &self,
+        store: &S,
+        one: &Named,
+    ) -> Result<Vec<AnyObject>, Failure> {
+        if one.kind.author() == Author::ControlPlane {
+            let name = one.names.first().cloned().unwrap_or_else(|| "*".to_owned());
+            return Err(DeclareError::Recorded { kind: one.kind, name }.into());
+        }
+        let namespace = &self.namespace.namespace;
+        if !one.names.is_empty() {
+            return fetch(store, one, namespace).await;
+        }
+        let mut selection = Selection {
+            namespace: Some(namespace.clone()),
+            labels: self.labels.iter().cloned().collect(),
+            limit: PAGE,
+            ..Selection::of(one.kind)
+        };
+        let mut found = Vec::new();
+        loop {
+            let page = store.list(&selection).await?;
+            found.extend(page.objects);
+            if page.next.is_none() {
+                return Ok(found);
+            }
+            selection.after = page.next;
+        }
+    }
+
+    async fn take_away<S: FleetStore>(
+        &self,
+        store: &S,
+        object: &AnyObject,
+        actor: &str,
+    ) -> Result<(), Failure> {
+        let (kind, metadata) = (object.kind, &object.metadata);
+        let (namespace, name) = (metadata.namespace.as_str(), metadata.name.as_str());
+        // What was named goes as it is; what was selected must still be what was selected.
+        let version = if self.labels.is_empty() { 0 } else { metadata.resource_version };
+        if !self.dry_run {
+            resources::delete(store, kind, namespace, name, version, actor, now()).await?;
+        }
+        let would = if self.dry_run { " (dry run)" } else { "" };
+        output::line(format_args!("{}/{name} deleted{would}", kind.short()));
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! `bailiwick get`: lists resources, and watches them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_control::ports::fleet::{Change, ChangeKind, FleetStore, Selection, indexed_fields};
 use bailiwick_model::fleet::{AnyObject, Kind};
@@ -55,10 +55,16 @@ pub struct Get {
     shown: ShownAs,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+/// A key and its value.
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     let (key, value) =
         text.split_once('=').ok_or_else(|| format!("write `{text}` as KEY=VALUE"))?;
     Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Where an object is: its namespace and its name.
+fn place(object: &AnyObject) -> (String, String) {
+    (object.metadata.namespace.clone(), object.metadata.name.clone())
 }
 
 impl Get {
@@ -76,7 +82,8 @@ impl Get {
                 let (objects, version) = self.find(&store, one).await?;
                 self.show(one, &objects)?;
                 if self.watch {
-                    self.follow(&store, one, version).await?;
+                    let shown = objects.iter().map(place).collect();
+                    self.follow(&store, one, version, shown).await?;
                 }
             }
             Ok(())
@@ -172,14 +179,45 @@ impl Get {
         store: &S,
         one: &Named,
         mut version: u64,
+        mut shown: BTreeSet<(String, String)>,
     ) -> Result<(), Failure> {
         loop {
             store.wait_for_change(version, WAIT).await;
             for change in store.changes(version, PAGE).await? {
                 version = change.version;
+                let place = place(&change.object);
                 if self.is_meant(one, &change) {
+                    match change.kind {
+                        ChangeKind::Added | ChangeKind::Modified => shown.insert(place),
+                        ChangeKind::Deleted => shown.remove(&place),
+                    };
                     self.tell(&change)?;
+                } else if change.object.kind == one.kind && shown.remove(&place) {
+                    self.tell_left(&change)?;
                 }
+            }
+        }
+    }
+
+    /// That something which was shown is not among what was selected any more.
+    fn tell_left(&self, change: &Change) -> Result<(), Failure> {
+        let AnyObject { kind, metadata, .. } = &change.object;
+        match self.shown {
+            ShownAs::Json => output::json(&serde_json::json!({
+                "type": "LEFT",
+                "version": change.version,
+                "object": { "kind": kind, "metadata": {
+                    "name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid,
+                } },
+            })),
+            ShownAs::Yaml => {
+                output::line(format_args!("---\n# {}/{} left", kind.short(), metadata.name));
+                Ok(())
+            }
+            ShownAs::Human | ShownAs::Wide | ShownAs::Name => {
+                let cells = row(&change.object, self.shown == ShownAs::Wide, now());
+                output::line(format_args!("{:9} {}", "left", cells.join("  ")));
+                Ok(())
             }
         }
     }

@@ -96,6 +96,33 @@ fn get_watch_tells_what_changes() {
 }
 
 #[test]
+fn get_watch_tells_what_is_not_selected_any_more() {
+    let place = Place::bare();
+    let of_team = |team: &str| {
+        let mut map = config_map("a", "1");
+        map["metadata"]["labels"] = json!({ "team": team });
+        map
+    };
+    place.apply(&[of_team("x")]).expect_code(0);
+    let mut command = place.scratch.command(BAILIWICK);
+    command.args(["get", "configmaps", "--watch", "-l", "team=x"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().unwrap().unwrap();
+    assert!(next().starts_with("NAME"));
+    assert!(next().starts_with('a'));
+    place.apply(&[of_team("y")]).expect_code(0);
+    let left = next();
+    assert!(left.starts_with("left") && left.contains('a'), "{left}");
+    // It is told once, and what was never shown is not told of.
+    place.apply(&[of_team("z")]).expect_code(0);
+    place.apply(&[of_team("x")]).expect_code(0);
+    assert!(next().starts_with("modified"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn describe_and_explain_tell_what_does_not_hold_and_what_to_do() {
     let place = Place::new();
     place.run(&["delete", "toolprofile", "tools"]).expect_code(0);
@@ -171,6 +198,28 @@ fn delete_takes_away_once_and_never_what_is_recorded() {
     place.run(&["delete", "configmap", "a"]).expect_code(2);
     place.run(&["delete", "run", "adr-1"]).expect_code(2);
     assert_eq!(place.audit().last().unwrap().0, "ConfigMapDeleted");
+}
+
+#[test]
+fn delete_by_selector_takes_what_is_selected_and_delete_dry_run_nothing() {
+    let place = Place::bare();
+    let mut labelled = config_map("a", "1");
+    labelled["metadata"]["labels"] = json!({ "team": "x" });
+    place.apply(&[labelled, config_map("b", "1")]).expect_code(0);
+    let names = || place.run(&["get", "configmaps", "-o", "name"]).expect_code(0).out;
+    let dry = place.run(&["delete", "configmap", "a", "--dry-run"]).expect_code(0);
+    assert_eq!((dry.out.as_str(), names().as_str()), ("cm/a deleted (dry run)\n", "cm/a\ncm/b\n"));
+    place.run(&["delete", "configmap", "none", "--dry-run"]).expect_code(2);
+    let selected = ["delete", "configmaps", "-l", "team=x"];
+    let dry = place.run(&[&selected[..], &["--dry-run"]].concat()).expect_code(0);
+    assert_eq!((dry.out.as_str(), names().as_str()), ("cm/a deleted (dry run)\n", "cm/a\ncm/b\n"));
+    assert_eq!(place.run(&selected).expect_code(0).out, "cm/a deleted\n");
+    assert_eq!(names(), "cm/b\n");
+    // Nobody is left, which is no fault; both at once, neither of them, and what is recorded are.
+    assert_eq!(place.run(&selected).expect_code(0).out, "");
+    place.run(&["delete", "configmap", "b", "-l", "team=x"]).expect_code(2);
+    place.run(&["delete", "configmaps"]).expect_code(2);
+    place.run(&["delete", "runs", "-l", "team=x", "--dry-run"]).expect_code(2);
 }
 
 #[test]
