@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use bailiwick_control::delegation::consent::shown;
+use bailiwick_control::delegation::consent::{is_cut, offered, shown};
 use bailiwick_control::ports::{Judge, Judgement};
 use bailiwick_control::supervision::Redaction;
 use bailiwick_gate::{Surroundings, append, judged};
@@ -40,6 +40,7 @@ impl Judge for PolicyJudge {
                 call: KeptCall::unreadable(&why),
                 input: Value::Null,
                 words: None,
+                offered: String::new(),
             },
         }
     }
@@ -63,7 +64,70 @@ impl PolicyJudge {
         let input = ["tool_input", "args"].iter().find_map(|key| value.get(key));
         let input = input.cloned().unwrap_or_default();
         let ours = record.call.tools.iter().any(|tool| own(tool).is_some());
-        let words = ours.then(|| shown(&input, |text| self.redaction.clean(text)));
-        Ok(Judgement { decision: record.decision, call: record.call, input, words })
+        let clean = |text: &str| self.redaction.clean(text);
+        let words = ours.then(|| shown(&input, clean));
+        let offered = match (&words, &record.call.command) {
+            (Some(words), _) if !is_cut(words) => words.clone(),
+            (None, Some(_)) => String::new(),
+            (Some(_) | None, _) => offered(&input, clean),
+        };
+        Ok(Judgement { decision: record.decision, call: record.call, input, words, offered })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_policy::decision::Outcome;
+    use bailiwick_policy::dialects::Dialect;
+    use bailiwick_policy::protocol::VERSION;
+    use bailiwick_testkit::Scratch;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Whoever is asked sees what they say yes to, whichever tool it is.
+    #[test]
+    fn what_a_call_is_given_is_shown_without_secrets() {
+        let scratch = Scratch::repository();
+        let policy = json!({
+            "format": 1, "role": "test", "tools": ["Bash", "Write", "WebFetch", "mcp__docs__*"],
+            "approval": ["Bash", "Write", "WebFetch", "mcp__docs__*"], "rules": [],
+            "whitelist": ["src/**"], "escalation": "ask-via-return",
+        });
+        let judge = PolicyJudge {
+            policy: Policy::parse(policy.to_string().as_bytes()).unwrap(),
+            digest: String::new(),
+            worktree: scratch.root(),
+            home: scratch.root(),
+            servers: vec!["docs".to_owned()],
+            redaction: Redaction::new(["quite-own-value".to_owned()]),
+            log: Mutex::new(scratch.place().join("decisions")),
+        };
+        let file = scratch.root().join("src/a.rs").display().to_string();
+        for (tool, input, shown) in [
+            (
+                "mcp__docs__post",
+                json!({"page": "x", "text": "It is quite-own-value."}),
+                "page=\"x\" text=\"It is [secret].\"",
+            ),
+            ("WebFetch", json!({"url": "https://a.example/?q=1", "prompt": "Read."}), "?q=1"),
+            ("Write", json!({"file_path": file, "content": "fn main() {}"}), "fn main() {}"),
+            ("Bash", json!({"command": "ls"}), ""),
+        ] {
+            let payload = json!({
+                "hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": input,
+                "cwd": scratch.root(),
+            });
+            let judged = judge.judge(&Question {
+                version: VERSION,
+                dialect: Dialect::ClaudeCode,
+                directory: String::new(),
+                payload: payload.to_string(),
+                announces: false,
+            });
+            assert_eq!(judged.decision.outcome, Outcome::Ask, "{tool}: {judged:?}");
+            assert!(judged.offered.contains(shown), "{tool}: {}", judged.offered);
+            assert_eq!((judged.offered.is_empty(), judged.words), (shown.is_empty(), None));
+        }
     }
 }

@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 const LASTS: u64 = 60_000;
 /// How much of a call a person is shown, in characters.
 const SHOWN: usize = 4000;
+/// How much of one field of a call a person is shown, and how much of all of them, in characters.
+const SHOWN_OF_FIELD: usize = 2000;
+const SHOWN_OF_ALL: usize = 8000;
 /// What stands behind something of which more was said.
 const REST: &str = " … [cut]";
 
@@ -71,6 +74,62 @@ pub fn shown(input: &Value, clean: impl FnOnce(&str) -> String) -> String {
     match text.char_indices().nth(SHOWN) {
         None => text,
         Some((end, _)) => format!("{}{REST}", text.get(..end).unwrap_or_default()),
+    }
+}
+
+/// Whether more was said than is shown.
+pub fn is_cut(shown: &str) -> bool {
+    shown.ends_with(REST)
+}
+
+/// What any call is given, for a person: every field, each cut by itself, the short ones first, so that a
+/// long one hides none of the others. `clean` takes secrets out, before anything is cut.
+pub fn offered(input: &Value, clean: impl Fn(&str) -> String) -> String {
+    let mut parts: Vec<String> = match input {
+        Value::Null => Vec::new(),
+        Value::Object(fields) => {
+            let said = fields.iter().filter(|(_, value)| !value.is_null());
+            said.map(|(key, value)| clean(&format!("{}={value}", name(key)))).collect()
+        }
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            vec![clean(&input.to_string())]
+        }
+    };
+    parts.sort_by_key(String::len);
+    let mut text = String::new();
+    let mut length = 0;
+    let count = parts.len();
+    for (number, part) in parts.iter().enumerate() {
+        let part = cut(part);
+        length += part.chars().count();
+        if length > SHOWN_OF_ALL {
+            text.push_str(&format!(" … [{} fields more]", count - number));
+            break;
+        }
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(&part);
+    }
+    text
+}
+
+/// The name of a field, so that it cannot pass for more than a name.
+fn name(key: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    match key.chars().all(plain) {
+        true => key.to_owned(),
+        false => Value::from(key).to_string(),
+    }
+}
+
+fn cut(part: &str) -> String {
+    match part.char_indices().nth(SHOWN_OF_FIELD) {
+        None => part.to_owned(),
+        Some((end, _)) => {
+            let (shown, rest) = part.split_at_checked(end).unwrap_or((part, ""));
+            format!("{shown} … [{} characters more]", rest.chars().count())
+        }
     }
 }
 
@@ -169,5 +228,24 @@ mod tests {
         assert!(is_shown(&cleaned, &text));
         assert!(is_shown(&json!({"id": "a", "message": "go"}), "a: go"));
         assert!(!is_shown(&json!({"id": "a", "message": "stop"}), "a: go"));
+    }
+
+    #[test]
+    fn no_field_of_a_call_hides_another() {
+        let hide = |text: &str| text.replace("hunter2", "***");
+        let long = format!("{}hunter2", "x".repeat(SHOWN_OF_FIELD - 12));
+        let input = json!({"content": long, "url": "https://evil.example", "none": null, "a=b c": 1});
+        let text = offered(&input, hide);
+        assert!(text.starts_with("\"a=b c\"=1 url=\"https://evil.example\" content=\"xx"), "{text}");
+        // Secrets go before it is cut.
+        assert!(text.ends_with("characters more]") || text.ends_with("***\""), "{text}");
+        assert!(!text.contains("hunt"), "{text}");
+        let whole = json!({"content": "x".repeat(3 * SHOWN_OF_FIELD)});
+        assert!(offered(&whole, hide).ends_with("… [4011 characters more]"));
+        let many: Map<String, Value> =
+            (0..20).map(|n| (format!("f{n}"), json!("x".repeat(SHOWN_OF_FIELD)))).collect();
+        assert!(offered(&Value::Object(many), hide).ends_with(" … [17 fields more]"));
+        assert_eq!(offered(&json!("patch"), hide), "\"patch\"");
+        assert_eq!((offered(&json!(null), hide), offered(&json!({}), hide)), Default::default());
     }
 }

@@ -37,6 +37,9 @@ pub struct Judgement {
     pub input: Value,
     /// What a tool of ours is told, as people read it, without secrets; nothing for other tools.
     pub words: Option<String>,
+    /// What a person is shown of what the tool is given before they say yes, without secrets; empty for a
+    /// command, which is shown as it is.
+    pub offered: String,
 }
 
 /// Checks an agent's tree while it works, by what its role has marked for that.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bailiwick_control::ports::{Judge, Judgement};
 use bailiwick_control::supervision::Standing;
 use bailiwick_control::supervision::budget::Limit;
+use bailiwick_model::Sha256Hex;
 use bailiwick_model::event::{Answer, Ending, What, Witness};
 use bailiwick_policy::decision::{Objection, Outcome};
 use bailiwick_policy::protocol::{Question, Reply};
@@ -150,6 +151,7 @@ impl Answering {
             call: KeptCall::unreadable("the supervisor failed"),
             input: serde_json::Value::Null,
             words: None,
+            offered: String::new(),
         });
         if let Some(spent) = self.spent() {
             judgement.decision = spent;
@@ -202,8 +204,7 @@ impl Answering {
         let Ok(_seat) = self.waiting.try_acquire() else {
             return denied(&format!("{WAITING} calls wait for a person already"));
         };
-        let about = format!("{} {}", tool(&judgement.call), about(judgement));
-        let (id, answer) = self.hub.ask(about.trim());
+        let (id, answer) = self.hub.ask(&question(judgement));
         let late = late.min(Instant::now() + self.approval);
         let answer = tokio::time::timeout_at(late, answer).await;
         self.hub.forget(&id);
@@ -220,7 +221,7 @@ impl Answering {
     }
 
     fn record(&self, judgement: &Judgement, fail_fast: bool) {
-        let Judgement { decision, call, input, words: _ } = judgement;
+        let Judgement { decision, call, input, words: _, offered: _ } = judgement;
         let denied = decision.outcome != Outcome::Allow;
         let because = decision.because.as_ref();
         let rule = denied.then(|| because.map_or("", |one| one.rule.as_str()));
@@ -243,6 +244,23 @@ impl Answering {
 
 fn tool(call: &KeptCall) -> String {
     call.tools.first().cloned().unwrap_or_else(|| call.native.clone())
+}
+
+/// What a person is asked: the tool, all that it is given as far as it can be shown, and the digest of that,
+/// which is another for another call.
+fn question(judgement: &Judgement) -> String {
+    let Judgement { call, offered, input, .. } = judgement;
+    let about = about(judgement);
+    let text = match (&call.unreadable, &call.command) {
+        (Some(_), _) | (None, Some(_)) => about,
+        (None, None) if call.files.is_empty() => offered.clone(),
+        (None, None) => format!("{about}: {offered}"),
+    };
+    let digest = match input {
+        serde_json::Value::Null => String::new(),
+        given => format!(" [input {}]", Sha256Hex::of(given.to_string()).prefix(24)),
+    };
+    format!("{} {}{digest}", tool(call), text.trim()).trim().to_owned()
 }
 
 /// What a call is about, as people read it.
@@ -279,8 +297,47 @@ mod tests {
     use bailiwick_model::settings::Settings;
     use bailiwick_policy::dialects::Dialect;
     use bailiwick_policy::protocol::VERSION;
+    use bailiwick_policy::call::Touch;
+    use bailiwick_policy::record::KeptTarget;
     use bailiwick_verify::{Pass, Verdict};
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn judgement(call: KeptCall, input: serde_json::Value, offered: &str) -> Judgement {
+        let offered = offered.to_owned();
+        Judgement { decision: Decision::allow(), call, input, words: None, offered }
+    }
+
+    #[test]
+    fn a_person_is_asked_about_all_that_a_call_is_given() {
+        let call = |native: &str, command: Option<&str>, path: Option<&str>| {
+            let mut call = KeptCall::unreadable("");
+            (call.native, call.unreadable) = (native.to_owned(), None);
+            call.tools = vec![native.to_owned()];
+            call.command = command.map(str::to_owned);
+            let target = |path: &str| KeptTarget { path: path.to_owned(), touch: Touch::Write };
+            call.files = path.into_iter().map(target).collect();
+            call
+        };
+        let post = |text: &str| {
+            let input = serde_json::json!({"text": text});
+            let offered = format!("text=\"{text}\"");
+            question(&judgement(call("mcp__docs__post", None, None), input, &offered))
+        };
+        let asked = post("hello");
+        assert!(asked.starts_with("mcp__docs__post text=\"hello\" [input "), "{asked}");
+        assert_ne!(asked, post("good bye"));
+        let digest = |asked: &str| asked.rsplit_once(" [input ").unwrap().1.to_owned();
+        assert_ne!(digest(&asked), digest(&post("good bye")));
+        let input = serde_json::json!({"content": "x"});
+        let write = judgement(call("Write", None, Some("src/a.rs")), input, "content=\"x\"");
+        let asked = question(&write);
+        assert!(asked.starts_with("Write src/a.rs: content=\"x\" [input "), "{asked}");
+        // What is kept of the decision stays what it was.
+        assert_eq!(about(&write), "src/a.rs");
+        let input = serde_json::json!({"command": "ls"});
+        let asked = question(&judgement(call("Bash", Some("ls"), None), input, ""));
+        assert!(asked.starts_with("Bash ls [input "), "{asked}");
+    }
 
     /// Answers all but what waits for a person.
     struct Person;
@@ -326,7 +383,8 @@ mod tests {
                 _ => Decision { outcome: Outcome::Ask, ..Decision::deny(because) },
             };
             let call = KeptCall { unreadable: None, ..KeptCall::unreadable("") };
-            Judgement { decision, call, input: serde_json::Value::Null, words: None }
+            let (input, offered) = (serde_json::Value::Null, String::new());
+            Judgement { decision, call, input, words: None, offered }
         }
     }
 
