@@ -106,7 +106,14 @@ const WHOLE: &[Row] = {
     &[
         (Get, "/", Call::Front, Access::Open, None, "Say what this is"),
         (Get, "/healthz", Call::Live, Access::Open, None, "Say that the server is alive"),
-        (Get, "/readyz", Call::Ready, Access::Open, None, "Say whether the store answers, and turns are taken"),
+        (
+            Get,
+            "/readyz",
+            Call::Ready,
+            Access::Open,
+            None,
+            "Say whether the store answers, and turns are taken",
+        ),
         (Get, "/metrics", Call::Metrics, VIEWER, None, "Figures for Prometheus"),
         (Get, "/openapi.json", Call::Description, Access::Open, None, "This description"),
         (Get, ALL, Call::List, VIEWER, None, "List or watch objects of every namespace"),

@@ -37,10 +37,9 @@ fn child(session: &Session, one: &Delegate) -> Result<LaunchedChild, Failure> {
     };
     let questions = match state {
         ChildState::Running => questions(context, &one.run),
-        ChildState::Starting
-        | ChildState::Completed
-        | ChildState::Failed
-        | ChildState::Stopped => Vec::new(),
+        ChildState::Starting | ChildState::Completed | ChildState::Failed | ChildState::Stopped => {
+            Vec::new()
+        }
     };
     // Counted after the questions: those of one that was taken up again are never taken for earlier ones.
     let attempts = session.attempts(&one.run).map_err(Failure::general)?.len();

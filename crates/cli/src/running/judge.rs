@@ -120,7 +120,7 @@ mod tests {
             });
             let judged = judge.judge(&Question {
                 version: VERSION,
-                dialect: Dialect::ClaudeCode,
+                dialect: Dialect::Claude,
                 directory: String::new(),
                 payload: payload.to_string(),
                 announces: false,

@@ -234,18 +234,22 @@ mod tests {
     fn no_field_of_a_call_hides_another() {
         let hide = |text: &str| text.replace("hunter2", "***");
         let long = format!("{}hunter2", "x".repeat(SHOWN_OF_FIELD - 12));
-        let input = json!({"content": long, "url": "https://evil.example", "none": null, "a=b c": 1});
+        let input =
+            json!({"content": long, "url": "https://evil.example", "none": null, "a=b c": 1});
         let text = offered(&input, hide);
-        assert!(text.starts_with("\"a=b c\"=1 url=\"https://evil.example\" content=\"xx"), "{text}");
+        assert!(
+            text.starts_with("\"a=b c\"=1 url=\"https://evil.example\" content=\"xx"),
+            "{text}"
+        );
         // Secrets go before it is cut.
         assert!(text.ends_with("characters more]") || text.ends_with("***\""), "{text}");
         assert!(!text.contains("hunt"), "{text}");
         let whole = json!({"content": "x".repeat(3 * SHOWN_OF_FIELD)});
-        assert!(offered(&whole, hide).ends_with("… [4011 characters more]"));
+        assert!(offered(&whole, hide).ends_with("… [4010 characters more]"));
         let many: Map<String, Value> =
             (0..20).map(|n| (format!("f{n}"), json!("x".repeat(SHOWN_OF_FIELD)))).collect();
         assert!(offered(&Value::Object(many), hide).ends_with(" … [17 fields more]"));
         assert_eq!(offered(&json!("patch"), hide), "\"patch\"");
-        assert_eq!((offered(&json!(null), hide), offered(&json!({}), hide)), Default::default());
+        assert!(offered(&json!(null), hide).is_empty() && offered(&json!({}), hide).is_empty());
     }
 }

@@ -208,7 +208,7 @@ impl<'a> Brought<'a> {
 
     fn content(&self) -> Vec<&str> {
         let history = self.history.as_deref().unwrap_or_default();
-        vec![&self.added, history, &self.files]
+        vec![self.added.as_str(), history, self.files.as_str()]
     }
 
     /// Why something is not written that nobody can look through.

@@ -13,8 +13,8 @@ pub(super) fn suspect(
 ) -> Option<String> {
     let known = |text: &str| redactor.is_some_and(|redactor| redactor.finds_in_code(text));
     let texts = texts(write);
-    let mut words = texts.iter().filter(|(_, text)| in_words(text) || known(text));
-    let words = words.next().map(|(place, _)| (*place).to_owned());
+    let words = texts.iter().find(|(_, text)| in_words(text) || known(text));
+    let words = words.map(|(place, _)| (*place).to_owned());
     let code = |text: &&str| in_code(text) || known(text);
     words.or_else(|| content.iter().any(code).then(|| "the change".to_owned()))
 }

@@ -649,11 +649,14 @@ async fn pushed(change: impl FnOnce(&mut FinishedWork)) -> (RunPhase, String, us
     (run.status.phase, run.status.terminal_reason.unwrap_or_default(), pushes)
 }
 
+/// What an agent has done otherwise.
+type Change = Box<dyn FnOnce(&mut FinishedWork)>;
+
 #[tokio::test]
 async fn a_value_that_is_kept_here_is_not_pushed_in_the_change_its_names_or_its_history() {
     let patch = |line: &str| format!("--- a/x\n+++ b/x\n@@ -1 +1 @@\n{line}\n").into_bytes();
     let token = "+let key = \"ghp_0123456789abcdefghij0123\";";
-    let refused: [(&str, Box<dyn FnOnce(&mut FinishedWork)>); 5] = [
+    let refused: [(&str, Change); 5] = [
         ("a line", Box::new(move |work| work.patch = patch("+db = Quite-0wn-value"))),
         ("a name", Box::new(|work| work.files.push("src/Quite-0wn-value.rs".to_owned()))),
         (

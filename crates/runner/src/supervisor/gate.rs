@@ -204,7 +204,7 @@ impl Answering {
         let Ok(_seat) = self.waiting.try_acquire() else {
             return denied(&format!("{WAITING} calls wait for a person already"));
         };
-        let (id, answer) = self.hub.ask(&question(judgement));
+        let (id, answer) = self.hub.ask(&worded(judgement));
         let late = late.min(Instant::now() + self.approval);
         let answer = tokio::time::timeout_at(late, answer).await;
         self.hub.forget(&id);
@@ -248,7 +248,7 @@ fn tool(call: &KeptCall) -> String {
 
 /// What a person is asked: the tool, all that it is given as far as it can be shown, and the digest of that,
 /// which is another for another call.
-fn question(judgement: &Judgement) -> String {
+fn worded(judgement: &Judgement) -> String {
     let Judgement { call, offered, input, .. } = judgement;
     let about = about(judgement);
     let text = match (&call.unreadable, &call.command) {
@@ -256,9 +256,9 @@ fn question(judgement: &Judgement) -> String {
         (None, None) if call.files.is_empty() => offered.clone(),
         (None, None) => format!("{about}: {offered}"),
     };
-    let digest = match input {
-        serde_json::Value::Null => String::new(),
-        given => format!(" [input {}]", Sha256Hex::of(given.to_string()).prefix(24)),
+    let digest = match input.is_null() {
+        true => String::new(),
+        false => format!(" [input {}]", Sha256Hex::of(input.to_string()).prefix(24)),
     };
     format!("{} {}{digest}", tool(call), text.trim()).trim().to_owned()
 }
@@ -295,9 +295,9 @@ mod tests {
     use bailiwick_model::Event;
     use bailiwick_model::attempt::{Allowance, Used};
     use bailiwick_model::settings::Settings;
+    use bailiwick_policy::call::Touch;
     use bailiwick_policy::dialects::Dialect;
     use bailiwick_policy::protocol::VERSION;
-    use bailiwick_policy::call::Touch;
     use bailiwick_policy::record::KeptTarget;
     use bailiwick_verify::{Pass, Verdict};
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -314,14 +314,14 @@ mod tests {
             (call.native, call.unreadable) = (native.to_owned(), None);
             call.tools = vec![native.to_owned()];
             call.command = command.map(str::to_owned);
-            let target = |path: &str| KeptTarget { path: path.to_owned(), touch: Touch::Write };
+            let target = |path: &str| KeptTarget { path: path.to_owned(), touch: Touch::Change };
             call.files = path.into_iter().map(target).collect();
             call
         };
         let post = |text: &str| {
             let input = serde_json::json!({"text": text});
             let offered = format!("text=\"{text}\"");
-            question(&judgement(call("mcp__docs__post", None, None), input, &offered))
+            worded(&judgement(call("mcp__docs__post", None, None), input, &offered))
         };
         let asked = post("hello");
         assert!(asked.starts_with("mcp__docs__post text=\"hello\" [input "), "{asked}");
@@ -330,12 +330,12 @@ mod tests {
         assert_ne!(digest(&asked), digest(&post("good bye")));
         let input = serde_json::json!({"content": "x"});
         let write = judgement(call("Write", None, Some("src/a.rs")), input, "content=\"x\"");
-        let asked = question(&write);
+        let asked = worded(&write);
         assert!(asked.starts_with("Write src/a.rs: content=\"x\" [input "), "{asked}");
         // What is kept of the decision stays what it was.
         assert_eq!(about(&write), "src/a.rs");
         let input = serde_json::json!({"command": "ls"});
-        let asked = question(&judgement(call("Bash", Some("ls"), None), input, ""));
+        let asked = worded(&judgement(call("Bash", Some("ls"), None), input, ""));
         assert!(asked.starts_with("Bash ls [input "), "{asked}");
     }
 

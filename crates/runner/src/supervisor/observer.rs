@@ -173,6 +173,7 @@ mod tests {
             forgets: true,
             unfinished: Unfinished::Runs,
             tells_commands: false,
+            code: None,
         };
         let beginning = Beginning {
             habits,

@@ -66,11 +66,7 @@ impl Delete {
     }
 
     /// What is meant, before anything of it goes.
-    async fn find<S: FleetStore>(
-        &self,
-        store: &S,
-        one: &Named,
-    ) -> Result<Vec<AnyObject>, Failure> {
+    async fn find<S: FleetStore>(&self, store: &S, one: &Named) -> Result<Vec<AnyObject>, Failure> {
         if one.kind.author() == Author::ControlPlane {
             let name = one.names.first().cloned().unwrap_or_else(|| "*".to_owned());
             return Err(DeclareError::Recorded { kind: one.kind, name }.into());

@@ -39,6 +39,7 @@ fn an_approved_push_arrives_once_and_not_on_a_branch_that_moved() {
         target_state: None,
         artifact_refs: Vec::new(),
         content: &[],
+        redactor: None,
         summary: "mend it".to_owned(),
         now: Moment::from_millis(1_000),
     };
