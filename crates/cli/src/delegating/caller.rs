@@ -423,7 +423,8 @@ mod tests {
             (Some("codex"), Some("claude-code"), false),
         ] {
             let caller = Caller { cli: own.map(str::to_owned), ..caller("") };
-            let template = Template { cli: named.map(str::to_owned), ..Template::plain() };
+            let (cli, default_prompt) = (named.map(str::to_owned), "Do it.".to_owned());
+            let template = Template { cli, default_prompt, ..Template::plain() };
             let given = caller.assignment(&SpawnAgent::default(), Some(&template), &known).unwrap();
             let expected = inherits.then_some(("claude-opus-4-8", "high"));
             let both = given.model.as_deref().zip(given.effort.as_deref());

@@ -135,47 +135,6 @@ fn the_settings_of_the_base_commit_count() {
 }
 
 /// With a scripted agent in the full sandbox.
-/// Its gate keeps calls in the paths of the task; here no check looks at what came of them.
-const UNCHECKED: &str = r#"[capability]
-name = "scope::unchecked"
-category = "scope"
-version = "1.0"
-description = "Files may be written only where the task's whitelist allows it."
-rationale = "No check looks again."
-[restricts]
-tool-patterns = []
-tools-denied = []
-[parameterized]
-accepts = ["files-whitelist"]
-[text]
-path = "text.md"
-[gate]
-rust-module = "gates::scope_files_whitelist"
-event = "PreToolUse:Edit|Write|MultiEdit|NotebookEdit|Bash"
-severity = "block"
-"#;
-
-#[test]
-fn what_a_claim_is_not_on_does_not_land() {
-    let files = [
-        ("src/a.txt", "a\n"),
-        (".bailiwick/capabilities/scope/unchecked/capability.toml", UNCHECKED),
-        (".bailiwick/capabilities/scope/unchecked/text.md", "You MUST keep to your files.\n"),
-        (".bailiwick/settings.toml", "[claims]\n"),
-    ];
-    let task = "[scope]\nfiles-whitelist = [\"src/**\"]\n[body]\ntext = \"Do it\"\n";
-    let place = Place::new(&["scope::unchecked"], task, &files);
-    spawn(&place, "task", "one").expect_code(0);
-    place.work("one", "src/b.txt", "b\n");
-    place.work("one", "docs/b.txt", "b\n");
-    let refused = place.bailiwick(&["land", "one"]);
-    assert!(refused.code != 0, "{}", refused.out);
-    let words = "it changes `docs/b.txt`, which its claim 1 is not on";
-    assert!(refused.err.contains(words), "{}", refused.err);
-    std::fs::remove_file(place.worktree("one").join("docs/b.txt")).unwrap();
-    place.bailiwick(&["land", "one"]).expect_code(0);
-}
-
 #[test]
 fn an_agent_that_runs_has_its_claim_until_its_work_has_landed() {
     let place = place("[claims]\nlease-minutes = 30\n");

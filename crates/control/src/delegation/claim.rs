@@ -271,6 +271,16 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_a_claim_is_not_on_is_found() {
+        let wish = Wish { except: vec!["src/old/**".to_owned()], ..wish("one", "src/**") };
+        let claim = wish.granted(Fence(4), 0);
+        let first = |paths: &[&'static str]| outside(&claim, paths.iter().copied());
+        assert_eq!(first(&["src/a.rs", "src/b/c.rs"]), None);
+        assert_eq!(first(&["src/a.rs", "docs/b.md", "c"]), Some("docs/b.md"));
+        assert_eq!(first(&["src/old/a.rs"]), Some("src/old/a.rs"));
+    }
+
+    #[test]
     fn who_meets_a_live_claim_of_a_stranger_is_told_where() {
         let mine = wish("one", "src/**");
         let other = wish("two", "**/lexer.rs").granted(Fence(4), 0);

@@ -24,12 +24,12 @@ pub(super) fn read(body: &Value) -> Conversation {
             _ => {}
         }
     }
-    Conversation {
-        user,
-        turn: rounds(&results) + texts,
-        offers_tools: items(&body["tools"]).next().is_some(),
-        results,
-    }
+    // Newer models are given theirs among what is said.
+    let told = items(&body["input"]).filter(|item| item["type"] == "additional_tools");
+    let offers = |tools: &Value| items(tools).next().is_some();
+    let offers_tools =
+        offers(&body["tools"]) || told.into_iter().any(|item| offers(&item["tools"]));
+    Conversation { user, turn: rounds(&results) + texts, offers_tools, results }
 }
 
 pub(super) fn say(name: &str, turn: &Turn, body: &Value) -> String {

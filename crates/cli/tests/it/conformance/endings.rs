@@ -105,6 +105,9 @@ fn budget(stage: &Stage) -> Held {
 #[test]
 fn dollars_that_a_person_adds_reach_a_program_that_knows_its_budget() {
     let stage = Stage::new(Cli::Claude);
+    let settings = "[run]\napproval-seconds = 1\n[prices.\"*\"]\ninput = 5.0\noutput = 25.0\n";
+    stage.scratch.write(".bailiwick/settings.toml", settings);
+    stage.scratch.commit("Say what models cost");
     let agent = stage.agent("poor").task("[budget]\nusd = 0.001\n");
     let write =
         |name: &str| Turn::Calls(vec![Call::shell(format!("echo {name} > src/{name}.txt"))]);
