@@ -1,6 +1,6 @@
 //! What every request goes through: name, rate, token, scope, body, handler, figures, log.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -221,7 +221,8 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
                 "the body took too long to arrive",
             )
         };
-        let room = token.is_none().then_some(&self.room);
+        let from = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let room = token.is_none().then_some((&self.room, from));
         let body = bodies::read(&head.headers, body, most, room);
         let body =
             tokio::time::timeout(self.limits.body_time, body).await.map_err(|_| late())??;

@@ -14,8 +14,8 @@ use hyper::{HeaderMap, StatusCode, Uri};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 
+use crate::bodies::Part;
 use crate::problem::Problem;
 use crate::routes::Route;
 
@@ -29,7 +29,7 @@ pub(crate) struct Asked {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     /// The body's part of what all bodies may take, until the request ends.
-    pub(crate) _held: Option<OwnedSemaphorePermit>,
+    pub(crate) _held: Option<Part>,
     pub(crate) token: Option<TokenRecord>,
     pub(crate) correlation: String,
     pub(crate) now: Moment,

@@ -92,7 +92,11 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
             unbelieved: Buckets::new(limits.unbelieved_audit),
             takers: Takers::default(),
             watchers: Arc::new(Semaphore::new(limits.watchers)),
-            room: Room::new(limits.unknown_bodies, limits.room_time),
+            room: Room::new(
+                limits.unknown_bodies,
+                (limits.unknown_bodies / 4).max(limits.webhook_body),
+                limits.room_time,
+            ),
             pulse: settings.pulse,
             stop: stopped,
             at_work: Arc::default(),

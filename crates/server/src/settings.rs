@@ -115,7 +115,7 @@ impl Default for Limits {
             room_time: Duration::from_secs(5),
             stall_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(60),
-            turn_time: Duration::from_secs(5 * 60),
+            turn_time: Duration::from_secs(60 * 60),
             heartbeat: Duration::from_secs(15),
             grace: Duration::from_secs(20),
         }

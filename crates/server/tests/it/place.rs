@@ -120,6 +120,7 @@ impl Place {
                 source: EventSource::Manual,
                 uid: name.to_owned(),
                 actor: None,
+                asked_by: None,
             },
             source_refs: Default::default(),
             agent_stack: "mender".to_owned(),
