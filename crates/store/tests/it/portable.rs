@@ -1,6 +1,7 @@
 //! One set of statements for SQLite and PostgreSQL: what only SQLite understands stands where a database is
 //! opened, or in the short list of what a migration says otherwise there. All of the statements and the
-//! migrations were prepared by PostgreSQL 15 by hand; this keeps it so.
+//! migrations were prepared by PostgreSQL 15 by hand; this keeps it so, but for the places `?` of statements that
+//! write many rows, which have to be numbered there.
 
 use std::path::{Path, PathBuf};
 
