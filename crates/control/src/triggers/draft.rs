@@ -164,6 +164,7 @@ impl RunDraft {
                 source: event.source,
                 uid: event.uid.clone(),
                 actor: event.actor.clone(),
+                asked_by: event.asked_by.clone(),
             },
             source_refs: refs,
             agent_stack: spec.agent_stack.clone(),

@@ -33,6 +33,9 @@ pub struct SourceEvent {
     pub action: Option<String>,
     /// Who did it.
     pub actor: Option<String>,
+    /// The person who had it looked at again.
+    #[serde(default)]
+    pub asked_by: Option<String>,
     /// What the actor is to the repository, where the forge says it.
     pub association: Association,
     /// Whether the actor is one of our own accounts.
@@ -132,6 +135,7 @@ impl SourceEvent {
             action: None,
             actor: None,
             association: Association::Unknown,
+            asked_by: None,
             by_agent: false,
             reference: None,
             branch: None,
@@ -173,8 +177,9 @@ impl SourceEvent {
 
     /// The same, looked at again because a person asked for it: another event, with the same content.
     #[must_use]
-    pub fn replayed(&self, request: &str) -> Self {
-        Self { uid: format!("{}/replay/{request}", self.uid), ..self.clone() }
+    pub fn replayed(&self, request: &str, by: &str) -> Self {
+        let uid = format!("{}/replay/{request}", self.uid);
+        Self { uid, asked_by: Some(by.to_owned()), ..self.clone() }
     }
 
     /// Whether its commit comes from another repository, or may do so.

@@ -79,7 +79,10 @@ pub enum NotDecided {
     #[error("{0} may not decide; a token with the scope approver may")]
     NotAllowed(String),
     /// Whoever asks does not answer.
-    #[error("{0} asked for it; somebody else has to answer")]
+    #[error(
+        "{0} asked for it; somebody else has to say yes, with a token of their own (`bailiwick tokens new NAME \
+         --scope approver`)"
+    )]
     OwnRequest(String),
     /// Another thing was looked at.
     #[error("what was looked at ({seen}) is not what is asked for ({asked}); look again")]
@@ -113,7 +116,8 @@ pub fn decide(
     if !by.may_approve {
         return Err(NotDecided::NotAllowed(by.name.clone()));
     }
-    if is_own(approval, &by.name) {
+    // Whoever asked may think better of it.
+    if answer.decision == Decision::Approve && is_own(approval, &by.name) {
         return Err(NotDecided::OwnRequest(by.name.clone()));
     }
     if status.phase != ApprovalPhase::Pending {

@@ -61,11 +61,13 @@ pub fn plan(policies: &Policies<'_>, proposal: &Proposal<'_>) -> Plan {
         Permission::Ask(reasons) => Some(reasons),
         Permission::Auto => None,
     };
-    if let Some(place) = secrets::suspect(write, proposal.content, proposal.redactor) {
+    if let Some(reason) = secrets::suspect(write, proposal.content, proposal.redactor) {
         return Plan::Denied(Denial {
             rule: "write-back::secret",
-            reason: format!("{place} looks as if it had a secret in it"),
-            instead: "take it out, and propose it again".to_owned(),
+            reason,
+            instead:
+                "take it out, and propose it again; what is no secret belongs into a ConfigMap"
+                    .to_owned(),
         });
     }
     let Some(reasons) = reasons else {

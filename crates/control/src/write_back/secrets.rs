@@ -5,18 +5,22 @@ use bailiwick_model::secret;
 use crate::bundle::Redactor;
 use crate::ports::fleet::WriteBack;
 
-/// Where a write has something that looks like a secret, or is known to be one.
+/// What is wrong with a write that has something in it that looks like a secret, or is known to be one.
 pub(super) fn suspect(
     write: &WriteBack,
     content: &[&str],
     redactor: Option<&Redactor>,
 ) -> Option<String> {
     let known = |text: &str| redactor.is_some_and(|redactor| redactor.finds_in_code(text));
-    let texts = texts(write);
-    let words = texts.iter().find(|(_, text)| in_words(text) || known(text));
-    let words = words.map(|(place, _)| (*place).to_owned());
-    let code = |text: &&str| in_code(text) || known(text);
-    words.or_else(|| content.iter().any(code).then(|| "the change".to_owned()))
+    let told = |place: &str, looks: bool, known: bool| match (looks, known) {
+        (_, true) => Some(format!("{place} has a value in it that is kept as a secret here")),
+        (true, false) => Some(format!("{place} looks as if it had a secret in it")),
+        (false, false) => None,
+    };
+    let words = texts(write).into_iter();
+    let mut words = words.filter_map(|(place, text)| told(place, in_words(text), known(text)));
+    let code = |text: &&str| told("the change", in_code(text), known(text));
+    words.next().or_else(|| content.iter().find_map(code))
 }
 
 /// Words for people have no reason to look like a secret.

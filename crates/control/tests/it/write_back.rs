@@ -325,7 +325,9 @@ fn each_refusal_is_told_apart() {
     let moved = "c".repeat(40);
     let answer = Answer { target_now: Some(&moved), ..yes(&anna, &digest) };
     assert!(matches!(refused(answer.clone()), NotDecided::Moved { .. }));
-    // A no is a no, wherever the target is.
+    // A no is a no, wherever the target is and whoever asked.
+    let sorry = Answer { decision: Decision::Reject, ..yes(&own, &digest) };
+    assert_eq!(decide(&approval, &pending, &sorry).unwrap().phase, ApprovalPhase::Rejected);
     let no = Answer { decision: Decision::Reject, ..answer };
     assert_eq!(decide(&approval, &pending, &no).unwrap().phase, ApprovalPhase::Rejected);
     let status = decide(&approval, &pending, &yes(&anna, &digest)).unwrap();

@@ -216,7 +216,7 @@ impl Get {
             }
             ShownAs::Human | ShownAs::Wide | ShownAs::Name => {
                 let cells = row(&change.object, self.shown == ShownAs::Wide, now());
-                output::line(format_args!("{:9} {}", "left", cells.join("  ")));
+                output::line(format_args!("{:9} {}", "left", plain(&cells.join("  "))));
                 Ok(())
             }
         }

@@ -173,8 +173,8 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
         let turn = plane.turn_after(&mut resting).await;
         tell(&turn);
         pulse.beat();
-        // A longer rest than that was: what pours in comes together meanwhile, and whoever sends it is
-        // answered sooner.
+        // A rest, mostly longer than that was: what pours in comes together meanwhile, and whoever sends it
+        // is answered sooner.
         if turn.done >= MUCH {
             tokio::time::sleep((begun.elapsed() * 3).min(LONGEST_REST)).await;
         }

@@ -35,9 +35,11 @@ pub struct Asking<'a> {
     pub attempt_asked_by: Option<&'a str>,
 }
 
-/// The person who had a run started by hand. Who did something on a forge is not known here by that name.
+/// The person who had a run started by hand, be it by a replay. Who did something on a forge is not known here by
+/// that name.
 pub fn dispatcher(event: &SourceEventRef) -> Option<&str> {
-    event.actor.as_deref().filter(|_| event.source == EventSource::Manual)
+    let actor = event.actor.as_deref().filter(|_| event.source == EventSource::Manual);
+    event.asked_by.as_deref().or(actor)
 }
 
 /// One question for each class of what a person has to be asked for. Each names exactly what it is about.

@@ -44,7 +44,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         let open = Selection::of(Kind::AgentApproval).field("phase", "pending");
         let agent = line.first().copied().unwrap_or_default();
-        let found = self.all_typed::<AgentApproval>(open).await?.into_iter().find(|one| {
+        // The newest: an agent that was taken up again may have asked the same before.
+        let found = self.all_typed::<AgentApproval>(open).await?.into_iter().rfind(|one| {
             let asked = one.metadata.annotations.get(QUESTION).map(String::as_str);
             let action = &one.spec.action;
             action.kind == ActionType::ToolCall && action.target == agent && asked == Some(question)

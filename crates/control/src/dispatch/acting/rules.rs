@@ -107,7 +107,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let rule = self.named::<AgentTriggerRule>(rule).await?;
         let (repository, events) = self.sampled(&sample, &caller.request).await?;
         let mut events: Vec<SourceEvent> =
-            events.iter().map(|event| event.replayed(&caller.request)).collect();
+            events.iter().map(|event| event.replayed(&caller.request, &caller.actor)).collect();
         self.learn(&repository, &mut events).await?;
         let event = match intent {
             Intent::Materialize => "AgentTriggerMaterialized",

@@ -194,6 +194,7 @@ impl World {
                 source: self.situation.source,
                 uid: "e-1".into(),
                 actor: self.situation.actor.clone(),
+                asked_by: None,
             },
             source_refs: self.refs.clone(),
             labels: Vec::new(),

@@ -1,5 +1,6 @@
 //! Which events are the same, and for how long. Fault: a new commit was a duplicate for ever.
 
+use bailiwick_control::admission::admit::dispatcher;
 use bailiwick_control::triggers::dedupe::{key, signature};
 use bailiwick_control::triggers::{Intent, RecentExecution, Seen, SourceEvent, evaluate};
 use bailiwick_model::fleet::{
@@ -159,9 +160,13 @@ fn a_failure_is_recognised_in_spite_of_its_numbers() {
 fn a_replay_by_a_person_is_not_held_back() {
     let rule = rule(|_| {});
     let seen = after(ExecutionDecision::Created, &failed_check(), &rule);
-    let replayed = failed_check().replayed("request-1");
+    let replayed = failed_check().replayed("request-1", "ada");
     let plans = evaluate(&[replayed], &[rule], &seen, Intent::Replay, now());
     assert_eq!(plans[0].execution.decision, ExecutionDecision::Created);
+    // They have asked for the run, whoever did what it is about: somebody else answers.
+    let event = &plans[0].run.as_ref().unwrap().spec.source_event;
+    assert_eq!(dispatcher(event), Some("ada"));
+    assert_ne!(event.actor.as_deref(), Some("ada"));
 }
 
 #[test]

@@ -247,7 +247,7 @@ fn a_work_item_is_made_without_a_run_even_of_a_paused_rule() {
 #[test]
 fn a_replay_of_a_paused_rule_is_refused_and_has_its_own_record() {
     let rules = [rule(|spec| spec["lifecycleState"] = "paused".into())];
-    let replayed = failed_check().replayed("request-1");
+    let replayed = failed_check().replayed("request-1", "ada");
     let plans = evaluate(&[replayed], &rules, &seen(), Intent::Replay, now());
     assert_eq!(plans[0].execution.decision, ExecutionDecision::Rejected);
     let first = evaluate(&[failed_check()], &rules, &seen(), Intent::Deliver, now());
