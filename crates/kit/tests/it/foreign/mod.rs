@@ -79,12 +79,12 @@ fn told(imported: &Imported, effect: Effect, words: &str) -> bool {
 fn a_limit_of_turns_or_time_is_carried_over_and_one_that_is_none_is_refused() {
     let turns = |template: &Template| template.max_turns;
     let minutes = |template: &Template| template.max_minutes;
-    for (format, key, limit) in [
-        (Format::Claude, "maxTurns", turns as fn(&Template) -> Option<u64>),
-        (Format::Gemini, "max_turns", turns),
-        (Format::Gemini, "timeout_mins", minutes),
-        (Format::Opencode, "steps", turns),
-        (Format::Opencode, "maxSteps", turns),
+    for (format, key, limit, usual) in [
+        (Format::Claude, "maxTurns", turns as fn(&Template) -> Option<u64>, None),
+        (Format::Gemini, "max_turns", turns, Some(30)),
+        (Format::Gemini, "timeout_mins", minutes, Some(10)),
+        (Format::Opencode, "steps", turns, None),
+        (Format::Opencode, "maxSteps", turns, None),
     ] {
         let read_with = |value: &str| {
             let text = markdown(&format!("{key}: {value}\n"));
@@ -96,7 +96,7 @@ fn a_limit_of_turns_or_time_is_carried_over_and_one_that_is_none_is_refused() {
             let problems = read_with(bad).expect_err(bad);
             assert_eq!(problems[0].code, "bad-value", "{format} {key}: {bad}");
         }
-        assert_eq!(limit(&imported(format, "").template), None, "{format}");
+        assert_eq!(limit(&imported(format, "").template), usual, "{format} {key}");
     }
     let both = imported(Format::Opencode, "steps: 9\nmaxSteps: 4\n");
     assert_eq!(both.template.max_turns, Some(4), "the smallest holds");
