@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -96,9 +96,8 @@ impl RunDirectory {
 
     /// The same, in the order in which it was said.
     pub fn not_heard(&self) -> io::Result<Vec<String>> {
-        match fs::read_to_string(self.unheard()) {
-            // The last line may be half written: then nobody was told that it would be heard.
-            Ok(text) => Ok(text.lines().filter_map(|one| serde_json::from_str(one).ok()).collect()),
+        match fs::read(self.unheard()) {
+            Ok(bytes) => Ok(bytes.split(|byte| *byte == b'\n').filter_map(read).collect()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
         }
@@ -106,10 +105,15 @@ impl RunDirectory {
 
     /// Keeps what is said to the agent until it has heard it, whatever becomes of its supervisor.
     pub fn say(&self, text: &str) -> io::Result<()> {
+        let mut options = File::options();
+        let mut file =
+            options.create(true).read(true).append(true).mode(0o600).open(self.unheard())?;
         let mut line = serde_json::to_string(text)?;
         line.push('\n');
-        let mut file =
-            File::options().create(true).append(true).mode(0o600).open(self.unheard())?;
+        // What was cut off must not take this with it.
+        if is_cut_off(&file)? {
+            line.insert(0, '\n');
+        }
         file.write_all(line.as_bytes())
     }
 
@@ -192,6 +196,20 @@ impl RunDirectory {
     }
 }
 
+/// A text that was said. A line may be half written, and end within a character: then nobody was told that it
+/// would be heard.
+fn read(line: &[u8]) -> Option<String> {
+    serde_json::from_slice(line).ok()
+}
+
+/// Whether the last line of a file is half written.
+fn is_cut_off(file: &File) -> io::Result<bool> {
+    let Some(last) = file.metadata()?.len().checked_sub(1) else { return Ok(false) };
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, last)?;
+    Ok(byte != *b"\n")
+}
+
 /// Whether the lock is shared with us from now on: nobody supervises the run.
 fn is_shared(file: &File) -> io::Result<bool> {
     match file.try_lock_shared() {
@@ -231,6 +249,22 @@ mod tests {
         let held = comes.join().unwrap();
         assert!(held.is_some(), "it was turned away");
         assert_eq!(fs::read_to_string(&file).unwrap(), std::process::id().to_string());
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_is_skipped_and_takes_no_other_with_it() {
+        let (_state, directory) = place();
+        directory.say("first").unwrap();
+        let whole = serde_json::to_string("caf\u{e9}").unwrap();
+        // Within the last character.
+        let half = &whole.as_bytes()[..whole.len() - 2];
+        assert!(std::str::from_utf8(half).is_err());
+        let said = [fs::read(directory.unheard()).unwrap(), half.to_vec()].concat();
+        fs::write(directory.unheard(), said).unwrap();
+        assert_eq!(directory.not_heard().unwrap(), ["first"]);
+        directory.say("second").unwrap();
+        directory.say("third").unwrap();
+        assert_eq!(directory.not_heard().unwrap(), ["first", "second", "third"]);
     }
 
     #[test]
