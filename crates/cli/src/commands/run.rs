@@ -194,18 +194,23 @@ pub(crate) fn hold(
     let mut start = start.clone();
     let outcome = loop {
         let directory = running.directory.clone();
-        let (with, said) = with_unheard(&directory, &start)?;
+        let Told { start: with, words, mut unheard } = with_unheard(&directory, &start)?;
+        let before = running.turns();
         let outcome = running.attempt(&with, &wishes, |handle| {
             // What was said before is written down already, as what people say while it works is.
-            if let Some(words) = said {
+            if let Some(words) = words {
+                // It waits with those, and is the last of them: nobody says more before this returns.
+                unheard += usize::from(directory.say(&words).is_ok());
                 handle.said(&words);
             }
-            // What stays would be heard twice, which is better than not at all.
-            let _ = directory.heard();
             interrupt::stops(handle);
         });
         interrupt::over();
         let outcome = outcome?;
+        if has_heard(outcome.ending, before, outcome.progress.used.turns) {
+            // What stays would be heard twice, which is better than not at all.
+            let _ = directory.heard(unheard);
+        }
         if outcome.ending != Ending::Completed || outcome.messages.is_empty() {
             break outcome;
         }
@@ -235,18 +240,38 @@ pub(crate) fn hold(
     conclude(context, running, ran, how, manner, format)
 }
 
-/// A start with what was said to the agent and it has not heard, before what it is told now; and that.
-fn with_unheard(
-    directory: &RunDirectory,
-    start: &Start,
-) -> Result<(Start, Option<String>), Failure> {
-    let Start::Resume(words) = start else { return Ok((start.clone(), None)) };
+/// What an agent is told as it begins.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    /// With all that it is told.
+    start: Start,
+    /// What it is told now.
+    words: Option<String>,
+    /// How many of those it is told besides were said before, and wait until it has heard them.
+    unheard: usize,
+}
+
+/// A start with what was said to the agent and it has not heard, before what it is told now.
+fn with_unheard(directory: &RunDirectory, start: &Start) -> Result<Told, Failure> {
+    let Start::Resume(words) = start else {
+        return Ok(Told { start: start.clone(), words: None, unheard: 0 });
+    };
     let mut all = directory.not_heard().map_err(|error| {
         Failure::general(format!("what it has not heard cannot be read: {error}"))
     })?;
+    let unheard = all.len();
     all.extend(words.clone());
     let told = (!all.is_empty()).then(|| all.join("\n\n"));
-    Ok((Start::Resume(told), words.clone()))
+    Ok(Told { start: Start::Resume(told), words: words.clone(), unheard })
+}
+
+/// Whether an agent has heard what an attempt began with, by the answers of its model before and after it.
+fn has_heard(ending: Ending, before: u64, after: u64) -> bool {
+    match after {
+        // Nobody counts the answers of some programs, or they have no model.
+        0 => ending == Ending::Completed,
+        1.. => after > before,
+    }
 }
 
 /// Lands what holds, and tells what came of it.
@@ -336,6 +361,41 @@ fn raised(detail: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_said_waits_until_an_attempt_has_had_an_answer() {
+        for (ending, before, after, heard) in [
+            (Ending::Completed, 3, 4, true),
+            (Ending::Stopped, 3, 4, true),
+            (Ending::Failed, 0, 1, true),
+            (Ending::Failed, 3, 3, false),
+            (Ending::Stopped, 0, 0, false),
+            (Ending::Completed, 3, 3, false),
+            (Ending::Completed, 0, 0, true),
+        ] {
+            assert_eq!(has_heard(ending, before, after), heard, "{ending} {before} {after}");
+        }
+    }
+
+    #[test]
+    fn what_was_said_before_comes_first_and_stays_until_it_is_heard() {
+        let state = tempfile::tempdir().unwrap();
+        let directory = RunDirectory::new(state.path(), "one");
+        directory.make().unwrap();
+        directory.say("first").unwrap();
+        directory.say("second").unwrap();
+        let resumed = |words: Option<&str>| Start::Resume(words.map(ToOwned::to_owned));
+        for (start, told, words, unheard) in [
+            (Start::Fresh, Start::Fresh, None, 0),
+            (resumed(None), resumed(Some("first\n\nsecond")), None, 2),
+            (resumed(Some("now")), resumed(Some("first\n\nsecond\n\nnow")), Some("now"), 2),
+        ] {
+            let words = words.map(ToOwned::to_owned);
+            let expected = Told { start: told, words, unheard };
+            assert_eq!(with_unheard(&directory, &start).unwrap(), expected);
+            assert_eq!(directory.not_heard().unwrap(), ["first", "second"]);
+        }
+    }
 
     #[test]
     fn what_is_spent_is_what_can_be_raised() {

@@ -459,6 +459,11 @@ impl Running {
         self.earlier.iter().rev().find_map(|attempt| attempt.session.as_deref())
     }
 
+    /// How many answers of its model earlier attempts have had.
+    pub fn turns(&self) -> u64 {
+        used(&self.earlier).turns
+    }
+
     /// What earlier attempts were allowed, the last of them.
     fn allowed(&self) -> Option<Allowance> {
         self.earlier.last().map(|attempt| attempt.budget)

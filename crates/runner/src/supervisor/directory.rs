@@ -96,8 +96,12 @@ impl RunDirectory {
 
     /// The same, in the order in which it was said.
     pub fn not_heard(&self) -> io::Result<Vec<String>> {
+        Ok(self.said()?.split(|byte| *byte == b'\n').filter_map(read).collect())
+    }
+
+    fn said(&self) -> io::Result<Vec<u8>> {
         match fs::read(self.unheard()) {
-            Ok(bytes) => Ok(bytes.split(|byte| *byte == b'\n').filter_map(read).collect()),
+            Ok(bytes) => Ok(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
         }
@@ -105,6 +109,7 @@ impl RunDirectory {
 
     /// Keeps what is said to the agent until it has heard it, whatever becomes of its supervisor.
     pub fn say(&self, text: &str) -> io::Result<()> {
+        let _turn = self.turn_to_say()?;
         let mut options = File::options();
         let mut file =
             options.create(true).read(true).append(true).mode(0o600).open(self.unheard())?;
@@ -117,12 +122,41 @@ impl RunDirectory {
         file.write_all(line.as_bytes())
     }
 
-    /// It has heard all that was said.
-    pub fn heard(&self) -> io::Result<()> {
-        match fs::remove_file(self.unheard()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
+    /// It has heard the first `count` of what `not_heard` gave; what was said since stays.
+    pub fn heard(&self, count: usize) -> io::Result<()> {
+        if count == 0 {
+            return Ok(());
         }
+        let _turn = self.turn_to_say()?;
+        let said = self.said()?;
+        let mut passed = 0;
+        let rest = said.split_inclusive(|byte| *byte == b'\n').skip_while(|line| {
+            let heard = passed < count;
+            passed += usize::from(read(line).is_some());
+            heard
+        });
+        let rest: Vec<&[u8]> = rest.collect();
+        if rest.iter().all(|line| read(line).is_none()) {
+            return match fs::remove_file(self.unheard()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                Ok(()) | Err(_) => Ok(()),
+            };
+        }
+        // Whoever is killed here has lost nothing of it.
+        let anew = self.unheard().with_extension("new");
+        let mut options = File::options();
+        let mut file = options.create(true).write(true).truncate(true).mode(0o600).open(&anew)?;
+        file.write_all(&rest.concat())?;
+        fs::rename(anew, self.unheard())
+    }
+
+    /// Held while what was said is changed: nobody adds to a file that is just being replaced.
+    fn turn_to_say(&self) -> io::Result<File> {
+        let place = self.0.join("unheard.lock");
+        let file =
+            File::options().create(true).truncate(false).write(true).mode(0o600).open(place)?;
+        file.lock()?;
+        Ok(file)
     }
 
     /// What the agent's git writes, where it may commit.
@@ -265,6 +299,44 @@ mod tests {
         directory.say("second").unwrap();
         directory.say("third").unwrap();
         assert_eq!(directory.not_heard().unwrap(), ["first", "second", "third"]);
+    }
+
+    #[test]
+    fn only_what_was_read_is_heard() {
+        let (_state, directory) = place();
+        for text in ["first", "second"] {
+            directory.say(text).unwrap();
+        }
+        let read = directory.not_heard().unwrap().len();
+        directory.say("third").unwrap();
+        directory.heard(0).unwrap();
+        assert_eq!(directory.not_heard().unwrap(), ["first", "second", "third"]);
+        directory.heard(read).unwrap();
+        assert_eq!(directory.not_heard().unwrap(), ["third"]);
+        directory.heard(1).unwrap();
+        assert!(!directory.unheard().exists());
+        directory.heard(1).unwrap();
+    }
+
+    #[test]
+    fn what_is_said_while_something_is_heard_is_not_lost() {
+        let (_state, directory) = place();
+        let own = directory.clone();
+        let talks = std::thread::spawn(move || {
+            (0..500).for_each(|number| own.say(&number.to_string()).unwrap());
+        });
+        let mut heard = Vec::new();
+        loop {
+            let over = talks.is_finished();
+            let now = directory.not_heard().unwrap();
+            directory.heard(now.len()).unwrap();
+            heard.extend(now);
+            if over {
+                break;
+            }
+        }
+        talks.join().unwrap();
+        assert_eq!(heard, (0..500).map(|number| number.to_string()).collect::<Vec<_>>());
     }
 
     #[test]
