@@ -50,8 +50,26 @@ pub fn told_later(context: &Context, run: &AgentId) -> Result<(Vec<String>, Vec<
         let What::Message { text } = event.what else { return None };
         Some(text)
     });
-    let mut told: Vec<String> = told.collect();
-    // What has not been heard was said last; it is written down without what must not be seen.
-    told.truncate(told.len().saturating_sub(not_heard.len()));
-    Ok((told, not_heard))
+    Ok(apart(told.collect(), not_heard.len()))
+}
+
+/// What was heard, and what was not: that was said last. Both as they are written down, without what must not be
+/// seen.
+fn apart(mut told: Vec<String>, not_heard: usize) -> (Vec<String>, Vec<String>) {
+    let rest = told.split_off(told.len().saturating_sub(not_heard));
+    (told, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apart;
+
+    #[test]
+    fn what_was_not_heard_is_told_as_it_is_written_down() {
+        let told = ["heard", "the key is [redacted]"].map(ToOwned::to_owned);
+        for (not_heard, at) in [(0, 2), (1, 1), (2, 0), (3, 0)] {
+            let (heard, rest) = apart(told.to_vec(), not_heard);
+            assert_eq!((heard.as_slice(), rest.as_slice()), told.split_at(at), "{not_heard}");
+        }
+    }
 }
