@@ -1,8 +1,8 @@
 //! What a person sees of a run while it goes on: a line for each thing that happens, and on a terminal
 //! a last line with phase, budget and time.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::io::{BufRead as _, IsTerminal, Write as _};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,6 +12,8 @@ use bailiwick_model::event::{Answer, Phase, What, Witness};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::process::getpgrp;
+use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
 
 use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, shortened, styled};
 use crate::verifying::live::elapsed;
@@ -144,8 +146,10 @@ impl View {
             }
             clear();
             let _ = write!(anstream::stderr(), "{question}");
+            // What was typed before answers another one, which waits no longer.
+            forget_typed(&std::io::stdin());
             // What is typed later answers something else, and is left to whoever asks that.
-            while !typed(LOOK) {
+            while !typed(&std::io::stdin(), LOOK) {
                 if !is_open(&directory, &id) {
                     output::note(format_args!("question {id} waits no longer"));
                     return;
@@ -177,9 +181,18 @@ impl Drop for View {
 /// Held by the question that is shown.
 static ASKING: Mutex<()> = Mutex::new(());
 
+/// Forgets what has been typed at a terminal and nobody has read, a line that is not finished too.
+fn forget_typed(input: &(impl AsFd + IsTerminal)) {
+    // Whoever is in the background would be stopped for it, and what is typed is not for them.
+    let background = tcgetpgrp(input).is_ok_and(|group| group != getpgrp());
+    if input.is_terminal() && !background {
+        // Where the terminal is gone nothing is typed.
+        let _ = tcflush(input, QueueSelector::IFlush);
+    }
+}
+
 /// Whether a line has been typed, or nobody will type any more. Waits a while for it.
-fn typed(patience: Duration) -> bool {
-    let input = std::io::stdin();
+fn typed(input: &impl AsFd, patience: Duration) -> bool {
     let mut asked = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
     let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
     match poll(&mut asked, patience) {
@@ -284,7 +297,40 @@ fn clear() {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::io::Read as _;
+
+    use bailiwick_runner::sandbox::Terminal;
+
     use super::*;
+
+    #[test]
+    fn what_was_typed_before_a_question_does_not_answer_it() {
+        let Terminal { person, program } = Terminal::open().unwrap();
+        let (mut person, mut program) = (File::from(person), File::from(program));
+        let long = Duration::from_secs(10);
+        // A line that was begun before is no part of an answer either.
+        for before in ["y\n", "y\ny"] {
+            person.write_all(before.as_bytes()).unwrap();
+            assert!(typed(&program, long), "{before:?} has not come");
+            forget_typed(&program);
+            assert!(!typed(&program, Duration::ZERO), "{before:?} is still there");
+            person.write_all(b"n\n").unwrap();
+            assert!(typed(&program, long));
+            let mut line = [0; 16];
+            let count = program.read(&mut line).unwrap();
+            assert_eq!(&line[..count], b"n\n", "{before:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_come_from_a_terminal_is_not_forgotten() {
+        let (read, mut write) = std::io::pipe().unwrap();
+        write.write_all(b"y\n").unwrap();
+        let read = File::from(std::os::fd::OwnedFd::from(read));
+        forget_typed(&read);
+        assert!(typed(&read, Duration::ZERO));
+    }
 
     fn event(what: What) -> Event {
         let agent = Some("\u{1b}[2Jsub".to_owned());
