@@ -327,35 +327,44 @@ fn tell(context: &Context, id: &AgentId, ran: &Ran, holds: Option<bool>) {
                 "bailiwick logs {id}{repeated}; bailiwick respawn {id}{repeated}"
             ));
         }
-        (Ending::BudgetExhausted, _) if ran.detail.contains("disk") => {
-            output::next_step(format_args!(
-                "make room, or raise `[run] disk-mib` of .bailiwick/settings.toml, and go on: \
-                 bailiwick resume {id}{repeated}"
-            ));
+        (Ending::BudgetExhausted, _) => {
+            let (first, option) = mended(&ran.detail);
+            output::next_step(format_args!("{first}: bailiwick resume {id}{option}{repeated}"));
         }
-        (Ending::BudgetExhausted, _) => output::next_step(format_args!(
-            "raise it and go on: bailiwick resume {id} {}{repeated}",
-            raised(&ran.detail)
-        )),
         (Ending::Failed | Ending::Stopped | Ending::TimedOut | Ending::CutOff, _) => {
             output::next_step(format_args!("go on with it: bailiwick resume {id}{repeated}"));
         }
     }
 }
 
-/// The option that raises what is spent, by the words in which a run says what that is.
-fn raised(detail: &str) -> &'static str {
+/// What a person does before a run whose budget is spent goes on, and the option with which it does.
+fn mended(detail: &str) -> (&'static str, String) {
+    let first = match raised(detail) {
+        Some(option) => return ("raise it and go on", format!(" {option}")),
+        // A budget in dollars says nothing where nobody knows a price.
+        None if detail.contains("dollars") => {
+            "say what its model costs in `[prices]` of .bailiwick/settings.toml, and go on"
+        }
+        None if detail.contains("disk") => {
+            "make room, or raise `[run] disk-mib` of .bailiwick/settings.toml, and go on"
+        }
+        None => "go on with it",
+    };
+    (first, String::new())
+}
+
+/// The option that raises what is spent, by the words in which a run says what that is; nothing if it is nothing
+/// that an option raises.
+pub(crate) fn raised(detail: &str) -> Option<&'static str> {
     let spent = detail.rsplit(": ").next().unwrap_or_default();
-    match Limit::ALL.into_iter().find(|limit| limit.as_str() == spent) {
-        Some(Limit::Money) => "--usd AMOUNT",
-        Some(Limit::Turns) => "--turns N",
-        Some(Limit::Time) => "--minutes N",
-        Some(Limit::ToolCalls) => "--tool-calls N",
-        Some(Limit::Tokens) => "--tokens N",
-        // A price that nobody knows is one of money, too.
-        None if detail.contains("dollars") => "--usd AMOUNT",
-        None => "--tokens N",
-    }
+    let limit = Limit::ALL.into_iter().find(|limit| limit.as_str() == spent)?;
+    Some(match limit {
+        Limit::Money => "--usd AMOUNT",
+        Limit::Turns => "--turns N",
+        Limit::Time => "--minutes N",
+        Limit::ToolCalls => "--tool-calls N",
+        Limit::Tokens => "--tokens N",
+    })
 }
 
 #[cfg(test)]
@@ -406,12 +415,24 @@ mod tests {
             (Limit::Time, "--minutes N"),
             (Limit::ToolCalls, "--tool-calls N"),
         ] {
-            assert_eq!(raised(&format!("the budget is spent: {}", limit.as_str())), option);
+            let detail = format!("the budget is spent: {}", limit.as_str());
+            assert_eq!(raised(&detail), Some(option));
+            assert_eq!(mended(&detail), ("raise it and go on", format!(" {option}")));
         }
-        assert_eq!(
-            raised("nothing says what x costs, and the budget is in dollars"),
-            "--usd AMOUNT"
-        );
-        assert_eq!(raised("spent"), "--tokens N");
+    }
+
+    #[test]
+    fn what_no_option_raises_is_mended_otherwise() {
+        for (detail, first) in [
+            ("nothing says what x costs, and the budget is in dollars", "say what its model costs"),
+            ("the budget is spent: disk, of which it may add 16 MiB in an attempt", "make room"),
+            ("the budget is spent: disk, to which it may add 9 files in an attempt", "make room"),
+            ("the disk has less than 512 MiB left", "make room"),
+            ("spent", "go on with it"),
+        ] {
+            assert_eq!(raised(detail), None, "{detail}");
+            let (said, option) = mended(detail);
+            assert!(said.starts_with(first) && option.is_empty(), "{detail}: {said}{option}");
+        }
     }
 }

@@ -16,6 +16,7 @@ use bailiwick_model::{AgentId, Delegate};
 use bailiwick_runner::supervisor::{self, Progress, Reply, Request, RunDirectory};
 
 use super::session::{Session, said};
+use crate::commands::run::raised;
 use crate::failure::Failure;
 use crate::wire;
 
@@ -194,18 +195,14 @@ impl Session {
 
     /// An error if an agent has spent its budget and nobody has raised that since: a person does.
     pub(super) fn require_raised(&self, one: &Delegate) -> Result<(), String> {
-        let last = self.attempts(&one.run)?.pop();
-        let spent = |last: &Attempt| last.ending == Some(Ending::BudgetExhausted);
-        let Some(last) = last.filter(spent) else { return Ok(()) };
-        match is_raised(one, &last.budget) {
-            true => Ok(()),
-            false => Err(format!(
-                "`{run}` has spent its budget ({}) and waits until a person raises it: bailiwick resume \
-                 {run} --tokens N",
-                last.detail.lines().next().unwrap_or_default(),
-                run = one.run
-            )),
-        }
+        let Some(last) = self.attempts(&one.run)?.pop() else { return Ok(()) };
+        let Some(option) = to_raise(one, &last) else { return Ok(()) };
+        Err(format!(
+            "`{run}` has spent its budget ({}) and waits until a person raises it: bailiwick resume {run} \
+             {option}",
+            last.detail.lines().next().unwrap_or_default(),
+            run = one.run
+        ))
     }
 
     /// What a run may spend by itself, now that it begins or goes on: of what it has for itself and all
@@ -291,6 +288,15 @@ fn whole(one: &Delegate, own: Option<Allowance>) -> Allowance {
     })
 }
 
+/// The option by which a person has to raise what an agent has spent. One that was ended by a full disk, or for a
+/// price that nobody knows, has spent nothing that could be raised: it can be tried again.
+fn to_raise(one: &Delegate, last: &Attempt) -> Option<&'static str> {
+    if last.ending != Some(Ending::BudgetExhausted) || is_raised(one, &last.budget) {
+        return None;
+    }
+    raised(&last.detail)
+}
+
 /// Whether a run has more for itself and all below it than when it could spend this by itself. What it gave
 /// is as it was then: that changes only when it is taken up again.
 fn is_raised(one: &Delegate, own: &Allowance) -> bool {
@@ -320,4 +326,78 @@ fn each(amount: impl Fn(Limit) -> Option<u64>) -> Allowance {
 
 fn spent(used: &Used) -> Spent {
     Spent { used: *used, ..Spent::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_model::event::Phase;
+
+    use super::*;
+
+    fn delegate(reserved: Allowance) -> Delegate {
+        Delegate {
+            run: AgentId::parse("one").unwrap(),
+            parent: None,
+            session: None,
+            repository: None,
+            depth: 1,
+            deepest: None,
+            agent_type: String::new(),
+            agent_name: None,
+            note: None,
+            message: String::new(),
+            model: None,
+            reasoning_effort: None,
+            may_start: Vec::new(),
+            reserved,
+            given: Allowance::default(),
+            pending: false,
+            closed: false,
+            created_at: 1,
+        }
+    }
+
+    fn attempt(ending: Ending, detail: &str, budget: Allowance) -> Attempt {
+        Attempt {
+            run: AgentId::parse("one").unwrap(),
+            number: 1,
+            cli: String::new(),
+            version: String::new(),
+            model: String::new(),
+            login: String::new(),
+            sandbox: String::new(),
+            session: None,
+            phase: Phase::Over,
+            ending: Some(ending),
+            detail: detail.to_owned(),
+            started_at: 1,
+            ended_at: Some(2),
+            used: Used::default(),
+            budget,
+        }
+    }
+
+    #[test]
+    fn only_a_limit_that_is_spent_waits_until_it_is_raised() {
+        let turns = |turns| Allowance { turns: Some(turns), ..Allowance::default() };
+        let (spent, failed) = (Ending::BudgetExhausted, Ending::Failed);
+        for (ending, detail, has, option) in [
+            (spent, "the budget is spent: turns", 5, Some("--turns N")),
+            (spent, "the budget is spent: tokens", 5, Some("--tokens N")),
+            (spent, "the budget is spent: turns", 6, None),
+            (spent, "the budget is spent: disk, of which it may add 16 MiB in an attempt", 5, None),
+            (
+                spent,
+                "the budget is spent: disk, to which it may add 9 files in an attempt",
+                5,
+                None,
+            ),
+            (spent, "the disk has less than 512 MiB left", 5, None),
+            (spent, "nothing says what x costs, and the budget is in dollars", 5, None),
+            (failed, "the budget is spent: turns", 5, None),
+        ] {
+            let last = attempt(ending, detail, turns(5));
+            assert_eq!(to_raise(&delegate(turns(has)), &last), option, "{detail} {has}");
+        }
+    }
 }

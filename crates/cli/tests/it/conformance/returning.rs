@@ -70,7 +70,7 @@ fn one_that_has_spent_its_budget_goes_on_when_a_person_raises_it() {
     assert_eq!(waited["results"][&id]["ending"], "budget-exhausted", "{waited:#}");
     let more = json!({"id": id, "message": "go on"});
     let refused = client.refused("send_input", more.clone());
-    assert!(refused.contains(&format!("bailiwick resume {id} --tokens N")), "{refused}");
+    assert!(refused.contains(&format!("bailiwick resume {id} --turns N")), "{refused}");
     let again = Script::continuing("more", vec![Turn::say("said")]);
     stage
         .agent(&id)
