@@ -78,14 +78,14 @@ impl Marked {
 }
 
 impl TreeChecks for Marked {
-    fn look(&self) -> Result<Snapshot, String> {
+    fn look(&self) -> Result<Snapshot, WorkError> {
         for _ in 1..LOOKS {
             if let Ok(work) = self.looked() {
                 return Ok(work);
             }
             std::thread::sleep(PAUSE);
         }
-        self.looked().map_err(|error| error.to_string())
+        self.looked()
     }
 
     fn check(&self, work: &Snapshot, gone: &Arc<AtomicBool>) -> Result<Vec<CheckResult>, String> {

@@ -11,7 +11,7 @@ use bailiwick_policy::protocol::Question;
 use bailiwick_policy::record::KeptCall;
 use serde_json::Value;
 
-use super::{Snapshot, StoreError};
+use super::{Snapshot, StoreError, WorkError};
 use crate::verification::CheckResult;
 
 /// Keeps the events of one run for good.
@@ -45,7 +45,7 @@ pub struct Judgement {
 /// Checks an agent's tree while it works, by what its role has marked for that.
 pub trait TreeChecks: Send + Sync {
     /// The tree as it is now; why there is none where it cannot be told.
-    fn look(&self) -> Result<Snapshot, String>;
+    fn look(&self) -> Result<Snapshot, WorkError>;
 
     /// Runs every marked check on that tree, one after the other, and ends what runs once `gone` says that
     /// nobody needs the verdicts any more. A check that took too long has failed. An error means that one

@@ -158,6 +158,8 @@ pub struct WorkError {
     pub what: String,
     /// What went wrong.
     pub why: String,
+    /// Whether it is about what the agent has in its worktree, which the agent can mend.
+    pub of_tree: bool,
 }
 
 /// One agent's work in one repository.

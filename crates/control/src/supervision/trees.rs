@@ -29,6 +29,8 @@ pub struct Trees {
     untold: Option<(String, Objection)>,
     /// What the agent was told last.
     told: Option<(String, Objection)>,
+    /// Why the agent's files were no tree when they were last looked at.
+    refused: Option<Objection>,
 }
 
 impl Trees {
@@ -50,11 +52,23 @@ impl Trees {
     /// The agent has this tree now. Tells whether it has to be checked: not what the agent was given, and
     /// nothing twice.
     pub fn is_new(&mut self, work: &Snapshot) -> bool {
+        self.refused = None;
         self.untold.take_if(|(tree, _)| *tree != work.tree);
         if std::mem::take(&mut self.begins) {
             self.seen.insert(work.tree.clone());
         }
         work.tree != work.merge_base_tree && !self.seen.contains(&work.tree)
+    }
+
+    /// The agent's files are no tree, for a reason that the agent can mend: it is told so once, as long as
+    /// that is the reason.
+    pub fn refused(&mut self, why: &Objection) {
+        // What comes after this is the agent's doing.
+        self.begins = false;
+        if self.refused.as_ref() != Some(why) {
+            self.refused = Some(why.clone());
+            self.untold = Some((String::new(), why.clone()));
+        }
     }
 
     /// A tree was checked; gives what is to be kept of that.
@@ -197,6 +211,27 @@ mod tests {
         trees.untell(&told);
         assert!(trees.is_new(&work("two")));
         assert_eq!(trees.tell(), None);
+    }
+
+    #[test]
+    fn files_that_are_no_tree_are_told_once_until_they_are_one_again() {
+        let mut trees = Trees::new(&[]);
+        assert!(!trees.is_new(&work("given")));
+        let (one, two) = (Objection::new("r", "one", "mend"), Objection::new("r", "two", "mend"));
+        trees.refused(&one);
+        assert_eq!(trees.tell().as_ref(), Some(&one));
+        trees.untell(&one);
+        trees.refused(&one);
+        assert_eq!(trees.tell().as_ref(), Some(&one), "nobody had heard it");
+        trees.refused(&one);
+        assert_eq!(trees.tell(), None, "it was told");
+        trees.refused(&two);
+        assert_eq!(trees.tell().as_ref(), Some(&two), "that is another reason");
+        trees.refused(&one);
+        assert!(trees.is_new(&work("one")));
+        assert_eq!(trees.tell(), None, "it was mended");
+        trees.refused(&one);
+        assert_eq!(trees.tell().as_ref(), Some(&one), "and broken again");
     }
 
     #[test]

@@ -169,7 +169,7 @@ struct Unready {
 
 impl From<WorkError> for Unready {
     fn from(error: WorkError) -> Self {
-        Self { why: error.to_string(), of_tree: false }
+        Self { why: error.to_string(), of_tree: error.of_tree }
     }
 }
 

@@ -57,7 +57,8 @@ impl Work for Repository {
 
     fn snapshot(&self, _base: &Base) -> Result<Snapshot, WorkError> {
         if self.snapshot_fails {
-            return Err(WorkError { what: "the worktree".into(), why: "it is gone".into() });
+            let (what, why) = ("the worktree".into(), "it is gone".into());
+            return Err(WorkError { what, why, of_tree: false });
         }
         Ok(Snapshot {
             head: "head".into(),

@@ -61,6 +61,13 @@ pub(super) enum Sources {
     Fetched,
 }
 
+/// Why nothing can be run on a tree.
+pub(super) struct Unsettled {
+    pub(super) why: String,
+    /// Whether that is what the tree says of itself.
+    pub(super) of_tree: bool,
+}
+
 /// A program to run.
 pub(super) struct Program<'a> {
     /// As a person would write it.
@@ -144,13 +151,15 @@ impl Bench {
 
     /// Sets the times of the tree's files and reads what it says of itself, before anything is run on
     /// it.
-    pub(super) fn settle(&mut self) -> Result<(), String> {
+    pub(super) fn settle(&mut self) -> Result<(), Unsettled> {
         if self.settled.is_none() {
-            self.toolchain = self.host.toolchain(&self.tree)?;
+            let toolchain = self.host.toolchain(&self.tree);
+            self.toolchain = toolchain.map_err(|why| Unsettled { why, of_tree: true })?;
             self.objects = objects::observe(&self.tree);
             let settled = times::settle(&self.tree, &self.slot.times());
-            self.settled = Some(settled.map_err(|error| {
-                format!("the times of the tree's files cannot be set: {error}")
+            self.settled = Some(settled.map_err(|error| Unsettled {
+                why: format!("the times of the tree's files cannot be set: {error}"),
+                of_tree: false,
             })?);
         }
         Ok(())

@@ -7,20 +7,39 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
+use thiserror::Error;
+
+/// Why something was not copied.
+#[derive(Debug, Error)]
+pub(super) enum CopyError {
+    /// The tree has something else in its place.
+    #[error("{0}")]
+    Taken(String),
+    /// It cannot be had, or not be written.
+    #[error(transparent)]
+    Failed(#[from] io::Error),
+}
+
+impl CopyError {
+    fn of(why: impl Into<String>) -> Self {
+        Self::Failed(io::Error::other(why.into()))
+    }
+}
+
 /// Copies a file or directory of the checkout to the same place in the tree.
-pub(super) fn copy(checkout: &Path, tree: &Path, path: &str) -> io::Result<()> {
+pub(super) fn copy(checkout: &Path, tree: &Path, path: &str) -> Result<(), CopyError> {
     let path = Path::new(path);
     if path.components().next().is_none() {
-        return Err(io::Error::other("it is no path"));
+        return Err(CopyError::of("it is no path"));
     }
     let (mut from, mut to) = (checkout.to_owned(), tree.to_owned());
     for part in path.components() {
         if fs::symlink_metadata(&from)?.is_symlink() {
-            return Err(io::Error::other("it is behind a link"));
+            return Err(CopyError::of("it is behind a link"));
         }
         make_directory(&to)?;
         let Component::Normal(name) = part else {
-            return Err(io::Error::other("it leads out of the repository"));
+            return Err(CopyError::of("it leads out of the repository"));
         };
         from.push(name);
         to.push(name);
@@ -29,17 +48,17 @@ pub(super) fn copy(checkout: &Path, tree: &Path, path: &str) -> io::Result<()> {
     copy_entry(tree, &from, &to)
 }
 
-fn refuse_git(name: &OsStr) -> io::Result<()> {
+fn refuse_git(name: &OsStr) -> Result<(), CopyError> {
     if name.eq_ignore_ascii_case(".git") {
-        return Err(io::Error::other("git's own files are not copied"));
+        return Err(CopyError::of("git's own files are not copied"));
     }
     Ok(())
 }
 
-fn copy_entry(tree: &Path, from: &Path, to: &Path) -> io::Result<()> {
+fn copy_entry(tree: &Path, from: &Path, to: &Path) -> Result<(), CopyError> {
     let kind = fs::symlink_metadata(from)?.file_type();
     let there = fs::symlink_metadata(to).ok();
-    let differs = || io::Error::other(format!("the tree has another {}", to.display()));
+    let differs = || CopyError::Taken(format!("the tree has another {}", to.display()));
     if kind.is_dir() {
         make_directory(to)?;
         for entry in fs::read_dir(from)? {
@@ -52,19 +71,19 @@ fn copy_entry(tree: &Path, from: &Path, to: &Path) -> io::Result<()> {
     if kind.is_symlink() {
         let target = fs::read_link(from)?;
         if !stays(tree, to, &target) {
-            return Err(io::Error::other(format!("{} leads elsewhere", from.display())));
+            return Err(CopyError::of(format!("{} leads elsewhere", from.display())));
         }
         return match there {
-            None => symlink(target, to),
+            None => Ok(symlink(target, to)?),
             Some(_) if fs::read_link(to).is_ok_and(|other| other == target) => Ok(()),
             Some(_) => Err(differs()),
         };
     }
     if !kind.is_file() {
-        return Err(io::Error::other("it is neither a file nor a directory"));
+        return Err(CopyError::of("it is neither a file nor a directory"));
     }
     match there {
-        None => fs::copy(from, to).map(drop),
+        None => Ok(fs::copy(from, to).map(drop)?),
         Some(other) if other.is_file() && fs::read(from)? == fs::read(to)? => Ok(()),
         Some(_) => Err(differs()),
     }
@@ -87,12 +106,12 @@ fn stays(tree: &Path, place: &Path, target: &Path) -> bool {
 }
 
 /// A link to a directory is none: it could lead out of the tree.
-fn make_directory(path: &Path) -> io::Result<()> {
-    let other = || io::Error::other(format!("{} is no directory", path.display()));
+fn make_directory(path: &Path) -> Result<(), CopyError> {
+    let other = || CopyError::Taken(format!("{} is no directory", path.display()));
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             fs::symlink_metadata(path)?.is_dir().then_some(()).ok_or_else(other)
         }
-        made => made,
+        made => Ok(made?),
     }
 }

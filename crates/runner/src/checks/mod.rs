@@ -34,7 +34,8 @@ use bailiwick_verify::{Job, Outcome};
 use crate::process::{Limits, Until};
 use crate::sandbox::{self, Launcher, Level, Network};
 use crate::toolchain::Host;
-use bench::{Bench, Sources};
+use bench::{Bench, Sources, Unsettled};
+use copying::CopyError;
 use slot::Slot;
 
 pub use slot::sweep;
@@ -120,11 +121,14 @@ impl Workshop for CheckWorkshop {
                 WorkshopError {
                     what: format!("{path} cannot be copied"),
                     why: error.to_string(),
-                    of_tree: false,
+                    of_tree: matches!(error, CopyError::Taken(_)),
                 }
             })?;
         }
-        self.bench.settle().map_err(|why| unusable("the tree cannot be used", why))?;
+        self.bench.settle().map_err(|Unsettled { why, of_tree }| {
+            let what = "the tree cannot be used".to_owned();
+            WorkshopError { what, why, of_tree }
+        })?;
         if !how.prefetch.is_empty() {
             // Nothing that the tree brings is to be run where there is a network.
             let what = "nothing can be fetched for this tree";
@@ -158,7 +162,7 @@ impl Workshop for CheckWorkshop {
     }
 
     fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> Outcome {
-        if let Err(why) = self.bench.settle() {
+        if let Err(Unsettled { why, .. }) = self.bench.settle() {
             return Outcome::CouldNotRun { why };
         }
         let went = match job {

@@ -14,6 +14,10 @@ use super::hub::Hub;
 
 /// The rule by which nothing runs while the tree cannot be checked.
 const RULE: &str = "bailiwick::checks";
+/// What is said of a tree that cannot be checked.
+const UNCHECKED: &str = "the checks that run after each call could not be run";
+/// What an agent can do about it where its own files are why.
+const MEND: &str = "mend that; your calls go on from here, and nothing of it lands as it is";
 
 /// The checks of one attempt.
 pub(super) struct Between {
@@ -68,11 +72,12 @@ impl Between {
         let _ = looked.await;
     }
 
-    /// Why the next call may not run: once for a tree that fails, and always while none can be checked.
+    /// Why the next call may not run: once for a tree that fails or that the agent has to mend before it
+    /// can be checked, and always while none can be checked for another reason.
     pub(super) async fn objection(&self) -> Option<Held> {
         let mut seen = self.seen.lock().await;
         if let Some(why) = &seen.trouble {
-            let why = format!("the checks that run after each call could not be run: {why}");
+            let why = format!("{UNCHECKED}: {why}");
             let instead = "nothing can run until this is mended; tell the person who started you";
             let objection = Objection::new(RULE, why, instead);
             return Some(Held { objection, may_go_on: false });
@@ -111,7 +116,15 @@ fn looked(
     if over() {
         return Err(the_end());
     }
-    let work = checks.look()?;
+    let work = match checks.look() {
+        Ok(work) => work,
+        // Mending it takes calls, as with a tree that fails.
+        Err(error) if error.of_tree => {
+            trees.refused(&Objection::new(RULE, format!("{UNCHECKED}: {error}"), MEND));
+            return Ok(());
+        }
+        Err(error) => return Err(error.to_string()),
+    };
     if !trees.is_new(&work) {
         return Ok(());
     }

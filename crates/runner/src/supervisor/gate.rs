@@ -289,7 +289,7 @@ mod tests {
     use super::super::writer::Order;
     use super::*;
     use crate::agents::adapter::Adapter as _;
-    use bailiwick_control::ports::{Snapshot, TreeChecks};
+    use bailiwick_control::ports::{Snapshot, TreeChecks, WorkError};
     use bailiwick_control::supervision::{Budget, Prices};
     use bailiwick_control::verification::CheckResult;
     use bailiwick_model::Event;
@@ -388,13 +388,19 @@ mod tests {
         }
     }
 
-    /// Checks that never end, or that find something.
+    /// Checks that do not end, that find something, or for which there is no tree.
+    #[derive(Default)]
     struct Checks {
-        hang: bool,
+        hang: Arc<AtomicBool>,
+        holds: bool,
+        unseen: Option<WorkError>,
     }
 
     impl TreeChecks for Checks {
-        fn look(&self) -> Result<Snapshot, String> {
+        fn look(&self) -> Result<Snapshot, WorkError> {
+            if let Some(error) = &self.unseen {
+                return Err(error.clone());
+            }
             let name = |text: &str| text.to_owned();
             Ok(Snapshot {
                 head: name("h"),
@@ -406,13 +412,16 @@ mod tests {
         }
 
         fn check(&self, _: &Snapshot, gone: &Arc<AtomicBool>) -> Result<Vec<CheckResult>, String> {
-            while self.hang && !gone.load(Ordering::SeqCst) {
+            while self.hang.load(Ordering::SeqCst) && !gone.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(5));
             }
             Ok(vec![CheckResult {
                 capability: "quality::own".to_owned(),
                 pass: Pass::Worktree,
-                verdict: Verdict::fail("it is broken"),
+                verdict: match self.holds {
+                    true => Verdict::pass("it is whole"),
+                    false => Verdict::fail("it is broken"),
+                },
                 reused: false,
             }])
         }
@@ -423,7 +432,7 @@ mod tests {
     }
 
     /// Somebody who is checked between calls, in an attempt that goes on.
-    fn checked(hang: bool) -> (Answering, std::sync::mpsc::Receiver<Order>) {
+    fn checked(checks: Checks) -> (Answering, std::sync::mpsc::Receiver<Order>) {
         let (answering, kept) = answering(Duration::from_secs(600));
         let mut answering = Arc::into_inner(answering).unwrap();
         let before = Event {
@@ -435,7 +444,7 @@ mod tests {
             raw: None,
         };
         let hub = Arc::clone(&answering.hub);
-        let between = Between::new(hub, Arc::new(Checks { hang }), &[before]);
+        let between = Between::new(hub, Arc::new(checks), &[before]);
         answering.between = Some(Arc::new(between));
         answering.patience = Duration::from_millis(300);
         (answering, kept)
@@ -444,7 +453,8 @@ mod tests {
     #[test]
     fn a_call_whose_checks_are_not_done_in_time_is_denied_and_that_is_kept() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let (answering, kept) = checked(true);
+        let hang = Arc::new(AtomicBool::new(true));
+        let (answering, kept) = checked(Checks { hang, ..Checks::default() });
         let decided = runtime.block_on(async {
             let soon = Duration::from_secs(60);
             tokio::time::timeout(soon, answering.decide(question("ls"))).await.unwrap()
@@ -463,7 +473,7 @@ mod tests {
     #[test]
     fn what_nobody_heard_is_told_again() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let (mut answering, _kept) = checked(false);
+        let (mut answering, _kept) = checked(Checks::default());
         answering.patience = Duration::from_secs(60);
         runtime.block_on(async {
             let first = answering.decide(question("ls")).await;
@@ -476,6 +486,25 @@ mod tests {
             answering.unheard(&third);
             assert_eq!(answering.decide(question("ls")).await.outcome, Outcome::Allow);
         });
+    }
+
+    #[test]
+    fn files_that_are_no_tree_stop_nobody_who_can_mend_them() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for (of_tree, then) in [(true, Outcome::Allow), (false, Outcome::Deny)] {
+            let (what, why) = ("the files".to_owned(), "nested/ is a repository".to_owned());
+            let unseen = Some(WorkError { what, why, of_tree });
+            let (mut answering, _kept) = checked(Checks { unseen, ..Checks::default() });
+            answering.patience = Duration::from_secs(60);
+            answering.fail_fast = true;
+            runtime.block_on(async {
+                let first = answering.decide(question("ls")).await;
+                assert_eq!(first.outcome, Outcome::Deny);
+                assert!(first.told().contains("nested/ is a repository"), "{}", first.told());
+                assert_eq!(answering.hub.ending().is_none(), of_tree, "it may mend that");
+                assert_eq!(answering.decide(question("ls")).await.outcome, then);
+            });
+        }
     }
 
     fn answering(approval: Duration) -> (Arc<Answering>, std::sync::mpsc::Receiver<Order>) {

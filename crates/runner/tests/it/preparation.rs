@@ -8,7 +8,7 @@ use bailiwick_control::ports::Preparation;
 use bailiwick_runner::checks::CheckWorkshop;
 use bailiwick_verify::job::Ended;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, place};
 
 fn preparation(copy: &[&str], prefetch: &[&str], setup: &[&str]) -> Preparation {
     let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
@@ -80,26 +80,46 @@ fn nothing_is_copied_over_tracked_files_or_through_links() {
     symlink("/etc/passwd", checkout.join("absolute")).unwrap();
     symlink("../outside", checkout.join("out")).unwrap();
     symlink(&outside, bench.tree().join("linked")).unwrap();
-    for refused in [
-        "tracked",
-        "linked",
-        "linked/file",
-        ".git",
-        ".git/config",
-        "absolute",
-        "out",
-        "out/x",
-        "../outside",
-        "",
-        "absent",
+    // Each with whether the tree is why, so that whoever works there can mend it.
+    for (refused, of_tree) in [
+        ("tracked", true),
+        ("linked", true),
+        ("linked/file", true),
+        (".git", false),
+        (".git/config", false),
+        ("absolute", false),
+        ("out", false),
+        ("out/x", false),
+        ("../outside", false),
+        ("", false),
+        ("absent", false),
     ] {
-        let tried = bench.make_ready(&preparation(&[refused], &[], &[]));
-        assert!(tried.is_err(), "{refused}");
+        let error = bench.make_ready(&preparation(&[refused], &[], &[])).unwrap_err();
+        assert_eq!(error.of_tree, of_tree, "{refused}: {error}");
     }
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
     assert_eq!(fs::read_to_string(bench.tree().join("tracked")).unwrap(), "tracked\n");
     bench.make_ready(&preparation(&["same", "modules"], &[], &[])).unwrap();
     assert_eq!(fs::read_to_string(bench.tree().join("modules/bin/tool")).unwrap(), "x");
+}
+
+#[test]
+fn a_tree_whose_toolchain_cannot_be_read_is_why_itself() {
+    let rustup = place();
+    fs::create_dir(rustup.path().join("toolchains")).unwrap();
+    let mut bench = Bench::with(&[], |mut setup| {
+        setup.host.rustup = rustup.path().to_owned();
+        setup
+    });
+    symlink("elsewhere", bench.tree().join("rust-toolchain.toml")).unwrap();
+    let error = bench.make_ready(&preparation(&[], &[], &[])).unwrap_err();
+    assert!(error.of_tree && error.why.contains("is no plain file"), "{error}");
+    bench.fill(&[]);
+    fs::write(bench.tree().join("rust-toolchain.toml"), b"\xff").unwrap();
+    let error = bench.make_ready(&preparation(&[], &[], &[])).unwrap_err();
+    assert!(error.of_tree, "{error}");
+    bench.fill(&[]);
+    bench.make_ready(&preparation(&[], &[], &[])).unwrap();
 }
 
 #[test]

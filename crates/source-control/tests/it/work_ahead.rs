@@ -64,8 +64,9 @@ fn what_cannot_be_recorded_ahead_is_an_error_of_that_snapshot_alone() {
     git_in(&scratch, &agent.worktree.join("nested"), &["commit", "--quiet", "-m", "nested"]);
     let work = agent.work();
     work.look_ahead(&head(&scratch, &agent)).unwrap();
-    let error = work.snapshot(&work.base().unwrap()).unwrap_err().to_string();
-    assert!(error.contains("has a git repository of its own"), "{error}");
+    let error = work.snapshot(&work.base().unwrap()).unwrap_err();
+    assert!(error.why.contains("has a git repository of its own"), "{error}");
+    assert!(error.of_tree, "whoever works there can mend it");
     fs::remove_dir_all(agent.worktree.join("nested/.git")).unwrap();
     assert_eq!(changed(&work), ["nested/file"]);
 }

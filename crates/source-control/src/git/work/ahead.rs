@@ -75,7 +75,11 @@ impl<T: Send + 'static> Looking<T> {
 impl<T> Looking<T> {
     /// What it found, once.
     fn found(&mut self) -> Result<T, WorkError> {
-        let given_up = || WorkError { what: self.what.clone(), why: "it was given up".to_owned() };
+        let given_up = || WorkError {
+            what: self.what.clone(),
+            why: "it was given up".to_owned(),
+            of_tree: false,
+        };
         let thread = self.thread.take().ok_or_else(given_up)?;
         thread.join().unwrap_or_else(|_| Err(given_up()))
     }
@@ -92,7 +96,7 @@ fn head(places: &Places) -> Result<Known, WorkError> {
     let what = || format!("the commit of {} cannot be found", places.worktree.display());
     known(&places.agent_git(), "HEAD")
         .map_err(trouble(what()))?
-        .ok_or_else(|| WorkError { what: what(), why: "its branch has no commit".to_owned() })
+        .ok_or_else(|| trouble(what())("its branch has no commit"))
 }
 
 fn known(git: &Git, revision: &str) -> Result<Option<Known>, GitError> {
@@ -121,7 +125,8 @@ mod tests {
         let mut found = Looking::start("it", || Ok(7)).unwrap();
         assert_eq!(found.found().unwrap(), 7);
         assert!(found.found().unwrap_err().to_string().contains("given up"));
-        let error = || Err(WorkError { what: "that".to_owned(), why: "so".to_owned() });
+        let error =
+            || Err(WorkError { what: "that".to_owned(), why: "so".to_owned(), of_tree: false });
         let mut refused = Looking::<u8>::start("it", error).unwrap();
         assert_eq!(refused.found().unwrap_err().to_string(), error().unwrap_err().to_string());
         let mut broken = Looking::<u8>::start("it", || panic!("meant to be")).unwrap();

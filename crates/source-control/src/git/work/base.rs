@@ -44,6 +44,7 @@ pub(super) fn observe(places: &Places, wanted: &Wanted<'_>) -> Result<Base, Work
     let said = places.git().line(arguments).map_err(|error| WorkError {
         what: what.clone(),
         why: format!("{error}; if there is no such branch any more, {ADVICE}"),
+        of_tree: false,
     })?;
     let lines: Vec<&str> = said.lines().filter(|line| *line != "--end-of-options").collect();
     let [tip, tree] = lines.as_slice() else {
@@ -61,7 +62,7 @@ pub(super) fn observe(places: &Places, wanted: &Wanted<'_>) -> Result<Base, Work
 fn find(places: &Places, wanted: &Wanted<'_>) -> Result<BaseBranch, WorkError> {
     let git = places.git();
     let own = own_branches(places, &wanted.own).map_err(trouble(WHAT))?;
-    let refuse = |why: String| WorkError { what: WHAT.to_owned(), why };
+    let refuse = |why: String| WorkError { what: WHAT.to_owned(), why, of_tree: false };
     if let Some(given) = wanted.given {
         let branch = full_name(given);
         if own.contains(&branch) {

@@ -85,7 +85,11 @@ fn stage(
     if ended.code != Some(0) {
         return Err(trouble(what())(ended.into_error()));
     }
-    refuse_nested(&ended.complaint).map_err(|why| WorkError { what: what(), why })?;
+    refuse_nested(&ended.complaint).map_err(|why| WorkError {
+        what: what(),
+        why,
+        of_tree: true,
+    })?;
     Ok(Staged { directory, git })
 }
 

@@ -73,7 +73,7 @@ pub(super) fn land(places: &Places, state: &Path, landing: &Landing) -> Result<L
 /// What can be refused without looking at any checkout.
 fn require_sound(git: &Git, view: &Git, landing: &Landing) -> Result<(), LandError> {
     let what = || format!("{} cannot be advanced", landing.branch);
-    let refuse = |why: &str| WorkError { what: what(), why: why.to_owned() };
+    let refuse = |why: &str| WorkError { what: what(), why: why.to_owned(), of_tree: false };
     require_name(git, landing).map_err(trouble(what()))?.map_err(|why| refuse(&why))?;
     require_there(git, landing)?;
     if commits::tree_of(view, &landing.onto)? == landing.tree {
@@ -124,7 +124,7 @@ fn require_there(git: &Git, landing: &Landing) -> Result<(), LandError> {
     if landing.expected.is_none() {
         let what = format!("{} cannot be made", landing.branch);
         let why = "there is a branch of that name already; choose another one".to_owned();
-        return Err(WorkError { what, why }.into());
+        return Err(WorkError { what, why, of_tree: false }.into());
     }
     let now = now.unwrap_or_else(|| NOWHERE.to_owned());
     Err(LandError::Moved { branch: landing.branch.clone(), now })

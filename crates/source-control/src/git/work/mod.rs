@@ -232,5 +232,5 @@ pub(super) fn objects_of(
 /// Makes an error of whatever went wrong with `what`.
 fn trouble<E: std::fmt::Display>(what: impl Into<String>) -> impl FnOnce(E) -> WorkError {
     let what = what.into();
-    move |why| WorkError { what, why: why.to_string() }
+    move |why| WorkError { what, why: why.to_string(), of_tree: false }
 }

@@ -31,7 +31,7 @@ pub(super) fn settle(git: &Git, places: &Places) -> Result<(), WorkError> {
         listing.split(|byte| *byte == 0).filter(|line| !line.is_empty()).map(entry).collect();
     let entries =
         entries.ok_or_else(|| trouble(what())("git ls-files answered in an unknown way"))?;
-    refuse_conflicts(&entries).map_err(|why| WorkError { what: what(), why })?;
+    refuse_conflicts(&entries).map_err(|why| WorkError { what: what(), why, of_tree: true })?;
     let there = |entry: &Entry<'_>| places.worktree.join(OsStr::from_bytes(entry.path));
     // In a sparse checkout a file that is not there is not deleted.
     let sparse = is_sparse(&places.agent_git()).map_err(trouble(what()))?;
@@ -67,6 +67,7 @@ pub(super) fn settle(git: &Git, places: &Places) -> Result<(), WorkError> {
                 "the commit of the submodule {} cannot be told: {error}",
                 paths::shown(link.path)
             ),
+            of_tree: false,
         })?;
         if let Some(now) = now.filter(|now| now != link.object) {
             moved.extend_from_slice(format!("160000 {now}\t").as_bytes());

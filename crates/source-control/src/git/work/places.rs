@@ -151,5 +151,5 @@ fn failed(what: String, error: &std::io::Error) -> WorkError {
 }
 
 fn refuse(what: String, why: String) -> WorkError {
-    WorkError { what, why }
+    WorkError { what, why, of_tree: false }
 }

@@ -31,6 +31,7 @@ pub(super) fn over(
     let plain = make(state, object).map_err(|error| WorkError {
         what: format!("a view on {} cannot be made", objects.display()),
         why: error.to_string(),
+        of_tree: false,
     })?;
     let git = Git::at(&plain)
         .with_variable("GIT_DIR", &plain)

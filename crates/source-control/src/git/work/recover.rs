@@ -112,7 +112,7 @@ fn catch_up(
     if has_index_of(&git, &journal.new).map_err(trouble(what()))? {
         return Ok(());
     }
-    let refuse = |why: String| WorkError { what: what(), why };
+    let refuse = |why: String| WorkError { what: what(), why, of_tree: false };
     if !has_index_of(&git, old).map_err(trouble(what()))? {
         return Err(refuse("something is staged there".to_owned()));
     }

@@ -25,7 +25,7 @@ impl GitWork {
     ) -> Result<RollbackPlan, WorkError> {
         let what = || format!("{landed} cannot be taken back");
         let git = self.objects(landed)?;
-        let refuse = |why: String| WorkError { what: what(), why };
+        let refuse = |why: String| WorkError { what: what(), why, of_tree: false };
         let is_within = |old: &str, new: &str| {
             git.succeeds(["merge-base", "--is-ancestor", old, new]).map_err(trouble(what()))
         };

@@ -58,7 +58,7 @@ fn history(
         Some(0) => String::from_utf8_lossy(&ended.printed).trim().to_owned(),
         Some(1) => {
             let why = format!("{} and {} have no commit in common", base.tip, head.commit);
-            return Err(WorkError { what, why });
+            return Err(WorkError { what, why, of_tree: false });
         }
         Some(_) | None => return Err(trouble(what)(ended.into_error())),
     };

@@ -68,7 +68,8 @@ impl GitWork {
     pub fn import_within(&self, layer: &Path, limits: ImportLimits) -> Result<Imported, WorkError> {
         let branch = format!("refs/heads/{}", self.agent.branch());
         let what = format!("commits on {branch} cannot be taken from {}", layer.display());
-        let refuse = |why: &str| WorkError { what: what.clone(), why: why.to_owned() };
+        let refuse =
+            |why: &str| WorkError { what: what.clone(), why: why.to_owned(), of_tree: false };
         if self.places.common.join("reftable").exists() {
             return Err(refuse("the repository keeps its references in a reftable"));
         }

@@ -200,6 +200,6 @@ impl Way<'_> {
     }
 
     fn refuse(&self, why: String) -> WorkError {
-        WorkError { what: self.what.to_owned(), why }
+        WorkError { what: self.what.to_owned(), why, of_tree: false }
     }
 }
