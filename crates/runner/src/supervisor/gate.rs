@@ -19,6 +19,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tokio::time::error::Elapsed;
 
 use super::between::{Between, Held};
 use super::hub::Hub;
@@ -138,10 +139,11 @@ impl Answering {
         self.hub.touch();
         let late = Instant::now() + self.patience;
         // Before it is judged: what is looked up for that may have changed while the checks run.
-        if let Some(between) = &self.between {
+        let looked = match &self.between {
             // What is not done in time is not held against the call here, but below.
-            let _ = tokio::time::timeout_at(late, between.look()).await;
-        }
+            Some(between) => tokio::time::timeout_at(late, between.look()).await,
+            None => Ok(()),
+        };
         let judge = Arc::clone(&self.judge);
         let place = self.judging.acquire().await;
         let judged = tokio::task::spawn_blocking(move || judge.judge(&question)).await;
@@ -157,8 +159,7 @@ impl Answering {
             judgement.decision = spent;
         }
         let mut may_go_on = false;
-        let held = tokio::time::timeout_at(late, self.held(&judgement)).await;
-        if let Some(held) = held.unwrap_or_else(|_| Some(Held::late())) {
+        if let Some(held) = self.held(&judgement, looked, late).await {
             judgement.decision = Decision::deny(held.objection);
             may_go_on = held.may_go_on;
         }
@@ -169,12 +170,22 @@ impl Answering {
         judgement.decision
     }
 
-    /// What the checks between calls have against a call that would run.
-    async fn held(&self, judgement: &Judgement) -> Option<Held> {
+    /// What the checks between calls have against a call that would run. Where nobody has looked in time,
+    /// what is known by now may be of the tree before it.
+    async fn held(
+        &self,
+        judgement: &Judgement,
+        looked: Result<(), Elapsed>,
+        late: Instant,
+    ) -> Option<Held> {
         let between = self.between.as_ref()?;
-        match judgement.decision.outcome {
-            Outcome::Allow | Outcome::Ask => between.objection().await,
-            Outcome::Deny => None,
+        match (judgement.decision.outcome, looked) {
+            (Outcome::Deny, _) => None,
+            (Outcome::Allow | Outcome::Ask, Err(_)) => Some(Held::late()),
+            (Outcome::Allow | Outcome::Ask, Ok(())) => {
+                let objection = tokio::time::timeout_at(late, between.objection()).await;
+                objection.unwrap_or_else(|_| Some(Held::late()))
+            }
         }
     }
 
@@ -468,6 +479,36 @@ mod tests {
                 if matches!(event.what, What::Decision { answer: Answer::Deny, .. }))
         };
         assert!(kept.try_iter().any(|order| denied(&order)));
+    }
+
+    /// Has the checks come to their end while it judges.
+    struct Dawdles {
+        hang: Arc<AtomicBool>,
+    }
+
+    impl Judge for Dawdles {
+        fn judge(&self, question: &Question) -> Judgement {
+            self.hang.store(false, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(500));
+            Asks.judge(question)
+        }
+    }
+
+    #[test]
+    fn a_call_that_nobody_looked_for_in_time_is_denied_though_the_checks_have_ended_since() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for late in [true, false] {
+            let hang = Arc::new(AtomicBool::new(late));
+            let checks = Checks { hang: Arc::clone(&hang), holds: true, unseen: None };
+            let (mut answering, _kept) = checked(checks);
+            answering.judge = Arc::new(Dawdles { hang });
+            if !late {
+                answering.patience = Duration::from_secs(60);
+            }
+            let decided = runtime.block_on(answering.decide(question("ls")));
+            assert_eq!(decided.outcome == Outcome::Deny, late, "{}", decided.told());
+            assert_eq!(decided.told().contains("in time"), late, "{}", decided.told());
+        }
     }
 
     #[test]
