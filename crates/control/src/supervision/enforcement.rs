@@ -407,7 +407,12 @@ impl Watch {
         };
         let makes =
             |patch: &String| paths.iter().all(|path| named(patch).any(|name| leads_to(name, path)));
-        let place = self.patches.iter().position(makes);
+        // One that names more may be what another change is made by.
+        let exactly = |patch: &String| {
+            makes(patch) && named(patch).all(|name| paths.iter().any(|path| leads_to(name, path)))
+        };
+        let patches = &self.patches;
+        let place = patches.iter().position(exactly).or_else(|| patches.iter().position(makes));
         place.map(|place| self.patches.remove(place)).is_some()
     }
 
@@ -673,6 +678,15 @@ mod tests {
             watch.told_call("apply_patch", &changes(path));
             assert!(watch.ran_unheld().is_some(), "one patch is applied once");
         }
+        // The one that names no more is taken first.
+        let both = "*** Begin Patch\n*** Add File: a\n+x\n*** Add File: b\n+x\n*** End Patch";
+        let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+        watch.decided(Some("exec-1"), "apply_patch", &json!({"command": both}));
+        watch.decided(Some("exec-2"), "apply_patch", &patch("a"));
+        watch.told_call("apply_patch", &changes("/work/a"));
+        let all = json!({"changes": [{"path": "/work/a"}, {"path": "/work/b"}]});
+        watch.told_call("apply_patch", &all);
+        assert_eq!(watch.ran_unheld(), None, "both were allowed");
         let mut watch = Watch::new(NAMED);
         watch.told_call("apply_patch", &changes("/work/a"));
         assert_eq!(watch.ran_unheld(), None, "another program does not tell of all");
