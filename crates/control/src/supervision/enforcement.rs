@@ -100,8 +100,8 @@ pub struct Watch {
     ran: Vec<Lost>,
     /// By command: how often it was decided, denied, and run by the program's own word.
     commands: BTreeMap<String, Tally>,
-    /// The same by the whole input of a call.
-    inputs: BTreeMap<String, Tally>,
+    /// The same by the tool and the whole input of a call.
+    inputs: BTreeMap<(String, String), Tally>,
     /// Patches that were allowed and not yet applied.
     patches: Vec<String>,
     made_up: u64,
@@ -165,7 +165,7 @@ impl Watch {
         let call = (tool.to_owned(), canonical(input));
         let command = about(input);
         let Some(id) = id else {
-            self.note(command, input);
+            self.note(command, tool, input);
             if let Some(place) = self.open.iter().position(|(_, open)| *open == call) {
                 self.open.remove(place);
             }
@@ -182,14 +182,15 @@ impl Watch {
         }
         self.open.retain(|(open, _)| open != id);
         self.decided.insert(id.to_owned());
-        self.note(command, input);
+        self.note(command, tool, input);
         true
     }
 
     /// A decision counts for what is told to have run later.
-    fn note(&mut self, command: Option<String>, input: &Value) {
+    fn note(&mut self, command: Option<String>, tool: &str, input: &Value) {
         if self.habits.tells_commands {
-            self.inputs.entry(canonical(given(input))).or_default().decided += 1;
+            let call = (tool.to_owned(), canonical(given(input)));
+            self.inputs.entry(call).or_default().decided += 1;
             self.patches.extend(command.clone().filter(|text| text.contains(PATCH)));
         }
         self.tally(command, |tally| tally.decided += 1);
@@ -222,7 +223,8 @@ impl Watch {
     pub fn denied(&mut self, id: Option<&str>, tool: &str, input: &Value, rule: &str) {
         let command = about(input);
         if self.habits.tells_commands {
-            self.inputs.entry(canonical(given(input))).or_default().denied += 1;
+            let call = (tool.to_owned(), canonical(given(input)));
+            self.inputs.entry(call).or_default().denied += 1;
             let denied = self.patches.iter().rposition(|patch| Some(patch) == command.as_ref());
             if let Some(place) = denied {
                 self.patches.remove(place);
@@ -383,11 +385,7 @@ impl Watch {
             return;
         }
         let (held, denied) = match (about(input), input.get("changes").and_then(Value::as_array)) {
-            _ if tool.starts_with("mcp__") => {
-                let tally = self.inputs.entry(canonical(given(input))).or_default();
-                tally.ran = tally.ran.saturating_add(1);
-                (tally.ran <= tally.decided.saturating_sub(tally.denied), tally.denied > 0)
-            }
+            _ if tool.starts_with("mcp__") => self.calls_server(tool, input),
             (_, Some(changes)) => (self.applies(changes), false),
             // Whether it was denied is asked when it has ended.
             (Some(command), None) => (self.commands.contains_key(&command), false),
@@ -397,6 +395,26 @@ impl Watch {
             let id = about(input).unwrap_or_else(|| input.to_string());
             self.ran.push(Lost { id, tool: tool.to_owned(), denied });
         }
+    }
+
+    /// Whether a server may be called so once more, and whether it was denied. Where hooks cannot name the
+    /// tool as it is, any call with this input is taken for it.
+    fn calls_server(&mut self, tool: &str, input: &Value) -> (bool, bool) {
+        let call = (tool.to_owned(), canonical(given(input)));
+        let by_name = is_name(tool) || self.inputs.contains_key(&call);
+        let mut denied = false;
+        for (decided, tally) in &mut self.inputs {
+            let same = decided.1 == call.1 && (!by_name || decided.0 == call.0);
+            if !same {
+                continue;
+            }
+            denied = denied || tally.denied > 0;
+            if tally.ran < tally.decided.saturating_sub(tally.denied) {
+                tally.ran = tally.ran.saturating_add(1);
+                return (true, denied);
+            }
+        }
+        (false, denied)
     }
 
     /// Whether a patch that was allowed makes these changes; it does so once.
@@ -500,6 +518,14 @@ fn leads_to(name: &str, path: &str) -> bool {
         }
     }
     end.file_name().is_some() && Path::new(path).ends_with(end)
+}
+
+/// Whether a model and its hooks can be given a tool by this name. Other characters are replaced, and what
+/// is too long is cut.
+fn is_name(tool: &str) -> bool {
+    const LONGEST: usize = 64;
+    let fits = |one: char| one.is_ascii_alphanumeric() || one == '_';
+    tool.len() <= LONGEST && tool.chars().all(fits)
 }
 
 /// The input of a call: one that has none may say so or not.
@@ -710,6 +736,34 @@ mod tests {
         let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
         watch.told_call("mcp__notes__say", &json!({"text": "hi"}));
         assert!(!watch.ran_unheld().unwrap().denied, "nobody was asked");
+    }
+
+    #[test]
+    fn a_server_is_called_by_the_tool_that_was_allowed_and_by_no_other() {
+        let input = json!({"id": 1});
+        let long = format!("mcp__notes__{}", "x".repeat(60));
+        for (decided, told, held) in [
+            ("mcp__notes__read", "mcp__notes__read", true),
+            ("mcp__notes__read", "mcp__notes__delete", false),
+            ("mcp__notes__read", "mcp__other__read", false),
+            // The hook has another name for it.
+            ("mcp__my_notes__read", "mcp__my-notes__read", true),
+            ("mcp__notes__xxx_0123abcd", long.as_str(), true),
+        ] {
+            let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+            watch.decided(Some("exec-1"), decided, &input);
+            watch.told_call(told, &input);
+            assert_eq!(watch.ran_unheld().is_none(), held, "{decided} {told}");
+            watch.told_call(told, &input);
+            assert!(watch.ran_unheld().is_some(), "{told}: one was allowed");
+        }
+        // Where the hook has the same name, that one counts.
+        let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+        watch.decided(Some("exec-1"), "mcp__my-notes__read", &input);
+        watch.denied(Some("exec-1"), "mcp__my-notes__read", &input, "tools");
+        watch.decided(Some("exec-2"), "mcp__notes__read", &input);
+        watch.told_call("mcp__my-notes__read", &input);
+        assert!(watch.ran_unheld().unwrap().denied);
     }
 
     #[test]
