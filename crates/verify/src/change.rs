@@ -47,6 +47,21 @@ impl Change {
         left.into_iter().chain([self.path.as_str()])
     }
 
+    /// Whether it is a submodule, which a glob sees as a directory.
+    pub fn is_directory(&self) -> bool {
+        let entry = self.after.as_ref().or(self.before.as_ref());
+        entry.is_some_and(|entry| entry.mode == Mode::Submodule)
+    }
+
+    /// Whether it is a plain file, and was one if it was there before.
+    pub fn is_plain(&self) -> bool {
+        let sides = [&self.before, &self.after];
+        sides.into_iter().flatten().all(|entry| match entry.mode {
+            Mode::File | Mode::Executable => true,
+            Mode::Link | Mode::Submodule => false,
+        })
+    }
+
     /// Whether the file is gone, and did not just move.
     pub fn is_deletion(&self) -> bool {
         self.after.is_none()

@@ -211,27 +211,31 @@ impl<'a> Claimant<'a> {
                 "take it again with the agent: bailiwick resume {id}; or begin again: bailiwick \
                  respawn {id}"
             ))),
-            // It was made without a claim: whoever has one now comes first.
-            None => {
-                let claims = Claims { on_overlap: OnOverlap::Refuse, ..self.claims.clone() };
-                let Self { context, id, wish, .. } = self;
-                let claimant = Claimant { context, id, claims: &claims, wish: wish.clone() };
-                match claimant.take(Patience::default())? {
-                    Acquired::Granted(claim) | Acquired::Renewed(claim) => Ok(claim),
-                    Acquired::Obstructed(met) => Err(self.refused(&Obstructed::by(&met))),
-                }
-            }
+            // It was made without a claim.
+            None => self.take_now(),
+        }
+    }
+
+    /// Takes the claim at once: whoever has one there now comes first.
+    fn take_now(&self) -> Result<Claim, Failure> {
+        let claims = Claims { on_overlap: OnOverlap::Refuse, ..self.claims.clone() };
+        let Self { context, id, wish, .. } = self;
+        let claimant = Claimant { context, id, claims: &claims, wish: wish.clone() };
+        match claimant.take(Patience::default())? {
+            Acquired::Granted(claim) | Acquired::Renewed(claim) => Ok(claim),
+            Acquired::Obstructed(met) => Err(self.refused(&Obstructed::by(&met))),
         }
     }
 
     /// The same, where it changes these paths: its claim has to be on all of them.
     fn require_held_for(&self, changes: &[Change]) -> Result<(), Failure> {
         let claim = self.require_held()?;
-        let before = |change: &Change| change.from.clone().filter(|_| !change.copied);
-        let paths = changes.iter().flat_map(|change| [Some(change.path.clone()), before(change)]);
-        let paths: Vec<String> = paths.flatten().collect();
-        match outside(&claim, paths.iter().map(String::as_str)) {
+        match outside(&claim.area(), self.id, changes) {
             None => Ok(()),
+            // Its policy lets it write there, and it has claimed less than that.
+            Some(_) if outside(&self.wish.area(), self.id, changes).is_none() => {
+                self.take_now().map(drop)
+            }
             Some(path) => Err(Failure::usage(format!(
                 "{RULE}: `{}` may not land: it changes `{path}`, which its claim {} is not on",
                 self.id, claim.fence

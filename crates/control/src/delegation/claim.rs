@@ -8,10 +8,12 @@ use bailiwick_model::claim::{Claim, Release};
 use bailiwick_model::globs::{Area, Overlap};
 use bailiwick_model::module::GateModule;
 use bailiwick_model::settings::OnOverlap;
+use bailiwick_model::well_known::report_path;
 use bailiwick_model::{AgentId, Fence};
 use bailiwick_policy::Policy;
 use bailiwick_policy::policy::Rule;
 use bailiwick_policy::tool::matches;
+use bailiwick_verify::Change;
 use serde::{Deserialize, Serialize};
 
 /// A claim that somebody would like to have.
@@ -189,10 +191,16 @@ pub fn holding(own: &Claim, later: &[Claim]) -> Holding {
     }
 }
 
-/// The first of these paths that a claim is not on.
-pub fn outside<'a>(own: &Claim, mut paths: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let area = own.area();
-    paths.find(|path| !area.contains(path))
+/// The first path of these changes that an area does not have. The run's own report needs none: it may be
+/// written wherever the lists end.
+pub fn outside<'a>(area: &Area, run: &AgentId, changes: &'a [Change]) -> Option<&'a str> {
+    let report = report_path(run.as_str());
+    changes.iter().find_map(|change| {
+        let is_free = |path: &str| {
+            area.contains_entry(path, change.is_directory()) || path == report && change.is_plain()
+        };
+        change.paths().find(|path| !is_free(path))
+    })
 }
 
 /// What came of a wish.
@@ -243,6 +251,7 @@ mod tests {
     use bailiwick_policy::ToolStack;
     use bailiwick_policy::pattern::Patterns;
     use bailiwick_policy::policy::FORMAT;
+    use bailiwick_verify::change::{Entry, Mode};
 
     fn rule(gate: GateModule) -> Rule {
         Rule {
@@ -270,14 +279,47 @@ mod tests {
         }
     }
 
+    fn change(path: &str, mode: Mode) -> Change {
+        let entry = |object: &str| Some(Entry { mode, object: object.to_owned() });
+        let (before, after) = (entry("1"), entry("2"));
+        Change { path: path.to_owned(), from: None, copied: false, before, after }
+    }
+
     #[test]
     fn a_path_that_a_claim_is_not_on_is_found() {
         let wish = Wish { except: vec!["src/old/**".to_owned()], ..wish("one", "src/**") };
         let claim = wish.granted(Fence(4), 0);
-        let first = |paths: &[&'static str]| outside(&claim, paths.iter().copied());
+        let first = |paths: &[&str]| {
+            let changes: Vec<Change> = paths.iter().map(|path| change(path, Mode::File)).collect();
+            outside(&claim.area(), &claim.run, &changes).map(str::to_owned)
+        };
         assert_eq!(first(&["src/a.rs", "src/b/c.rs"]), None);
-        assert_eq!(first(&["src/a.rs", "docs/b.md", "c"]), Some("docs/b.md"));
-        assert_eq!(first(&["src/old/a.rs"]), Some("src/old/a.rs"));
+        assert_eq!(first(&["src/a.rs", "docs/b.md", "c"]).as_deref(), Some("docs/b.md"));
+        assert_eq!(first(&["src/old/a.rs"]).as_deref(), Some("src/old/a.rs"));
+    }
+
+    #[test]
+    fn both_sides_of_a_rename_need_a_claim_and_of_a_copy_the_new_one() {
+        let own = wish("one", "src/**");
+        let moved = Change { from: Some("docs/a".to_owned()), ..change("src/a", Mode::File) };
+        let copied = Change { copied: true, ..moved.clone() };
+        assert_eq!(outside(&own.area(), &own.run, &[moved]), Some("docs/a"));
+        assert_eq!(outside(&own.area(), &own.run, &[copied]), None);
+    }
+
+    #[test]
+    fn a_submodule_is_a_directory_and_the_own_report_needs_no_claim() {
+        let own = wish("one", "vendor/x/");
+        let first = |path: &str, mode| {
+            let changes = [change(path, mode)];
+            outside(&own.area(), &own.run, &changes).is_none()
+        };
+        assert!(first("vendor/x", Mode::Submodule));
+        assert!(!first("vendor/x", Mode::File), "that is no directory");
+        assert!(!first("vendor/y", Mode::Submodule));
+        assert!(first(".claude/agents/one/review.md", Mode::File));
+        assert!(!first(".claude/agents/one/review.md", Mode::Link), "it leads elsewhere");
+        assert!(!first(".claude/agents/two/review.md", Mode::File), "that is another's");
     }
 
     #[test]
@@ -344,15 +386,6 @@ mod tests {
             told.rules.iter_mut().for_each(|rule| rule.severity = severity);
             assert_eq!(writable(&told), lists("**", &[]), "{severity:?}");
         }
-    }
-
-    #[test]
-    fn a_claim_is_on_what_it_names_and_nothing_else() {
-        let mut own = wish("one", "src/**").granted(Fence(1), 0);
-        own.except = vec!["src/gen/**".to_owned()];
-        assert_eq!(outside(&own, ["src/a.rs", "src/b/c.rs"].into_iter()), None);
-        assert_eq!(outside(&own, ["src/a.rs", "docs/a.md"].into_iter()), Some("docs/a.md"));
-        assert_eq!(outside(&own, ["src/gen/a.rs"].into_iter()), Some("src/gen/a.rs"));
     }
 
     #[test]

@@ -42,7 +42,11 @@ impl Area {
 
     /// Whether a file of this path is in it.
     pub fn contains(&self, path: &str) -> bool {
-        let is_directory = false;
+        self.contains_entry(path, false)
+    }
+
+    /// Whether what a tree has at this path is in it: a file, or a submodule, which is a directory.
+    pub fn contains_entry(&self, path: &str, is_directory: bool) -> bool {
         self.inside.matches(path, is_directory) && !self.except.matches(path, is_directory)
     }
 

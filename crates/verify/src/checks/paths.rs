@@ -5,7 +5,6 @@ use bailiwick_model::task::PathPattern;
 use bailiwick_model::well_known::report_path;
 
 use super::Subject;
-use crate::change::{Change, Mode};
 use crate::verdict::Verdict;
 
 /// How many paths a verdict lists.
@@ -32,8 +31,8 @@ pub(super) fn touched<'a>(subject: &Subject<'a>) -> impl Iterator<Item = Touched
         let report = report.clone();
         change.paths().map(move |path| Touched {
             path,
-            is_directory: is_directory(change),
-            is_report: report.as_deref() == Some(path) && is_plain(change),
+            is_directory: change.is_directory(),
+            is_report: report.as_deref() == Some(path) && change.is_plain(),
         })
     });
     changed.chain(passing)
@@ -46,19 +45,6 @@ pub(super) fn sorted(subject: &Subject<'_>) -> Vec<String> {
     paths.sort();
     paths.dedup();
     paths
-}
-
-fn is_directory(change: &Change) -> bool {
-    let entry = change.after.as_ref().or(change.before.as_ref());
-    entry.is_some_and(|entry| entry.mode == Mode::Submodule)
-}
-
-fn is_plain(change: &Change) -> bool {
-    let sides = [&change.before, &change.after];
-    sides.into_iter().flatten().all(|entry| match entry.mode {
-        Mode::File | Mode::Executable => true,
-        Mode::Link | Mode::Submodule => false,
-    })
 }
 
 /// The globs of a task, ready to be asked.
