@@ -17,6 +17,7 @@ use bailiwick_control::delegation::claim::{
 };
 use bailiwick_control::ports::{Landing, Work as _};
 use bailiwick_model::claim::{Claim, Outcome};
+use bailiwick_model::globs::Area;
 use bailiwick_model::settings::{Claims, OnOverlap};
 use bailiwick_model::{AgentId, Settings, Task};
 use bailiwick_policy::Policy;
@@ -274,12 +275,19 @@ pub fn take_for<T>(
 /// Takes the claim of an agent that is about to start, or keeps it for longer.
 pub fn take_again(subject: &Subject, id: &AgentId, if_closed: IfClosed) -> Result<(), Failure> {
     let patience = Patience { if_closed, ..Patience::default() };
-    of_subject(subject, id, |claimant| claimant.take(patience).map(drop))
+    of_subject(subject, id, |claimant| match claimant {
+        Some(claimant) => claimant.take(patience).map(drop),
+        None => Ok(()),
+    })
 }
 
 /// An error if somebody else was given the same paths since the agent's claim was taken.
 pub fn require_held(subject: &Subject, id: &AgentId) -> Result<(), Failure> {
-    of_subject(subject, id, |claimant| claimant.require_held().map(drop))
+    of_subject(subject, id, |claimant| match claimant {
+        Some(claimant) => claimant.require_held().map(drop),
+        // Whether there is anything that needs one is seen when it lands.
+        None => Ok(()),
+    })
 }
 
 /// The same, and an error if this landing changes what the claim is not on.
@@ -287,24 +295,40 @@ pub fn require_held_for(subject: &Subject, id: &AgentId, landing: &Landing) -> R
     of_subject(subject, id, |claimant| {
         let changes = subject.found()?.changes(&landing.onto, &landing.tree);
         let changes = changes.map_err(|error| Failure::general(error.to_string()))?;
-        claimant.require_held_for(&changes)
+        match claimant {
+            Some(claimant) => claimant.require_held_for(&changes),
+            None => require_unchanged(id, &changes),
+        }
     })
 }
 
+/// Who claims nothing changes nothing: others were not kept away from it.
+fn require_unchanged(id: &AgentId, changes: &[Change]) -> Result<(), Failure> {
+    match outside(&Area::default(), id, changes) {
+        None => Ok(()),
+        Some(path) => Err(Failure::usage(format!(
+            "{RULE}: `{id}` may not land: it changes `{path}` and has no claim, since it has no tool that \
+             writes files or may write none"
+        ))
+        .help(format!(
+            "give its role `Edit` or `Write`, and begin again: bailiwick respawn {id}"
+        ))),
+    }
+}
+
+/// Does this where the repository uses claims: with the agent and what it may write, if it may write.
 fn of_subject(
     subject: &Subject,
     id: &AgentId,
-    act: impl FnOnce(&Claimant<'_>) -> Result<(), Failure>,
+    act: impl FnOnce(Option<&Claimant<'_>>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let Subject { context, repository, settings, bound, .. } = subject;
     if settings.claims.is_none() {
         return Ok(());
     }
     let policy = policy_file::recorded(&RunDirectory::new(&context.state, id.as_str()))?.policy;
-    match Claimant::of(context, repository, settings, id, &bound.task, &policy)? {
-        Some(claimant) => act(&claimant),
-        None => Ok(()),
-    }
+    let claimant = Claimant::of(context, repository, settings, id, &bound.task, &policy)?;
+    act(claimant.as_ref())
 }
 
 /// Lets others have what an agent has claimed, as if its time were over: its work lands as long as nobody

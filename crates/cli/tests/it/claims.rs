@@ -120,6 +120,26 @@ fn whoever_was_overtaken_does_not_land() {
     place.bailiwick(&["claims", "release", "7"]).expect_code(2);
 }
 
+/// A role without a tool that writes can write by its shell all the same.
+#[test]
+fn who_claims_nothing_lands_nothing() {
+    let place = place("[claims]\n");
+    let role = "[role]\nname = \"worker\"\ndescription = \"d\"\n[capabilities]\nrequired = \
+                [\"scope::files-whitelist\"]\n[tools]\nallowed = [\"Read\", \"Bash\"]\n";
+    place.scratch.write(".bailiwick/roles/worker.toml", role);
+    place.scratch.commit("no tool that writes");
+    spawn(&place, "task", "one").expect_code(0);
+    assert_eq!(claims(&place), []);
+    place.work("one", "src/b.txt", "b\n");
+    let before = place.scratch.git(&["rev-parse", "main"]);
+    let refused = place.bailiwick(&["land", "one"]);
+    assert_ne!(refused.code, 0, "{}", refused.out);
+    for words in ["claims: ", "`src/b.txt`", "has no claim"] {
+        assert!(refused.err.contains(words), "{words}: {}", refused.err);
+    }
+    assert_eq!(place.scratch.git(&["rev-parse", "main"]), before);
+}
+
 #[test]
 fn the_settings_of_the_base_commit_count() {
     let place = place("");
