@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::module::GateModule;
 use bailiwick_model::well_known::is_rule;
 use bailiwick_policy::Policy;
+use bailiwick_policy::policy::Rule;
 use bailiwick_runner::agents::{self, adapter::Adapter};
 use bailiwick_runner::sandbox::{Bind, Bounds, Launcher, Level};
 use bailiwick_runner::supervisor::Enclosure;
@@ -112,8 +114,12 @@ fn add_program(binds: &mut Vec<Bind>, program: &Path, home: &Path) {
 /// Whether there is anything that the agent may write.
 fn writes(policy: &Policy) -> bool {
     policy.all().all(|policy| {
-        let whitelisted =
-            policy.rules.iter().any(|rule| rule.gate == Some(GateModule::ScopeFilesWhitelist));
+        // A gate that only warns keeps nobody from writing.
+        let bounds = |rule: &Rule| {
+            rule.gate == Some(GateModule::ScopeFilesWhitelist)
+                && rule.severity == GateSeverity::Block
+        };
+        let whitelisted = policy.rules.iter().any(bounds);
         !(policy.read_only || whitelisted && policy.whitelist.is_empty())
     })
 }
@@ -143,4 +149,38 @@ pub(super) fn frozen(
     let listed = String::from_utf8_lossy(&listed).into_owned();
     let rules = listed.split_terminator('\0').filter(|path| is_rule(path));
     Ok(rules.map(|path| worktree.join(path)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_a_list_that_blocks_keeps_from_writing() {
+        for (severity, whitelist, may_write) in [
+            ("block", None, false),
+            ("block", Some("src/**"), true),
+            ("warn", None, true),
+            ("advisory", None, true),
+        ] {
+            let policy = json!({
+                "format": 1,
+                "role": "test",
+                "tools": ["*"],
+                "rules": [{
+                    "capability": "scope::files-whitelist",
+                    "gate": "gates::scope_files_whitelist",
+                    "tools": ["Edit", "Write", "Bash"],
+                    "severity": severity,
+                }],
+                "whitelist": Vec::from_iter(whitelist),
+                "escalation": "ask-via-return",
+            });
+            let policy: Policy = serde_json::from_value(policy).unwrap();
+            assert_eq!(writes(&policy), may_write, "{severity} {whitelist:?}");
+            let reader = Policy { read_only: true, ..policy };
+            assert!(!writes(&reader));
+        }
+    }
 }
