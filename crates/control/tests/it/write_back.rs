@@ -280,7 +280,7 @@ fn at_most_one_answer_counts() {
             };
             let good = by.kind == ActorKind::Person
                 && by.may_approve
-                && by.name != "repairer"
+                && (by.name != "repairer" || answer.decision == Decision::Reject)
                 && right
                 && at < approval.expires_at
                 && status.phase == ApprovalPhase::Pending;
