@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -49,6 +50,10 @@ pub enum GitError {
         what: String,
     },
 }
+
+/// How often worktrees are asked for again that could not be listed, and after how long.
+const LISTED_AGAIN: u32 = 10;
+const BETWEEN_LISTS: Duration = Duration::from_millis(50);
 
 /// What git reads.
 #[derive(Debug, Clone, Copy)]
@@ -171,6 +176,21 @@ impl Git {
     {
         let ended = self.end_with(arguments, input)?;
         if ended.code == Some(0) { Ok(ended.printed) } else { Err(ended.into_error()) }
+    }
+
+    /// The worktrees of the repository, as `git worktree list` tells them. Whoever adds one writes its files one
+    /// after the other, and git lists none while one of them is empty: then it is asked again.
+    pub fn worktrees(&self, input: Input<'_>) -> Result<Vec<u8>, GitError> {
+        let mut tries = 0;
+        loop {
+            match self.run_with(["worktree", "list", "--porcelain", "-z"], input) {
+                Err(GitError::Failed { .. }) if tries < LISTED_AGAIN => {
+                    tries += 1;
+                    std::thread::sleep(BETWEEN_LISTS);
+                }
+                ended => return ended,
+            }
+        }
     }
 
     /// Runs git, feeds it `input`, and tells how it ended.

@@ -114,8 +114,12 @@ impl WorktreeWorkspaces {
 
     /// What git says of the agent's worktree.
     fn listed(&self, id: &AgentId) -> Result<Listed, WorkspaceError> {
-        let listing =
-            self.git(["worktree", "list", "--porcelain", "-z"], "worktrees cannot be listed")?;
+        let held = self.lock_held();
+        let input = held.as_deref().map_or(Input::Nothing, Input::File);
+        let listing = self.repository.git().worktrees(input).map_err(|error| WorkspaceError {
+            what: "worktrees cannot be listed".to_owned(),
+            why: error.to_string(),
+        })?;
         let listing = String::from_utf8_lossy(&listing).into_owned();
         let path = self.worktree_path(id);
         // Git tells where it really is; the worktree itself may be gone.

@@ -165,3 +165,24 @@ fn a_repository_of_another_user_is_used_only_where_the_person_holds_it_safe() {
     assert_eq!(held(scratch.root().to_str().unwrap()), format!("Some({commit:?})"));
     assert_eq!(held("*"), format!("Some({commit:?})"));
 }
+
+/// Git itself lists nothing while one that is being added is half written.
+#[test]
+fn worktrees_are_listed_though_another_is_just_being_added() {
+    let scratch = Scratch::repository();
+    let other = scratch.place().join("other");
+    scratch.git(&["worktree", "add", "--quiet", "-b", "other", other.to_str().unwrap()]);
+    let git = Git::at(scratch.root());
+    let file = scratch.root().join(".git/worktrees/other/commondir");
+    let text = std::fs::read(&file).unwrap();
+    std::fs::write(&file, "").unwrap();
+    let why = git.run(["worktree", "list", "--porcelain", "-z"]).unwrap_err().to_string();
+    assert!(why.contains("commondir"), "{why}");
+    let written = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(120));
+        std::fs::write(&file, text).unwrap();
+    });
+    let listed = String::from_utf8(git.worktrees(Input::Nothing).unwrap()).unwrap();
+    assert!(listed.contains(other.to_str().unwrap()), "{listed:?}");
+    written.join().unwrap();
+}

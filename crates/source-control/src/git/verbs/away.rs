@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::places::{Held, private};
-use super::{CameBack, Git, Ignored, PutAway, VerbError, file, rebase, refused, rescue};
+use super::{CameBack, Git, Ignored, Input, PutAway, VerbError, file, rebase, refused, rescue};
 
 /// What happens with changes that are not committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ fn add(held: &Held<'_>, options: &[&str], what: &str) -> Result<(), VerbError> {
 
 /// A branch that is checked out in two places would be moved under the feet of whoever is in the other.
 fn require_free(held: &Held<'_>) -> Result<(), VerbError> {
-    let listing = held.common().run(["worktree", "list", "--porcelain", "-z"])?;
+    let listing = held.common().worktrees(Input::Nothing)?;
     let listing = String::from_utf8_lossy(&listing).into_owned();
     let branch = format!("branch refs/heads/{}", held.place.branch);
     let path = |entry: &str| {
@@ -73,7 +73,7 @@ fn require_free(held: &Held<'_>) -> Result<(), VerbError> {
 /// Git locks a worktree while it fills it: one that is still locked so was cut short, and nobody has
 /// worked in it.
 fn sweep_half_made(held: &Held<'_>) -> Result<(), VerbError> {
-    let listing = held.common().run(["worktree", "list", "--porcelain", "-z"])?;
+    let listing = held.common().worktrees(Input::Nothing)?;
     let listing = String::from_utf8_lossy(&listing).into_owned();
     let path = &held.place.path;
     let half = listing.split("\0\0").any(|entry| {

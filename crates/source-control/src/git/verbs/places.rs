@@ -164,7 +164,7 @@ pub(super) fn branch_of(repository: &Repository, path: &Path) -> Result<String, 
         refused(reason, "make one with provision, or name another")
     };
     let real = fs::canonicalize(path).map_err(|_| stranger())?;
-    let listing = repository.git().run(["worktree", "list", "--porcelain", "-z"])?;
+    let listing = repository.git().worktrees(Input::Nothing)?;
     let listing = String::from_utf8_lossy(&listing).into_owned();
     let is_it = |entry: &&str| {
         entry.split('\0').any(|line| line.strip_prefix("worktree ").map(Path::new) == Some(&real))

@@ -28,8 +28,7 @@ pub(super) fn private_directories(common: &Path) -> Vec<PathBuf> {
 /// The checkouts that have `branch`. Those that are gone are left out.
 pub(super) fn having(common: &Path, branch: &str) -> Result<Vec<Places>, WorkError> {
     let what = || format!("the checkouts of {branch} cannot be found");
-    let listing =
-        Git::at(common).run(["worktree", "list", "--porcelain", "-z"]).map_err(trouble(what()))?;
+    let listing = Git::at(common).worktrees(Input::Nothing).map_err(trouble(what()))?;
     let wanted = [b"branch ", branch.as_bytes()].concat();
     let mut path: Option<&[u8]> = None;
     let mut found = Vec::new();
