@@ -63,6 +63,9 @@ use kept::{Kept, KeptEvents};
 use marked::Marked;
 use view::View;
 
+/// How often a run that somebody holds is looked at again before it is at work, and after how long.
+const HELD_AGAIN: u32 = 10;
+const BETWEEN_HOLDS: Duration = Duration::from_millis(100);
 /// After how long without a sign of life an agent is ended, unless its task says otherwise.
 const IDLE: Duration = Duration::from_mins(10);
 /// How long a call waits for a person, unless the settings say otherwise.
@@ -121,12 +124,22 @@ pub struct Running {
     lock: RunLock,
 }
 
+/// The lock of a run; nothing if somebody has it for longer than it takes to settle what was left of one.
+fn held_soon(directory: &RunDirectory) -> std::io::Result<Option<RunLock>> {
+    for _ in 0..HELD_AGAIN {
+        if let Some(lock) = directory.lock()? {
+            return Ok(Some(lock));
+        }
+        std::thread::sleep(BETWEEN_HOLDS);
+    }
+    directory.lock()
+}
+
 impl Running {
     /// The run of this agent, held by us alone.
     pub fn hold(context: &Context, id: &AgentId) -> Result<Self, Failure> {
         let directory = RunDirectory::new(&context.state, id.as_str());
-        let lock = directory
-            .lock()
+        let lock = held_soon(&directory)
             .map_err(|error| Failure::general(format!("the run `{id}` cannot be held: {error}")))?;
         let Some(lock) = lock else {
             return Err(Failure::usage(format!("`{id}` is at work"))
