@@ -93,7 +93,8 @@ fn history(random: &mut Random, tally: &mut Tally) {
         meanwhile(random, &scratch);
     }
     let mut agents = Vec::new();
-    for number in 0..2 + random.below(7) {
+    // The more there are, the more of them conflict: most should land.
+    for number in 0..2 + random.below(4) {
         agents.push(Agent::spawn(&scratch, &format!("ag-{number}")));
         if random.once_in(3) {
             meanwhile(random, &scratch);
@@ -115,7 +116,7 @@ fn history(random: &mut Random, tally: &mut Tally) {
 #[test]
 fn what_lands_in_random_histories_is_the_verified_tree() {
     let histories: u64 = match Depth::from_env() {
-        Depth::Ci => 30,
+        Depth::Ci => 40,
         Depth::Full => 200,
     };
     let seed = Random::rotating("landings").number();
@@ -144,6 +145,6 @@ fn what_lands_in_random_histories_is_the_verified_tree() {
         sum(|tally| tally.not_rebased),
         sum(|tally| tally.nothing),
     ));
-    assert!(3 * sum(|tally| tally.landed) > sum(|tally| tally.conflicting));
+    assert!(sum(|tally| tally.landed) > sum(|tally| tally.conflicting));
     assert!(sum(|tally| tally.stale) > 0 && sum(|tally| tally.conflicting) > 0);
 }
