@@ -27,9 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// the same pages again and again: the fewer times, the less is written twice.
 const WRITTEN_BESIDE: u32 = 8_192;
 
-/// What a connection remembers of the file, in KiB; the one that writes has most of it to itself, because
-/// whatever others remember is forgotten when it has written.
-const CACHE: u32 = 2_000;
+/// What the connection that writes remembers of the file, in KiB: more than the others, because whatever they
+/// remember is forgotten when it has written.
 const WRITER_CACHE: u32 = 8_000;
 
 /// Work that is compiled here, once, and not again wherever it is waited for.
@@ -59,8 +58,9 @@ impl Store {
         let url = location.url().ok_or_else(|| fail("its path is not UTF-8".to_owned()))?;
         let lock = lock(&location).map_err(|error| fail(error.to_string()))?;
         let failed = |error: sqlx::Error| fail(reason(&error));
-        let pool = connections(4, CACHE).connect(&url).await.map_err(failed)?;
-        let writer = connections(1, WRITER_CACHE).connect_lazy(&url).map_err(failed)?;
+        let pool = connections(4, "").connect(&url).await.map_err(failed)?;
+        let remembering = format!("; PRAGMA cache_size = -{WRITER_CACHE}");
+        let writer = connections(1, &remembering).connect_lazy(&url).map_err(failed)?;
         let fleet = Fleet::new(location.clone(), pool.clone(), writer);
         let store = Self { location, pool, fleet };
         store.migrate().await?;
@@ -140,11 +140,12 @@ impl Store {
     }
 }
 
-/// At most so many connections, each with so much memory.
-fn connections(most: u32, cache: u32) -> AnyPoolOptions {
+/// At most so many connections, each with these settings of its own besides. Those of the pool that is opened
+/// first must not read the file: sqlx tries a connection whose settings fail again and again, and says in the end
+/// that time is over, not what is wrong with the file.
+fn connections(most: u32, own: &str) -> AnyPoolOptions {
     let settings = format!(
-        "PRAGMA busy_timeout = {}; PRAGMA wal_autocheckpoint = {WRITTEN_BESIDE}; \
-         PRAGMA cache_size = -{cache}",
+        "PRAGMA busy_timeout = {}; PRAGMA wal_autocheckpoint = {WRITTEN_BESIDE}{own}",
         PATIENCE.as_millis()
     );
     AnyPoolOptions::new()
