@@ -14,7 +14,7 @@ mod probe;
 pub mod script;
 mod texts;
 mod tools;
-mod wiring;
+pub(crate) mod wiring;
 
 pub use claude_code::ClaudeCode;
 pub use codex::Codex;

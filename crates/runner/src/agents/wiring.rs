@@ -50,7 +50,7 @@ pub(super) fn announcing(gate: &Gate, dialect: Dialect) -> String {
 }
 
 /// Words as `/bin/sh` reads them back.
-pub(super) fn quoted(words: &[String]) -> String {
+pub(crate) fn quoted(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=:,+@%".contains(c);
     let one = |word: &String| match !word.is_empty() && word.chars().all(plain) {
         true => word.clone(),

@@ -1,7 +1,7 @@
 //! The sandbox of a coding agent, from plain values.
 //!
 //! ```text
-//!  the system      read only
+//!  the system      read only, but for what its login shells read
 //!  worktree        at its own path; writable where the agent may write
 //!  .git            read only; or, where it may commit, a layer over the repository's
 //!  HOME, /tmp      directories of this run
@@ -11,6 +11,11 @@
 use std::path::{Path, PathBuf};
 
 use super::{Bind, Bounds, Level, Network, Overlay, Sandbox};
+
+/// What login shells of the system read first. Agent programs have commands run by such shells: there `PATH`
+/// would be set anew, and the programs that the agent was given would not be found; and whatever else is set
+/// there would come into an environment that is built from nothing.
+const LOGIN: [&str; 4] = ["/etc/profile", "/etc/zprofile", "/etc/zsh/zprofile", "/etc/csh.login"];
 
 /// Where an agent works and what it may do there. Every path is one of the host without links in it,
 /// and is the same inside.
@@ -67,7 +72,7 @@ pub fn agent(places: &AgentPlaces) -> Sandbox {
         overlaid: Vec::new(),
         private: Vec::new(),
         emptied: Vec::new(),
-        hidden: Vec::new(),
+        hidden: LOGIN.map(PathBuf::from).to_vec(),
         frozen: places.gate.iter().map(|bind| bind.target.clone()).collect(),
         environment: environment(places),
         directory: places.worktree.clone(),
@@ -240,6 +245,6 @@ mod tests {
         let sandbox = agent(&checkout);
         assert_eq!(sandbox.overlaid.len(), 1);
         assert!(!sandbox.frozen.contains(&"/repository/.git".into()));
-        assert_eq!(sandbox.hidden, [PathBuf::from("/repository/.git/worktrees")]);
+        assert_eq!(sandbox.hidden.last(), Some(&PathBuf::from("/repository/.git/worktrees")));
     }
 }

@@ -165,7 +165,11 @@ fn hide(path: &Path) -> io::Result<()> {
         return mounts::read_only(path);
     }
     let nothing = Path::new("/dev/null");
-    Ok(mount(Some(nothing), path, None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
+    match mount(Some(nothing), path, None::<&str>, MsFlags::MS_BIND, None::<&str>) {
+        // A link that leads nowhere shows nothing.
+        Err(Errno::ENOENT) if data.is_symlink() => Ok(()),
+        hidden => Ok(hidden?),
+    }
 }
 
 /// How something comes to be at a place.

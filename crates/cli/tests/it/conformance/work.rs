@@ -1,5 +1,7 @@
 //! What an agent does by itself: it works, tries what it may not, has others try, is taken up again.
 
+use std::path::Path;
+
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, Turn};
 
@@ -8,24 +10,32 @@ use super::{Held, Scenario};
 
 pub(super) const PLAIN: Scenario = Scenario {
     name: "plain run",
-    how: "A file is written by the CLI's tool and one by the shell. Both are there, the last words \
-          arrive, the tokens are those of the model's answers, the work is verified and lands.",
+    how: "A file is written by the CLI's tool and one by the shell, which finds the programs on `PATH`. \
+          Both are there, the last words arrive, the tokens are those of the model's answers, the work is \
+          verified and lands.",
     happens: plain,
 };
 
 fn plain(stage: &Stage) -> Held {
     let agent = stage.agent("plain");
+    // It is in a directory of its own, which only `PATH` leads to.
+    let program = stage.cli.program();
+    let (around, name) = (program.parent().unwrap(), program.file_name().unwrap());
+    let find = format!("command -v {} > src/found.txt", name.display());
     let ended = agent.run(Script::new(vec![
         Turn::Calls(vec![Call::write(agent.path("src/plain.txt"), "by the tool\n")]),
         Turn::Calls(vec![Call::shell("echo by the shell > src/shell.txt")]),
+        Turn::Calls(vec![Call::shell(find)]),
         Turn::say("all of it is done"),
     ]));
     ended.expect("completed", 0);
     assert_eq!(agent.text("src/plain.txt").as_deref(), Some("by the tool\n"));
     assert_eq!(agent.text("src/shell.txt").as_deref(), Some("by the shell\n"));
     agent.allowed("src/plain.txt");
+    let found = agent.text("src/found.txt").unwrap();
+    assert!(Path::new(found.trim()).starts_with(around), "{found}");
     agent.allowed("src/shell.txt");
-    agent.seen_by_the_proxy(2);
+    agent.seen_by_the_proxy(3);
     let events = agent.events();
     let says = |event: &serde_json::Value| {
         event["kind"] == "text" && event["text"].as_str().unwrap().contains("all of it is done")
