@@ -63,8 +63,12 @@ pub(super) fn layer(lower: &[PathBuf], target: &Path, layers: &Path) -> io::Resu
 /// Adds flags to a mount and to all below it. Those that are there stay: in a user namespace the
 /// kernel lets nobody take them away.
 fn restrict(target: &Path, access: Access) -> io::Result<()> {
-    let table = fs::read_to_string("/.old/proc/self/mountinfo")?;
-    for (place, has) in below(&table, target) {
+    let mounts = match fs::symlink_metadata(target)?.is_dir() {
+        true => below(&fs::read_to_string("/.old/proc/self/mountinfo")?, target),
+        // Nothing is mounted below a file, and the table is long.
+        false => vec![(target.to_owned(), kept(statvfs(target)?.flags()))],
+    };
+    for (place, has) in mounts {
         let mut flags =
             MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | has;
         if access == Access::Read {
@@ -117,6 +121,21 @@ fn flags(options: &str) -> MsFlags {
                 _ => MsFlags::empty(),
             }
     })
+}
+
+/// The same flags, as a mount has them.
+fn kept(seen: FsFlags) -> MsFlags {
+    let pairs = [
+        (FsFlags::ST_RDONLY, MsFlags::MS_RDONLY),
+        (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
+        (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
+        (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
+        (FsFlags::ST_NOATIME, MsFlags::MS_NOATIME),
+        (FsFlags::ST_NODIRATIME, MsFlags::MS_NODIRATIME),
+        (FsFlags::ST_RELATIME, MsFlags::MS_RELATIME),
+    ];
+    let has = pairs.iter().filter(|(flag, _)| seen.contains(*flag));
+    has.fold(MsFlags::empty(), |flags, (_, flag)| flags | *flag)
 }
 
 /// The kernel writes blanks, newlines and backslashes as a backslash and three octal digits.
