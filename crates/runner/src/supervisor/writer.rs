@@ -20,7 +20,7 @@ const BATCH: usize = 256;
 /// How many may wait to be kept: a program that prints faster is held up.
 const WAITING: usize = 64;
 /// What happens within this time is kept at once: keeping is what costs.
-const TOGETHER: Duration = Duration::from_millis(5);
+const TOGETHER: Duration = Duration::from_millis(50);
 /// How often it is told how the attempt stands.
 const OFTEN: Duration = Duration::from_millis(500);
 
