@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bailiwick_control::ports::fleet::{FleetError, IncomingDelivery, Received};
 use bailiwick_model::fleet::{
@@ -10,17 +11,22 @@ use bailiwick_model::fleet::{
 };
 use sqlx::Row as _;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
 
 use super::Fleet;
 use super::draft::Draft;
 use super::row::{Kept, columns};
 use super::small::other_bytes;
 use super::values::{places, portions, rows};
+use crate::open::Store;
 
 /// How many share a transaction at most.
 const MOST: usize = 128;
 /// How many bytes of payload do; one alone may have more.
 const MOST_BYTES: usize = 16 << 20;
+
+/// Those that come within this time of each other pour in.
+const CLOSE: Duration = Duration::from_millis(50);
 
 type Answer = Result<Received, FleetError>;
 
@@ -33,6 +39,29 @@ struct Queue {
     waiting: Vec<Waiting>,
     /// Whether somebody is writing, who will see to them.
     busy: bool,
+    flood: Flood,
+}
+
+/// Whether they pour in.
+#[derive(Debug, Default)]
+struct Flood {
+    /// When the last one came.
+    last: Option<Instant>,
+    /// Whether another had come just before it.
+    pours: bool,
+}
+
+impl Flood {
+    fn came(&mut self, now: Instant) {
+        self.pours = self.last.is_some_and(|last| now.duration_since(last) < CLOSE);
+        self.last = Some(now);
+    }
+
+    /// When it is over if nothing more comes; nothing if there is none.
+    fn over(&self, now: Instant) -> Option<Instant> {
+        let over = self.last.filter(|_| self.pours).map(|last| last + CLOSE);
+        over.filter(|over| *over > now)
+    }
 }
 
 #[derive(Debug)]
@@ -96,11 +125,27 @@ impl Writer {
     }
 }
 
+impl Store {
+    /// Waits while webhooks pour in, at most so long: whoever sends them is to be answered first.
+    pub async fn lull(&self, longest: Duration) {
+        let end = Instant::now() + longest;
+        loop {
+            let now = Instant::now();
+            let over = self.fleet.intake.queue().flood.over(now);
+            match over {
+                Some(over) if now < end => sleep_until(over.min(end)).await,
+                Some(_) | None => return,
+            }
+        }
+    }
+}
+
 impl Fleet {
     pub(super) async fn receive(self: &Arc<Self>, delivery: IncomingDelivery) -> Answer {
         let (answer, heard) = oneshot::channel();
         let idle = {
             let mut queue = self.intake.queue();
+            queue.flood.came(Instant::now());
             queue.waiting.push(Waiting { delivery, answer });
             !std::mem::replace(&mut queue.busy, true)
         };
@@ -276,4 +321,26 @@ fn again(object: &AnyObject) -> Result<AnyObject, FleetError> {
     let mut typed = object.typed::<WebhookDelivery>().map_err(unavailable)?;
     typed.status.redeliveries = typed.status.redeliveries.saturating_add(1);
     AnyObject::of(&typed).map_err(unavailable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_alone_is_no_flood_and_a_flood_is_over_when_nothing_more_comes() {
+        let begin = Instant::now();
+        let at = |millis: u64| begin + Duration::from_millis(millis);
+        let mut flood = Flood::default();
+        assert_eq!(flood.over(begin), None);
+        flood.came(begin);
+        assert_eq!(flood.over(begin), None);
+        flood.came(at(10));
+        assert_eq!(flood.over(at(10)), Some(at(60)));
+        flood.came(at(40));
+        assert_eq!(flood.over(at(80)), Some(at(90)));
+        assert_eq!(flood.over(at(90)), None);
+        flood.came(at(200));
+        assert_eq!(flood.over(at(200)), None);
+    }
 }

@@ -26,10 +26,8 @@ const CHANGES: u64 = 100_000;
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How soon, where something has changed.
 const LOOK_SOON: Duration = Duration::from_secs(2);
-/// A turn that does so many things at once is under load.
-const MUCH: usize = 16;
-/// How long it rests then at most.
-const LONGEST_REST: Duration = Duration::from_millis(500);
+/// How long a turn waits at most while webhooks pour in.
+const LONGEST_REST: Duration = Duration::from_millis(300);
 /// How long it waits after a turn in which the store did not answer.
 const AFTER_TROUBLE: Duration = Duration::from_secs(2);
 
@@ -66,6 +64,8 @@ impl Serve {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
+            // What the database has done is gone on with before the next request is looked at: many wait for it.
+            .global_queue_interval(1)
             .enable_all()
             .build()
             .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
@@ -169,15 +169,10 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
             }
             looked = Some((latest(&plane).await, Instant::now()));
         }
-        let begun = Instant::now();
+        plane.store.lull(LONGEST_REST).await;
         let turn = plane.turn_after(&mut resting).await;
         tell(&turn);
         pulse.beat();
-        // A rest, mostly longer than that was: what pours in comes together meanwhile, and whoever sends it
-        // is answered sooner.
-        if turn.done >= MUCH {
-            tokio::time::sleep((begun.elapsed() * 3).min(LONGEST_REST)).await;
-        }
         // Whatever else has trouble rests by itself.
         if turn.store_is_away {
             tokio::time::sleep(AFTER_TROUBLE).await;
