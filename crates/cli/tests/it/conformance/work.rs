@@ -103,7 +103,7 @@ fn out_of_scope(stage: &Stage) -> Held {
     let told = ended.model.results();
     assert_eq!(agent.text("tool.txt"), None, "{told:#?}");
     assert_eq!(agent.text("redirected.txt"), None, "{told:#?}");
-    assert!(!std::path::Path::new(&elsewhere).exists(), "{told:#?}");
+    assert!(!Path::new(&elsewhere).exists(), "{told:#?}");
     assert_eq!(agent.text("src/scope.txt").as_deref(), Some("in\n"), "{told:#?}");
     agent.denied("/tool.txt", FILES);
     agent.denied("redirected.txt", FILES);
