@@ -21,6 +21,9 @@ const BATCH: usize = 256;
 const WAITING: usize = 64;
 /// What happens within this time is kept at once: keeping is what costs.
 const TOGETHER: Duration = Duration::from_millis(50);
+/// A decision is kept sooner. What it allows runs already: if we are killed now, whoever takes the run up must
+/// find that it was decided.
+const DECIDED: Duration = Duration::from_millis(5);
 /// How often it is told how the attempt stands.
 const OFTEN: Duration = Duration::from_millis(500);
 
@@ -81,11 +84,14 @@ fn write(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => over = true,
         }
-        let late = Instant::now() + TOGETHER;
+        let mut late = Instant::now() + batch.last().map_or(TOGETHER, patience);
         while !over && batch.len() < BATCH {
             let wait = if batch.is_empty() { Duration::ZERO } else { left(late) };
             match orders.recv_timeout(wait) {
-                Ok(Order::Event(event)) => batch.push(event),
+                Ok(Order::Event(event)) => {
+                    late = late.min(Instant::now() + patience(&event));
+                    batch.push(event);
+                }
                 Ok(Order::Progress(progress)) => standing = Some(progress),
                 Err(RecvTimeoutError::Timeout) => break,
                 Err(RecvTimeoutError::Disconnected) => over = true,
@@ -107,6 +113,11 @@ fn write(
             return Ok(());
         }
     }
+}
+
+/// How long an event may wait for others.
+fn patience(event: &Event) -> Duration {
+    if matches!(event.what, What::Decision { .. }) { DECIDED } else { TOGETHER }
 }
 
 fn left(late: Instant) -> Duration {
