@@ -123,16 +123,13 @@ fn flags(options: &str) -> MsFlags {
     })
 }
 
-/// The same flags, as a mount has them.
+/// The same flags, as a mount has them; those about times stay where none are named.
 fn kept(seen: FsFlags) -> MsFlags {
     let pairs = [
         (FsFlags::ST_RDONLY, MsFlags::MS_RDONLY),
         (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
         (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
         (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
-        (FsFlags::ST_NOATIME, MsFlags::MS_NOATIME),
-        (FsFlags::ST_NODIRATIME, MsFlags::MS_NODIRATIME),
-        (FsFlags::ST_RELATIME, MsFlags::MS_RELATIME),
     ];
     let has = pairs.iter().filter(|(flag, _)| seen.contains(*flag));
     has.fold(MsFlags::empty(), |flags, (_, flag)| flags | *flag)

@@ -154,22 +154,19 @@ fn hide_secrets(place: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts something empty over a file or directory; nothing if it is not there.
+/// Puts something empty over a file or directory, or over what a link leads to; nothing if that is not there.
 fn hide(path: &Path) -> io::Result<()> {
-    let data = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        data => data?,
+    let nowhere = [Errno::ENOENT, Errno::ENOTDIR, Errno::ELOOP].map(|errno| Some(errno as i32));
+    let path = match fs::canonicalize(path) {
+        Err(error) if nowhere.contains(&error.raw_os_error()) => return Ok(()),
+        path => path?,
     };
-    if data.is_dir() {
-        mounts::memory(path, "0555")?;
-        return mounts::read_only(path);
+    if fs::symlink_metadata(&path)?.is_dir() {
+        mounts::memory(&path, "0555")?;
+        return mounts::read_only(&path);
     }
     let nothing = Path::new("/dev/null");
-    match mount(Some(nothing), path, None::<&str>, MsFlags::MS_BIND, None::<&str>) {
-        // A link that leads nowhere shows nothing.
-        Err(Errno::ENOENT) if data.is_symlink() => Ok(()),
-        hidden => Ok(hidden?),
-    }
+    Ok(mount(Some(nothing), &path, None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
 }
 
 /// How something comes to be at a place.

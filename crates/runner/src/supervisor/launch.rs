@@ -143,7 +143,7 @@ pub(super) fn ready(
     let mut plan = adapter.plan(assignment).map_err(|error| {
         SuperviseError::new("the agent program cannot do what the task asks", error)
     })?;
-    start_up::hold(&mut plan, &enclosure.path);
+    start_up::hold(&mut plan, enclosure.level, &enclosure.path);
     home::renew(directory, &adapter.conversations())
         .map_err(|error| SuperviseError::new("the agent's home", error))?;
     write_files(&assignment.home, &plan)
