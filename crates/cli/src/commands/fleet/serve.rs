@@ -28,6 +28,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 const LOOK_SOON: Duration = Duration::from_secs(2);
 /// How long a turn waits at most while webhooks pour in.
 const LONGEST_REST: Duration = Duration::from_millis(300);
+/// After a turn that did so much, more of it may be waiting: the next one waits no longer than that one took.
+const MUCH: usize = 64;
 /// How long it waits after a turn in which the store did not answer.
 const AFTER_TROUBLE: Duration = Duration::from_secs(2);
 
@@ -155,6 +157,7 @@ async fn over(turning: &mut JoinHandle<()>, ended: impl Future<Output = ()>) -> 
 async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
     let mut looked: Option<(u64, Instant)> = None;
     let mut resting = Resting::default();
+    let mut longest = LONGEST_REST;
     loop {
         let version = latest(&plane).await;
         let stale = looked.is_none_or(|(seen, when)| {
@@ -169,8 +172,10 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
             }
             looked = Some((latest(&plane).await, Instant::now()));
         }
-        plane.store.lull(LONGEST_REST).await;
+        plane.store.lull(longest).await;
+        let begun = Instant::now();
         let turn = plane.turn_after(&mut resting).await;
+        longest = if turn.done < MUCH { LONGEST_REST } else { begun.elapsed().min(LONGEST_REST) };
         tell(&turn);
         pulse.beat();
         // Whatever else has trouble rests by itself.
