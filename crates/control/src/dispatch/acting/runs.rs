@@ -22,10 +22,13 @@ use super::super::{ControlPlane, PlaneError};
 use super::{conflict, refusal};
 use crate::admission::admit::narrowed;
 use crate::ports::fleet::{
-    ActionError, Caller, DispatchRequest, Engine, FleetStore, RunAnswer, RunVerb, RunVerbRequest,
-    Target, Unfetched, World, Write,
+    ActionError, Caller, DispatchRequest, Engine, FleetError, FleetStore, RunAnswer, RunVerb,
+    RunVerbRequest, Target, Unfetched, World, Write,
 };
 use crate::workspaces::workspace_name;
+
+/// How often a run is cancelled anew that was changed meanwhile.
+const AGAIN: usize = 16;
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn do_to_run(
@@ -287,21 +290,34 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         mut run: Object<AgentDispatchRun>,
         request: &RunVerbRequest,
     ) -> Result<RunAnswer, ActionError> {
-        if run.status.phase.is_final() {
-            return Err(conflict("RunEnded", format!("{} has ended", run.name())));
-        }
         let why = match request.reason.as_str() {
             "" => format!("cancelled by {}", caller.actor),
             reason => format!("cancelled by {}: {reason}", caller.actor),
         };
-        run.status.cancel_requested = Some(why.clone());
-        let joined = Correlation::of_run(&run);
-        let detail = json!({ "reason": why });
-        let writes = vec![
-            Write::Status(AnyObject::of(&run).map_err(PlaneError::from)?),
-            joined.line_of(caller, "AgentDispatchCancelRequested", subject(&run), detail),
-        ];
-        self.store.commit(writes, caller.at).await?;
+        let mut left = AGAIN;
+        loop {
+            if run.status.phase.is_final() {
+                return Err(conflict("RunEnded", format!("{} has ended", run.name())));
+            }
+            run.status.cancel_requested = Some(why.clone());
+            let joined = Correlation::of_run(&run);
+            let detail = json!({ "reason": why });
+            let writes = vec![
+                Write::Status(AnyObject::of(&run).map_err(PlaneError::from)?),
+                joined.line_of(caller, "AgentDispatchCancelRequested", subject(&run), detail),
+            ];
+            match self.store.commit(writes, caller.at).await {
+                // It goes on meanwhile, which is no reason to let it.
+                Err(FleetError::Conflict { .. }) if left > 0 => left -= 1,
+                written => {
+                    written?;
+                    break;
+                }
+            }
+            let name = run.name().to_owned();
+            let again = self.typed::<AgentDispatchRun>(&name).await?;
+            run = again.ok_or_else(|| conflict("RunEnded", format!("{name} is gone")))?;
+        }
         let (phase, attempt) = (run.status.phase, run.status.attempts.last().cloned());
         Ok(RunAnswer { accepted: true, run: run.name().to_owned(), attempt, phase })
     }
