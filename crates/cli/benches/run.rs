@@ -1,8 +1,8 @@
 //! A run of 20 calls with everything on (gate, sandbox, proxy, events, store), beside the same agent
 //! program with the same model and the same script alone: ratios from one interleaved run. Both find
-//! their checkout made; what making ours takes is told apart. The speed of a machine changes within seconds, so each run is held against the program alone just before and just
-//! after it, and of these ratios the median counts. That the gate is obeyed was shown before, in a run
-//! that is not counted.
+//! their checkout made; what making ours takes is told apart. The speed of a machine changes within
+//! seconds, so each run is held against the program alone just before and just after it, and of these
+//! ratios the median counts. That the gate is obeyed was shown before, in a run that is not counted.
 
 #![expect(clippy::expect_used, reason = "a benchmark that cannot do its work must stop")]
 
@@ -84,7 +84,7 @@ fn compare(cli: Cli, name: &str, model: &str) {
     }
     let whole = Ratios::of(&runs, &bare, |took| took.whole);
     let attempt = Ratios::of(&runs, &bare, |took| took.attempt);
-    let memory = runs.iter().map(|took| took.memory).max().unwrap_or_default();
+    let memory = runs.iter().map(|took| took.memory).max().expect("a run");
     let mut times: Vec<Duration> = runs.iter().map(|took| took.whole).collect();
     let mut spawns: Vec<Duration> = runs.iter().map(|took| took.spawn).collect();
     figure(&format!(

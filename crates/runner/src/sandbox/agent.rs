@@ -245,6 +245,7 @@ mod tests {
         let sandbox = agent(&checkout);
         assert_eq!(sandbox.overlaid.len(), 1);
         assert!(!sandbox.frozen.contains(&"/repository/.git".into()));
-        assert_eq!(sandbox.hidden.last(), Some(&PathBuf::from("/repository/.git/worktrees")));
+        let hidden = LOGIN.into_iter().chain(["/repository/.git/worktrees"]).map(PathBuf::from);
+        assert_eq!(sandbox.hidden, hidden.collect::<Vec<_>>());
     }
 }
