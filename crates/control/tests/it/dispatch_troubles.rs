@@ -2,20 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bailiwick_control::dispatch::{ControlPlane, Resting, Turn};
 use bailiwick_control::ports::fleet::{
-    ActionError, Applied, AuditEntry, Change, Fleet as _, FleetError, FleetStore, ForgeError,
-    IncomingDelivery, Launched, LaunchedState, MemoryFleet, Page, Received, RunVerb,
-    RunVerbRequest, Selection, Target, TokenRecord, World as _, Write,
+    ActionError, Applied, AuditEntry, Change, DecisionRequest, Fleet as _, FleetError, FleetStore,
+    ForgeError, IncomingDelivery, Launched, LaunchedState, LifecycleRequest, MemoryFleet, Page,
+    Received, RunVerb, RunVerbRequest, Selection, Target, TokenRecord, Verdict, World as _, Write,
 };
-use bailiwick_model::fleet::{AgentDispatchRun, AnyObject, Kind, Moment, Repository, RunPhase};
+use bailiwick_control::triggers::lifecycle::LifecycleVerb;
+use bailiwick_model::fleet::{
+    AgentApproval, AgentDispatchRun, AnyObject, ApprovalPhase, Kind, LifecycleState, Moment,
+    Repository, RunPhase,
+};
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, only_run, request, set, stand, standing, turn,
-    work,
+    Plane, Scripted, Stood, agent, all, caller, declare, document, only_run, request, set, stand,
+    standing, turn, work,
 };
 
 /// Whose files nobody can look at: an agent that is not ours any more, in a workspace that is called active.
@@ -200,45 +204,77 @@ async fn whether_anybody_is_in_a_workspace_is_asked_without_asking_what_came_of_
     assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
 }
 
-/// Another's store, of which no value of a secret can be opened.
-struct Sealed(Arc<MemoryFleet>);
+/// Another's store, in which things are not as one would like.
+struct Odd {
+    store: Arc<MemoryFleet>,
+    /// No value of a secret can be opened.
+    sealed: bool,
+    /// How many more times somebody else changes what is written, just before it is.
+    meddled: AtomicUsize,
+}
 
-impl FleetStore for Sealed {
+impl Odd {
+    /// The same control plane, over this store.
+    fn plane(plane: &Plane, sealed: bool) -> ControlPlane<Self, Scripted, Stood> {
+        let store = Self { store: Arc::clone(&plane.store), sealed, meddled: AtomicUsize::new(0) };
+        ControlPlane {
+            store: Arc::new(store),
+            engine: Arc::clone(&plane.engine),
+            world: Arc::clone(&plane.world),
+        }
+    }
+
+    async fn meddle(&self, writes: &[Write], now: Moment) {
+        for write in writes {
+            let (Write::Status(given) | Write::Replace(given)) = write else { continue };
+            let left = |left: usize| left.checked_sub(1);
+            if self.meddled.try_update(Ordering::Relaxed, Ordering::Relaxed, left).is_err() {
+                return;
+            }
+            let (namespace, name) = (&given.metadata.namespace, &given.metadata.name);
+            let known = self.store.get(given.kind, namespace, name).await.unwrap().unwrap();
+            self.store.commit(vec![Write::Status(known)], now).await.unwrap();
+        }
+    }
+}
+
+impl FleetStore for Odd {
     async fn get(
         &self,
         kind: Kind,
         namespace: &str,
         name: &str,
     ) -> Result<Option<AnyObject>, FleetError> {
-        self.0.get(kind, namespace, name).await
+        self.store.get(kind, namespace, name).await
     }
 
     async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
-        self.0.list(selection).await
+        self.store.list(selection).await
     }
 
     async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
-        self.0.commit(writes, now).await
+        self.meddle(&writes, now).await;
+        self.store.commit(writes, now).await
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, FleetError> {
-        self.0.changes(after, limit).await
+        self.store.changes(after, limit).await
     }
 
     async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
-        self.0.forget_changes(keep).await
+        self.store.forget_changes(keep).await
     }
 
     async fn wait_for_change(&self, after: u64, millis: u64) {
-        self.0.wait_for_change(after, millis).await;
+        self.store.wait_for_change(after, millis).await;
     }
 
     async fn receive(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
-        self.0.receive(delivery).await
+        self.store.receive(delivery).await
     }
 
     async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
-        self.0.blob(digest).await
+        self.store.blob(digest).await
     }
 
     async fn secret_value(
@@ -247,24 +283,27 @@ impl FleetStore for Sealed {
         name: &str,
         key: &str,
     ) -> Result<Option<Vec<u8>>, FleetError> {
+        if !self.sealed {
+            return self.store.secret_value(namespace, name, key).await;
+        }
         let value = format!("the value `{key}` of secret `{namespace}/{name}`");
         Err(FleetError::Unopened { value, why: "/var/fleet.db: it is another key".to_owned() })
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {
-        self.0.tokens().await
+        self.store.tokens().await
     }
 
     async fn token(&self, digest: &str) -> Result<Option<TokenRecord>, FleetError> {
-        self.0.token(digest).await
+        self.store.token(digest).await
     }
 
     async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
-        self.0.forget_audit(before, most).await
+        self.store.forget_audit(before, most).await
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
-        self.0.audit(after, limit).await
+        self.store.audit(after, limit).await
     }
 }
 
@@ -277,11 +316,7 @@ async fn a_value_that_cannot_be_opened_stops_no_ending_and_is_no_store_that_is_a
         turn(&plane).await;
         let values = BTreeMap::from([("key".to_owned(), b"the value".to_vec())]);
         plane.store.set_secret("default", "broken", values, plane.world.now()).await.unwrap();
-        let sealed = ControlPlane {
-            store: Arc::new(Sealed(Arc::clone(&plane.store))),
-            engine: Arc::clone(&plane.engine),
-            world: Arc::clone(&plane.world),
-        };
+        let sealed = Odd::plane(&plane, true);
         let expected = if cancelled { RunPhase::Cancelled } else { RunPhase::Failed };
         if cancelled {
             let target = Target { namespace: "default".to_owned(), name: answer.run };
@@ -310,4 +345,60 @@ async fn a_value_that_cannot_be_opened_stops_no_ending_and_is_no_store_that_is_a
         assert_eq!(about(&sealed.turn_after(&mut resting).await), Vec::<&str>::new());
         assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 1);
     }
+}
+
+/// What somebody asks for is not lost because the control plane wrote to the same object at that moment.
+#[tokio::test]
+async fn whoever_meets_a_change_is_heard_nevertheless_unless_it_changes_for_ever() {
+    let plane = stand(|_| {}).await;
+    let odd = Odd::plane(&plane, false);
+    let meddle = |times: usize| odd.store.meddled.store(times, Ordering::Relaxed);
+    let answer = odd.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let target = |name: &str| Target { namespace: "default".to_owned(), name: name.to_owned() };
+    let run = target(&answer.run);
+    let act = async |verb: RunVerb| {
+        odd.act_on_run(&caller("ada"), &run, verb, RunVerbRequest::default()).await
+    };
+    meddle(1_000);
+    let never = act(RunVerb::Cancel).await;
+    assert!(matches!(never, Err(ActionError::Store(FleetError::Conflict { .. }))), "{never:?}");
+    assert!(odd.store.meddled.load(Ordering::Relaxed) > 900, "it is not tried for ever");
+    assert_eq!(only_run(&plane).await.status.cancel_requested, None);
+    meddle(3);
+    act(RunVerb::Cancel).await.unwrap();
+    assert!(only_run(&plane).await.status.cancel_requested.is_some());
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
+    meddle(3);
+    act(RunVerb::Retry).await.unwrap();
+    assert_eq!(only_run(&plane).await.status.attempts.len(), 2);
+    turn(&plane).await;
+    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
+    set(&plane, &agent(&plane), done);
+    turn(&plane).await;
+    let asked = all::<AgentApproval>(&plane).await.remove(0);
+    let yes = DecisionRequest {
+        decision: Verdict::Approve,
+        comment: String::new(),
+        approved_action_subset: Vec::new(),
+        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+    };
+    meddle(3);
+    let approval = target(asked.name());
+    let decided = odd.decide(&caller("bob"), &approval, yes.clone()).await.unwrap();
+    assert_eq!(decided.phase, ApprovalPhase::Approved);
+    // Decided once, however often it was tried.
+    meddle(3);
+    let twice = odd.decide(&caller("bob"), &approval, yes).await;
+    assert!(matches!(twice, Err(ActionError::Conflict { .. })), "{twice:?}");
+    schedule(&plane, "acme/app").await;
+    let pause = LifecycleRequest {
+        action: LifecycleVerb::Pause,
+        reason: String::new(),
+        expected_generation: None,
+    };
+    meddle(3);
+    let paused = odd.set_lifecycle(&caller("ada"), &target("nightly"), pause).await.unwrap();
+    assert_eq!(paused.lifecycle_state, LifecycleState::Paused);
 }

@@ -66,7 +66,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         caller: &Caller,
         approval: &Target,
-        request: DecisionRequest,
+        request: &DecisionRequest,
     ) -> Result<DecisionAnswer, ActionError> {
         let mut approval = self.named::<AgentApproval>(approval).await?;
         // A question is about one thing: a yes to a part of it would be a yes to all of it.

@@ -23,13 +23,16 @@ use super::{ControlPlane, PlaneError};
 use crate::admission::Refused;
 use crate::ports::fleet::{
     ActionError, ActionReason, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest,
-    DispatchRequest, Engine, ExecutionAnswer, FireRequest, Fleet, FleetStore, LifecycleAnswer,
-    LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest, RuleSample, RuleTrial,
-    RunAnswer, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved, Unverified, WorkspaceAnswer,
-    WorkspaceRequest, World,
+    DispatchRequest, Engine, ExecutionAnswer, FireRequest, Fleet, FleetError, FleetStore,
+    LifecycleAnswer, LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest,
+    RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved,
+    Unverified, WorkspaceAnswer, WorkspaceRequest, World,
 };
 use crate::resources::namespaces::elsewhere;
 use crate::triggers::{self, Intent, SignatureHeaders};
+
+/// How often something is done anew that was changed meanwhile.
+const AGAIN: usize = 16;
 
 impl From<PlaneError> for ActionError {
     fn from(error: PlaneError) -> Self {
@@ -41,6 +44,21 @@ impl From<PlaneError> for ActionError {
             | PlaneError::Other(_)) => Self::Unavailable(other.to_string()),
         }
     }
+}
+
+/// Does anew what could not be done because what it changes was changed meanwhile. Whoever asks has not seen the
+/// state that is gone, and what they may do is decided by the one that is there now.
+async fn settled<T, F>(attempt: impl Fn() -> F) -> Result<T, ActionError>
+where
+    F: Future<Output = Result<T, ActionError>>,
+{
+    for _ in 0..AGAIN {
+        match attempt().await {
+            Err(ActionError::Store(FleetError::Conflict { .. })) => {}
+            done => return done,
+        }
+    }
+    attempt().await
 }
 
 fn conflict(code: &str, message: impl Into<String>) -> ActionError {
@@ -86,7 +104,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         verb: RunVerb,
         request: RunVerbRequest,
     ) -> Result<RunAnswer, ActionError> {
-        self.do_to_run(caller, run, verb, request).await
+        settled(|| self.do_to_run(caller, run, verb, &request)).await
     }
 
     async fn dispatch(
@@ -105,7 +123,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         approval: &Target,
         request: DecisionRequest,
     ) -> Result<DecisionAnswer, ActionError> {
-        self.take_answer(caller, approval, request).await
+        settled(|| self.take_answer(caller, approval, &request)).await
     }
 
     async fn try_rule(
@@ -123,7 +141,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         rule: &Target,
         request: LifecycleRequest,
     ) -> Result<LifecycleAnswer, ActionError> {
-        self.change_lifecycle(caller, rule, request).await
+        settled(|| self.change_lifecycle(caller, rule, &request)).await
     }
 
     async fn replay_delivery(

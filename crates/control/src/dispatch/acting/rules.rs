@@ -73,7 +73,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         caller: &Caller,
         rule: &Target,
-        request: LifecycleRequest,
+        request: &LifecycleRequest,
     ) -> Result<LifecycleAnswer, ActionError> {
         let mut rule = self.named::<AgentTriggerRule>(rule).await?;
         let generation = rule.metadata.generation;

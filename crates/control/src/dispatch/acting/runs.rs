@@ -22,13 +22,10 @@ use super::super::{ControlPlane, PlaneError};
 use super::{conflict, refusal};
 use crate::admission::admit::narrowed;
 use crate::ports::fleet::{
-    ActionError, Caller, DispatchRequest, Engine, FleetError, FleetStore, RunAnswer, RunVerb,
-    RunVerbRequest, Target, Unfetched, World, Write,
+    ActionError, Caller, DispatchRequest, Engine, FleetStore, RunAnswer, RunVerb, RunVerbRequest,
+    Target, Unfetched, World, Write,
 };
 use crate::workspaces::workspace_name;
-
-/// How often a run is cancelled anew that was changed meanwhile.
-const AGAIN: usize = 16;
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn do_to_run(
@@ -36,7 +33,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         caller: &Caller,
         run: &Target,
         verb: RunVerb,
-        request: RunVerbRequest,
+        request: &RunVerbRequest,
     ) -> Result<RunAnswer, ActionError> {
         let run = self.named::<AgentDispatchRun>(run).await?;
         let generation = run.metadata.generation;
@@ -49,14 +46,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             return Err(conflict("Subagent", message));
         }
         match verb {
-            RunVerb::Cancel => self.cancel(caller, run, &request).await,
-            RunVerb::Retry => self.again(caller, run, AttemptReason::Retry, &request).await,
-            RunVerb::Resume => self.again(caller, run, AttemptReason::Resume, &request).await,
+            RunVerb::Cancel => self.cancel(caller, run, request).await,
+            RunVerb::Retry => self.again(caller, run, AttemptReason::Retry, request).await,
+            RunVerb::Resume => self.again(caller, run, AttemptReason::Resume, request).await,
             RunVerb::Continue => {
                 if request.message.is_empty() {
                     return Err(conflict("NothingToSay", "say what the agent is to do now"));
                 }
-                self.again(caller, run, AttemptReason::Continuation, &request).await
+                self.again(caller, run, AttemptReason::Continuation, request).await
             }
             RunVerb::Fork => {
                 let repository = self.repository(&run.spec.repository).await?;
@@ -81,7 +78,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let mut wish = Wish::of_person(&caller.actor, task);
                 wish.approval_policy = run.spec.approval_policy.clone();
                 wish.write_back_policy = Some(run.spec.write_back_policy.clone());
-                let mut marks = BTreeMap::from([(CONTENT.to_owned(), content_digest(&request))]);
+                let mut marks = BTreeMap::from([(CONTENT.to_owned(), content_digest(request))]);
                 marks.extend(session_of(&run).map(|session| (FORKED_FROM.to_owned(), session)));
                 self.admit_person(caller, &repository, (&name, marks), spec, wish).await
             }
@@ -294,30 +291,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             "" => format!("cancelled by {}", caller.actor),
             reason => format!("cancelled by {}: {reason}", caller.actor),
         };
-        let mut left = AGAIN;
-        loop {
-            if run.status.phase.is_final() {
-                return Err(conflict("RunEnded", format!("{} has ended", run.name())));
-            }
-            run.status.cancel_requested = Some(why.clone());
-            let joined = Correlation::of_run(&run);
-            let detail = json!({ "reason": why });
-            let writes = vec![
-                Write::Status(AnyObject::of(&run).map_err(PlaneError::from)?),
-                joined.line_of(caller, "AgentDispatchCancelRequested", subject(&run), detail),
-            ];
-            match self.store.commit(writes, caller.at).await {
-                // It goes on meanwhile, which is no reason to let it.
-                Err(FleetError::Conflict { .. }) if left > 0 => left -= 1,
-                written => {
-                    written?;
-                    break;
-                }
-            }
-            let name = run.name().to_owned();
-            let again = self.typed::<AgentDispatchRun>(&name).await?;
-            run = again.ok_or_else(|| conflict("RunEnded", format!("{name} is gone")))?;
+        if run.status.phase.is_final() {
+            return Err(conflict("RunEnded", format!("{} has ended", run.name())));
         }
+        run.status.cancel_requested = Some(why.clone());
+        let joined = Correlation::of_run(&run);
+        let detail = json!({ "reason": why });
+        let writes = vec![
+            Write::Status(AnyObject::of(&run).map_err(PlaneError::from)?),
+            joined.line_of(caller, "AgentDispatchCancelRequested", subject(&run), detail),
+        ];
+        self.store.commit(writes, caller.at).await?;
         let (phase, attempt) = (run.status.phase, run.status.attempts.last().cloned());
         Ok(RunAnswer { accepted: true, run: run.name().to_owned(), attempt, phase })
     }
