@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use bailiwick_source_control::Repository;
 use bailiwick_store::Location;
 
+use crate::database::Database;
 use crate::failure::Failure;
 
 /// What a command knows of its surroundings.
@@ -20,7 +21,7 @@ pub struct Context {
     /// A kit that was named on the command line.
     pub kit_root: Option<PathBuf>,
     /// The database.
-    pub database: Location,
+    pub database: Database,
     /// The options that a next command must be given again.
     pub repeated: String,
 }
@@ -59,6 +60,7 @@ impl Context {
             Some(text) => text.parse().map_err(|error| Failure::usage(format!("{error}")))?,
             None => Location::file(state.join("bailiwick.db")),
         };
+        let database = Database::at(database);
         Ok(Self { directory, state, user_kit, kit_root, database, repeated })
     }
 

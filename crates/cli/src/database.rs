@@ -1,42 +1,107 @@
-//! Events and attempts of a run in the database, for threads that wait.
+//! The database of a command, which is opened once; events and attempts in it, for threads that wait.
 
-use std::sync::Arc;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bailiwick_control::ports::{Events, StoreError};
 use bailiwick_model::{AgentId, Attempt, Event};
 use bailiwick_store::{Location, Store};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 use crate::failure::Failure;
 use crate::wire;
 
-/// The database, held open as long as a run is.
+/// Where a command finds its database. It is opened when it is first needed, and shared from then on:
+/// opening and closing it takes longer than most of what is asked of it.
+#[derive(Clone)]
+pub struct Database {
+    location: Location,
+    kept: Arc<Mutex<Option<Arc<Kept>>>>,
+}
+
+impl Database {
+    /// The one that is kept there.
+    pub fn at(location: Location) -> Self {
+        Self { location, kept: Arc::default() }
+    }
+
+    /// Where it is.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        self.location.path()
+    }
+
+    /// Opens it, unless it is open. What failed is tried again.
+    pub fn open(&self) -> Result<Arc<Kept>, Failure> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = &*kept {
+            return Ok(Arc::clone(kept));
+        }
+        let opened = Arc::new(Kept::open(self.location.clone())?);
+        Ok(Arc::clone(kept.insert(opened)))
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Database").field(&self.location).finish()
+    }
+}
+
+impl fmt::Display for Database {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.location.fmt(formatter)
+    }
+}
+
+/// A database that is open.
 pub struct Kept {
-    runtime: Runtime,
+    runtime: &'static Runtime,
     store: Store,
 }
 
 impl Kept {
-    /// Opens it.
-    pub fn open(location: &Location) -> Result<Arc<Self>, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        let runtime = runtime.map_err(|error| Failure::general(format!("no runtime: {error}")))?;
-        let store = runtime.block_on(Store::open(location.clone()))?;
-        Ok(Arc::new(Self { runtime, store }))
+    fn open(location: Location) -> Result<Self, Failure> {
+        let runtime = runtime()?;
+        let store = wire::wait(runtime, Store::open(location))?;
+        Ok(Self { runtime, store })
     }
 
     /// Does something with it.
-    pub fn with<T>(
-        &self,
-        work: impl AsyncFnOnce(&Store) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        wire::wait(&self.runtime, work(&self.store))
+    pub fn with<T>(&self, work: impl AsyncFnOnce(&Store) -> T) -> T {
+        wire::wait(self.runtime, work(&self.store))
     }
 
     /// Writes down how an attempt stands.
     pub fn update(&self, attempt: &Attempt) -> Result<(), StoreError> {
         self.with(async |store| store.update_attempt(attempt).await)
     }
+}
+
+impl Drop for Kept {
+    /// What was written beside the file is brought into it: whoever opens it next has less to read.
+    fn drop(&mut self) {
+        // Inside of another runtime nobody may wait.
+        if Handle::try_current().is_err() {
+            wire::wait(self.runtime, self.store.close());
+        }
+    }
+}
+
+/// What drives databases while somebody waits for them: one for the whole process.
+fn runtime() -> Result<&'static Runtime, Failure> {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.map_err(|error| Failure::general(format!("no runtime: {error}")))?;
+    Ok(RUNTIME.get_or_init(|| runtime))
 }
 
 /// The events of one run.
@@ -50,5 +115,45 @@ pub struct KeptEvents {
 impl Events for KeptEvents {
     fn keep(&mut self, events: &mut [Event]) -> Result<(), StoreError> {
         self.kept.with(async |store| store.keep(&self.run, events).await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Database, Location};
+
+    #[test]
+    fn it_is_opened_once_and_what_failed_is_tried_again() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("x.db");
+        std::fs::write(&file, "no database at all").unwrap();
+        let database = Database::at(Location::file(&file));
+        assert!(database.open().is_err());
+        std::fs::remove_file(&file).unwrap();
+        let first = database.open().unwrap();
+        let other = database.clone();
+        let second = std::thread::spawn(move || other.open().unwrap()).join().unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!(second.with(async |store| store.list(None).await).unwrap(), []);
+    }
+
+    /// Nothing is beside the file when the last one has let go of it; inside of a runtime nobody waits for that.
+    #[test]
+    fn what_was_written_is_in_the_file_when_it_is_closed() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("x.db");
+        let beside = place.path().join("x.db-wal");
+        let database = Database::at(Location::file(&file));
+        let kept = database.open().unwrap();
+        assert!(beside.exists());
+        drop(database);
+        assert!(beside.exists(), "somebody has it open still");
+        drop(kept);
+        assert!(!beside.exists());
+        let again = Database::at(Location::file(&file)).open().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async { drop(again) });
     }
 }

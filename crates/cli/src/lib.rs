@@ -6,6 +6,7 @@
 pub mod claiming;
 pub mod commands;
 pub mod context;
+pub mod database;
 pub mod delegating;
 pub mod failure;
 pub mod fleet;

@@ -287,11 +287,9 @@ pub fn warn(warnings: &[Problem]) {
 /// Runs something that needs the database.
 pub fn with_store<T>(
     context: &Context,
-    work: impl AsyncFnOnce(Store) -> Result<T, Failure>,
+    work: impl AsyncFnOnce(&Store) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    let runtime = runtime.map_err(|error| Failure::general(format!("no runtime: {error}")))?;
-    wait(&runtime, async { work(Store::open(context.database.clone()).await?).await })
+    context.database.open()?.with(work)
 }
 
 /// Waits for work to be done. What it is is forgotten first: else the runtime would be compiled anew for

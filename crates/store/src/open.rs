@@ -47,6 +47,11 @@ impl Store {
         Box::pin(Self::opened(location))
     }
 
+    /// Ends all connections; the last one of all processes brings what was written beside the file into it.
+    pub async fn close(&self) {
+        self.fleet.close().await;
+    }
+
     async fn opened(location: Location) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
         let fail = |why: String| StoreError::Database { database: location.to_string(), why };

@@ -129,7 +129,7 @@ fn list(context: &Context, format: FormatOption) -> Result<(), Failure> {
 fn pending(context: &Context) -> Result<Vec<Waiting>, Failure> {
     let selection = Selection::of(Kind::AgentApproval).field("phase", "pending");
     let found = wire::with_store(context, async |store| {
-        Ok(FleetStore::list(&store, &selection).await?.objects)
+        Ok(FleetStore::list(store, &selection).await?.objects)
     })?;
     let asked = found.iter().map(|object| {
         let approval = object.typed::<AgentApproval>();

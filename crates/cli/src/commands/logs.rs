@@ -9,7 +9,6 @@ use clap::Args;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::kept::Kept;
 use crate::running::view;
 
 /// Show what an agent did, said and was denied
@@ -37,7 +36,7 @@ const PAGE: u32 = 1000;
 impl Logs {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let kept = Kept::open(&context.database)?;
+        let kept = context.database.open()?;
         // Who sat at a person's terminal has attempts, and no row in the ledger.
         let attempts = kept.with(async |store| store.attempts(Some(&self.agent)).await)?;
         if attempts.is_empty() {

@@ -14,7 +14,6 @@ use super::stop::ask;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::kept::Kept;
 use crate::running::view::View;
 use crate::running::{Start, interrupt, recover};
 
@@ -135,7 +134,7 @@ fn watch(context: &Context, agent: &AgentId, format: FormatOption) -> Result<(),
     if !matches!(whose(context, agent, "")?, Asked::Elsewhere) {
         view = view.only_looking();
     }
-    let kept = Kept::open(&context.database)?;
+    let kept = context.database.open()?;
     let mut after = 0;
     // What was before is told by `logs`; what is asked and not answered is asked again.
     while let Some(last) =

@@ -193,7 +193,7 @@ pub(crate) fn spawn_within(
             managed.keep(&RunDirectory::new(&context.state, id.as_str()))?;
         }
         let dna = wire::with_store(context, async |store| {
-            let done = executor::spawn(&request, &store, &workspaces, tell).await;
+            let done = executor::spawn(&request, store, &workspaces, tell).await;
             done.map_err(|error| explain(error, &id, &source.file))?;
             Ok(store.get(&id).await?.dna)
         });

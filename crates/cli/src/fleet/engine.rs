@@ -533,6 +533,7 @@ mod tests {
 
     use super::{LocalEngine, VERIFIED, history, keep_checkout};
     use crate::context::Context;
+    use crate::database::Database;
     use crate::verifying::Shown;
 
     async fn for_a_moment(over: impl Fn() -> bool) {
@@ -553,7 +554,7 @@ mod tests {
             state: scratch.state(),
             user_kit: scratch.place().join("config"),
             kit_root: None,
-            database,
+            database: Database::at(database),
             repeated: String::new(),
         };
         LocalEngine::new(context, store)

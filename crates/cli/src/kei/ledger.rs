@@ -79,24 +79,24 @@ impl LedgerTool {
         let context = Context::observe(None, self.db.as_deref())?;
         wire::with_store(&context, async |store| match self.verb {
             Verb::Init => record::init(&context),
-            Verb::Fork(command) => command.run(&store).await,
+            Verb::Fork(command) => command.run(store).await,
             Verb::Done { id, summary } => {
-                record::change(&store, &id, RunStatus::Done, Some(&summary)).await
+                record::change(store, &id, RunStatus::Done, Some(&summary)).await
             }
             Verb::Fail { id, reason } => {
-                record::change(&store, &id, RunStatus::Failed, Some(&reason)).await
+                record::change(store, &id, RunStatus::Failed, Some(&reason)).await
             }
-            Verb::Merged { id } => record::change(&store, &id, RunStatus::Merged, None).await,
-            Verb::List { status } => list(&store, status).await,
+            Verb::Merged { id } => record::change(store, &id, RunStatus::Merged, None).await,
+            Verb::List { status } => list(store, status).await,
             Verb::Tree { id } => {
-                for tree in view::forest(&store, Some(&id)).await? {
+                for tree in view::forest(store, Some(&id)).await? {
                     view::seed_tree(&tree, 0);
                 }
                 Ok(())
             }
-            Verb::Validate(command) => command.run(&context, &store).await,
-            Verb::Descendants { dna } => descendants(&store, &dna).await,
-            Verb::RecordCost(command) => command.run(&store).await,
+            Verb::Validate(command) => command.run(&context, store).await,
+            Verb::Descendants { dna } => descendants(store, &dna).await,
+            Verb::RecordCost(command) => command.run(store).await,
         })
     }
 }

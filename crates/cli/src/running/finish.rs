@@ -19,20 +19,19 @@ use crate::verifying::{Live, Manner, Shown};
 pub fn note_changes(running: &Running) -> Result<(), Failure> {
     let said = |error: bailiwick_control::ports::WorkError| Failure::general(error.to_string());
     let work = running.subject.found()?;
+    work.look_ahead(&running.subject.base).map_err(said)?;
     let base = work.base().map_err(said)?;
     let snapshot = work.snapshot(&base).map_err(said)?;
     let changes = work.changes(&snapshot.merge_base_tree, &snapshot.tree).map_err(said)?;
-    for change in &changes {
+    let noted = changes.iter().flat_map(|change| {
         let kind = match (&change.before, &change.after) {
             (None, _) => FileChange::Added,
             (_, None) => FileChange::Removed,
             (Some(_), Some(_)) => FileChange::Changed,
         };
-        for path in change.paths() {
-            running.note(What::FileChange { path: path.to_owned(), change: kind })?;
-        }
-    }
-    Ok(())
+        change.paths().map(move |path| What::FileChange { path: path.to_owned(), change: kind })
+    });
+    running.note_all(noted)
 }
 
 /// Checks the work, writes down what came of it, and tells the person.

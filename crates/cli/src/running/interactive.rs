@@ -28,10 +28,10 @@ use bailiwick_source_control::{GitWork, Repository};
 
 use super::enclose::{self, Found};
 use super::judge::PolicyJudge;
-use super::kept::{Kept, KeptEvents};
 use super::marked::Marked;
 use super::{APPROVAL, assign, disk, granted, interrupt, login, view};
 use crate::context::{Context, variable};
+use crate::database::{Kept, KeptEvents};
 use crate::failure::Failure;
 use crate::policy_file::{self, CompiledPolicy, What};
 use crate::verifying::{SandboxLevel, Subject};
@@ -349,7 +349,7 @@ fn attempt(
     setup: Setup,
     screen: &Screen,
 ) -> Result<(Outcome, Vec<String>), Failure> {
-    let kept = Kept::open(&context.database)?;
+    let kept = context.database.open()?;
     let mut attempt = written_down(&kept, &setup)?;
     let denied = Denied::default();
     let files = granted::Files::write(&setup.directory, &setup.files);

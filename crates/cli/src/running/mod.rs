@@ -8,7 +8,7 @@
 //! handed     files whose texts go with its task
 //! loads      what it loads before it begins
 //! marked     checks of its tree between its calls
-//! judge      answers its gate          kept   events and attempts in the database
+//! judge      answers its gate
 //! view       what a person sees        finish verify, land
 //! recover    runs that were cut off    interrupt, detached
 //! versions   what agent programs have said of themselves
@@ -24,7 +24,6 @@ pub mod handed;
 pub mod interactive;
 pub mod interrupt;
 pub mod judge;
-pub mod kept;
 pub mod loads;
 pub mod login;
 pub mod marked;
@@ -54,12 +53,12 @@ use bailiwick_source_control::git::Imported;
 
 use crate::commands::run::{How, LandWhen};
 use crate::context::Context;
+use crate::database::{Kept, KeptEvents};
 use crate::delegating::{self, Session};
 use crate::failure::Failure;
 use crate::verifying::{Places, SandboxLevel, Subject};
 use crate::{claiming, managed, output, policy_file, wire};
 use judge::PolicyJudge;
-use kept::{Kept, KeptEvents};
 use marked::Marked;
 use view::View;
 
@@ -146,7 +145,7 @@ impl Running {
                 .help(format!("see it: bailiwick logs -f {id}; end it: bailiwick stop {id}")));
         };
         let subject = Subject::of_agent(context, id, &Places::default())?;
-        let kept = Kept::open(&context.database)?;
+        let kept = context.database.open()?;
         recover::settle(&kept, id, &directory)?;
         let earlier = kept.with(async |store| store.attempts(Some(id)).await)?;
         Ok(Self { subject, id: id.clone(), directory, kept, earlier, lock })
@@ -443,15 +442,25 @@ impl Running {
 
     /// Keeps an event of ours.
     pub fn note(&self, what: What) -> Result<(), Failure> {
-        let event = Event {
+        self.note_all([what])
+    }
+
+    /// Keeps events of ours, all at once.
+    pub fn note_all(&self, all: impl IntoIterator<Item = What>) -> Result<(), Failure> {
+        let at = wire::now_ms();
+        let ours = |what| Event {
             number: 0,
-            at: wire::now_ms(),
+            at,
             seen_by: Witness::Supervisor,
             agent: None,
             what,
             raw: None,
         };
-        Ok(self.kept.with(async |store| store.keep(&self.id, &mut [event]).await)?)
+        let mut events: Vec<Event> = all.into_iter().map(ours).collect();
+        if events.is_empty() {
+            return Ok(());
+        }
+        Ok(self.kept.with(async |store| store.keep(&self.id, &mut events).await)?)
     }
 
     fn all_events(&self) -> Result<Vec<Event>, Failure> {

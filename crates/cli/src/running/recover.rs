@@ -11,8 +11,8 @@ use bailiwick_model::{AgentId, Event};
 use bailiwick_runner::supervisor::RunDirectory;
 
 use super::granted;
-use super::kept::Kept;
 use crate::context::Context;
+use crate::database::Kept;
 use crate::delegating::Session;
 use crate::failure::Failure;
 use crate::{output, wire};
@@ -24,7 +24,7 @@ pub fn find(context: &Context) -> Result<(), Failure> {
     if !context.database.path().exists() {
         return Ok(());
     }
-    let kept = Kept::open(&context.database)?;
+    let kept = context.database.open()?;
     let attempts = kept.with(async |store| store.attempts(None).await)?;
     for attempt in attempts.into_iter().filter(|attempt| attempt.ending.is_none()) {
         let directory = RunDirectory::new(&context.state, attempt.run.as_str());

@@ -6,7 +6,6 @@ use bailiwick_control::ports::{RunStore as _, Work as _, WorkError};
 use bailiwick_kit::{Bound, bind, task_text};
 use bailiwick_model::task::Line;
 use bailiwick_model::{AgentId, Run, Settings, Sha256Hex, Source, Task};
-use bailiwick_source_control::git::Input;
 use bailiwick_source_control::{GitWork, Repository, SpawnLock, WorktreeWorkspaces};
 
 use crate::context::Context;
@@ -155,9 +154,14 @@ impl Subject {
         });
         let named = Task::parse(source)?.task.kit_commit;
         let commit = wire::binding_commit(&repository, named.as_ref().map(Line::as_str), &begun)?;
-        let kit = wire::committed_kit(&context, &repository, &commit)?;
+        let (kit, settings) = std::thread::scope(|scope| {
+            let settings = scope.spawn(|| settings(&repository, &commit));
+            let kit = wire::committed_kit(&context, &repository, &commit)?;
+            let lost = |_| Failure::general("the settings of the base commit were not read");
+            Ok::<_, Failure>((kit, settings.join().map_err(lost)?))
+        })?;
         let bound = bind(&kit, source)?;
-        let settings = settings(&repository, &commit)?;
+        let settings = settings?;
         let base = places.base.clone().or_else(|| settings.land.base.clone());
         let work = opened.map(|work| work.onto(base));
         Ok(Self {
@@ -214,16 +218,8 @@ fn binding_commit(repository: &Repository, work: Option<&GitWork>) -> Result<Str
 /// The settings of a commit; the defaults if it has none.
 pub fn settings(repository: &Repository, commit: &str) -> Result<Settings, Failure> {
     let file = format!("{}/{SETTINGS}", wire::REPOSITORY_KIT);
-    let question = format!("{commit}:{file}\n");
-    let git = repository.git();
-    let answer = git.run_with(["cat-file", "--batch"], Input::Bytes(question.as_bytes()))?;
-    let Ok(answer) = String::from_utf8(answer) else {
-        return Err(Failure::general(format!("{file} is not UTF-8")));
-    };
-    let (head, text) = answer.split_once('\n').unwrap_or((&answer, ""));
-    match head.split(' ').collect::<Vec<_>>().as_slice() {
-        [.., "missing"] => Ok(Settings::default()),
-        [_, "blob", _] => Ok(Settings::parse(&Source::new(file, text))?),
-        _ => Err(Failure::general(format!("{file} is not a file"))),
+    match wire::committed_file(repository, commit, &file)? {
+        None => Ok(Settings::default()),
+        Some(text) => Ok(Settings::parse(&Source::new(file, text))?),
     }
 }

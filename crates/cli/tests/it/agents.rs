@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use bailiwick_cli::context::Context;
+use bailiwick_cli::database::Database;
 use bailiwick_cli::templates;
 use bailiwick_policy::ToolStack;
 use bailiwick_source_control::Repository;
@@ -275,7 +276,7 @@ fn context(scratch: &Scratch, inside: &str) -> Context {
         state: scratch.state(),
         user_kit: scratch.place().join("config/bailiwick"),
         kit_root: None,
-        database: Location::file(scratch.state().join("bailiwick.db")),
+        database: Database::at(Location::file(scratch.state().join("bailiwick.db"))),
         repeated: String::new(),
     }
 }

@@ -62,6 +62,11 @@ impl Fleet {
         })
     }
 
+    pub(crate) async fn close(&self) {
+        self.writer.close().await;
+        self.pool.close().await;
+    }
+
     fn failed(&self, error: &sqlx::Error) -> FleetError {
         self.broken(crate::open::reason(error))
     }

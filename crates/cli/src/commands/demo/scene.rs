@@ -9,6 +9,7 @@ use bailiwick_source_control::git::forget_repository;
 use bailiwick_store::Location;
 
 use crate::context::Context;
+use crate::database::Database;
 use crate::failure::Failure;
 
 /// The three of them.
@@ -162,7 +163,7 @@ pub(super) fn make(place: &Path) -> Result<Context, Failure> {
     let state = place.join("state");
     Ok(Context {
         directory,
-        database: Location::file(state.join("bailiwick.db")),
+        database: Database::at(Location::file(state.join("bailiwick.db"))),
         user_kit: place.join("config/bailiwick"),
         kit_root: None,
         repeated: String::new(),

@@ -11,7 +11,6 @@ use super::scene;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, DIM, GREEN, RED, YELLOW, shortened, styled};
-use crate::running::kept::Kept;
 use crate::running::own_program;
 
 /// Runs them all at once, and shows what each does as it does it.
@@ -97,7 +96,7 @@ fn plain_path(text: &str) -> String {
 
 /// What a script could do that the gate had let run: the sandbox has answered.
 fn beyond_the_gate(context: &Context) -> Result<(), Failure> {
-    let kept = Kept::open(&context.database)?;
+    let kept = context.database.open()?;
     let id = scene::id("rogue")?;
     let events = kept.with(async |store| store.run_events(&id, 0, 1000).await)?;
     let denied = events.iter().filter(|event| is_denied(event)).count();

@@ -59,7 +59,7 @@ pub fn ask<T>(
         .build()
         .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
     wire::wait(&runtime, async {
-        let store = Arc::new(Store::open(context.database.clone()).await?);
+        let store = Arc::new(Store::open(context.database.location().clone()).await?);
         work(plane(context, store), caller()?).await
     })
 }

@@ -39,7 +39,7 @@ impl Apply {
         let documents = documents::read(context, &self.files)?;
         let (actor, dry) = (actor()?, self.dry_run);
         let applied = wire::with_store(context, async |store| {
-            Ok(resources::apply(&store, &documents, &actor, now(), dry).await?)
+            Ok(resources::apply(store, &documents, &actor, now(), dry).await?)
         })?;
         if self.format.format == Format::Json {
             return output::json(&applied);

@@ -53,10 +53,10 @@ impl Delete {
         wire::with_store(context, async |store| {
             let mut found = Vec::new();
             for one in &all {
-                found.extend(self.find(&store, one).await?);
+                found.extend(self.find(store, one).await?);
             }
             for object in &found {
-                self.take_away(&store, object, &actor).await?;
+                self.take_away(store, object, &actor).await?;
             }
             if let ([], [one]) = (found.as_slice(), all.as_slice()) {
                 output::note(format_args!("no {}", one.kind.plural()));

@@ -34,7 +34,7 @@ impl Describe {
         let found = wire::with_store(context, async |store| {
             let mut found = Vec::new();
             for one in &all {
-                found.extend(fetch(&store, one, namespace).await?);
+                found.extend(fetch(store, one, namespace).await?);
             }
             Ok(found)
         })?;

@@ -45,9 +45,9 @@ fn compare(context: &Context, files: &[PathBuf]) -> Result<Vec<String>, Failure>
     let documents = documents::read(context, files)?;
     let actor = actor()?;
     wire::with_store(context, async |store| {
-        let planned = resources::apply(&store, &documents, &actor, now(), true).await?;
+        let planned = resources::apply(store, &documents, &actor, now(), true).await?;
         let redactor = Redactor::new(&RedactionRules {
-            known: values(&store).await?,
+            known: values(store).await?,
             ..RedactionRules::default()
         });
         let redactor = redactor.map_err(|error| Failure::general(error.to_string()))?;
@@ -55,7 +55,7 @@ fn compare(context: &Context, files: &[PathBuf]) -> Result<Vec<String>, Failure>
         for one in planned.iter().filter(|one| one.outcome != Outcome::Unchanged) {
             let Metadata { namespace, name, .. } = &one.object.metadata;
             let kind = one.object.kind;
-            let kept = FleetStore::get(&store, kind, namespace, name).await?;
+            let kept = FleetStore::get(store, kind, namespace, name).await?;
             let before = kept.as_ref().map(declared).transpose()?.unwrap_or_default();
             let after = declared(&one.object)?;
             let (before, after) = (redactor.redact(&before).text, redactor.redact(&after).text);

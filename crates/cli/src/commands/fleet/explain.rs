@@ -35,11 +35,11 @@ pub fn run(
     format: Format,
 ) -> Result<(), Failure> {
     let explanation = wire::with_store(context, async |store| {
-        let found = fetch(&store, named, namespace).await?;
+        let found = fetch(store, named, namespace).await?;
         let Some(object) = found.into_iter().next() else {
             return Err(Failure::general("it is gone"));
         };
-        let around = around(&store, &object).await?;
+        let around = around(store, &object).await?;
         Ok(explain(&object, &around))
     })?;
     if format == Format::Json {

@@ -79,11 +79,11 @@ impl Get {
         }
         wire::with_store(context, async |store| {
             for one in &all {
-                let (objects, version) = self.find(&store, one).await?;
+                let (objects, version) = self.find(store, one).await?;
                 self.show(one, &objects)?;
                 if self.watch {
                     let shown = objects.iter().map(place).collect();
-                    self.follow(&store, one, version, shown).await?;
+                    self.follow(store, one, version, shown).await?;
                 }
             }
             Ok(())

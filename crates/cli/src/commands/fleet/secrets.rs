@@ -142,7 +142,7 @@ fn list(context: &Context, namespace: &str, format: Format) -> Result<(), Failur
     let found = wire::with_store(context, async |store| {
         let selection =
             Selection { namespace: Some(namespace.to_owned()), ..Selection::of(Kind::Secret) };
-        Ok(FleetStore::list(&store, &selection).await?.objects)
+        Ok(FleetStore::list(store, &selection).await?.objects)
     })?;
     if format == Format::Json {
         return output::json(&found);
@@ -173,7 +173,7 @@ fn remove(context: &Context, namespace: &str, name: &str) -> Result<(), Failure>
     let actor = actor()?;
     wire::with_store(context, async |store| {
         Ok(bailiwick_control::resources::delete(
-            &store,
+            store,
             Kind::Secret,
             namespace,
             name,

@@ -82,7 +82,7 @@ impl Serve {
             .with_max_level(tracing::Level::INFO)
             .try_init();
         let _alone = alone(context)?;
-        let store = Arc::new(Store::open(context.database.clone()).await?);
+        let store = Arc::new(Store::open(context.database.location().clone()).await?);
         let plane = plane(context, Arc::clone(&store));
         let pulse = Pulse::default();
         let settings = Settings {

@@ -51,7 +51,7 @@ impl Wait {
             let mut version = 0;
             loop {
                 let found =
-                    FleetStore::get(&store, one.kind, &self.namespace.namespace, name).await?;
+                    FleetStore::get(store, one.kind, &self.namespace.namespace, name).await?;
                 match self.met(found.as_ref())? {
                     Met::Yes => {
                         output::line(format_args!("{} {}", self.object, self.what));

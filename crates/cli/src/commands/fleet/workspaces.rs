@@ -363,7 +363,7 @@ fn all(context: &Context, mut selection: Selection) -> Result<Vec<AnyObject>, Fa
     wire::with_store(context, async |store| {
         let mut found = Vec::new();
         loop {
-            let page = FleetStore::list(&store, &selection).await?;
+            let page = FleetStore::list(store, &selection).await?;
             found.extend(page.objects);
             if page.next.is_none() {
                 return Ok(found);
@@ -376,7 +376,7 @@ fn all(context: &Context, mut selection: Selection) -> Result<Vec<AnyObject>, Fa
 fn find(context: &Context, which: &Which) -> Result<AnyObject, Failure> {
     let named = Named { kind: Kind::AgentWorkspace, names: vec![which.name.clone()] };
     let namespace = &which.place.namespace.namespace;
-    let found = wire::with_store(context, async |store| fetch(&store, &named, namespace).await)?;
+    let found = wire::with_store(context, async |store| fetch(store, &named, namespace).await)?;
     found.into_iter().next().ok_or_else(|| Failure::general("it is gone"))
 }
 

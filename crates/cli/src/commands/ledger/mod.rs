@@ -155,29 +155,29 @@ impl Ledger {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         wire::with_store(context, async |store| match self.verb {
-            Verb::List { status, format } => view::list(&store, status, format.format).await,
-            Verb::Show { id, format } => view::show(&store, &id, format.format).await,
-            Verb::Tree { id, format } => view::tree(&store, id.as_ref(), format.format).await,
-            Verb::Parents { id, format } => view::parents(&store, &id, format.format).await,
-            Verb::Descendants { id, format } => view::descendants(&store, &id, format.format).await,
-            Verb::Find { dna, format } => view::find(&store, &dna, format.format).await,
-            Verb::Spec { id } => view::spec(&store, &id).await,
-            Verb::Validate(command) => command.run(context, &store).await,
+            Verb::List { status, format } => view::list(store, status, format.format).await,
+            Verb::Show { id, format } => view::show(store, &id, format.format).await,
+            Verb::Tree { id, format } => view::tree(store, id.as_ref(), format.format).await,
+            Verb::Parents { id, format } => view::parents(store, &id, format.format).await,
+            Verb::Descendants { id, format } => view::descendants(store, &id, format.format).await,
+            Verb::Find { dna, format } => view::find(store, &dna, format.format).await,
+            Verb::Spec { id } => view::spec(store, &id).await,
+            Verb::Validate(command) => command.run(context, store).await,
             Verb::Init => record::init(context),
-            Verb::Fork(command) => command.run(&store).await,
+            Verb::Fork(command) => command.run(store).await,
             Verb::Done { id, summary } => {
-                record::change(&store, &id, RunStatus::Done, Some(&summary)).await
+                record::change(store, &id, RunStatus::Done, Some(&summary)).await
             }
             Verb::Fail { id, reason } => {
-                record::change(&store, &id, RunStatus::Failed, Some(&reason)).await
+                record::change(store, &id, RunStatus::Failed, Some(&reason)).await
             }
-            Verb::Merged { id } => record::change(&store, &id, RunStatus::Merged, None).await,
+            Verb::Merged { id } => record::change(store, &id, RunStatus::Merged, None).await,
             Verb::Rejected { id, reason } => {
-                record::change(&store, &id, RunStatus::Rejected, Some(&reason)).await
+                record::change(store, &id, RunStatus::Rejected, Some(&reason)).await
             }
-            Verb::RecordCost(command) => command.run(&store).await,
-            Verb::Locks { format } => view::locks(&store, format.format).await,
-            Verb::RevokeLock { reason } => record::revoke_lock(&store, &reason).await,
+            Verb::RecordCost(command) => command.run(store).await,
+            Verb::Locks { format } => view::locks(store, format.format).await,
+            Verb::RevokeLock { reason } => record::revoke_lock(store, &reason).await,
         })
     }
 }

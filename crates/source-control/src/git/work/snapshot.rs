@@ -49,6 +49,10 @@ fn history(
     head: Result<Known, WorkError>,
 ) -> Result<(Known, String, String), WorkError> {
     let head = head?;
+    if head.commit == base.tip {
+        let (commit, tree) = (head.commit.clone(), head.tree.clone());
+        return Ok((head, commit, tree));
+    }
     let git = places.agent_git();
     let what = format!("the work cannot be compared with {}", base.branch);
     let ended = git
