@@ -84,13 +84,14 @@ fn compare(cli: Cli, name: &str, model: &str) {
     }
     let whole = Ratios::of(&runs, &bare, |took| took.whole);
     let attempt = Ratios::of(&runs, &bare, |took| took.attempt);
+    let with_spawn = Ratios::of(&runs, &bare, |took| took.spawn + took.whole);
     let memory = runs.iter().map(|took| took.memory).max().expect("a run");
     let mut times: Vec<Duration> = runs.iter().map(|took| took.whole).collect();
     let mut spawns: Vec<Duration> = runs.iter().map(|took| took.spawn).collect();
     figure(&format!(
         "run of {CALLS} calls, {name} {}: {whole} × the program alone for the whole of `bailiwick run \
-         --no-verify` of a spawned agent, {attempt} × for the attempt alone; {:.2} s beside {:.2} s, and {:.0} \
-         ms for `bailiwick spawn` before; the supervisor took {:.1} MiB at most (medians of {ROUNDS} interleaved runs, and the middle half of them)",
+         --no-verify` of a spawned agent, {attempt} × for the attempt alone; {:.2} s beside {:.2} s; {with_spawn} × \
+         with `bailiwick spawn`, which takes {:.0} ms before; the supervisor took {:.1} MiB at most (medians of {ROUNDS} interleaved runs, and the middle half of them)",
         cli.version(),
         median(&mut times).as_secs_f64(),
         median(&mut bare).as_secs_f64(),

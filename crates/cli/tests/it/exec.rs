@@ -121,6 +121,35 @@ impl Console {
         self.until(text, || self.seen().contains(text));
     }
 
+    /// Answers a question with a key, as a person would: once all of it is drawn, and again if nothing comes of it.
+    #[track_caller]
+    pub(crate) fn answer(&mut self, question: &str, key: &str, next: &str) {
+        self.wait_for(question);
+        let late = Instant::now() + PATIENCE;
+        while !self.seen().contains(next) {
+            assert!(Instant::now() < late, "{next} was waited for in vain: {}", self.seen());
+            self.rest();
+            self.enter(key);
+            let soon = Instant::now() + Duration::from_secs(5);
+            while !self.seen().contains(next) && Instant::now() < soon {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+
+    /// Waits until nothing was printed for a while.
+    fn rest(&self) {
+        let length = || self.printed.lock().unwrap().len();
+        // Some never rest.
+        for _ in 0..20 {
+            let before = length();
+            std::thread::sleep(Duration::from_millis(500));
+            if length() == before {
+                break;
+            }
+        }
+    }
+
     #[track_caller]
     pub(crate) fn until(&self, what: &str, holds: impl Fn() -> bool) {
         let late = Instant::now() + PATIENCE;
@@ -261,6 +290,28 @@ fn a_program_has_the_terminal_and_nothing_else_of_the_person() {
     assert!(!console.seen().contains("of the person"), "{}", console.seen());
     let logs = scratch.run(BAILIWICK, &["logs", &id(&console.seen())]).expect_code(0);
     assert!(logs.out.contains("failed it ended with the code 7"), "{}", logs.out);
+}
+
+/// Many a system's `/etc/profile` sets `PATH` anew, and agents run their commands in login shells.
+#[test]
+fn login_shells_find_what_the_person_finds_with_and_without_a_sandbox() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scratch = repository();
+    let tools = scratch.place().join("tools of mine");
+    std::fs::create_dir(&tools).unwrap();
+    let tool = tools.join("own-tool");
+    std::fs::write(&tool, "#!/bin/sh\necho found-$((20+1))\n").unwrap();
+    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", tools.display());
+    for level in ["full", "off"] {
+        let options = [&["exec", "--sandbox", level], &SHELL_AT_WORK[1..]].concat();
+        let mut console = Console::start(&scratch, &options, &[("PATH", &path)]);
+        console.enter("bash -lc own-tool; sh -lc own-tool; exit 7\n");
+        assert_eq!(console.end(), 7, "{}", console.seen());
+        let seen = console.seen();
+        assert_eq!(seen.matches("found-21").count(), 2, "{level}: {seen}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Gemini CLI and OpenCode at a person's own terminal: the real programs, typed into, with a scripted
-//! model behind the proxy.
+//! Codex, Gemini CLI and OpenCode at a person's own terminal: the real programs, typed into, with a
+//! scripted model behind the proxy.
 
 use bailiwick_testkit::Scratch;
 use bailiwick_testkit::clis::Cli;
@@ -9,7 +9,8 @@ use crate::BAILIWICK;
 use crate::exec::{Console, id, repository, say};
 
 /// Files by which a repository would take the gate from a program, if it were asked.
-const DISARMING: [(&str, &str); 3] = [
+const DISARMING: [(&str, &str); 4] = [
+    (".codex/config.toml", "approval_policy = \"never\"\n[features]\nhooks = false\n"),
     (
         ".gemini/settings.json",
         r#"{"hooksConfig": {"enabled": false, "disabled": ["gate", "announcement"]}}"#,
@@ -25,14 +26,24 @@ const DISARMING: [(&str, &str); 3] = [
 /// How a person meets a program.
 struct Manners {
     cli: Cli,
+    /// What it asks before it can be talked to, and the key by which a person answers.
+    asks: &'static [(&'static str, &'static str)],
     /// What it shows when it waits for a person.
     ready: &'static str,
     /// How it is left.
     leaves: &'static str,
 }
 
-const GEMINI: Manners = Manners { cli: Cli::Gemini, ready: "Type your message", leaves: "/quit" };
-const OPENCODE: Manners = Manners { cli: Cli::OpenCode, ready: "Ask anything", leaves: "/exit" };
+const CODEX: Manners = Manners {
+    cli: Cli::Codex,
+    asks: &[("restricted", "\r"), ("existing", "2")],
+    ready: "GPT-5.5",
+    leaves: "/quit",
+};
+const GEMINI: Manners =
+    Manners { cli: Cli::Gemini, asks: &[], ready: "Type your message", leaves: "/quit" };
+const OPENCODE: Manners =
+    Manners { cli: Cli::OpenCode, asks: &[], ready: "Ask anything", leaves: "/exit" };
 
 /// A repository that would disarm them all, and a remote that nobody may push to.
 fn stage() -> Scratch {
@@ -70,7 +81,12 @@ impl Manners {
             ("TERM_PROGRAM", "vscode"),
         ];
         let ours = ["exec", "--role", "developer", "--files", "src/**", "--", self.cli.name()];
-        let console = Console::start(scratch, &[&ours[..], own].concat(), &variables);
+        let mut console = Console::start(scratch, &[&ours[..], own].concat(), &variables);
+        let mut asked = self.asks.iter().peekable();
+        while let Some((question, key)) = asked.next() {
+            let next = asked.peek().map_or(self.ready, |(question, _)| question);
+            console.answer(question, key, next);
+        }
         console.wait_for(self.ready);
         console
     }
@@ -97,7 +113,10 @@ fn is_held(manners: &Manners, own: &[&str]) {
         Turn::Calls(vec![Call::write(format!("{root}/outside.txt"), "outside\n")]),
         Turn::say("All is finished."),
     ];
-    let model = ScriptedModel::start(Script::new(turns));
+    // Codex asks for a title beside the work, in a conversation whose calls it refuses by itself.
+    let strays = Call::write(format!("{root}/stray.txt"), "stray\n");
+    let title = vec![Turn::Calls(vec![strays]), Turn::say("Do the work")];
+    let model = ScriptedModel::start(Script::new(turns).when("task title", title));
     let mut console = manners.start(&scratch, &model, own);
     say(&mut console, "Do the work.");
     console.until("the last call", || told(&model, "call_0_2_0").is_some());
@@ -107,6 +126,7 @@ fn is_held(manners: &Manners, own: &[&str]) {
     assert_eq!(scratch.git(&["ls-remote", "origin"]), "", "it pushed: {results:#?}");
     assert_eq!(scratch.read("src/inside.txt"), "inside\n");
     assert!(!scratch.root().join("outside.txt").exists(), "{results:#?}");
+    assert!(!scratch.root().join("stray.txt").exists(), "{results:#?}");
     assert!(!scratch.root().join("src/plugin-ran.txt").exists(), "a plugin of the repository ran");
     assert!(model.result("call_0_0_0").contains("policy::git-read-only"), "{results:#?}");
     assert!(model.result("call_0_2_0").contains("scope::files-whitelist"), "{results:#?}");
@@ -115,6 +135,11 @@ fn is_held(manners: &Manners, own: &[&str]) {
     let logs = scratch.run(BAILIWICK, &["logs", &id(&seen)]).expect_code(0).out;
     assert!(logs.contains("completed the person has left it"), "{logs}");
     assert!(!logs.contains("sk-of-the-person"), "{logs}");
+}
+
+#[test]
+fn codex_is_held_while_a_person_talks_to_it() {
+    is_held(&CODEX, &["-m", "gpt-5.5", "--ask-for-approval", "never"]);
 }
 
 #[test]

@@ -85,6 +85,8 @@ impl Adapter for Codex {
                 "unsupported custom tool call: ",
                 "failed to parse function arguments: ",
                 "apply_patch verification failed: ",
+                // In conversations of its own that have no directory, such as the one about a title.
+                "No usable execution environment is available. ",
                 "write_stdin failed: Unknown process id ",
                 "write_stdin failed: stdin is closed for this session",
                 "request_user_input is unavailable in ",
