@@ -418,12 +418,19 @@ fn prove(context: &Context, setup: &Setup) -> Result<(), Failure> {
     let kept = context.state.join("canaries");
     let scratch = RunDirectory::new(setup.directory.path(), "canary");
     let adapter = unattended(Arc::clone(&setup.inner));
-    supervisor::prove(adapter.as_ref(), &setup.assignment, &setup.enclosure, &kept, &scratch)
-        .map(drop)
-        .map_err(|error| {
-            Failure::general(error.to_string())
-                .help("no agent was started; `bailiwick doctor` says what this machine can do")
-        })
+    let trying = || {
+        let name = setup.inner.name();
+        output::progress(format_args!(
+            "trying whether {name} obeys its gate, once for this version …"
+        ));
+    };
+    let places = (kept.as_path(), &scratch);
+    let shown =
+        supervisor::prove(adapter.as_ref(), &setup.assignment, &setup.enclosure, places, trying);
+    shown.map(drop).map_err(|error| {
+        Failure::general(error.to_string())
+            .help("no agent was started; `bailiwick doctor` says what this machine can do")
+    })
 }
 
 fn supervise(

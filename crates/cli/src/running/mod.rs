@@ -277,8 +277,8 @@ impl Running {
             prepared.adapter.as_ref(),
             &prepared.assignment,
             &prepared.enclosure,
-            &kept,
-            &scratch,
+            (&kept, &scratch),
+            || {},
         )
         .map_err(|error| {
             // What could not be tried says nothing of what was done before: that is not lost with it.

@@ -34,6 +34,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const NO: &str = "this call is denied to see whether a denial holds";
 const CALL: &str = "call_canary_0";
 const MARK: &str = "bailiwick-canary";
+/// What is answered to a question beside the work, such as for a title or which model is to be asked. It can be
+/// read as JSON: who wanted some and got none would ask again for a minute and more.
+const ASIDE: &str = "{}";
 
 /// Why a program is not believed to be held.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -70,13 +73,13 @@ pub enum Proof {
 }
 
 /// Shows that the program obeys the gate, or finds that it was shown before. `kept` is the directory
-/// of proofs; `scratch` belongs to the canary alone.
+/// of proofs; `scratch` belongs to the canary alone. `trying` is told when it takes a while.
 pub fn prove(
     adapter: &dyn Adapter,
     assignment: &Assignment,
     enclosure: &Enclosure,
-    kept: &Path,
-    scratch: &RunDirectory,
+    (kept, scratch): (&Path, &RunDirectory),
+    trying: impl FnOnce(),
 ) -> Result<Proof, CanaryError> {
     let unshown = |why: Unshown| CanaryError { cli: adapter.name().to_owned(), why };
     let failed = |why: String| unshown(Unshown::Untried(why));
@@ -88,6 +91,7 @@ pub fn prove(
     if file.is_file() {
         return Ok(Proof::Known);
     }
+    trying();
     scratch.make().map_err(|error| failed(error.to_string()))?;
     let shown = show(adapter, assignment, enclosure, scratch);
     // What it leaves is of no use to anybody; a rest is swept with its run.
@@ -182,7 +186,7 @@ impl Observer for Model {
     fn admit<'a>(&'a self, asked: Asked) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
         Box::pin(async move {
             if !asked.offers_tools {
-                return Admission::Say("a canary".to_owned());
+                return Admission::Say(ASIDE.to_owned());
             }
             let told = asked.results.iter().find(|result| result.id.starts_with(CALL));
             match told {
