@@ -1,6 +1,7 @@
 //! The database of a command, which is opened once; events and attempts in it, for threads that wait.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -17,8 +18,11 @@ use crate::wire;
 #[derive(Clone)]
 pub struct Database {
     location: Location,
-    kept: Arc<Mutex<Option<Arc<Kept>>>>,
+    kept: Arc<Mutex<Option<(Identity, Arc<Kept>)>>>,
 }
+
+/// Which file it is that has the name: its device and its number there.
+type Identity = Option<(u64, u64)>;
 
 impl Database {
     /// The one that is kept there.
@@ -36,14 +40,23 @@ impl Database {
         self.location.path()
     }
 
-    /// Opens it, unless it is open. What failed is tried again.
+    /// Opens it, unless it is open; also where somebody has put another file in its place. What failed is tried
+    /// again.
     pub fn open(&self) -> Result<Arc<Kept>, Failure> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = &*kept {
+        if let Some((identity, kept)) = &*kept
+            && identity.is_some()
+            && *identity == self.identity()
+        {
             return Ok(Arc::clone(kept));
         }
         let opened = Arc::new(Kept::open(self.location.clone())?);
-        Ok(Arc::clone(kept.insert(opened)))
+        *kept = Some((self.identity(), Arc::clone(&opened)));
+        Ok(opened)
+    }
+
+    fn identity(&self) -> Identity {
+        std::fs::metadata(self.path()).ok().map(|file| (file.dev(), file.ino()))
     }
 }
 
@@ -93,14 +106,19 @@ impl Drop for Kept {
     }
 }
 
-/// What drives databases while somebody waits for them: one for the whole process.
+/// What drives databases: one for the whole process. It has a thread of its own, so that whoever takes long over
+/// something else while it has a database open holds up nobody.
 fn runtime() -> Result<&'static Runtime, Failure> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    let runtime = runtime.map_err(|error| Failure::general(format!("no runtime: {error}")))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("database")
+        .enable_time()
+        .build()
+        .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
     Ok(RUNTIME.get_or_init(|| runtime))
 }
 
@@ -137,6 +155,36 @@ mod tests {
         let second = std::thread::spawn(move || other.open().unwrap()).join().unwrap();
         assert!(Arc::ptr_eq(&first, &second));
         assert_eq!(second.with(async |store| store.list(None).await).unwrap(), []);
+        // Another file in its place is another database.
+        std::fs::rename(&file, place.path().join("y.db")).unwrap();
+        let third = database.open().unwrap();
+        assert!(!Arc::ptr_eq(&first, &third));
+        assert!(file.exists());
+        assert!(Arc::ptr_eq(&third, &database.open().unwrap()));
+    }
+
+    /// Connections are given back by tasks: somebody has to run them, whatever those do who wait.
+    #[test]
+    fn whoever_takes_long_over_something_holds_up_nobody() {
+        let place = tempfile::tempdir().unwrap();
+        let kept = Database::at(Location::file(place.path().join("x.db"))).open().unwrap();
+        let (slow, (begun, begin)) = (Arc::clone(&kept), std::sync::mpsc::channel());
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let slow = std::thread::spawn(move || {
+            slow.with(async |store| {
+                let found = store.list(None).await;
+                begun.send(()).unwrap();
+                // As a worktree is made, with all that is installed in it.
+                wait.recv().unwrap();
+                found.unwrap()
+            })
+        });
+        begin.recv().unwrap();
+        for _ in 0..20 {
+            assert_eq!(kept.with(async |store| store.list(None).await).unwrap(), []);
+        }
+        go.send(()).unwrap();
+        assert_eq!(slow.join().unwrap(), []);
     }
 
     /// Nothing is beside the file when the last one has let go of it; inside of a runtime nobody waits for that.

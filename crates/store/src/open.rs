@@ -63,7 +63,9 @@ impl Store {
         let url = location.url().ok_or_else(|| fail("its path is not UTF-8".to_owned()))?;
         let lock = lock(&location).map_err(|error| fail(error.to_string()))?;
         let failed = |error: sqlx::Error| fail(reason(&error));
-        let pool = connections(4, "").connect(&url).await.map_err(failed)?;
+        // Whoever waits for a connection waits for others that write, each of which may wait as long itself.
+        let pool = connections(4, "").acquire_timeout(2 * PATIENCE);
+        let pool = pool.connect(&url).await.map_err(failed)?;
         let remembering = format!("; PRAGMA cache_size = -{WRITER_CACHE}");
         let writer = connections(1, &remembering).connect_lazy(&url).map_err(failed)?;
         let fleet = Fleet::new(location.clone(), pool.clone(), writer);

@@ -32,6 +32,8 @@ struct Manners {
     ready: &'static str,
     /// How it is left.
     leaves: &'static str,
+    /// What it says by itself of a call of the conversation in which it asks for a title, if it has such.
+    refuses: Option<&'static str>,
 }
 
 const CODEX: Manners = Manners {
@@ -39,11 +41,22 @@ const CODEX: Manners = Manners {
     asks: &[("restricted", "\r"), ("existing", "2")],
     ready: "GPT-5.5",
     leaves: "/quit",
+    refuses: Some("No usable execution environment is available. "),
 };
-const GEMINI: Manners =
-    Manners { cli: Cli::Gemini, asks: &[], ready: "Type your message", leaves: "/quit" };
-const OPENCODE: Manners =
-    Manners { cli: Cli::OpenCode, asks: &[], ready: "Ask anything", leaves: "/exit" };
+const GEMINI: Manners = Manners {
+    cli: Cli::Gemini,
+    asks: &[],
+    ready: "Type your message",
+    leaves: "/quit",
+    refuses: None,
+};
+const OPENCODE: Manners = Manners {
+    cli: Cli::OpenCode,
+    asks: &[],
+    ready: "Ask anything",
+    leaves: "/exit",
+    refuses: None,
+};
 
 /// A repository that would disarm them all, and a remote that nobody may push to.
 fn stage() -> Scratch {
@@ -113,20 +126,23 @@ fn is_held(manners: &Manners, own: &[&str]) {
         Turn::Calls(vec![Call::write(format!("{root}/outside.txt"), "outside\n")]),
         Turn::say("All is finished."),
     ];
-    // Codex asks for a title beside the work, in a conversation whose calls it refuses by itself.
-    let strays = Call::write(format!("{root}/stray.txt"), "stray\n");
+    let strays = Call::write(format!("{root}/src/stray.txt"), "stray\n");
     let title = vec![Turn::Calls(vec![strays]), Turn::say("Do the work")];
     let model = ScriptedModel::start(Script::new(turns).when("task title", title));
     let mut console = manners.start(&scratch, &model, own);
     say(&mut console, "Do the work.");
     console.until("the last call", || told(&model, "call_0_2_0").is_some());
+    if let Some(refusal) = manners.refuses {
+        console.until("the title", || told(&model, "call_1_0_0").is_some());
+        assert!(model.result("call_1_0_0").starts_with(refusal), "{}", model.result("call_1_0_0"));
+    }
     console.wait_for("finished.");
     assert_eq!(manners.leave(&mut console), 0, "{}", console.seen());
     let results = model.results();
     assert_eq!(scratch.git(&["ls-remote", "origin"]), "", "it pushed: {results:#?}");
     assert_eq!(scratch.read("src/inside.txt"), "inside\n");
     assert!(!scratch.root().join("outside.txt").exists(), "{results:#?}");
-    assert!(!scratch.root().join("stray.txt").exists(), "{results:#?}");
+    assert!(!scratch.root().join("src/stray.txt").exists(), "{results:#?}");
     assert!(!scratch.root().join("src/plugin-ran.txt").exists(), "a plugin of the repository ran");
     assert!(model.result("call_0_0_0").contains("policy::git-read-only"), "{results:#?}");
     assert!(model.result("call_0_2_0").contains("scope::files-whitelist"), "{results:#?}");

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bailiwick_control::dispatch::{ControlPlane, Resting, Turn};
 use bailiwick_control::ports::fleet::{
     ActionError, Applied, AuditEntry, Change, DecisionRequest, Fleet as _, FleetError, FleetStore,
     ForgeError, IncomingDelivery, Launched, LaunchedState, LifecycleRequest, MemoryFleet, Page,
-    Received, RunVerb, RunVerbRequest, Selection, Target, TokenRecord, Verdict, World as _, Write,
+    Received, RunVerb, RunVerbRequest, Selection, Target, TokenRecord, Verdict, WorkspaceRequest,
+    World as _, Write,
 };
 use bailiwick_control::triggers::lifecycle::LifecycleVerb;
 use bailiwick_model::fleet::{
-    AgentApproval, AgentDispatchRun, AnyObject, ApprovalPhase, Kind, LifecycleState, Moment,
-    Repository, RunPhase,
+    AgentApproval, AgentDispatchRun, AgentWorkspace, AnyObject, ApprovalPhase, Kind,
+    LifecycleState, Moment, Repository, RunPhase,
 };
 use serde_json::json;
 
@@ -211,12 +212,19 @@ struct Odd {
     sealed: bool,
     /// How many more times somebody else changes what is written, just before it is.
     meddled: AtomicUsize,
+    /// Somebody else writes the same first, the next time.
+    doubled: AtomicBool,
 }
 
 impl Odd {
     /// The same control plane, over this store.
     fn plane(plane: &Plane, sealed: bool) -> ControlPlane<Self, Scripted, Stood> {
-        let store = Self { store: Arc::clone(&plane.store), sealed, meddled: AtomicUsize::new(0) };
+        let store = Self {
+            store: Arc::clone(&plane.store),
+            sealed,
+            meddled: AtomicUsize::new(0),
+            doubled: AtomicBool::new(false),
+        };
         ControlPlane {
             store: Arc::new(store),
             engine: Arc::clone(&plane.engine),
@@ -225,6 +233,9 @@ impl Odd {
     }
 
     async fn meddle(&self, writes: &[Write], now: Moment) {
+        if self.doubled.swap(false, Ordering::Relaxed) {
+            self.store.commit(writes.to_vec(), now).await.unwrap();
+        }
         for write in writes {
             let (Write::Status(given) | Write::Replace(given)) = write else { continue };
             let left = |left: usize| left.checked_sub(1);
@@ -388,8 +399,16 @@ async fn whoever_meets_a_change_is_heard_nevertheless_unless_it_changes_for_ever
     let approval = target(asked.name());
     let decided = odd.decide(&caller("bob"), &approval, yes.clone()).await.unwrap();
     assert_eq!(decided.phase, ApprovalPhase::Approved);
-    // Decided once, however often it was tried.
-    meddle(3);
+    // Each was done once, however often it was tried.
+    let lines = plane.store.audit(0, 1_000).await.unwrap();
+    let count = |event: &str| lines.iter().filter(|(_, line)| line.event == event).count();
+    for (event, times) in [
+        ("AgentDispatchCancelRequested", 1),
+        ("AgentDispatchQueued", 2),
+        ("AgentApprovalDecision", 1),
+    ] {
+        assert_eq!(count(event), times, "{event}");
+    }
     let twice = odd.decide(&caller("bob"), &approval, yes).await;
     assert!(matches!(twice, Err(ActionError::Conflict { .. })), "{twice:?}");
     schedule(&plane, "acme/app").await;
@@ -401,4 +420,32 @@ async fn whoever_meets_a_change_is_heard_nevertheless_unless_it_changes_for_ever
     meddle(3);
     let paused = odd.set_lifecycle(&caller("ada"), &target("nightly"), pause).await.unwrap();
     assert_eq!(paused.lifecycle_state, LifecycleState::Paused);
+    lost_workspace(&plane).await;
+    let pin: WorkspaceRequest = serde_json::from_value(json!({ "action": "pin" })).unwrap();
+    meddle(3);
+    odd.act_on_workspace(&caller("ada"), "default", Some("lost"), pin).await.unwrap();
+    let pinned = all::<AgentWorkspace>(&plane).await.into_iter().find(|one| one.name() == "lost");
+    assert!(pinned.unwrap().spec.pinned);
+}
+
+/// Who comes second finds what the first one has made, and is told so.
+#[tokio::test]
+async fn whoever_asks_for_the_same_at_the_same_moment_is_told_of_what_there_is() {
+    let plane = stand(|_| {}).await;
+    let odd = Odd::plane(&plane, false);
+    let double = || odd.store.doubled.store(true, Ordering::Relaxed);
+    double();
+    let answer = odd.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    assert!(!odd.store.doubled.load(Ordering::Relaxed), "somebody was first");
+    assert_eq!(only_run(&plane).await.name(), answer.run);
+    turn(&plane).await;
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    let run = Target { namespace: "default".to_owned(), name: answer.run };
+    double();
+    let second =
+        odd.act_on_run(&caller("ada"), &run, RunVerb::Retry, RunVerbRequest::default()).await;
+    let active = matches!(&second, Err(ActionError::Conflict { code, .. }) if code == "RunActive");
+    assert!(active, "{second:?}");
+    assert_eq!(only_run(&plane).await.status.attempts.len(), 2);
 }

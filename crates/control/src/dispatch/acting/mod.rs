@@ -26,7 +26,7 @@ use crate::ports::fleet::{
     DispatchRequest, Engine, ExecutionAnswer, FireRequest, Fleet, FleetError, FleetStore,
     LifecycleAnswer, LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest,
     RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved,
-    Unverified, WorkspaceAnswer, WorkspaceRequest, World,
+    Unverified, WorkspaceAnswer, WorkspaceRequest, WorkspaceVerb, World,
 };
 use crate::resources::namespaces::elsewhere;
 use crate::triggers::{self, Intent, SignatureHeaders};
@@ -46,7 +46,7 @@ impl From<PlaneError> for ActionError {
     }
 }
 
-/// Does anew what could not be done because what it changes was changed meanwhile. Whoever asks has not seen the
+/// Does anew what could not be done because what it changes was changed or made meanwhile. Whoever asks has not seen the
 /// state that is gone, and what they may do is decided by the one that is there now.
 async fn settled<T, F>(attempt: impl Fn() -> F) -> Result<T, ActionError>
 where
@@ -54,7 +54,9 @@ where
 {
     for _ in 0..AGAIN {
         match attempt().await {
-            Err(ActionError::Store(FleetError::Conflict { .. })) => {}
+            Err(ActionError::Store(
+                FleetError::Conflict { .. } | FleetError::AlreadyExists { .. },
+            )) => {}
             done => return done,
         }
     }
@@ -114,7 +116,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         request: DispatchRequest,
     ) -> Result<RunAnswer, ActionError> {
         require_here(namespace)?;
-        self.wish_for_run(caller, namespace, request).await
+        settled(|| self.wish_for_run(caller, namespace, &request)).await
     }
 
     async fn decide(
@@ -193,7 +195,24 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         request: WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
         require_here(namespace)?;
-        self.do_to_workspace(caller, namespace, workspace, request).await
+        let ask = || self.do_to_workspace(caller, namespace, workspace, request.clone());
+        match request.action {
+            WorkspaceVerb::Pin
+            | WorkspaceVerb::Unpin
+            | WorkspaceVerb::NotesSave
+            | WorkspaceVerb::Unlink => settled(ask).await,
+            // Files are looked at and changed in between: that is done once.
+            WorkspaceVerb::Provision
+            | WorkspaceVerb::LinkExisting
+            | WorkspaceVerb::Archive
+            | WorkspaceVerb::Cleanup
+            | WorkspaceVerb::Recover
+            | WorkspaceVerb::RebaseStart
+            | WorkspaceVerb::RebaseAutoResolve
+            | WorkspaceVerb::RebaseOpenInEditor
+            | WorkspaceVerb::RebaseMarkResolved
+            | WorkspaceVerb::RebaseAbort => ask().await,
+        }
     }
 
     async fn checks(&self, repository: &Target, sha: &str) -> Result<ChecksAnswer, ActionError> {

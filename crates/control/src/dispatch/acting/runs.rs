@@ -89,7 +89,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         caller: &Caller,
         namespace: &str,
-        request: DispatchRequest,
+        request: &DispatchRequest,
     ) -> Result<RunAnswer, ActionError> {
         let target = Target { namespace: namespace.to_owned(), name: request.repository.clone() };
         let repository = match self.named::<Repository>(&target).await {
@@ -142,7 +142,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut wish = Wish::of_person(&caller.actor, request.task.clone());
         wish.runner_pool = request.runner_pool.clone();
         let label = |name: String| LabelRef { name, digest: None };
-        wish.labels = request.context_labels.into_iter().map(label).collect();
+        wish.labels = request.context_labels.iter().cloned().map(label).collect();
         let marks = BTreeMap::from([(CONTENT.to_owned(), content)]);
         self.admit_person(caller, &repository, (&name, marks), spec, wish).await
     }
