@@ -18,7 +18,13 @@ use crate::wire;
 #[derive(Clone)]
 pub struct Database {
     location: Location,
-    kept: Arc<Mutex<Option<(Identity, Arc<Kept>)>>>,
+    opened: Arc<Mutex<Option<Opened>>>,
+}
+
+/// A database that was opened.
+struct Opened {
+    file: Identity,
+    kept: Arc<Kept>,
 }
 
 /// Which file it is that has the name: its device and its number there.
@@ -27,7 +33,7 @@ type Identity = Option<(u64, u64)>;
 impl Database {
     /// The one that is kept there.
     pub fn at(location: Location) -> Self {
-        Self { location, kept: Arc::default() }
+        Self { location, opened: Arc::default() }
     }
 
     /// Where it is.
@@ -43,16 +49,16 @@ impl Database {
     /// Opens it, unless it is open; also where somebody has put another file in its place. What failed is tried
     /// again.
     pub fn open(&self) -> Result<Arc<Kept>, Failure> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((identity, kept)) = &*kept
-            && identity.is_some()
-            && *identity == self.identity()
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Opened { file, kept }) = &*opened
+            && file.is_some()
+            && *file == self.identity()
         {
             return Ok(Arc::clone(kept));
         }
-        let opened = Arc::new(Kept::open(self.location.clone())?);
-        *kept = Some((self.identity(), Arc::clone(&opened)));
-        Ok(opened)
+        let kept = Arc::new(Kept::open(self.location.clone())?);
+        *opened = Some(Opened { file: self.identity(), kept: Arc::clone(&kept) });
+        Ok(kept)
     }
 
     fn identity(&self) -> Identity {

@@ -1,0 +1,60 @@
+//! What agent programs do, as far as it matters for whether they are held; and the loss of a limit.
+
+use thiserror::Error;
+
+/// What is known of an agent program, measured on the real one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Habits {
+    /// Whether its hooks carry the model's name of the call.
+    pub names_calls: bool,
+    /// Tools that never reach a hook and touch nothing, or whose parts reach it one by one.
+    pub unhooked: &'static [&'static str],
+    /// How the program itself refuses a call before any hook: the beginnings of what the model is told.
+    pub refusals: &'static [&'static str],
+    /// What the first line has in which the model is told of a denial: words of the program, which no
+    /// tool that ran can print there. Empty where it has none.
+    pub denial: &'static str,
+    /// Whether it shows the model less of earlier results as a conversation grows.
+    pub forgets: bool,
+    /// What becomes of calls in an answer that has not come to its end.
+    pub unfinished: Unfinished,
+    /// Whether it says of every command, patch and call of a server that it runs it, so that one which
+    /// nobody decided ran unseen.
+    pub tells_commands: bool,
+    /// The tool whose input is code that makes calls, and how the names of those begin: the model has
+    /// not asked for them by name.
+    pub code: Option<(&'static str, &'static str)>,
+}
+
+/// What a program does with whole calls of an answer that has not come to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// It runs them as it runs any other.
+    Runs,
+    /// It runs none of them where the connection broke off, and all where the answer just stopped.
+    RunsUnlessBroken,
+    /// It runs some and drops others. Of all that it has run, it says so by the name of the call.
+    Tells,
+}
+
+/// A limit may not have held.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the call {id} of {tool} came back with a result, and {}", self.why())]
+pub struct Lost {
+    /// The model's name of the call.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// Whether the gate had denied it; otherwise it was never asked.
+    pub denied: bool,
+}
+
+impl Lost {
+    fn why(&self) -> &'static str {
+        if self.denied {
+            "the gate had denied it, of which the model was not told"
+        } else {
+            "the gate was never asked about it"
+        }
+    }
+}
