@@ -290,7 +290,7 @@ impl Model {
         let key = self.key.current().await.map_err(over)?;
         let request = Keyless { method, url, headers, body };
         let answer = self.ask(request.clone(), &key).await?;
-        if answer.status() != StatusCode::UNAUTHORIZED {
+        if !refuses_key(&answer) {
             return Ok(answer);
         }
         // Nothing of it has reached the program. The key may have been over sooner than was thought.
@@ -314,6 +314,16 @@ impl Model {
 
     pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
         self.key.secrets()
+    }
+}
+
+/// Whether the key was not taken. Amazon says of one whose time is over that it is forbidden, as it says of much else.
+fn refuses_key(answer: &reqwest::Response) -> bool {
+    let kind = answer.headers().get("x-amzn-errortype").and_then(|kind| kind.to_str().ok());
+    match answer.status() {
+        StatusCode::UNAUTHORIZED => true,
+        StatusCode::FORBIDDEN => kind.is_some_and(|kind| kind.starts_with("ExpiredToken")),
+        _ => false,
     }
 }
 
