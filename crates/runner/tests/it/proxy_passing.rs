@@ -590,18 +590,18 @@ fn a_key_that_the_model_refuses_is_had_anew_and_the_request_sent_once_more() {
     let forbidden = "403 Forbidden\r\nx-amzn-ErrorType: AccessDeniedException";
     // Which keys can be had after the first, how many requests are refused and how, what the program gets, and
     // the keys that were tried.
-    let cases: [(&[usize], usize, &'static str, u16, &[usize]); 7] = [
-        (&[1], 1, no, 200, &[0, 1]),
-        (&[1, 2], 9, no, 401, &[0, 1]),
+    let cases: [(&[usize], _, u16, &[usize]); 7] = [
+        (&[1], (1, no), 200, &[0, 1]),
+        (&[1, 2], (9, no), 401, &[0, 1]),
         // The same once more is no other, and none is none.
-        (&[0], 9, no, 401, &[0]),
-        (&[], 9, no, 401, &[0]),
+        (&[0], (9, no), 401, &[0]),
+        (&[], (9, no), 401, &[0]),
         // Amazon's key is over, or may not do that.
-        (&[1], 1, over, 200, &[0, 1]),
-        (&[1], 1, forbidden, 403, &[0]),
-        (&[1], 1, "403 Forbidden", 403, &[0]),
+        (&[1], (1, over), 200, &[0, 1]),
+        (&[1], (1, forbidden), 403, &[0]),
+        (&[1], (1, "403 Forbidden"), 403, &[0]),
     ];
-    for (had, refused, refusal, status, tried) in cases {
+    for (had, (refused, refusal), status, tried) in cases {
         let asked = AtomicUsize::new(0);
         let host = Host::start(move |_, stream| {
             if asked.fetch_add(1, Ordering::SeqCst) < refused {
