@@ -26,7 +26,7 @@ use crate::ports::fleet::{
     DispatchRequest, Engine, ExecutionAnswer, FireRequest, Fleet, FleetError, FleetStore,
     LifecycleAnswer, LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest,
     RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved,
-    Unverified, WorkspaceAnswer, WorkspaceRequest, WorkspaceVerb, World,
+    Unverified, WorkspaceAnswer, WorkspaceRequest, World,
 };
 use crate::resources::namespaces::elsewhere;
 use crate::triggers::{self, Intent, SignatureHeaders};
@@ -46,8 +46,8 @@ impl From<PlaneError> for ActionError {
     }
 }
 
-/// Does anew what could not be done because what it changes was changed or made meanwhile. Whoever asks has not seen the
-/// state that is gone, and what they may do is decided by the one that is there now.
+/// Does anew what could not be done because what it changes was changed or made meanwhile. Whoever asks has not
+/// seen the state that is gone, and what they may do is decided by the one that is there now.
 async fn settled<T, F>(attempt: impl Fn() -> F) -> Result<T, ActionError>
 where
     F: Future<Output = Result<T, ActionError>>,
@@ -195,24 +195,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         request: WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
         require_here(namespace)?;
-        let ask = || self.do_to_workspace(caller, namespace, workspace, request.clone());
-        match request.action {
-            WorkspaceVerb::Pin
-            | WorkspaceVerb::Unpin
-            | WorkspaceVerb::NotesSave
-            | WorkspaceVerb::Unlink => settled(ask).await,
-            // Files are looked at and changed in between: that is done once.
-            WorkspaceVerb::Provision
-            | WorkspaceVerb::LinkExisting
-            | WorkspaceVerb::Archive
-            | WorkspaceVerb::Cleanup
-            | WorkspaceVerb::Recover
-            | WorkspaceVerb::RebaseStart
-            | WorkspaceVerb::RebaseAutoResolve
-            | WorkspaceVerb::RebaseOpenInEditor
-            | WorkspaceVerb::RebaseMarkResolved
-            | WorkspaceVerb::RebaseAbort => ask().await,
-        }
+        self.do_to_workspace(caller, namespace, workspace, request).await
     }
 
     async fn checks(&self, repository: &Target, sha: &str) -> Result<ChecksAnswer, ActionError> {

@@ -287,13 +287,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         mut run: Object<AgentDispatchRun>,
         request: &RunVerbRequest,
     ) -> Result<RunAnswer, ActionError> {
+        if run.status.phase.is_final() {
+            return Err(conflict("RunEnded", format!("{} has ended", run.name())));
+        }
         let why = match request.reason.as_str() {
             "" => format!("cancelled by {}", caller.actor),
             reason => format!("cancelled by {}: {reason}", caller.actor),
         };
-        if run.status.phase.is_final() {
-            return Err(conflict("RunEnded", format!("{} has ended", run.name())));
-        }
         run.status.cancel_requested = Some(why.clone());
         let joined = Correlation::of_run(&run);
         let detail = json!({ "reason": why });

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::super::auditing::{Correlation, subject};
 use super::super::workspaces::{KEPT, PUT_AWAY, place_of};
 use super::super::{ControlPlane, PlaneError};
-use super::conflict;
+use super::{conflict, settled};
 use crate::ports::fleet::{
     ActionError, Caller, Engine, FleetStore, Selection, Target, TokenScope, Unfetched,
     WorkspaceAnswer, WorkspaceDeed, WorkspacePlace, WorkspaceRequest, WorkspaceSeen,
@@ -45,30 +45,41 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 Err(fault("action", "a new workspace is named by `name`"))
             }
             (_, None) => Err(fault("name", "say which workspace")),
-            (_, Some(name)) => {
+            (verb, Some(name)) => {
                 let target = Target { namespace: namespace.to_owned(), name: name.to_owned() };
-                let known = self.named::<AgentWorkspace>(&target).await?;
-                let version = known.metadata.resource_version;
-                if request.expected_version.is_some_and(|wanted| wanted != version) {
-                    let message = format!("{name} is of version {version}; look at it again");
-                    return Err(conflict("StaleVersion", message));
-                }
-                self.do_to_known(caller, known, &request).await
+                self.do_to_known(caller, &target, verb, &request).await
             }
         }
+    }
+
+    /// The workspace that is meant, if it is as whoever asks has seen it.
+    async fn as_expected(
+        &self,
+        target: &Target,
+        request: &WorkspaceRequest,
+    ) -> Result<Object<AgentWorkspace>, ActionError> {
+        let known = self.named::<AgentWorkspace>(target).await?;
+        let version = known.metadata.resource_version;
+        if request.expected_version.is_some_and(|wanted| wanted != version) {
+            let message = format!("{} is of version {version}; look at it again", target.name);
+            return Err(conflict("StaleVersion", message));
+        }
+        Ok(known)
     }
 
     async fn do_to_known(
         &self,
         caller: &Caller,
-        workspace: Object<AgentWorkspace>,
+        target: &Target,
+        verb: WorkspaceVerb,
         request: &WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
-        match request.action {
+        match verb {
             WorkspaceVerb::Pin | WorkspaceVerb::Unpin | WorkspaceVerb::NotesSave => {
-                self.write_about(caller, workspace, request).await
+                settled(|| self.write_about(caller, target, request)).await
             }
-            WorkspaceVerb::Unlink => self.unlink(caller, workspace, request).await,
+            WorkspaceVerb::Unlink => settled(|| self.unlink(caller, target, request)).await,
+            // Files are looked at and changed in between: that is done once.
             WorkspaceVerb::Provision
             | WorkspaceVerb::LinkExisting
             | WorkspaceVerb::Archive
@@ -79,6 +90,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             | WorkspaceVerb::RebaseOpenInEditor
             | WorkspaceVerb::RebaseMarkResolved
             | WorkspaceVerb::RebaseAbort => {
+                let workspace = self.as_expected(target, request).await?;
                 let done = self.do_with_files(caller, &workspace, request).await;
                 if let Err(ActionError::Conflict { code, message }) = &done
                     && code == REFUSED
@@ -94,9 +106,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn write_about(
         &self,
         caller: &Caller,
-        mut workspace: Object<AgentWorkspace>,
+        target: &Target,
         request: &WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
+        let mut workspace = self.as_expected(target, request).await?;
         let before = workspace.spec.clone();
         let said = if request.action == WorkspaceVerb::NotesSave {
             workspace.spec.notes = notes(request)?;
@@ -256,9 +269,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn unlink(
         &self,
         caller: &Caller,
-        workspace: Object<AgentWorkspace>,
+        target: &Target,
         request: &WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
+        let workspace = self.as_expected(target, request).await?;
         let line = told(caller, &workspace, request, "AgentWorkspaceActionDone", json!({}));
         if let Some(item) = &request.work_item {
             let by = (LinkSource::LinkedExistingWorkspace, caller.actor.as_str());
