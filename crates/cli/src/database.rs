@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bailiwick_control::ports::{Events, StoreError};
+use bailiwick_model::event::{What, Witness};
 use bailiwick_model::{AgentId, Attempt, Event};
 use bailiwick_store::{Location, Store};
 use tokio::runtime::{Handle, Runtime};
@@ -94,6 +95,28 @@ impl Kept {
     /// Does something with it.
     pub fn with<T>(&self, work: impl AsyncFnOnce(&Store) -> T) -> T {
         wire::wait(self.runtime, work(&self.store))
+    }
+
+    /// Keeps what we have seen of a run ourselves, all at once.
+    pub fn note(
+        &self,
+        run: &AgentId,
+        seen: impl IntoIterator<Item = What>,
+    ) -> Result<(), StoreError> {
+        let at = wire::now_ms();
+        let event = |what| Event {
+            number: 0,
+            at,
+            seen_by: Witness::Supervisor,
+            agent: None,
+            what,
+            raw: None,
+        };
+        let mut events: Vec<Event> = seen.into_iter().map(event).collect();
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.with(async |store| store.keep(run, &mut events).await)
     }
 
     /// Writes down how an attempt stands.

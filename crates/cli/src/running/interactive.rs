@@ -13,11 +13,11 @@ use bailiwick_control::ports::{Base, TreeChecks};
 use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_kit::Bound;
 use bailiwick_model::attempt::{Attempt, Used};
-use bailiwick_model::event::{Answer, Ending, Phase, What as Happened, Witness};
+use bailiwick_model::event::{Answer, Ending, Phase, What as Happened};
 use bailiwick_model::fleet::AuditLevel;
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::task::Login;
-use bailiwick_model::{AgentId, Event, Settings, Source};
+use bailiwick_model::{AgentId, Settings, Source};
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
 use bailiwick_runner::agents::{self, Interactive, Person, unattended};
 use bailiwick_runner::proxy::Upstream;
@@ -355,7 +355,7 @@ fn attempt(
     let files = granted::Files::write(&setup.directory, &setup.files);
     let went = files.and_then(|files| {
         prove(context, &setup)?;
-        note(&kept, &setup.id, Happened::Phase { phase: Phase::Working })?;
+        kept.note(&setup.id, [Happened::Phase { phase: Phase::Working }])?;
         let went = supervise(setup, screen, &kept, &attempt, &denied);
         drop(files);
         went
@@ -399,18 +399,6 @@ fn written_down(kept: &Kept, setup: &Setup) -> Result<Attempt, Failure> {
     };
     attempt.number = kept.with(async |store| store.begin_attempt(&attempt).await)?;
     Ok(attempt)
-}
-
-fn note(kept: &Kept, id: &AgentId, what: Happened) -> Result<(), Failure> {
-    let event = Event {
-        number: 0,
-        at: wire::now_ms(),
-        seen_by: Witness::Supervisor,
-        agent: None,
-        what,
-        raw: None,
-    };
-    Ok(kept.with(async |store| store.keep(id, &mut [event]).await)?)
 }
 
 /// The program obeys the gate of this session, with nobody there who could be asked.

@@ -39,7 +39,7 @@ use std::time::Duration;
 use bailiwick_control::ports::{Delegation, TreeChecks};
 use bailiwick_control::supervision::{Budget, Prices};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
-use bailiwick_model::event::{Ending, Phase, What, Witness};
+use bailiwick_model::event::{Ending, Phase, What};
 use bailiwick_model::fleet::AuditLevel;
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::{AgentId, Event, RunStatus, Settings};
@@ -447,20 +447,7 @@ impl Running {
 
     /// Keeps events of ours, all at once.
     pub fn note_all(&self, all: impl IntoIterator<Item = What>) -> Result<(), Failure> {
-        let at = wire::now_ms();
-        let ours = |what| Event {
-            number: 0,
-            at,
-            seen_by: Witness::Supervisor,
-            agent: None,
-            what,
-            raw: None,
-        };
-        let mut events: Vec<Event> = all.into_iter().map(ours).collect();
-        if events.is_empty() {
-            return Ok(());
-        }
-        Ok(self.kept.with(async |store| store.keep(&self.id, &mut events).await)?)
+        Ok(self.kept.note(&self.id, all)?)
     }
 
     fn all_events(&self) -> Result<Vec<Event>, Failure> {

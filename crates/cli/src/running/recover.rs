@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use bailiwick_control::ports::RunStore as _;
+use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Attempt;
-use bailiwick_model::event::{Ending, Phase, What, Witness};
-use bailiwick_model::{AgentId, Event};
+use bailiwick_model::event::{Ending, Phase, What};
 use bailiwick_runner::supervisor::RunDirectory;
 
 use super::granted;
@@ -73,18 +73,7 @@ fn cut_off(kept: &Kept, mut attempt: Attempt) -> Result<(), Failure> {
     attempt.ending = Some(Ending::CutOff);
     attempt.detail = WHY.to_owned();
     attempt.ended_at = Some(wire::now_ms());
-    let event = Event {
-        number: 0,
-        at: wire::now_ms(),
-        seen_by: Witness::Supervisor,
-        agent: None,
-        what: What::Ended { how: Ending::CutOff, detail: WHY.to_owned() },
-        raw: None,
-    };
-    let run = attempt.run.clone();
-    kept.with(async |store| {
-        store.keep(&run, &mut [event]).await?;
-        store.update_attempt(&attempt).await
-    })?;
+    kept.note(&attempt.run, [What::Ended { how: Ending::CutOff, detail: WHY.to_owned() }])?;
+    kept.update(&attempt)?;
     Ok(())
 }
