@@ -157,19 +157,37 @@ impl CliRun {
     }
 
     /// Ends its process group, and what has left it: tools get sessions of their own. They are
-    /// known by their HOME, which no other process has.
+    /// known by their HOME, which no other process has. A killed process is there for a moment
+    /// yet, and may have started another just before: it is over when none is found.
     fn end_all(&self, child: &mut Child) {
         kill(&format!("-{}", child.id()));
         let _ = child.kill();
         let _ = child.wait();
-        let mark = format!("HOME={}", self.home().display());
-        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let Ok(variables) = std::fs::read(entry.path().join("environ")) else { continue };
-            if variables.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
-                kill(&name);
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            let left = self.left();
+            if left.is_empty() {
+                return;
             }
+            assert!(
+                Instant::now() < end,
+                "{:?} left processes that do not end: {left:?}",
+                self.cli
+            );
+            left.iter().for_each(|process| kill(process));
+            std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// The processes that run with its HOME.
+    fn left(&self) -> Vec<String> {
+        let mark = format!("HOME={}", self.home().display());
+        let entries = std::fs::read_dir("/proc").expect("the processes").flatten();
+        let marked = entries.filter(|entry| {
+            let variables = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            variables.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        });
+        marked.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     }
 }
 
