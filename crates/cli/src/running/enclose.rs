@@ -1,5 +1,6 @@
 //! What an agent sees of the machine: its program, compilers, git; and what it may write.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use bailiwick_model::capability::GateSeverity;
@@ -33,26 +34,35 @@ pub struct Found {
     pub version: String,
 }
 
-/// Looks for the program; its version is asked for, unless this very program has said it before.
+/// Looks for the program of an agent on PATH.
 pub fn program(adapter: &dyn Adapter, state: &Path) -> Result<Found, Failure> {
     if adapter.name() == SCRIPT {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         return Ok(Found { program: own_program()?, version });
     }
-    // It is asked outside of any sandbox: in an empty home, never in one that an agent has written to.
-    let home = tempfile::tempdir()
-        .map_err(|error| Failure::general(format!("no temporary directory: {error}")))?;
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = agents::on_path(&path, adapter.program()).and_then(|program| {
-        let version = versions::known(state, adapter.name(), &program)
-            .or_else(|| agents::version(adapter, &program, &path, home.path()))?;
-        versions::keep(state, adapter.name(), &program, &version);
-        Some(Found { program, version })
-    });
-    found.ok_or_else(|| {
+    program_on(&path, adapter, state)?.ok_or_else(|| {
         Failure::general(format!("{} is not installed: no `{}` on PATH", adapter.name(), adapter.program()))
             .help("install it, or choose another in [agent] cli of the task; `bailiwick doctor` lists them")
     })
+}
+
+/// An adapter's program on `path`, if it says its version: for that it is asked, unless this very program
+/// has said it before.
+pub(super) fn program_on(
+    path: &OsStr,
+    adapter: &dyn Adapter,
+    state: &Path,
+) -> Result<Option<Found>, Failure> {
+    // It is asked outside of any sandbox: in an empty home, never in one that an agent has written to.
+    let home = tempfile::tempdir()
+        .map_err(|error| Failure::general(format!("no temporary directory: {error}")))?;
+    Ok(agents::on_path(path, adapter.program()).and_then(|program| {
+        let version = versions::known(state, adapter.name(), &program)
+            .or_else(|| agents::version(adapter, &program, path, home.path()))?;
+        versions::keep(state, adapter.name(), &program, &version);
+        Some(Found { program, version })
+    }))
 }
 
 /// What the agent of a run sees.

@@ -119,7 +119,7 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
     let adapter = Arc::new(interactive(inner.clone(), wanted, directory_now)?);
     let settings = settings(&repository, &commit)?;
     let (id, directory, lock) = begin(context, &compiled)?;
-    let found = program(adapter.as_ref(), &wanted.program, &directory.home())?;
+    let found = program(adapter.as_ref(), &wanted.program, &context.state)?;
     let task = &bound.task;
     assign::require_prices(&settings, task, inner.as_ref(), &Budget::of(&task.budget).0)?;
     let paid = login::paid(inner.as_ref(), wanted.login.unwrap_or(task.agent.login))?;
@@ -256,7 +256,7 @@ fn interactive(
 }
 
 /// The program that the person names: the one at that path, or the first on PATH.
-fn program(adapter: &dyn Adapter, named: &str, home: &Path) -> Result<Found, Failure> {
+fn program(adapter: &dyn Adapter, named: &str, state: &Path) -> Result<Found, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let parent = Path::new(named).parent().filter(|parent| !parent.as_os_str().is_empty());
     let path = match parent {
@@ -269,11 +269,10 @@ fn program(adapter: &dyn Adapter, named: &str, home: &Path) -> Result<Found, Fai
             first
         }
     };
-    let probed = agents::probe(adapter, &path, home).ok_or_else(|| {
+    enclose::program_on(&path, adapter, state)?.ok_or_else(|| {
         Failure::general(format!("there is no program `{named}` that says its version"))
             .help("`bailiwick doctor` lists the agent programs that are installed")
-    })?;
-    Ok(Found { program: probed.path, version: probed.version })
+    })
 }
 
 /// The settings of the commit.

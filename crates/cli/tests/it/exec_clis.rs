@@ -151,6 +151,8 @@ fn is_held(manners: &Manners, own: &[&str]) {
     let logs = scratch.run(BAILIWICK, &["logs", &id(&seen)]).expect_code(0).out;
     assert!(logs.contains("completed the person has left it"), "{logs}");
     assert!(!logs.contains("sk-of-the-person"), "{logs}");
+    let said = scratch.state().join(format!("versions/{}.json", manners.cli.name()));
+    assert!(said.is_file(), "its version is asked for at every start");
 }
 
 #[test]
