@@ -1,7 +1,9 @@
 //! A repository in which one agent CLI does tasks, and what can be seen of them from outside.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use bailiwick_testkit::Scratch;
 use bailiwick_testkit::clis::Cli;
@@ -34,7 +36,8 @@ pub(crate) const PUSH: &str = "git push origin HEAD:refs/heads/pushed";
 pub(crate) const GIT: &str = "policy::git-read-only";
 pub(crate) const FILES: &str = "scope::files-whitelist";
 
-/// A repository for one CLI. Its agents share what was shown of the CLI's gate.
+/// A repository for one CLI. As for a person with many, all of them share what was shown of the CLIs'
+/// gates.
 pub(crate) struct Stage {
     pub(crate) cli: Cli,
     pub(crate) scratch: Scratch,
@@ -52,6 +55,9 @@ impl Stage {
         }
         scratch.commit("Begin");
         scratch.git(&["remote", "add", "origin", "origin.git"]);
+        for kept in ["canaries", "versions"] {
+            symlink(known().join(kept), scratch.state().join(kept)).unwrap();
+        }
         Self { cli, scratch }
     }
 
@@ -98,4 +104,18 @@ impl Stage {
     pub(crate) fn bailiwick(&self, arguments: &[&str]) -> Ran {
         Ran::from(self.command(None, None).args(arguments).output().unwrap())
     }
+}
+
+/// What has been seen of the CLIs since this process began: each gate is tried once for each
+/// configuration, as starting a CLI is most of what a test of one costs.
+fn known() -> &'static Path {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("known");
+        let _ = std::fs::remove_dir_all(&place);
+        for kept in ["canaries", "versions"] {
+            std::fs::create_dir_all(place.join(kept)).unwrap();
+        }
+        place
+    })
 }
