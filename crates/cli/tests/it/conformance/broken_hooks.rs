@@ -21,7 +21,7 @@ pub(super) const REMOVED: Scenario = Scenario {
           is taken away from outside of the sandbox. The next call would be denied: it does not \
           happen, although there is nobody to deny it, and the run is ended. Claude Code and Codex call \
           no program, but ask us: there, the way back is closed. Codex \
-          takes that for a yes: this one call happens, in the sandbox, and the run is ended.",
+          takes that for a yes: this one call may happen, in the sandbox, and the run is ended.",
     happens: removed,
 };
 
@@ -29,7 +29,8 @@ pub(super) const CRASHING: Scenario = Scenario {
     name: "hook crashing",
     how: "From outside of the sandbox, the gate is replaced by a program that ends itself by a \
           signal. The next call would be denied: it does not happen, and the run is ended. With Claude \
-          Code and Codex, the answer becomes one that says nothing, which Codex takes for a yes, once.",
+          Code and Codex, the answer becomes one that says nothing, which Codex takes for a yes, once \
+          at most.",
     happens: |stage| broken(stage, "crashing", "kill -SEGV $$", Broken::Garbage),
 };
 
@@ -148,15 +149,17 @@ fn becomes(agent: &Agent<'_>, script: &str) {
 }
 
 /// What was asked for after the hook broke has not happened, and the run is over. Codex takes a failure for
-/// a yes: one call happens, and nothing after it.
+/// a yes: that call happens if it is done before we have ended it, and nothing after it.
 fn not_held_by_anybody(stage: &Stage, agent: &Agent<'_>, ended: &Ended) -> Held {
-    match stage.cli {
-        Cli::Codex => assert_eq!(agent.pushed(), ["pushed"]),
-        Cli::Claude | Cli::Gemini | Cli::OpenCode => assert_eq!(agent.pushed(), [""; 0]),
+    let pushed = agent.pushed();
+    if stage.cli != Cli::Codex {
+        assert_eq!(pushed, [""; 0]);
     }
     assert_eq!(agent.text("src/more.txt"), None);
     agent.allowed("src/ready.txt");
     agent.quarantined(ended);
-    agent.could_push();
+    if pushed.is_empty() {
+        agent.could_push();
+    }
     Held::Quarantined
 }
