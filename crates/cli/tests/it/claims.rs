@@ -196,7 +196,8 @@ fn who_waits_starts_when_the_paths_are_free() {
     let place = place("[claims]\non-overlap = \"wait\"\n");
     spawn(&place, "task", "one").expect_code(0);
     let mut waits = started(&place, "part", "two");
-    std::thread::sleep(Duration::from_secs(2));
+    until("it waits", || waiting(&place) == 1);
+    std::thread::sleep(Duration::from_millis(500));
     assert!(waits.try_wait().unwrap().is_none(), "it did not wait");
     assert!(!is_known(&place, "two"));
     place.bailiwick(&["reject", "one"]).expect_code(0);

@@ -7,6 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bailiwick_runner::sandbox::Terminal;
@@ -68,8 +69,10 @@ const ANSWERS: [(&str, &str); 5] = [
 /// A person's terminal with a program of ours at it.
 pub(crate) struct Console {
     person: File,
-    program: OwnedFd,
+    /// Until it is over.
+    program: Option<OwnedFd>,
     child: Child,
+    reader: JoinHandle<()>,
     printed: Arc<Mutex<Vec<u8>>>,
     before: String,
 }
@@ -88,22 +91,22 @@ impl Console {
         command.envs(variables.iter().copied()).stdin(end()).stdout(end()).stderr(end());
         let child = command.spawn().unwrap();
         let person = File::from(person);
-        let mut reader = person.try_clone().unwrap();
+        let mut from = person.try_clone().unwrap();
         let printed = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&printed);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             let mut heard = Vec::new();
             // Ends with an error when nobody is at the other side any more.
-            while let Ok(count) = reader.read(&mut bytes) {
+            while let Ok(count) = from.read(&mut bytes) {
                 kept.lock().unwrap().extend_from_slice(&bytes[..count]);
                 heard.extend_from_slice(&bytes[..count]);
                 for answer in answered(&mut heard) {
-                    let _ = reader.write_all(answer.as_bytes());
+                    let _ = from.write_all(answer.as_bytes());
                 }
             }
         });
-        Self { person, program, child, printed, before }
+        Self { person, program: Some(program), child, reader, printed, before }
     }
 
     pub(crate) fn enter(&mut self, text: &str) {
@@ -161,10 +164,11 @@ impl Console {
 
     /// Whether keys go to the program one by one.
     fn is_raw(&self) -> bool {
-        !tcgetattr(&self.program).unwrap().local_modes.contains(LocalModes::ICANON)
+        let program = self.program.as_ref().unwrap();
+        !tcgetattr(program).unwrap().local_modes.contains(LocalModes::ICANON)
     }
 
-    /// The exit code; the terminal must be as it was.
+    /// The exit code, once all that was printed is here; the terminal must be as it was.
     #[track_caller]
     pub(crate) fn end(&mut self) -> i32 {
         let late = Instant::now() + PATIENCE;
@@ -175,7 +179,10 @@ impl Console {
             assert!(Instant::now() < late, "it did not end: {}", self.seen());
             std::thread::sleep(Duration::from_millis(20));
         };
-        assert_eq!(attributes(&self.program), self.before, "the terminal is not as it was");
+        let program = self.program.take().unwrap();
+        assert_eq!(attributes(&program), self.before, "the terminal is not as it was");
+        drop(program);
+        self.until("the end of what is printed", || self.reader.is_finished());
         status.code().unwrap_or(-1)
     }
 }
@@ -375,9 +382,12 @@ fn claude(scratch: &Scratch, model: &ScriptedModel, role: &str) -> Console {
     console
 }
 
-/// Types a prompt and sends it off, as fast as a person would.
+/// Types a prompt and sends it off, as a person would: once it is shown. A key that arrives together with a
+/// text is taken for a part of it.
 pub(crate) fn say(console: &mut Console, text: &str) {
+    let before = console.printed.lock().unwrap().len();
     console.enter(text);
+    console.until("what was typed", || console.printed.lock().unwrap().len() > before);
     std::thread::sleep(Duration::from_millis(500));
     console.enter("\r");
 }

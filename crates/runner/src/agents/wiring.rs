@@ -130,7 +130,8 @@ mod tests {
             [("exit 0", 0), ("exit 2", 2), ("exit 1", 2), ("kill -9 $$", 2), ("sleep 60", 2)]
         {
             let command = ["sh", "-c", script, "gate"].map(str::to_owned).to_vec();
-            let line = asking(&Gate { command, seconds: 1 }, Dialect::Claude, &[]);
+            let seconds = if script == "sleep 60" { 1 } else { 60 };
+            let line = asking(&Gate { command, seconds }, Dialect::Claude, &[]);
             let ran = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
             assert_eq!(ran.status.code(), Some(code), "{script}");
             assert_eq!(code == 2 && script != "exit 2", !ran.stderr.is_empty(), "{script}");

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, adapter};
 
-/// Until the agent inside has done its part; ten seconds at most.
+/// Until the agent inside has done its part, ten seconds at most; and then until its model must have been told.
 const WAIT: &str =
-    "n=0; while [ ! -e inner.txt ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done; sleep 1";
+    "n=0; while [ ! -e inner.txt ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done; sleep 4";
 
 const INNER: &str = "touch inner.txt";
 

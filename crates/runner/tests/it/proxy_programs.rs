@@ -2,7 +2,6 @@
 //! refuses ends them, and what they say of themselves is understood.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bailiwick_runner::proxy::{Admission, Asked, ToolCall, Wire};
 use bailiwick_testkit::Scratch;
@@ -76,7 +75,7 @@ fn is_ended_by_a_refusal(cli: Cli) {
     let scratch = scratch();
     let observer = Recorder::new(|_| Admission::Refuse("the budget of this run is spent".into()));
     let lab = Lab::new(wire(cli), None, &observer);
-    let ran = run(cli, &lab, &scratch).limit(Duration::from_secs(60)).run("Do the work.");
+    let ran = run(cli, &lab, &scratch).run("Do the work.");
     let said = format!("{}{}", ran.out, ran.err);
     assert!(ran.code > 0, "{}: {said}", ran.code);
     assert!(said.contains("the budget of this run is spent"), "{said}");
@@ -96,7 +95,7 @@ fn is_ended_by_a_late_refusal(cli: Cli) {
         _ => Admission::Refuse("the budget of this run is spent".to_owned()),
     });
     let lab = Lab::new(wire(cli), None, &observer);
-    let ran = run(cli, &lab, &scratch).limit(Duration::from_secs(60)).run("Do the work.");
+    let ran = run(cli, &lab, &scratch).run("Do the work.");
     let said = format!("{}{}", ran.out, ran.err);
     assert!(ran.code > 0, "{}: {said}", ran.code);
     assert!(said.contains("the budget of this run is spent"), "{said}");
@@ -108,10 +107,12 @@ fn is_ended_by_a_late_refusal(cli: Cli) {
 /// Works through the proxy with a model behind it, with a sub-agent, and has no key of its own.
 fn works_through_the_proxy(cli: Cli) {
     let wait = "n=0; while [ ! -e part.txt ] && [ $n -lt 300 ]; do sleep 0.1; n=$((n + 1)); done";
+    // Codex does not wait for the last words of the other.
+    let rest = if cli == Cli::Codex { "; sleep 3" } else { "" };
     let script = Script::new(vec![
         Turn::Calls(vec![Call::delegate("This is PART-TWO: make part.txt.")]),
         Turn::Calls(vec![Call::shell(wait)]),
-        Turn::Calls(vec![Call::shell("env >env.txt; echo seen")]),
+        Turn::Calls(vec![Call::shell(format!("env >env.txt; echo seen{rest}"))]),
         Turn::say("finished"),
     ]);
     let part =

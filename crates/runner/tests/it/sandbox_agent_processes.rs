@@ -114,8 +114,9 @@ fn a_shell_at_a_terminal_has_job_control() {
     let argv = ["bash", "--norc", "--noprofile", "-i"].map(str::to_owned);
     let streams = Streams::at(program).unwrap();
     let mut running = launcher().start_with(&desk.sandbox(), &argv, streams).unwrap();
-    person.types("sleep 600\n");
-    person.sees("sleep 600");
+    // The terminal shows what is typed before anybody has read it.
+    person.types("echo rea''dy; sleep 600\n");
+    person.sees("ready");
     person.types("\x03echo interrup''ted; exit 5\n");
     person.sees("interrupted");
     assert!(!person.seen.contains("no job control"), "{}", person.seen);

@@ -58,9 +58,9 @@ fn whatever_a_program_leaves_is_gone_when_it_ends() {
 fn when_its_time_is_over_everything_is_gone() {
     for (mut lab, name) in [(Lab::new(), "late"), (Lab::new().off(), "late-off")] {
         let mark = mark(name);
-        lab.limits.time = Duration::from_secs(2);
+        lab.limits.time = Duration::from_secs(5);
         let ran = lab.shell(&format!("echo before; {}; sleep 600", survivor(&mark)));
-        assert_eq!(ran.ended, Ended::TimedOut(Duration::from_secs(2)));
+        assert_eq!(ran.ended, Ended::TimedOut(Duration::from_secs(5)));
         assert_eq!(String::from_utf8(ran.tail).unwrap(), "before\n");
         assert!(lab.directory().join("started").exists(), "there was one");
         assert_eq!(processes_with(&mark), Vec::<i32>::new());

@@ -170,11 +170,13 @@ fn with_the_level_off_the_same_jobs_run() {
 
 #[test]
 fn limits_hold() {
-    let mut bench = Bench::with(&[], |setup| Setup {
-        limits: Limits { time: Duration::from_secs(1), output: 100_000 },
-        ..setup
-    });
-    assert_eq!(bench.shell("sleep 600").ended, Ended::TimedOut(Duration::from_secs(1)));
+    let within = |seconds: u64| {
+        let limits = Limits { time: Duration::from_secs(seconds), output: 100_000 };
+        Bench::with(&[], |setup| Setup { limits, ..setup })
+    };
+    let ended = within(1).shell("sleep 600").ended;
+    assert_eq!(ended, Ended::TimedOut(Duration::from_secs(1)));
+    let mut bench = within(60);
     assert_eq!(bench.shell("yes").ended, Ended::TooMuchOutput(100_000));
     assert_eq!(bench.shell("true").ended, Ended::Exit(0));
 }

@@ -69,7 +69,7 @@ async fn no_other_site_may_read_what_is_answered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_and_an_address_have_so_many_requests() {
     let place = place_with(|limits| {
-        limits.per_token.per_second = 0.5;
+        limits.per_token.per_second = 0.01;
         limits.per_token.burst = 5.0;
     })
     .await;
@@ -84,7 +84,7 @@ async fn a_token_and_an_address_have_so_many_requests() {
     place.ask(Ask::get("/api/v1alpha1/runs").token(viewer)).await.expect(200);
 
     let place = place_with(|limits| {
-        limits.per_address.per_second = 0.5;
+        limits.per_address.per_second = 0.01;
         limits.per_address.burst = 5.0;
     })
     .await;

@@ -22,7 +22,7 @@ async fn is_alive(place: &Place) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heads_that_do_not_come_are_not_waited_for() {
-    let place = place_with(|limits| limits.head_time = Duration::from_millis(300)).await;
+    let place = place_with(|limits| limits.head_time = Duration::from_secs(2)).await;
     let mut slow = TcpStream::connect(place.address).await.unwrap();
     slow.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-").await.unwrap();
     let silent = TcpStream::connect(place.address).await.unwrap();

@@ -82,17 +82,19 @@ async fn a_slow_watcher_is_dropped_and_can_replay_and_holds_nobody_up() {
     let mut quick = place.watch("/api/v1alpha1/events", None).await;
     quick.next().await.unwrap();
     let long = "x".repeat(256 * 1024);
+    let (tell, mut read) = tokio::sync::watch::channel(0);
     let reader = tokio::spawn(async move {
         let mut ids = Vec::new();
         while ids.len() < 40 {
             ids.push(quick.next().await.unwrap().id.unwrap());
+            tell.send_replace(ids.len());
         }
         ids
     });
     for number in 0..40 {
         place.put(&format!("n{number}"), &long).await;
         // A person who reads keeps up; one who does not, does not hold the writer.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        read.wait_for(|read| number < read + 8).await.unwrap();
     }
     assert_eq!(reader.await.unwrap(), (1..=40).collect::<Vec<u64>>());
     // Who does not read is cut off, and its place given back.

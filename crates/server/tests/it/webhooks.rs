@@ -8,9 +8,10 @@ use bailiwick_model::Sha256Hex;
 use bailiwick_model::fleet::{
     AnyObject, ForgeKind, KeyRef, Kind, Metadata, Object, Repository, TrustTier, WebhookDelivery,
 };
+use bailiwick_server::Rate;
 
 use crate::client::{Ask, Reply};
-use crate::place::{Place, moment, place, place_with};
+use crate::place::{Place, moment, place_with};
 use crate::scripted::signature;
 
 const SECRET: &[u8] = b"shared";
@@ -176,7 +177,8 @@ async fn a_webhook_may_be_longer_than_a_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guessing_signatures_soon_waits() {
-    let place = place().await;
+    let rate = Rate { per_second: 1.0, burst: 200.0 };
+    let place = place_with(|limits| limits.per_address = rate).await;
     let mut statuses = Vec::new();
     for _ in 0..60 {
         let reply = place.ask(hook("nothing", "github", "id", "{}")).await;

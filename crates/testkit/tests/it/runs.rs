@@ -15,9 +15,9 @@ fn a_run_whose_time_is_over_leaves_nothing_behind() {
         Turn::Calls(vec![Call::shell("echo $$ >pid.txt; exec sleep 600")]),
         Turn::say("finished"),
     ]));
-    let ran = stage.run(Cli::Claude, &model).limit(Duration::from_secs(20)).run("Sleep.");
+    let ran = stage.run(Cli::Claude, &model).limit(Duration::from_secs(30)).run("Sleep.");
     assert_eq!(ran.code, -1);
-    assert!(ran.err.ends_with("the time limit of 20s was over\n"), "{}", ran.err);
+    assert!(ran.err.ends_with("the time limit of 30s was over\n"), "{}", ran.err);
     let pid = stage.text("pid.txt").expect("the command has begun");
     let seen = std::fs::read_to_string(format!("/proc/{}/cmdline", pid.trim()));
     assert_eq!(seen.unwrap_or_default(), "", "it still runs");

@@ -9,6 +9,8 @@ use super::stage::Stage;
 const OPEN: &str = r#"
 const { Database } = require("bun:sqlite");
 const tables = new Database(`${process.env.HOME}/.local/share/opencode/opencode.db`);
+// The program itself writes there all the while.
+tables.run("pragma busy_timeout = 60000");
 const logins = ["account", "account_state", "control_account"];
 "#;
 /// A row for each table of logins.

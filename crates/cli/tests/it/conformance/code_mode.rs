@@ -10,12 +10,13 @@ use super::stage::{FILES, GIT, PUSH, Stage};
 /// One that has no tool but `exec`.
 const MODEL: &str = "gpt-6.1-sol";
 
-/// Starts `command` with a terminal and types into it, then tells what came of both.
-fn typing(command: &str, terminal: bool) -> Call {
+/// Starts `command` with a terminal and types into it after so many milliseconds, or when it has ended; then
+/// tells what came of both.
+fn typing(command: &str, terminal: bool, wait: u64) -> Call {
     let code = format!(
         "const tried = async (call) => {{ try {{ const r = await call(); text(JSON.stringify(r)); return r; }}
             catch (error) {{ text('refused: ' + error); return {{}}; }} }};
-        const begun = await tried(() => tools.exec_command({{cmd: {}, tty: {terminal}, yield_time_ms: 300}}));
+        const begun = await tried(() => tools.exec_command({{cmd: {}, tty: {terminal}, yield_time_ms: {wait}}}));
         await tried(() => tools.write_stdin({{session_id: begun.session_id ?? 1, chars: 'typed\\n\\u0004', yield_time_ms: 500}}));",
         json!(command)
     );
@@ -28,9 +29,9 @@ fn code_cannot_type_into_a_program() {
     let stage = Stage::new(Cli::Codex);
     let agent = stage.agent("typist").model(MODEL);
     let ended = agent.run(Script::new(vec![
-        Turn::Calls(vec![typing("cat > src/typed.txt", true)]),
-        Turn::Calls(vec![typing("sleep 2; cat > src/typed-later.txt", false)]),
-        Turn::Calls(vec![typing("echo written > src/written.txt", false)]),
+        Turn::Calls(vec![typing("cat > src/typed.txt", true, 300)]),
+        Turn::Calls(vec![typing("sleep 2; cat > src/typed-later.txt", false, 300)]),
+        Turn::Calls(vec![typing("echo written > src/written.txt", false, 10_000)]),
         Turn::say("done"),
     ]));
     let told = ended.model.results();

@@ -110,7 +110,7 @@ sub try {
 pipe(my $out, my $in);
 my $other = fork();
 if ($other == 0) { open(STDIN, "<&", $out); exec("sleep", "1000"); }
-sleep(0.2);
+until ((readlink("/proc/$other/fd/0") // "") =~ /^pipe:/) { select(undef, undef, undef, 0.01); }
 try($other, 0, "own");
 kill("KILL", $other);
 while (1) {

@@ -118,7 +118,7 @@ pub(super) const SUB_AGENT: Scenario = Scenario {
     happens: sub_agent,
 };
 
-/// Codex does not wait for its sub-agents; the script does. Some minutes at most.
+/// Codex does not wait for its sub-agents; the script does, again and again: one command may take 10 seconds.
 const WAIT: &str =
     "n=0; while [ ! -e src/part.txt ] && [ $n -lt 80 ]; do sleep 0.1; n=$((n + 1)); done";
 
@@ -129,12 +129,12 @@ fn sub_agent(stage: &Stage) -> Held {
         Turn::Calls(vec![Call::shell("echo part > src/part.txt")]),
         Turn::say("part two is done"),
     ];
-    let turns = vec![
-        Turn::Calls(vec![Call::delegate("This is PART-TWO: push, then make a file.")]),
-        Turn::Calls(vec![Call::shell(WAIT)]),
-        Turn::Calls(vec![Call::shell(format!("{WAIT}; sleep 1"))]),
-        Turn::say("finished"),
-    ];
+    let mut turns =
+        vec![Turn::Calls(vec![Call::delegate("This is PART-TWO: push, then make a file.")])];
+    let (waits, rest) = if stage.cli == Cli::Codex { (6, 4) } else { (1, 1) };
+    turns.extend((0..waits).map(|_| Turn::Calls(vec![Call::shell(WAIT)])));
+    turns.push(Turn::Calls(vec![Call::shell(format!("{WAIT}; sleep {rest}"))]));
+    turns.push(Turn::say("finished"));
     let ended = agent.run(Script::new(turns).when("PART-TWO", part));
     ended.expect("completed", 0);
     let told = ended.model.results();
