@@ -114,8 +114,9 @@ fn a_shell_at_a_terminal_has_job_control() {
     let argv = ["bash", "--norc", "--noprofile", "-i"].map(str::to_owned);
     let streams = Streams::at(program).unwrap();
     let mut running = launcher().start_with(&desk.sandbox(), &argv, streams).unwrap();
-    // The terminal shows what is typed before anybody has read it.
-    person.types("echo rea''dy; sleep 600\n");
+    // The terminal shows what is typed before anybody has read it. What is ready is the command that waits, not
+    // the shell: between two commands an interrupt may meet neither.
+    person.types("sh -c 'echo rea''dy; exec sleep 600'\n");
     person.sees("ready");
     person.types("\x03echo interrup''ted; exit 5\n");
     person.sees("interrupted");
