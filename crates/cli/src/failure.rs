@@ -6,6 +6,7 @@
 //! | 1 | something could not be loaded or done |
 //! | 2 | denied, verification failed, unknown name, wrong usage |
 
+use std::fmt;
 use std::process::ExitCode;
 
 use bailiwick_model::Problem;
@@ -28,6 +29,20 @@ pub enum Failure {
     },
     /// Everything was said already.
     Said(u8),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message { text, .. } => out.write_str(text),
+            Self::Problems(problems) => {
+                let messages: Vec<&str> =
+                    problems.iter().map(|problem| problem.message.as_str()).collect();
+                out.write_str(&messages.join("; "))
+            }
+            Self::Said(_) => Ok(()),
+        }
+    }
 }
 
 impl Failure {

@@ -67,10 +67,21 @@ pub struct Texts {
 /// The agent's report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Where it is or should be, as a person would write it.
+    /// Where it comes from, as a person would write it.
     pub place: String,
-    /// What it says, or why it cannot be read.
-    pub text: Result<String, String>,
+    /// Its text, or why there is none.
+    pub text: Result<String, NoReport>,
+}
+
+/// Why a report has no text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoReport {
+    /// The agent left none: no file and no final message.
+    #[error("the agent's final message is not recorded and this file does not exist")]
+    Missing,
+    /// There is one, and it cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
 }
 
 /// How the repository stands against how it stood at the spawn.

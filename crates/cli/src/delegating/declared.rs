@@ -151,7 +151,7 @@ impl Session {
         };
         let last = self.attempts(&one.run)?.pop();
         let returned = match &last {
-            Some(last) => returning::whole(&self.context, &one.run, last).map_err(said)?,
+            Some(last) => returning::final_message(&self.context, &one.run, last).map_err(said)?,
             None => words.clone(),
         };
         let faults = handed.faults(&returned);

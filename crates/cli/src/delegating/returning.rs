@@ -17,8 +17,8 @@ const BACK: u64 = 200;
 /// What stands behind words of which nobody kept the rest.
 const REST: &str = " … [cut]";
 
-/// The last words of an attempt.
-pub fn whole(context: &Context, run: &AgentId, last: &Attempt) -> Result<String, Failure> {
+/// The final message of an attempt, whole.
+pub fn final_message(context: &Context, run: &AgentId, last: &Attempt) -> Result<String, Failure> {
     if last.detail.chars().count() < CUT {
         return Ok(last.detail.clone());
     }

@@ -31,7 +31,7 @@ fn child(session: &Session, one: &Delegate) -> Result<LaunchedChild, Failure> {
     let (state, detail) = stands(status, last.as_ref());
     let returned = match &last {
         Some(last) if state == ChildState::Completed => {
-            Some(returning::whole(context, &one.run, last)?)
+            Some(returning::final_message(context, &one.run, last)?)
         }
         Some(_) | None => None,
     };

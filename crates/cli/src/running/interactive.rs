@@ -367,7 +367,7 @@ fn attempt(
         }
         Err(failure) => {
             attempt.ending = Some(Ending::Failed);
-            attempt.detail = super::text(failure);
+            attempt.detail = failure.to_string();
         }
     }
     attempt.phase = Phase::Over;

@@ -94,7 +94,7 @@ impl TreeChecks for Marked {
         let until = Until { gone: Arc::clone(gone), late: Some(Instant::now() + self.time) };
         subject
             .check_tree(self.checks.clone(), self.manner, until, (&base, work))
-            .map_err(|failure| super::text(&failure))
+            .map_err(|failure| failure.to_string())
     }
 
     fn time(&self) -> Duration {

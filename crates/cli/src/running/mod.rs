@@ -192,7 +192,7 @@ impl Running {
             Err(failure) => {
                 attempt.phase = Phase::Over;
                 attempt.ending.get_or_insert(Ending::Failed);
-                attempt.detail = text(&failure);
+                attempt.detail = failure.to_string();
                 attempt.ended_at = Some(wire::now_ms());
                 self.kept.update(&attempt)?;
                 Err(failure)
@@ -566,16 +566,6 @@ fn apply(attempt: &mut Attempt, progress: &Progress, before: &Used) {
 
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(200).collect()
-}
-
-fn text(failure: &Failure) -> String {
-    match failure {
-        Failure::Message { text, .. } => text.clone(),
-        Failure::Problems(problems) => {
-            problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
-        }
-        Failure::Said(_) => String::new(),
-    }
 }
 
 /// Our own program.

@@ -1,30 +1,29 @@
 //! Verifying an agent's work: who it is, what binds it, where its tree is, and what came of it.
 
 pub mod live;
+mod report;
 mod reverted;
 pub mod shown;
 mod subject;
 mod verdict_files;
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bailiwick_control::ports::{Base, Preparation, Snapshot, Work, Workshop, WorkshopError};
 use bailiwick_control::verification::{self, CheckResult, Progress, Request, Verification, World};
 use bailiwick_model::capability::RunMode;
-use bailiwick_model::{Sha256Hex, well_known};
+use bailiwick_model::Sha256Hex;
 use bailiwick_runner::checks::{CheckWorkshop, Setup};
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::{Launcher, Level};
 use bailiwick_runner::toolchain::Host;
-use bailiwick_verify::facts::Report;
 use clap::ValueEnum;
 
-use crate::context::variable;
 use crate::failure::Failure;
 use crate::{output, wire};
 
 pub use live::Live;
+use report::ReportSource;
 pub use shown::Shown;
 pub use subject::{Look, Places, Subject, settings};
 use verdict_files::VerdictFiles;
@@ -212,13 +211,13 @@ impl Subject {
         };
         let kept = self.context.state.join("caches").join(&repository).join("verdicts");
         let mut verdicts = VerdictFiles::new(kept, manner.fresh);
-        let report = self.report()?;
+        let report = ReportSource::of(self)?;
         let found = verify(
             &request,
             World {
                 work,
                 workshop: &mut workshop,
-                report: &|| read_report(&report),
+                report: &|| report.read(&self.context),
                 ledger: self.run.clone(),
                 verdicts: &mut verdicts,
                 tell,
@@ -233,15 +232,6 @@ impl Subject {
         let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
         let key = Sha256Hex::of(root.as_os_str().as_encoded_bytes()).to_string();
         key.chars().take(16).collect()
-    }
-
-    /// Where the report is or should be.
-    fn report(&self) -> Result<PathBuf, Failure> {
-        if let Some(path) = variable("AGENT_REPORT_PATH")? {
-            return Ok(self.context.directory.join(path));
-        }
-        let agent = self.agent.as_ref().map_or("unknown", |agent| agent.as_str());
-        Ok(self.worktree.join(well_known::report_path(agent)))
     }
 
     /// Completes or forgets what killed processes have left.
@@ -270,22 +260,4 @@ impl Subject {
             Ok(store.note_of(&run.id, kind, &detail).await?)
         })
     }
-}
-
-/// The longest report that is read.
-const LONGEST_REPORT: u64 = 1024 * 1024;
-
-/// Reads a report; a link could lead to something that is no report.
-fn read_report(file: &Path) -> Report {
-    let read = || -> Result<String, String> {
-        let found = std::fs::symlink_metadata(file).map_err(|error| error.to_string())?;
-        if !found.is_file() {
-            return Err("it is not a plain file".to_owned());
-        }
-        if found.len() > LONGEST_REPORT {
-            return Err(format!("it is longer than {LONGEST_REPORT} bytes"));
-        }
-        std::fs::read_to_string(file).map_err(|error| error.to_string())
-    };
-    Report { place: file.display().to_string(), text: read() }
 }

@@ -34,7 +34,7 @@ mod returning;
 mod root_session;
 mod root_sessions;
 mod siblings;
-mod stage;
+pub(crate) mod stage;
 mod starts;
 mod work;
 

@@ -20,6 +20,7 @@ mod exec_clis;
 mod explain;
 mod facade;
 mod faults;
+mod first_hour;
 mod fleet;
 mod generated;
 mod granted;

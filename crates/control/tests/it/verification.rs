@@ -16,7 +16,7 @@ use bailiwick_control::verification::{
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{CapabilityName, Source, Task};
 use bailiwick_verify::checks::How;
-use bailiwick_verify::facts::{Report, RepositoryFacts, Texts};
+use bailiwick_verify::facts::{NoReport, Report, RepositoryFacts, Texts};
 use bailiwick_verify::job::{Ended, Ran};
 use bailiwick_verify::{Change, Check, Job, Outcome, Pass, Verdict};
 
@@ -203,7 +203,7 @@ fn run_with(
     };
     let mut workshop =
         || -> Result<Box<dyn Workshop + '_>, WorkshopError> { Ok(Box::new(Bench { repository })) };
-    let missing = || Report { place: "nowhere".into(), text: Err("not there".into()) };
+    let missing = || Report { place: "nowhere".into(), text: Err(NoReport::Missing) };
     verify(
         &request,
         World {
@@ -321,7 +321,7 @@ fn what_could_not_be_run_on_a_tree_is_told_apart_from_what_fails_on_it() {
         let mut workshop = || -> Result<Box<dyn Workshop + '_>, WorkshopError> {
             Ok(Box::new(Bench { repository }))
         };
-        let missing = || Report { place: "nowhere".into(), text: Err("not there".into()) };
+        let missing = || Report { place: "nowhere".into(), text: Err(NoReport::Missing) };
         let (base, mut kept) = (repository.base().unwrap(), Kept::default());
         let work = repository.snapshot(&base).unwrap();
         let world = World {

@@ -9,7 +9,7 @@ use bailiwick_model::well_known::report_path;
 use super::Subject;
 use super::test_tally::{Tally, tally};
 use crate::change::{Change, Entry, Mode};
-use crate::facts::{Facts, Needs, Pass, Report};
+use crate::facts::{Facts, Needs, NoReport, Pass, Report};
 use crate::job::{Job, Outcome};
 use crate::report::fields::{Field, fields, spelled};
 use crate::report::{claims, line_delta, touched};
@@ -40,6 +40,9 @@ pub(super) fn needs(subject: &Subject<'_>) -> Needs {
 }
 
 pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
+    if required(subject).next().is_none() && is_missing(facts) {
+        return Verdict::pass("the task requires no report fields, and there is no report");
+    }
     let text = match read(facts) {
         Ok(text) => text,
         Err(verdict) => return verdict,
@@ -70,6 +73,15 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
     }
 }
 
+/// Whether the agent left no report at all, or an empty one.
+fn is_missing(facts: &Facts) -> bool {
+    facts.report.as_ref().is_some_and(|report| match &report.text {
+        Ok(text) => text.trim().is_empty(),
+        Err(NoReport::Missing) => true,
+        Err(NoReport::Unreadable(_)) => false,
+    })
+}
+
 fn read(facts: &Facts) -> Result<&str, Verdict> {
     match &facts.report {
         None => Err(Verdict::fail("the report could not be looked for")),
@@ -77,7 +89,7 @@ fn read(facts: &Facts) -> Result<&str, Verdict> {
             Err(Verdict::fail(format!("there is no report to read at {place}: {why}")))
         }
         Some(Report { place, text: Ok(text) }) if text.trim().is_empty() => {
-            Err(Verdict::fail(format!("the report at {place} is empty")))
+            Err(Verdict::fail(format!("the report is empty: {place}")))
         }
         Some(Report { text: Ok(text), .. }) => Ok(text),
     }

@@ -65,9 +65,10 @@ fn fault(finding: &Finding) -> Option<String> {
 mod tests {
     use super::*;
     use crate::example::{agent, detail, evidence, facts, reason, subject, task};
+    use crate::facts::NoReport;
 
     fn judged(text: Result<&str, &str>) -> Verdict {
-        let text = text.map(ToOwned::to_owned).map_err(ToOwned::to_owned);
+        let text = text.map(ToOwned::to_owned).map_err(|_| NoReport::Missing);
         let report = Some(Report { place: "review.md".to_owned(), text });
         let (task, agent) = (task(""), agent());
         judge(&subject(&task, &agent, &[]), &Facts { report, ..facts() })
@@ -92,7 +93,7 @@ mod tests {
         assert!(judged(Ok("No findings.")).holds());
         assert!(!judged(Ok("All good.")).holds());
         assert!(!judged(Ok("")).holds());
-        assert!(reason(&judged(Err("no such file"))).contains("no such file"));
+        assert!(reason(&judged(Err("missing"))).contains("review.md"));
         let (task, agent) = (task(""), agent());
         assert!(!judge(&subject(&task, &agent, &[]), &facts()).holds());
     }

@@ -45,7 +45,8 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(cli: Cli) -> Self {
-        let scratch = Scratch::repository();
+        let stage = Self::empty(cli);
+        let scratch = &stage.scratch;
         scratch.write(".bailiwick/roles/worker.toml", ROLE);
         // Nobody is asked anything here, and a gate that hangs is given up the sooner.
         scratch.write(".bailiwick/settings.toml", "[run]\napproval-seconds = 1\n");
@@ -55,6 +56,12 @@ impl Stage {
         }
         scratch.commit("Begin");
         scratch.git(&["remote", "add", "origin", "origin.git"]);
+        stage
+    }
+
+    /// An empty repository.
+    pub(crate) fn empty(cli: Cli) -> Self {
+        let scratch = Scratch::repository();
         for kept in ["canaries", "versions"] {
             symlink(known().join(kept), scratch.state().join(kept)).unwrap();
         }

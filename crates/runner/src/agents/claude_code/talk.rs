@@ -12,8 +12,11 @@
 //!
 //! No answer, one that cannot be read, and an error are no yes: its mode `dontAsk` denies.
 
+use std::borrow::Cow;
+
 use bailiwick_policy::Decision;
 use bailiwick_policy::dialects::{Allowing, Dialect};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::adapter::{Gate, Talk, Wish};
@@ -48,6 +51,17 @@ pub(super) fn beginning(gate: &Gate, prompt: &str) -> Vec<String> {
     vec![first.to_string(), told.to_string()]
 }
 
+/// What says which kind of line it is. Nothing else of the line is kept.
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(default, borrow)]
+    subtype: Option<Cow<'a, str>>,
+    #[serde(default)]
+    is_error: Option<bool>,
+}
+
 /// Hears what it asks.
 #[derive(Debug, Default)]
 pub(super) struct ClaudeTalk {
@@ -67,17 +81,15 @@ enum Background {
 
 impl Talk for ClaudeTalk {
     fn hear(&mut self, line: &str) -> Option<Wish> {
-        // Every line is read once already; those of others are long, and not for us.
-        if line.starts_with(r#"{"type":"control_request""#) {
-            return object(line).map(|line| self.asked(&line));
+        // The order of keys differs between versions, so that every line is parsed. Most are not for us.
+        let head: Head = serde_json::from_str(line).ok()?;
+        match (head.kind.as_ref(), head.subtype.as_deref()) {
+            ("control_request", _) => return object(line).map(|line| self.asked(&line)),
+            ("system", Some("init")) => return Some(Wish::Begin),
+            ("result", _) => {}
+            _ => return None,
         }
-        if line.starts_with(r#"{"type":"system","subtype":"init""#) {
-            return Some(Wish::Begin);
-        }
-        if !line.starts_with(r#"{"type":"result""#) {
-            return None;
-        }
-        let failed = object(line)?.get("is_error").and_then(Value::as_bool) != Some(false);
+        let failed = head.is_error != Some(false);
         match self.background {
             _ if failed => Some(Wish::End),
             Background::Nothing => Some(Wish::End),
@@ -178,6 +190,23 @@ mod tests {
             let reason = text(&line, &format!("{said}Reason"));
             assert_eq!(reason.contains("a::rule"), word == "deny", "{reason}");
         }
+    }
+
+    #[test]
+    fn the_order_of_keys_does_not_matter() {
+        for line in [DONE, r#"{"duration_api_ms":3,"is_error":false,"result":"ok","type":"result"}"#] {
+            assert!(matches!(ClaudeTalk::default().hear(line), Some(Wish::End)), "{line}");
+        }
+        let begun = r#"{"cwd":"/a","subtype":"init","type":"system"}"#;
+        assert!(matches!(ClaudeTalk::default().hear(begun), Some(Wish::Begin)));
+        let asked: Value = serde_json::from_str(ASKED).unwrap();
+        let turned = format!(
+            r#"{{"request":{},"request_id":"7","type":"control_request"}}"#,
+            asked["request"]
+        );
+        assert!(matches!(ClaudeTalk::default().hear(&turned), Some(Wish::Decide(..))));
+        let quoted = r#"{"type":"assistant","message":"{\"type\":\"result\"}"}"#;
+        assert!(ClaudeTalk::default().hear(quoted).is_none(), "a line that only quotes one");
     }
 
     #[test]

@@ -55,13 +55,27 @@ fn fault_6_saying_that_it_was_not_run_is_not_the_field() {
 }
 
 #[test]
-fn a_report_must_be_there() {
-    assert!(reason(&judged("[]", &[], &facts())).contains("could not be looked for"));
-    let report = Report { place: "review.md".into(), text: Err("no such file".into()) };
-    let missing = Facts { report: Some(report), ..facts() };
-    assert!(reason(&judged("[]", &[], &missing)).contains("no such file"));
-    assert!(reason(&judged("[]", &[], &reported(" \n"))).contains("is empty"));
+fn required_fields_need_a_report() {
+    let fields = r#"["summary"]"#;
+    assert!(reason(&judged(fields, &[], &facts())).contains("could not be looked for"));
+    assert!(reason(&judged(fields, &[], &without(NoReport::Missing))).contains("review.md"));
+    assert!(reason(&judged(fields, &[], &reported(" \n"))).contains("is empty"));
+    assert!(judged(fields, &[], &reported("summary: done")).holds());
+}
+
+#[test]
+fn without_required_fields_a_report_may_be_missing_but_not_unreadable() {
+    assert!(judged("[]", &[], &without(NoReport::Missing)).holds());
+    assert!(judged("[]", &[], &reported(" \n")).holds());
     assert!(judged("[]", &[], &reported("Done.")).holds());
+    let unreadable = without(NoReport::Unreadable("it is a link".to_owned()));
+    assert!(reason(&judged("[]", &[], &unreadable)).contains("it is a link"));
+    assert!(reason(&judged("[]", &[], &facts())).contains("could not be looked for"));
+}
+
+fn without(why: NoReport) -> Facts {
+    let report = Report { place: "review.md".to_owned(), text: Err(why) };
+    Facts { report: Some(report), ..facts() }
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! A stranger's first hour: from `init` to a landed change by the README's commands alone, in small
+//! repositories of several languages, with every agent CLI.
+
+mod repositories;
+
+use std::process::Stdio;
+
+use bailiwick_testkit::clis::Cli;
+use bailiwick_testkit::depth::Depth;
+use bailiwick_testkit::scratch::Ran;
+use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
+
+use crate::conformance::stage::Stage;
+use repositories::{ALL, Project};
+
+const TASK: &str = ".bailiwick/tasks/example.toml";
+
+/// One CLI for each repository; at full depth every CLI in every repository.
+fn clis(project: &Project) -> Vec<Cli> {
+    match Depth::from_env() {
+        Depth::Full => Cli::ALL.to_vec(),
+        Depth::Ci => {
+            let place = ALL.iter().position(|other| other.name == project.name).unwrap();
+            vec![Cli::ALL[place % Cli::ALL.len()]]
+        }
+    }
+}
+
+fn lands_in(project: &Project) {
+    for cli in clis(project) {
+        lands(project, cli);
+    }
+}
+
+/// What a person does who has read the README.
+fn lands(project: &Project, cli: Cli) {
+    let context = format!("{} with {}", project.name, cli.name());
+    let stage = Stage::empty(cli);
+    let scratch = &stage.scratch;
+    (project.write)(scratch);
+    scratch.commit("Begin");
+
+    let step = |arguments: &[&str]| {
+        let ran = stage.bailiwick(arguments);
+        assert_eq!(ran.code, 0, "{context}: {arguments:?}: {}{}", ran.out, ran.err);
+        ran
+    };
+    step(&["init"]);
+    let task = scratch.read(TASK);
+    let (name, model) = agent(cli);
+    let chosen = format!("[agent]\ncli = \"{name}\"\nmodel = \"{model}\"\n\n[body]");
+    scratch.write(TASK, &task.replace("[body]", &chosen));
+    step(&["lint"]);
+    step(&["prepare", TASK]);
+    scratch.commit("Say what agents may do here");
+
+    let (ran, results) = run(&stage, project);
+    assert_eq!(ran.code, 0, "{context}: {}{}\n{results:#?}", ran.out, ran.err);
+    assert!(
+        results.iter().any(|result| result.contains(project.proof)),
+        "{context}: the agent could not run the project's tests: {results:#?}"
+    );
+    let before = scratch.git(&["rev-parse", "main"]);
+    step(&["land", "fix-42"]);
+    assert_ne!(scratch.git(&["rev-parse", "main"]), before, "{context}: main did not move");
+    let changed = scratch.git(&["diff", "--name-only", before.trim(), "main"]);
+    assert_eq!(changed.trim(), project.file, "{context}: what landed");
+    assert_eq!(scratch.git(&["status", "--porcelain=v1"]), "", "{context}");
+}
+
+/// `bailiwick run`, with a model that makes the change, runs the tests and reports.
+fn run(stage: &Stage, project: &Project) -> (Ran, Vec<String>) {
+    let report = format!(
+        "The greeting is friendlier now.\n\nfiles-touched: {}\ncommands: pass\n",
+        project.file
+    );
+    let turns = vec![
+        Turn::Calls(vec![Call::shell(project.change)]),
+        Turn::Calls(vec![Call::shell(project.test)]),
+        Turn::say(report),
+    ];
+    let model = ScriptedModel::start(Script::new(turns));
+    let mut command = stage.command(Some(&model), None);
+    (project.environment)(&stage.scratch, &mut command);
+    command.args(["run", TASK, "--agent-id", "fix-42"]).stdin(Stdio::null());
+    let ran = Ran::from(command.output().unwrap());
+    let results = model.results().into_iter().map(|result| result.text);
+    (ran, results.collect())
+}
+
+/// A CLI's name in a task, and a model of it.
+fn agent(cli: Cli) -> (&'static str, &'static str) {
+    match cli {
+        Cli::Claude => ("claude-code", "claude-opus-4-8"),
+        Cli::Codex => ("codex", "gpt-5.5"),
+        Cli::Gemini => ("gemini", "gemini-2.5-flash"),
+        Cli::OpenCode => ("opencode", "scripted"),
+    }
+}
+
+#[test]
+fn a_change_lands_in_a_rust_repository() {
+    lands_in(&repositories::RUST);
+}
+
+#[test]
+fn a_change_lands_in_a_shell_repository() {
+    lands_in(&repositories::SHELL);
+}
