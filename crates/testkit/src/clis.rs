@@ -5,6 +5,7 @@ mod claude;
 mod codex;
 mod gemini;
 mod install;
+mod newest;
 mod opencode;
 mod run;
 
@@ -12,6 +13,26 @@ use std::path::PathBuf;
 
 pub use codex::codex_trusted_hash;
 pub use run::{CliRun, Prepared};
+
+/// Which versions of the CLIs are tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Versions {
+    /// Those that the tests name.
+    Pinned,
+    /// The newest published ones.
+    Newest,
+}
+
+impl Versions {
+    /// Reads `CLI_VERSIONS`; an unknown word is an error, not a default.
+    pub fn from_env() -> Self {
+        match std::env::var("CLI_VERSIONS").as_deref() {
+            Err(_) | Ok("" | "pinned") => Self::Pinned,
+            Ok("newest") => Self::Newest,
+            Ok(other) => panic!("CLI_VERSIONS must be pinned or newest, not {other:?}"),
+        }
+    }
+}
 
 /// An agent CLI that is tested against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +71,16 @@ impl Cli {
         }
     }
 
-    /// The version that the tests are written for.
+    /// The version under test: the pinned one, or with `CLI_VERSIONS=newest` the newest published one.
     pub fn version(self) -> &'static str {
+        match Versions::from_env() {
+            Versions::Pinned => self.pinned(),
+            Versions::Newest => newest::version(self),
+        }
+    }
+
+    /// The version that the tests are written for.
+    fn pinned(self) -> &'static str {
         match self {
             Self::Claude => "2.1.197",
             Self::Codex => "0.166.0",

@@ -41,7 +41,9 @@ fn lands(project: &Project, cli: Cli) {
     scratch.commit("Begin");
 
     let step = |arguments: &[&str]| {
-        let ran = stage.bailiwick(arguments);
+        let mut command = stage.command(None, None);
+        (project.environment)(scratch, &mut command);
+        let ran = Ran::from(command.args(arguments).output().unwrap());
         assert_eq!(ran.code, 0, "{context}: {arguments:?}: {}{}", ran.out, ran.err);
         ran
     };

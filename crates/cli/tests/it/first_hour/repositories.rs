@@ -1,5 +1,6 @@
 //! Small repositories of several languages, as people have them.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use bailiwick_testkit::Scratch;
@@ -44,7 +45,13 @@ pub(super) const RUST: Project = Project {
              #[test]\nfn the_name_is_in_it() {\n    assert!(greet(\"Ada\").contains(\"Ada\"));\n}\n",
         );
     },
-    environment: nothing,
+    environment: |_, command| {
+        let home = std::env::home_dir().unwrap();
+        for (name, otherwise) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+            let given = std::env::var_os(name).map(PathBuf::from);
+            command.env(name, given.unwrap_or_else(|| home.join(otherwise)));
+        }
+    },
     change: "sed -i 's/Hello/Good morning,/' src/lib.rs",
     file: "src/lib.rs",
     test: "cargo test --offline",
