@@ -20,6 +20,6 @@ fn main() -> ExitCode {
             let own = std::iter::once(OsString::from("kei-capability"));
             finish(CapabilityTool::parse_from(own.chain(arguments)).run())
         }
-        Some(_) | None => finish(Bailiwick::parse().run()),
+        Some(_) | None => finish(Bailiwick::from_command_line().run()),
     }
 }

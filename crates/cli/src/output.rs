@@ -205,19 +205,33 @@ fn aside(text: impl fmt::Display) {
     let _ = writeln!(out, "{}", tame(&text.to_string()));
 }
 
+/// Whether notes, progress and next steps are left out.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Leaves out notes, progress and next steps from now on.
+pub fn choose_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+fn unless_quiet(text: impl fmt::Display) {
+    if !QUIET.load(Ordering::Relaxed) {
+        aside(text);
+    }
+}
+
 /// Says what is worth knowing.
 pub fn note(text: impl fmt::Display) {
-    aside(format_args!("{} {text}", styled(YELLOW, "note:")));
+    unless_quiet(format_args!("{} {text}", styled(YELLOW, "note:")));
 }
 
 /// Says what is being done.
 pub fn progress(text: impl fmt::Display) {
-    aside(styled(DIM, text));
+    unless_quiet(styled(DIM, text));
 }
 
 /// Says what could be done next.
 pub fn next_step(text: impl fmt::Display) {
-    aside(format_args!("{} {text}", styled(GREEN, "next:")));
+    unless_quiet(format_args!("{} {text}", styled(GREEN, "next:")));
 }
 
 /// Says what is wrong, and what to do about it.

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use bailiwick_model::fleet::{Author, Kind};
 use bailiwick_model::{Capability, Role, Settings, Task};
-use clap::{Command, CommandFactory as _};
+use clap::Command;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 
-use crate::Bailiwick;
+use crate::commands::grouped_help::command_line;
 
 /// The schema of each file format, by the name of its file under `docs/schema/v1/`.
 pub fn schemas() -> Vec<(&'static str, String)> {
@@ -30,7 +30,7 @@ fn schema<T: JsonSchema>(name: &str) -> String {
 pub fn commands() -> String {
     let mut page =
         String::from("# Commands\n\nGenerated from the commands themselves; do not edit.\n");
-    let mut root = Bailiwick::command().term_width(90);
+    let mut root = command_line().term_width(90);
     root.build();
     section(&mut page, &mut root, "bailiwick");
     page

@@ -84,7 +84,8 @@ impl Logs {
             }
             Format::Human => {
                 if let Some(line) = view::line(event) {
-                    output::line(format_args!("{}  {line}", view::clock(event.at)));
+                    let clock = format!("{}  ", view::clock(event.at));
+                    view::folded(&line, &clock).iter().for_each(output::line);
                 }
             }
         }

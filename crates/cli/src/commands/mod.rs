@@ -14,12 +14,14 @@ pub mod exec;
 pub mod explain;
 pub mod fleet;
 pub mod gate;
+pub mod grouped_help;
 pub mod hooks;
 pub mod init;
 pub mod land;
 pub mod ledger;
 pub mod lint;
 pub mod logs;
+pub mod man;
 pub mod mcp;
 pub mod prepare;
 pub mod ps;
@@ -40,11 +42,11 @@ pub mod verify;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, FromArgMatches as _, Parser, Subcommand};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::Colour;
+use crate::output::{self, Colour};
 
 /// Runs coding agents inside limits that are written down, enforced and proven.
 #[derive(Debug, Parser)]
@@ -55,8 +57,8 @@ use crate::output::Colour;
     after_help = "Examples:\n  bailiwick demo                                    see it work in a \
                   throwaway repository\n  bailiwick init                                    begin in \
                   your own\n  bailiwick prepare .bailiwick/tasks/example.toml   what would the agent \
-                  be told?\n\nExit codes: 0 it holds; 1 something could not be loaded or done; 2 \
-                  denied, refused or called wrongly."
+                  be told?\n\nExit codes: 0 success; 1 failed; 2 denied, check failed or wrong \
+                  usage."
 )]
 pub struct Bailiwick {
     #[command(flatten)]
@@ -68,6 +70,12 @@ pub struct Bailiwick {
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub struct Global {
+    /// Run as if started in this directory
+    #[arg(short = 'C', global = true, value_name = "DIR", help_heading = "Global options")]
+    directory: Option<PathBuf>,
+    /// Print results and errors only: no notes, no progress, no next step
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    quiet: bool,
     /// Read the kit from this directory instead of the repository's .bailiwick/
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     kit_root: Option<PathBuf>,
@@ -132,14 +140,27 @@ enum Command {
     Secrets(fleet::secrets::Secrets),
     Tokens(fleet::tokens::Tokens),
     Completions(completions::Completions),
+    Man(man::Man),
     Supervise(supervise::Supervise),
 }
 
 impl Bailiwick {
+    /// Reads the command line of this process; wrong usage and `--help` end it.
+    pub fn from_command_line() -> Self {
+        let matches = grouped_help::command_line().get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     /// Does what was asked.
     pub fn run(self) -> Result<(), Failure> {
         self.global.colour.choose();
-        let Global { kit_root, db, .. } = self.global;
+        let Global { directory, quiet, kit_root, db, .. } = self.global;
+        output::choose_quiet(quiet);
+        if let Some(directory) = directory {
+            std::env::set_current_dir(&directory).map_err(|error| {
+                Failure::usage(format!("cannot change to {}: {error}", directory.display()))
+            })?;
+        }
         let context = || Context::observe(kit_root, db.as_deref());
         match self.command {
             Command::Init(command) => command.run(&context()?),
@@ -188,6 +209,7 @@ impl Bailiwick {
             Command::Capabilities(command) => command.run(&context()?),
             Command::Ledger(command) => command.run(&context()?),
             Command::Completions(command) => command.run(),
+            Command::Man(command) => command.run(&context()?),
         }
     }
 }

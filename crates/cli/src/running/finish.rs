@@ -9,6 +9,7 @@ use bailiwick_model::event::{FileChange, Phase, What};
 use bailiwick_model::settings::AutoLand;
 
 use super::Running;
+use super::view::forget_typed;
 use crate::commands::land::Land;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -60,6 +61,8 @@ pub fn lands(choice: AutoLand, quiet: bool) -> bool {
                 return false;
             }
             let _ = write!(anstream::stderr(), "all hold. land it? [y/N] ");
+            // An Enter that was meant for the agent's questions must not answer this one.
+            forget_typed(&std::io::stdin());
             let mut said = String::new();
             let _ = std::io::stdin().lock().read_line(&mut said);
             matches!(said.trim(), "y" | "Y" | "yes")

@@ -1,6 +1,7 @@
 //! What a person sees of a run while it goes on: a line for each thing that happens, and on a terminal
 //! a last line with phase, budget and time.
 
+use std::borrow::Cow;
 use std::io::{BufRead as _, IsTerminal, Write as _};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,8 +21,12 @@ use crate::verifying::live::elapsed;
 
 /// How often it is looked whether a question still waits.
 const LOOK: Duration = Duration::from_millis(300);
-/// The longest line of what happened, beyond the width of the terminal.
-const WIDEST: usize = 200;
+/// What is shown of one event at most.
+const MAX_LINES: usize = 8;
+/// What is shown of the command or the files that a denial is about: its reason comes after it.
+const MAX_DENIED_CHARS: usize = 120;
+/// What is shown of what a command printed.
+const MAX_OUTPUT_CHARS: usize = 160;
 
 /// Shows a run until it is dropped.
 pub struct View {
@@ -120,8 +125,9 @@ impl View {
             if self.status.is_some() {
                 clear();
             }
-            let line = shortened(&line, WIDEST.max(output::width()));
-            let _ = writeln!(anstream::stderr(), "{line}");
+            for line in folded(&line, "") {
+                let _ = writeln!(anstream::stderr(), "{line}");
+            }
         }
     }
 
@@ -182,7 +188,7 @@ impl Drop for View {
 static ASKING: Mutex<()> = Mutex::new(());
 
 /// Forgets what has been typed at a terminal and nobody has read, a line that is not finished too.
-fn forget_typed(input: &(impl AsFd + IsTerminal)) {
+pub(super) fn forget_typed(input: &(impl AsFd + IsTerminal)) {
     // Whoever is in the background would be stopped for it, and what is typed is not for them.
     let background = tcgetpgrp(input).is_ok_and(|group| group != getpgrp());
     if input.is_terminal() && !background {
@@ -216,6 +222,23 @@ pub fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// A line of what happened, folded at words to the width of the terminal; a long one is cut.
+pub fn folded(line: &str, before: &str) -> Vec<String> {
+    let options = textwrap::Options::new(output::width())
+        .initial_indent(before)
+        .subsequent_indent("    ")
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let mut lines: Vec<String> =
+        textwrap::wrap(line, options).into_iter().map(Cow::into_owned).collect();
+    if lines.len() > MAX_LINES {
+        lines.truncate(MAX_LINES);
+        if let Some(last) = lines.last_mut() {
+            last.push_str(" …");
+        }
+    }
+    lines
+}
+
 /// What happened, in a line; nothing for what others say better.
 pub fn line(event: &Event) -> Option<String> {
     let one = |text: &str| plain(text);
@@ -227,8 +250,12 @@ pub fn line(event: &Event) -> Option<String> {
         }
         (What::Decision { tool, about, answer: Answer::Deny, reason, .. }, _) => {
             let reason = reason.as_deref().unwrap_or_default();
-            let (tool, reason) = (one(tool), styled(DIM, one(reason)));
-            format!("{} {tool} {} {reason}", styled(RED, "denies"), one(about))
+            let (tool, about) = (one(tool), shortened(&one(about), MAX_DENIED_CHARS));
+            format!("{} {tool} {about} {}", styled(RED, "denies"), styled(DIM, one(reason)))
+        }
+        (What::ToolResult { ok, output, .. }, Witness::Proxy) if !output.trim().is_empty() => {
+            let word = if *ok { styled(DIM, "prints") } else { styled(YELLOW, "prints") };
+            format!("{word} {}", styled(DIM, shortened(&one(output), MAX_OUTPUT_CHARS)))
         }
         (What::Check { check, ok: true, .. }, _) => format!("{} {check}", styled(GREEN, "holds")),
         (What::Check { check, ok: false, found, .. }, _) => {
@@ -330,6 +357,25 @@ mod tests {
         let read = File::from(std::os::fd::OwnedFd::from(read));
         forget_typed(&read);
         assert!(typed(&read, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_denial_shows_its_reason_within_80_columns() {
+        let denial = What::Decision {
+            call: None,
+            tool: "Bash".to_owned(),
+            about: "printf x > ".to_owned() + &"long/".repeat(100),
+            answer: Answer::Deny,
+            rule: Some("scope::files-whitelist".to_owned()),
+            reason: Some("it is not on the task's whitelist. Instead: write src/**.".to_owned()),
+        };
+        let event = Event { agent: None, ..event(denial) };
+        let lines = folded(&line(&event).unwrap(), "");
+        let text = lines.iter().map(|line| anstream::adapter::strip_str(line).to_string());
+        let text: Vec<String> = text.collect();
+        assert!(text.iter().all(|line| line.chars().count() <= 80), "{text:#?}");
+        assert!(text.join(" ").contains("Instead: write src/**."), "{text:#?}");
+        assert!(text.len() <= 4, "{text:#?}");
     }
 
     fn event(what: What) -> Event {

@@ -16,8 +16,7 @@ pub(super) fn judge(subject: &Subject<'_>, _facts: &Facts) -> Verdict {
         .map(|touched| touched.path.to_owned())
         .collect();
     if rules.is_empty() {
-        let count = subject.changes.len();
-        Verdict::pass(format!("{count} changes, none of them of a rule for agents"))
+        Verdict::pass("no file that instructs or limits agents was changed")
     } else {
         paths::blame(&rules, "was changed and is a rule for agents")
     }

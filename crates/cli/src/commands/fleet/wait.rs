@@ -1,6 +1,6 @@
 //! `bailiwick wait`: until an object is as it should be.
 
-use bailiwick_control::ports::fleet::FleetStore;
+use bailiwick_control::ports::fleet::{FleetStore, Selection};
 use bailiwick_model::fleet::{AnyObject, RunPhase, Span};
 use clap::Args;
 
@@ -48,8 +48,11 @@ impl Wait {
         };
         let late = now().plus_millis(self.timeout.millis());
         wire::with_store(context, async |store| {
-            let mut version = 0;
             loop {
+                // Read first: a change between the two wakes the wait. An object's own version would not
+                // do, because every newer change of another object would end the wait at once.
+                let newest = Selection { limit: 1, ..Selection::of(one.kind) };
+                let version = FleetStore::list(store, &newest).await?.version;
                 let found =
                     FleetStore::get(store, one.kind, &self.namespace.namespace, name).await?;
                 match self.met(found.as_ref())? {
@@ -65,9 +68,6 @@ impl Wait {
                     let message = format!("{} is not so after {}", self.object, self.timeout);
                     let help = format!("bailiwick describe {}", self.object);
                     return Err(Failure::general(message).help(help));
-                }
-                if let Some(object) = &found {
-                    version = object.metadata.resource_version.max(version);
                 }
                 store.wait_for_change(version, left.min(1_000)).await;
             }

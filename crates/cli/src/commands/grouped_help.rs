@@ -1,0 +1,92 @@
+//! The commands as `bailiwick --help` lists them: grouped by purpose.
+
+use std::fmt::Write as _;
+
+use clap::{Command, CommandFactory as _};
+
+use super::Bailiwick;
+
+/// Every command that people call, in the order of a first day.
+const GROUPS: [(&str, &[&str]); 7] = [
+    ("Start", &["init", "demo", "doctor", "status"]),
+    (
+        "Run",
+        &[
+            "run", "exec", "ps", "logs", "attach", "stop", "resume", "diff", "cost", "rm", "prune",
+        ],
+    ),
+    ("Decide", &["explain", "replay", "hooks", "approvals"]),
+    ("Land", &["verify", "land", "reject", "respawn", "rollback"]),
+    (
+        "Kit",
+        &[
+            "lint",
+            "prepare",
+            "compose",
+            "spawn",
+            "capabilities",
+            "roles",
+            "agents",
+            "ledger",
+            "claims",
+        ],
+    ),
+    (
+        "Fleet",
+        &[
+            "serve",
+            "apply",
+            "get",
+            "describe",
+            "delete",
+            "wait",
+            "runs",
+            "trigger",
+            "workspaces",
+            "secrets",
+            "tokens",
+        ],
+    ),
+    ("Plumbing", &["gate", "mcp", "completions", "man"]),
+];
+
+/// The whole command line, with grouped help.
+pub fn command_line() -> Command {
+    let command = Bailiwick::command();
+    let groups = groups(&command);
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{{options}}{{after-help}}"
+    ))
+}
+
+fn groups(command: &Command) -> String {
+    let commands = || command.get_subcommands().filter(|sub| !sub.is_hide_set());
+    let width = commands().map(|sub| sub.get_name().len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for (title, names) in GROUPS {
+        let _ = writeln!(text, "{title}:");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(text, "  {name:width$}  {about}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_exactly_one_group() {
+        let command = Bailiwick::command();
+        let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+        let mut visible: Vec<&str> = visible.map(Command::get_name).collect();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        visible.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(visible, grouped);
+    }
+}
