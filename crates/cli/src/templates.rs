@@ -68,12 +68,14 @@ pub fn repository_directories(
     Ok(project_directories(&inside(context, repository)?))
 }
 
-/// The user's own directory before the seed's.
+/// The user's `.codex/.agents` before the directory that we write first templates to: a file of ours
+/// must not hide one of the user's.
 fn users(context: &Context) -> Result<Vec<Place>, Failure> {
-    let mut places = vec![on_disk(context, Origin::User, &context.user_kit, IN_KIT)];
+    let mut places = Vec::new();
     if let Some(home) = variable("HOME")? {
         places.push(on_disk(context, Origin::User, &context.directory.join(home), SEEDS));
     }
+    places.push(on_disk(context, Origin::User, &context.user_kit, IN_KIT));
     Ok(places)
 }
 

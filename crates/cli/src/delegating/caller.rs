@@ -22,9 +22,11 @@ use crate::{policy_file, wire};
 
 /// How many levels may be below the first agent, unless the settings say otherwise.
 const DEEPEST: u32 = 2;
-/// The roles of agents that people start by templates which name none.
-const WRITES: &str = "developer";
-const READS: &str = "explorer";
+/// The role of agents that people start by templates which name none. `read_only` of a template takes
+/// writing and the network away from it, and leaves every tool that reads.
+const USUAL_ROLE: &str = "developer";
+/// What an agent of a person may write, if the call names no files: all that the person may.
+const ALL_FILES: &str = "**";
 
 /// All about whoever asks.
 pub(super) struct Caller {
@@ -202,8 +204,7 @@ impl Caller {
         if let Some(role) = named.or_else(|| self.role.clone()) {
             return Ok(role);
         }
-        let reads = template.is_some_and(|template| template.read_only);
-        RoleName::parse(if reads { READS } else { WRITES }).map_err(|error| error.to_string())
+        RoleName::parse(USUAL_ROLE).map_err(|error| error.to_string())
     }
 
     /// Which templates it may start: those of its template that its caller may start as well.
@@ -298,7 +299,8 @@ impl Caller {
             task.insert("kit-commit".to_owned(), self.binding.clone().into());
         }
         all.insert("task".to_owned(), task.into());
-        if let Some(files) = &asked.files {
+        let person = self.delegate.is_none().then(|| vec![ALL_FILES.to_owned()]);
+        if let Some(files) = asked.files.as_ref().or(person.as_ref()) {
             self.require_inside(files)?;
             let scope = all.entry("scope").or_insert_with(|| Table::new().into());
             if let Some(scope) = scope.as_table_mut() {

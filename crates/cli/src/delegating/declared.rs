@@ -52,7 +52,8 @@ impl Declared {
         if let (Some(wanted), true) = (wanted, agents.is_empty()) {
             return Err(self.no_such(wanted.as_str()));
         }
-        serde_json::to_value(AgentsListed { agents }).map_err(|error| error.to_string())
+        serde_json::to_value(AgentsListed { agents, errors: Vec::new() })
+            .map_err(|error| error.to_string())
     }
 
     /// The one that is asked for; there are no others, whatever the commit has.

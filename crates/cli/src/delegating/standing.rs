@@ -239,6 +239,8 @@ impl Session {
             "branch": run.branch,
             "state": run.status.as_str(),
             "tokens": last.as_ref().map(|last| last.used.tokens),
+            "tool_calls": last.as_ref().map(|last| last.used.tool_calls),
+            "denied_calls": last.as_ref().map(|last| last.used.denied),
             "attempts": last.map(|last| last.number),
         });
         if let (false, Some(result)) = (not_heard.is_empty(), result.as_object_mut()) {
@@ -328,10 +330,19 @@ impl Session {
 /// How an attempt ended, with its last words.
 fn ended(last: &Attempt, words: String) -> Status {
     match last.ending {
+        Some(Ending::Completed) if was_denied_everything(last) => Status::Errored(format!(
+            "all of its {} tool calls were denied: {words}",
+            last.used.tool_calls
+        )),
         Some(Ending::Completed) => Status::Completed(words),
         Some(ending) => Status::Errored(format!("{}: {words}", ending.as_str())),
         None => Status::Errored("it was cut off".to_owned()),
     }
+}
+
+/// Whether an attempt made calls and none of them was allowed: what it returns rests on nothing.
+fn was_denied_everything(attempt: &Attempt) -> bool {
+    attempt.used.tool_calls > 0 && attempt.used.denied >= attempt.used.tool_calls
 }
 
 /// An attempt that has used what the one before it has, too.

@@ -246,7 +246,7 @@ const USER_CONTRACT: &[Sentence] = &[
         "where the contract is broken list_agents returns an error",
         &[
             (LIST, "when_the_contract_is_broken_list_agents_returns_an_error"),
-            (LIST, "the_first_bad_template_by_name_fails_the_listing"),
+            (LIST, "bad_templates_are_listed_as_errors_by_name"),
         ],
     ),
 ];

@@ -24,6 +24,18 @@ pub struct ListAgents {
 pub struct AgentsListed {
     /// In the order of their types.
     pub agents: Vec<AgentListed>,
+    /// Templates that break the contract, in the same order: nobody can start these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<BrokenTemplate>,
+}
+
+/// A template that breaks the contract.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BrokenTemplate {
+    /// Its type.
+    pub agent_type: AgentType,
+    /// What is wrong with it.
+    pub error: String,
 }
 
 /// A template in the answer.
@@ -78,8 +90,8 @@ pub enum Detail {
     Expanded,
 }
 
-/// Answers `list_agents`. One template that breaks the contract fails the whole answer: who asks
-/// must not believe that there are no others.
+/// Answers `list_agents`. A template that breaks the contract is listed as an error beside the others;
+/// asked for by name, it is the error of the call.
 pub fn list(templates: &Templates, asked: &ListAgents) -> Result<AgentsListed, TemplateError> {
     let detail = match asked.expanded {
         Some(true) => Detail::Expanded,
@@ -87,11 +99,18 @@ pub fn list(templates: &Templates, asked: &ListAgents) -> Result<AgentsListed, T
     };
     if let Some(agent_type) = &asked.agent_type {
         let found = templates.find(agent_type)?;
-        return Ok(AgentsListed { agents: vec![listed(&found, detail)?] });
+        return Ok(AgentsListed { agents: vec![listed(&found, detail)?], errors: Vec::new() });
     }
-    let survey = templates.survey();
-    let agents = survey.templates.into_iter().map(|(_, found)| listed(&found?, detail));
-    Ok(AgentsListed { agents: agents.collect::<Result<_, _>>()? })
+    let mut answer = AgentsListed { agents: Vec::new(), errors: Vec::new() };
+    for (agent_type, found) in templates.survey().templates {
+        match found.and_then(|found| listed(&found, detail)) {
+            Ok(entry) => answer.agents.push(entry),
+            Err(error) => {
+                answer.errors.push(BrokenTemplate { agent_type, error: error.to_string() });
+            }
+        }
+    }
+    Ok(answer)
 }
 
 /// One template as it is listed, if it keeps the contract of `list_agents`.

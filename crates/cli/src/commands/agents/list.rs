@@ -36,7 +36,7 @@ impl List {
         seed(context);
         let survey = templates::working(context)?.survey();
         let detail = if self.expanded { Detail::Expanded } else { Detail::Brief };
-        let mut answer = AgentsListed { agents: Vec::new() };
+        let mut answer = AgentsListed { agents: Vec::new(), errors: Vec::new() };
         let (mut good, mut problems) = (Vec::new(), survey.strays);
         for (_, found) in survey.templates {
             match found.and_then(|found| Ok((listed(&found, detail)?, found))) {

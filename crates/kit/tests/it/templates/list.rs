@@ -180,7 +180,9 @@ fn when_the_contract_is_broken_list_agents_returns_an_error() {
         let tree = MemoryTree::new([("agents/bad.md", text)]);
         let templates = layered(tree, files(&["good.md"], "good"));
         let expected = format!("invalid agent template \"bad\": {what}");
-        assert_eq!(told(&templates, json!({})), expected);
+        let all = answer(&templates, json!({}));
+        assert_eq!(all["errors"], json!([{"agent_type": "bad", "error": expected}]));
+        assert_eq!(all["agents"][0]["agent_type"], "good", "{all}");
         assert_eq!(told(&templates, json!({"agent_type": "bad"})), expected);
         // Who asks for another one is not held up.
         assert_eq!(
@@ -191,10 +193,14 @@ fn when_the_contract_is_broken_list_agents_returns_an_error() {
 }
 
 #[test]
-fn the_first_bad_template_by_name_fails_the_listing() {
+fn bad_templates_are_listed_as_errors_by_name() {
     let bad = |name: &str| (format!("agents/{name}.md"), "no frontmatter".to_owned());
     let templates = layered(MemoryTree::new([bad("zz"), bad("bb")]), MemoryTree::new([bad("aa")]));
-    let error = told(&templates, json!({}));
+    let all = answer(&templates, json!({}));
+    let errors = all["errors"].as_array().unwrap();
+    let names: Vec<&str> = errors.iter().map(|one| one["agent_type"].as_str().unwrap()).collect();
+    assert_eq!(names, ["aa", "bb", "zz"], "{all}");
+    let error = errors[0]["error"].as_str().unwrap();
     assert!(error.starts_with("invalid agent template \"aa\": "), "{error}");
 }
 
