@@ -1,5 +1,6 @@
 //! Printing: results on standard output, everything else on standard error.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
@@ -339,6 +340,24 @@ pub fn wrapped_behind(title: &str, indent: &str, text: &str) {
         current.push_str(word);
     }
     line(format_args!("{before}{current}"));
+}
+
+/// A text folded at spaces to the width of the terminal; one of more lines than `max_lines` is cut.
+pub fn folded(text: &str, first: &str, further: &str, max_lines: usize) -> Vec<String> {
+    let options = textwrap::Options::new(width())
+        .initial_indent(first)
+        .subsequent_indent(further)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let lines = textwrap::wrap(text, options).into_iter();
+    let mut lines: Vec<String> = lines.map(Cow::into_owned).collect();
+    if lines.len() > max_lines {
+        lines.truncate(max_lines);
+        if let Some(last) = lines.last_mut() {
+            last.push_str(" …");
+        }
+    }
+    lines
 }
 
 /// A text cut to `room` characters, with a sign that it was cut.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use clap::{Command, CommandFactory as _};
 
 use super::Bailiwick;
+use crate::output;
 
 /// Every command that people call, in the order of a first day.
 const GROUPS: [(&str, &[&str]); 7] = [
@@ -55,7 +56,7 @@ pub fn command_line() -> Command {
     let command = Bailiwick::command();
     let groups = groups(&command);
     command.help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{{options}}{{after-help}}"
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
     ))
 }
 
@@ -68,7 +69,10 @@ fn groups(command: &Command) -> String {
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(text, "  {name:width$}  {about}");
+            let (first, further) = (format!("  {name:width$}  "), " ".repeat(width + 4));
+            for line in output::folded(&about, &first, &further, usize::MAX) {
+                let _ = writeln!(text, "{line}");
+            }
         }
         text.push('\n');
     }

@@ -1,5 +1,6 @@
 //! `bailiwick logs`: what an agent did, said and was denied, in order.
 
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use bailiwick_model::{AgentId, Event};
@@ -85,7 +86,12 @@ impl Logs {
             Format::Human => {
                 if let Some(line) = view::line(event) {
                     let clock = format!("{}  ", view::clock(event.at));
-                    view::folded(&line, &clock).iter().for_each(output::line);
+                    if std::io::stdout().is_terminal() {
+                        let lines = output::folded(&line, &clock, view::INDENT, view::MAX_LINES);
+                        lines.iter().for_each(output::line);
+                    } else {
+                        output::line(format_args!("{clock}{line}"));
+                    }
                 }
             }
         }

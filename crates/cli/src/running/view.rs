@@ -1,7 +1,6 @@
 //! What a person sees of a run while it goes on: a line for each thing that happens, and on a terminal
 //! a last line with phase, budget and time.
 
-use std::borrow::Cow;
 use std::io::{BufRead as _, IsTerminal, Write as _};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,8 +20,11 @@ use crate::verifying::live::elapsed;
 
 /// How often it is looked whether a question still waits.
 const LOOK: Duration = Duration::from_millis(300);
-/// What is shown of one event at most.
-const MAX_LINES: usize = 8;
+/// What is shown of one event at most, on a terminal and elsewhere.
+pub const MAX_LINES: usize = 8;
+const MAX_PIPED_CHARS: usize = 400;
+/// What stands before further lines of the same event.
+pub const INDENT: &str = "    ";
 /// What is shown of the command or the files that a denial is about: its reason comes after it.
 const MAX_DENIED_CHARS: usize = 120;
 /// What is shown of what a command printed.
@@ -125,7 +127,11 @@ impl View {
             if self.status.is_some() {
                 clear();
             }
-            for line in folded(&line, "") {
+            let lines = match std::io::stderr().is_terminal() {
+                true => output::folded(&line, "", INDENT, MAX_LINES),
+                false => vec![shortened(&line, MAX_PIPED_CHARS)],
+            };
+            for line in lines {
                 let _ = writeln!(anstream::stderr(), "{line}");
             }
         }
@@ -220,23 +226,6 @@ pub fn plain(text: &str) -> String {
     let seen = text.chars().filter(|c| !output::is_hidden(*c));
     let text: String = seen.map(|c| if c.is_control() { ' ' } else { c }).collect();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// A line of what happened, folded at words to the width of the terminal; a long one is cut.
-pub fn folded(line: &str, before: &str) -> Vec<String> {
-    let options = textwrap::Options::new(output::width())
-        .initial_indent(before)
-        .subsequent_indent("    ")
-        .word_splitter(textwrap::WordSplitter::NoHyphenation);
-    let mut lines: Vec<String> =
-        textwrap::wrap(line, options).into_iter().map(Cow::into_owned).collect();
-    if lines.len() > MAX_LINES {
-        lines.truncate(MAX_LINES);
-        if let Some(last) = lines.last_mut() {
-            last.push_str(" …");
-        }
-    }
-    lines
 }
 
 /// What happened, in a line; nothing for what others say better.
@@ -370,7 +359,7 @@ mod tests {
             reason: Some("it is not on the task's whitelist. Instead: write src/**.".to_owned()),
         };
         let event = Event { agent: None, ..event(denial) };
-        let lines = folded(&line(&event).unwrap(), "");
+        let lines = output::folded(&line(&event).unwrap(), "", INDENT, MAX_LINES);
         let text = lines.iter().map(|line| anstream::adapter::strip_str(line).to_string());
         let text: Vec<String> = text.collect();
         assert!(text.iter().all(|line| line.chars().count() <= 80), "{text:#?}");

@@ -152,8 +152,8 @@ fn the_first_source_in_order_of_priority_is_taken() {
         scratch.root().join("a/.codex/.agents"),
         scratch.root().join(".bailiwick/agents"),
         scratch.root().join(".codex/.agents"),
-        own(&scratch),
         scratch.place().join("home/.codex/.agents"),
+        own(&scratch),
     ];
     // Above the repository, nothing counts.
     put(&scratch.place().join(".bailiwick/agents"), "worker.md", &template("above"));

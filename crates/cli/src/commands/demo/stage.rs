@@ -13,6 +13,10 @@ use crate::failure::Failure;
 use crate::output::{self, DIM, GREEN, RED, YELLOW, shortened, styled};
 use crate::running::own_program;
 
+/// What stands before further lines of what an agent does, and how many lines there are at most.
+const FURTHER: &str = "                ";
+const MAX_LINES: usize = 4;
+
 /// Runs them all at once, and shows what each does as it does it.
 pub(super) fn run(context: &Context, agents: &[&'static str]) -> Result<(), Failure> {
     let (lines, shown) = channel();
@@ -78,8 +82,8 @@ fn told(agent: &str, line: &str) -> Option<String> {
         }
     };
     let rest = plain_path(rest);
-    let rest = shortened(&rest, output::width().saturating_sub(17));
-    Some(format!("{} {} {rest}", styled(DIM, format_args!("{agent:>8}")), styled(style, word)))
+    let line = format!("{} {} {rest}", styled(DIM, format_args!("{agent:>8}")), styled(style, word));
+    Some(output::folded(&line, "", FURTHER, MAX_LINES).join("\n"))
 }
 
 /// Without the way to the throwaway worktree.

@@ -211,8 +211,11 @@ fn list_agents_filters_and_expands() {
     let one = &plain["agents"][0];
     assert!(one.get("model").is_none() && one.get("reasoning_effort").is_none(), "{one:#}");
     assert_eq!(one["default_prompt"], "You check.");
-    // One broken template fails what names none.
-    let refused = client.refused("list_agents", json!({"expanded": true}));
+    // A broken template is an error beside the others, and of the call that names it.
+    let all = client.call("list_agents", json!({"expanded": true})).unwrap();
+    assert_eq!(all["errors"][0]["agent_type"], "broken", "{all:#}");
+    assert!(all["agents"].as_array().unwrap().len() > 1, "{all:#}");
+    let refused = client.refused("list_agents", json!({"agent_type": "broken"}));
     assert!(refused.starts_with("invalid agent template \"broken\": "), "{refused}");
     stage.scratch.git(&["rm", "-q", ".bailiwick/agents/broken.md"]);
     stage.scratch.commit("Without it");
