@@ -4,7 +4,9 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use bailiwick_kit::starter::{self, Language};
+use bailiwick_kit::starter::{self, Files, Project};
+use bailiwick_runner::agents;
+use bailiwick_source_control::{DirectoryTree, Repository};
 use clap::Args;
 use serde::Serialize;
 
@@ -15,6 +17,7 @@ use crate::wire::REPOSITORY_KIT;
 
 /// Write a commented starting kit and an example task into this repository
 ///
+/// Recognises the build tools of the repository; the example task installs and tests with them.
 /// What is there already is kept as it is.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cd my-project && bailiwick init")]
@@ -32,23 +35,52 @@ struct Written {
     created: bool,
 }
 
+/// One build tool as `-o json` shows it.
+#[derive(Debug, Serialize)]
+struct Recognised {
+    tool: String,
+    directory: String,
+    evidence: String,
+    missing_programs: Vec<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    stacks: Vec<Recognised>,
+    setup: Vec<String>,
+    commands: Vec<String>,
+    notes: Vec<String>,
+    files: Vec<Written>,
+}
+
 impl Init {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let repository = context.require_repository()?;
-        let language = detect(repository.root())?;
+        let project = detect(&repository)?;
         let mut written = Vec::new();
-        for (path, text) in starter::files(language) {
+        for (path, text) in starter::files(&project) {
             let path = format!("{REPOSITORY_KIT}/{path}");
             let file = repository.root().join(&path);
             let created = if self.dry_run { !file.exists() } else { write_new(&file, &text)? };
             written.push(Written { path, created });
         }
+        let stacks = project.stacks.iter().map(recognised).collect();
+        let notes = project.notes.iter().map(ToString::to_string).collect();
+        let Project { setup, commands, .. } = project;
+        let report = Report { stacks, setup, commands, notes, files: written };
         if self.format.format == Format::Json {
-            return output::json(&written);
+            return output::json(&report);
         }
-        let made = written.iter().filter(|file| file.created).count();
-        for file in &written {
+        self.show_files(&report.files);
+        show_stacks(&report);
+        output::next_step("edit .bailiwick/tasks/example.toml, then run: bailiwick lint");
+        Ok(())
+    }
+
+    fn show_files(&self, files: &[Written]) {
+        let made = files.iter().filter(|file| file.created).count();
+        for file in files {
             let mark = match file.created {
                 true if self.dry_run => styled(GREEN, "would create"),
                 true => styled(GREEN, "created"),
@@ -56,18 +88,54 @@ impl Init {
             };
             output::line(format_args!("{mark}  {}", file.path));
         }
-        let kept = written.len() - made;
-        output::line(format_args!("{made} new files, {kept} kept; the example is for {language}"));
-        output::next_step("edit .bailiwick/tasks/example.toml, then run: bailiwick lint");
-        Ok(())
+        output::line(format_args!("{made} new files, {} kept", files.len() - made));
     }
 }
 
-fn detect(root: &Path) -> Result<Language, Failure> {
-    let entries = fs::read_dir(root)
-        .map_err(|error| Failure::general(format!("{} cannot be read: {error}", root.display())))?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    Ok(Language::detect(&names.collect::<Vec<_>>()))
+fn show_stacks(report: &Report) {
+    for Recognised { tool, directory, evidence, .. } in &report.stacks {
+        let place = if directory.is_empty() { String::new() } else { format!(" in {directory}") };
+        output::line(format_args!("recognised {tool}{place} ({evidence})"));
+    }
+    if report.stacks.is_empty() {
+        output::line("recognised no build tool");
+    }
+    if report.commands.is_empty() {
+        output::note("no test command was found: write one into [verification] of the example");
+    }
+    for note in &report.notes {
+        output::note(note);
+    }
+    for stack in report.stacks.iter().filter(|stack| !stack.missing_programs.is_empty()) {
+        let programs = stack.missing_programs.join(" and ");
+        output::note(format_args!(
+            "{} needs {programs}, not found on PATH: install it",
+            stack.tool
+        ));
+    }
+}
+
+fn recognised(stack: &starter::Stack) -> Recognised {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let unused = stack.setup.is_empty() && stack.commands.is_empty();
+    let missing = |program: &&&str| !unused && agents::on_path(&path, program).is_none();
+    Recognised {
+        tool: stack.tool.to_string(),
+        directory: stack.directory.clone(),
+        evidence: stack.evidence.clone(),
+        missing_programs: stack.programs.iter().filter(missing).copied().collect(),
+    }
+}
+
+/// Looks at the files that git tracks or would track. A name that is not UTF-8 is left out.
+fn detect(repository: &Repository) -> Result<Project, Failure> {
+    let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let listed = repository.git().run(listed)?;
+    let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let own = |name: &String| !name.starts_with(&format!("{REPOSITORY_KIT}/"));
+    let paths = names.filter_map(|name| String::from_utf8(name.to_vec()).ok()).filter(own);
+    let tree = DirectoryTree::new(repository.root());
+    Ok(Project::detect(&Files::new(paths.collect(), &tree)))
 }
 
 /// Writes a file that is not there yet; whether it did.

@@ -9,14 +9,15 @@ const TASK: &str = ".bailiwick/tasks/example.toml";
 #[test]
 fn each_step_works_and_names_the_next() {
     let scratch = Scratch::repository();
-    scratch.write("package.json", "{}\n");
+    scratch.write("package.json", "{\"scripts\": {\"test\": \"node --test\"}}\n");
+    scratch.write("src/index.js", "");
     scratch.commit("start");
 
     let init = scratch.run(BAILIWICK, &["init"]).expect_code(0);
-    assert!(init.out.contains("JavaScript"), "{}", init.out);
+    assert!(init.out.contains("recognised npm (package.json)"), "{}", init.out);
     assert!(init.err.contains("next: edit .bailiwick/tasks/example.toml"), "{}", init.err);
     let task = scratch.read(TASK);
-    assert!(task.contains("\"npm test\""), "the example fits the language");
+    assert!(task.contains("\"npm test\""), "the example fits the project: {task}");
 
     scratch.write(TASK, &task.replace("src/**", "lib/**"));
     let lint = scratch.run(BAILIWICK, &["lint"]).expect_code(0);
@@ -57,6 +58,39 @@ fn a_second_init_changes_nothing() {
     let again = scratch.run(BAILIWICK, &["init"]).expect_code(0);
     assert!(again.out.contains("0 new files, 10 kept"), "{}", again.out);
     assert_eq!(scratch.read(TASK), "mine\n");
+}
+
+#[test]
+fn init_tells_what_it_recognised_and_what_is_missing() {
+    let scratch = Scratch::repository();
+    scratch.write(".gitignore", "node_modules/\n");
+    scratch.write("web/package.json", "{\"scripts\": {\"test\": \"vitest run\"}}\n");
+    scratch.write("web/pnpm-lock.yaml", "");
+    scratch.write("web/src/a.ts", "");
+    scratch.write("web/node_modules/x/Cargo.toml", "[package]\n");
+    scratch.write("scripts/a.py", "");
+    let mut command = scratch.command(BAILIWICK);
+    let output = command.args(["init", "-o", "json"]).env("PATH", no_pnpm()).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let stack = serde_json::json!({
+        "tool": "pnpm", "directory": "web", "evidence": "pnpm-lock.yaml",
+        "missing_programs": ["pnpm"],
+    });
+    assert_eq!(report["stacks"], serde_json::json!([stack]), "ignored files do not count");
+    assert_eq!(report["setup"][0], "cd web && pnpm install --frozen-lockfile");
+    assert_eq!(report["commands"][0], "cd web && pnpm test");
+    assert_eq!(report["notes"], serde_json::json!([]));
+    let mut command = scratch.command(BAILIWICK);
+    let output = command.arg("init").env("PATH", no_pnpm()).output().unwrap();
+    let notes = String::from_utf8_lossy(&output.stderr);
+    assert!(notes.contains("pnpm needs pnpm, not found on PATH"), "{notes}");
+}
+
+/// The directories of PATH in which git is and pnpm is not.
+fn no_pnpm() -> std::ffi::OsString {
+    let path = std::env::var_os("PATH").unwrap();
+    let places = std::env::split_paths(&path).filter(|place| !place.join("pnpm").exists());
+    std::env::join_paths(places).unwrap()
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The public schemas and the readers agree.
 
 use bailiwick_cli::reference;
-use bailiwick_kit::starter;
+use bailiwick_kit::starter::{self, Files, Project};
+use bailiwick_source_control::DirectoryTree;
 use serde_json::Value;
 
 use crate::workspace;
@@ -49,7 +50,9 @@ fn every_shipped_file_fits_its_schema() {
             assert!(errors.is_empty(), "{schema}: {errors:?}\n{text}");
         }
     }
-    let files = starter::files(starter::Language::Rust);
+    let tree = DirectoryTree::new(workspace());
+    let project = Project::detect(&Files::new(vec!["Cargo.toml".to_owned()], &tree));
+    let files = starter::files(&project);
     let (_, example) = files.iter().find(|(path, _)| path == "tasks/example.toml").unwrap();
     assert!(validator("task.schema.json").is_valid(&value(example)));
 }

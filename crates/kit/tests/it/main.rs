@@ -16,4 +16,5 @@ mod manifests;
 mod memory;
 mod old_names;
 mod role_graphs;
+mod starter;
 mod templates;
