@@ -15,6 +15,7 @@ mod example;
 pub mod facts;
 pub mod job;
 mod measure;
+pub mod missing;
 mod report;
 pub mod verdict;
 

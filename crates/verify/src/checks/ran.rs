@@ -3,6 +3,7 @@
 use super::{Subject, paths};
 use crate::facts::Facts;
 use crate::job::{Crates, Ended, Job, Outcome, Ran};
+use crate::missing;
 use crate::verdict::Verdict;
 
 /// How much of an output a verdict shows.
@@ -55,7 +56,14 @@ fn commands<'a>(job: &Job, facts: &'a Facts) -> Result<&'a [Ran], Verdict> {
 
 /// That a program did not succeed, with the end of what it printed.
 pub(super) fn failure(ran: &Ran) -> Verdict {
-    Verdict::fail_with(format!("`{}` {}", ran.line, ended(&ran.ended)), tail(&ran.tail))
+    let (line, how, printed) = (&ran.line, ended(&ran.ended), tail(&ran.tail));
+    match missing::diagnose(ran) {
+        None => Verdict::fail_with(format!("`{line}` {how}"), printed),
+        Some(missing) => Verdict::fail_with(
+            format!("`{line}` {how}: {}", missing.what()),
+            format!("{printed}\n\nhelp: {}", missing.remedy()).trim_start().to_owned(),
+        ),
+    }
 }
 
 /// How a program ended, behind its name.
@@ -118,6 +126,16 @@ mod tests {
         assert_eq!(evidence(&good), "`a`, `b` ended with 0");
         let bad = judged(Outcome::Commands(vec![ran("a", 0, "fine"), ran("b", 3, "no\nnever\n")]));
         assert_eq!((reason(&bad), detail(&bad)), ("`b` ended with 3".into(), "no\nnever".into()));
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_what_to_do() {
+        let bad =
+            judged(Outcome::Commands(vec![ran("npm test", 127, "sh: 1: mocha: not found\n")]));
+        assert_eq!(reason(&bad), "`npm test` ended with 127: the program `mocha` was not found");
+        let detail = detail(&bad);
+        assert!(detail.starts_with("sh: 1: mocha: not found\n\nhelp: "), "{detail}");
+        assert!(detail.contains("`setup = [\"npm ci\"]`"), "{detail}");
     }
 
     #[test]
