@@ -343,9 +343,13 @@ pub struct Workspace {
     /// Files and directories that git does not track, copied from the checkout into the worktree.
     #[schemars(with = "Vec<String>")]
     pub copy: List<RelativePath>,
-    /// Shell commands that run in the worktree once it is made.
+    /// Shell commands that install what the project needs, run once on the base commit; the agent and
+    /// every check see the result.
     #[schemars(with = "Vec<String>")]
     pub setup: List<ShellCommand>,
+    /// Hosts that the setup can reach besides the package registries, as `host:port`.
+    #[schemars(with = "Vec<String>")]
+    pub hosts: Vec<Line>,
     /// Shell commands that fetch dependencies before checks run without a network.
     #[schemars(with = "Vec<String>")]
     pub prefetch: List<ShellCommand>,

@@ -73,6 +73,16 @@ pub fn is_manifest(path: &str) -> bool {
     MANIFESTS.contains(&name) || cargo || is_requirements(path)
 }
 
+/// Whether a path is a file that says where packages come from.
+pub fn is_registry_configuration(path: &str) -> bool {
+    let mut parts = path.rsplit('/');
+    let (name, directory) = (parts.next().unwrap_or(path), parts.next());
+    let cargo = directory == Some(".cargo") && ["config", "config.toml"].contains(&name);
+    cargo
+        || [".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml", "pip.conf", "uv.toml"]
+            .contains(&name)
+}
+
 /// Whether a path is a list of requirements for pip.
 pub fn is_requirements(path: &str) -> bool {
     let mut parts = path.rsplit('/');

@@ -7,6 +7,7 @@
 
 pub mod agents;
 pub mod checks;
+pub mod environment;
 pub mod process;
 pub mod proxy;
 pub mod sandbox;

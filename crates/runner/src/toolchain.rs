@@ -30,7 +30,13 @@ const MANAGERS: [&str; 14] = [
     "go",
 ];
 
+/// As many links as may be on the way to an interpreter.
+const MAX_LINKS: usize = 8;
+
 const NO_CHOICE: &str = "the tree names no toolchain that could be used, and rustup has no default";
+
+/// Variables that tell tools that there is no network, so that they say what is missing at once.
+pub const OFFLINE: [(&str, &str); 2] = [("CARGO_NET_OFFLINE", "true"), ("GOPROXY", "off")];
 
 const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 
@@ -50,6 +56,8 @@ pub struct Host {
     pub rustup: PathBuf,
     /// Variables that say how the network is reached, for what may reach it.
     pub proxies: Vec<(String, String)>,
+    /// The virtual environment of Python that is active.
+    pub virtual_env: Option<PathBuf>,
 }
 
 /// What of it is seen inside.
@@ -61,6 +69,8 @@ pub struct Visible {
     pub path: String,
     /// Where rustup keeps its things, if it does.
     pub rustup: Option<String>,
+    /// Variables that say which environment is active.
+    pub variables: Vec<(String, String)>,
 }
 
 /// Compilers that rustup has.
@@ -105,6 +115,7 @@ impl Host {
                 .filter(|(value, _)| !value.contains('@'))
                 .map(|(value, name)| (name, value))
                 .collect(),
+            virtual_env: variable("VIRTUAL_ENV").map(PathBuf::from),
             path: variable("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin")),
             home,
         }
@@ -121,13 +132,18 @@ impl Host {
                 continue;
             }
             if !in_system(&entry) {
-                let place = self.manager_of(&entry).unwrap_or_else(|| entry.clone());
+                let environment = virtual_environment(&entry);
+                let place = self.manager_of(&entry).or_else(|| environment.clone());
+                let place = place.unwrap_or_else(|| entry.clone());
                 let Ok(real) = fs::canonicalize(&place) else { continue };
                 // A directory that holds the home would show all of it.
                 if self.home.starts_with(&real) || self.home.starts_with(&place) {
                     continue;
                 }
                 add(&mut binds, place);
+                if environment.is_some() {
+                    self.interpreters(&entry).into_iter().for_each(|one| add(&mut binds, one));
+                }
             }
             path.push(shown.to_owned());
         }
@@ -138,7 +154,38 @@ impl Host {
         if Path::new("/nix/store").is_dir() {
             add(&mut binds, PathBuf::from("/nix/store"));
         }
-        Visible { binds, path: path.join(":"), rustup: rustup.map(str::to_owned) }
+        let active = self.virtual_env.as_ref().and_then(|place| place.to_str());
+        let active = active.filter(|place| path.contains(&format!("{place}/bin")));
+        let variables = active.map(|place| ("VIRTUAL_ENV".to_owned(), place.to_owned()));
+        Visible {
+            binds,
+            path: path.join(":"),
+            rustup: rustup.map(str::to_owned),
+            variables: variables.into_iter().collect(),
+        }
+    }
+
+    /// Where the interpreters are that the links in a `bin` of a virtual environment lead to, if that
+    /// can be shown: each with its own libraries, or with the manager that keeps it.
+    pub fn interpreters(&self, bin: &Path) -> Vec<PathBuf> {
+        let mut found: Vec<PathBuf> = Vec::new();
+        for name in ["python", "python3"] {
+            let mut link = bin.join(name);
+            // A link may lead to another one: each of them must be seen.
+            for _ in 0..MAX_LINKS {
+                let Ok(target) = fs::read_link(&link) else { break };
+                link = link.parent().unwrap_or(bin).join(target);
+                let Some(prefix) = link.parent().and_then(Path::parent) else { break };
+                let place = self.manager_of(&link).unwrap_or_else(|| prefix.to_owned());
+                let real = fs::canonicalize(&place).unwrap_or_else(|_| place.clone());
+                let whole = self.home.starts_with(&place) || self.home.starts_with(&real);
+                let own = bin.starts_with(&place);
+                if !whole && !own && !in_system(&place) && !found.contains(&place) {
+                    found.push(place);
+                }
+            }
+        }
+        found
     }
 
     /// The compilers that build a tree, where rustup has them: those that the tree names if it does so
@@ -216,7 +263,7 @@ impl Host {
             );
             digest.update(line.as_bytes());
         };
-        for program in ["cargo", "rustc", "rustup"] {
+        for program in ["cargo", "rustc", "rustup", "node", "python3", "go", "ruby", "java"] {
             let found = std::env::split_paths(&self.path).map(|place| place.join(program));
             if let Some(file) = found.into_iter().find(|file| file.is_file()) {
                 add(&file);
@@ -244,6 +291,17 @@ impl Host {
         let place = MANAGERS.into_iter().map(|name| self.home.join(name));
         place.into_iter().find(|place| entry.starts_with(place))
     }
+}
+
+/// The virtual environment whose `bin` this is.
+fn virtual_environment(bin: &Path) -> Option<PathBuf> {
+    let place = bin.parent()?;
+    (bin.ends_with("bin") && place.join("pyvenv.cfg").is_file()).then(|| place.to_owned())
+}
+
+/// Whether a path is one of the system's programs or libraries, which everybody may read.
+pub(crate) fn in_system_programs(path: &Path) -> bool {
+    in_system(path) && !path.starts_with("/etc")
 }
 
 pub(crate) fn in_system(path: &Path) -> bool {

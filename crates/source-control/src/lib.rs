@@ -7,4 +7,5 @@ pub mod git;
 pub use directory::DirectoryTree;
 pub use git::{
     CommitTree, Git, GitError, GitWork, Repository, SpawnLock, WorktreeWorkspaces, recover,
+    run_setup,
 };

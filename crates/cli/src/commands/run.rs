@@ -233,7 +233,7 @@ pub(crate) fn hold(
         landed: false,
     };
     let holds = ran.ending == Ending::Completed && !how.no_verify;
-    let manner = Manner { fresh: false, sandbox: how.sandbox };
+    let manner = Manner { fresh: false, sandbox: how.sandbox, allow_setup: false };
     if holds {
         ran.verification = Some(finish::verify(&running, manner, quiet)?);
     }

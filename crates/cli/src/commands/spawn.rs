@@ -85,7 +85,10 @@ impl Spawn {
     pub(crate) fn spawn(self, context: &Context) -> Result<Spawned, Failure> {
         context.require_repository()?;
         let source = wire::read_task(context, &self.task)?;
-        spawn(context, &source, self.agent_id.as_ref(), &self.base, Lineage::default())
+        // Whoever starts an agent by hand has no sandbox in which the result of a setup could be shown.
+        let setup = if self.start { SetupIn::Sandbox } else { SetupIn::Worktree };
+        let lineage = Lineage { setup, ..Lineage::default() };
+        spawn(context, &source, self.agent_id.as_ref(), &self.base, lineage)
     }
 }
 
@@ -104,6 +107,18 @@ pub(crate) struct Lineage {
     pub(crate) limits: Limits,
     /// What the control plane hands it.
     pub(crate) managed: Option<Managed>,
+    /// Where the setup of its task runs.
+    pub(crate) setup: SetupIn,
+}
+
+/// Where the setup of a task runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum SetupIn {
+    /// In a sandbox when the agent is started; the result is shared.
+    #[default]
+    Sandbox,
+    /// In the worktree, as the person.
+    Worktree,
 }
 
 impl Lineage {
@@ -119,6 +134,7 @@ impl Lineage {
             // They are among the policies above.
             limits: Limits::default(),
             managed: None,
+            setup: SetupIn::default(),
         }
     }
 
@@ -184,6 +200,10 @@ pub(crate) fn spawn_within(
     let limited = lineage.limit(lineage.narrow(compiled.policy.clone()))?;
     let compiled = compiled.changed(|_| limited);
     request.run.fork_parent.clone_from(&lineage.fork_parent);
+    match lineage.setup {
+        SetupIn::Sandbox => request.preparation.setup.clear(),
+        SetupIn::Worktree => {}
+    }
     wire::warn(&bound.warnings);
     let policy = context.state.join("runs").join(id.as_str()).join("policy.json");
     let make = || {

@@ -23,7 +23,7 @@ use super::standing::LONGEST;
 use super::startable::lets;
 use super::talking::{Item, input};
 use crate::claiming::Patience;
-use crate::commands::spawn::{Lineage, spawn_within};
+use crate::commands::spawn::{Lineage, SetupIn, spawn_within};
 use crate::failure::Failure;
 use crate::running::{IfClosed, assign as assigning, detached};
 use crate::{managed, templates, wire};
@@ -238,6 +238,7 @@ impl Session {
             limits: child.map(|child| child.limits.clone()).unwrap_or_default(),
             managed: child
                 .and_then(|child| declared.as_ref().map(|declared| declared.0.for_child(child))),
+            setup: SetupIn::Sandbox,
         };
         Ok((Birth { delegate, task, base: caller.base, lineage }, pending))
     }

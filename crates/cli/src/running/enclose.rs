@@ -9,10 +9,11 @@ use bailiwick_model::well_known::is_rule;
 use bailiwick_policy::Policy;
 use bailiwick_policy::policy::Rule;
 use bailiwick_runner::agents::{self, adapter::Adapter};
+use bailiwick_runner::environment::ProjectEnvironment;
 use bailiwick_runner::sandbox::{Bind, Bounds, Launcher, Level};
 use bailiwick_runner::supervisor::Enclosure;
-use bailiwick_runner::toolchain::Host;
-use bailiwick_source_control::{GitWork, Repository};
+use bailiwick_runner::toolchain::{Host, OFFLINE};
+use bailiwick_source_control::{GitWork, Repository, run_setup};
 
 use super::{Running, Wishes, own_program, versions};
 use crate::failure::Failure;
@@ -70,7 +71,17 @@ pub fn enclosure(running: &Running, found: Found, wishes: &Wishes) -> Result<Enc
     let subject = &running.subject;
     let policy = policy_file::recorded(&running.directory)?.policy;
     let frozen = frozen(&subject.repository, &subject.base, &subject.worktree, &policy)?;
-    enclosed(found, subject.found()?, &policy, wishes.sandbox, frozen)
+    let mut enclosure = enclosed(found, subject.found()?, &policy, wishes.sandbox, frozen)?;
+    enclosure.environment = subject.environment(enclosure.level)?;
+    match enclosure.level {
+        Level::Off => set_up_worktree(running)?,
+        Level::Partial | Level::Full => subject.place_files(&enclosure.environment)?,
+    }
+    if !subject.bound.task.agent.hosts.is_empty() {
+        // It has a network, and says itself what it fetches.
+        enclosure.variables.retain(|(name, _)| OFFLINE.iter().all(|(other, _)| name != other));
+    }
+    Ok(enclosure)
 }
 
 /// What an agent sees whom this policy binds.
@@ -100,7 +111,37 @@ pub(super) fn enclosed(
         commits: commits(policy),
         frozen,
         bounds: Bounds { memory: Some(MEMORY), processes: Some(PROCESSES) },
+        environment: ProjectEnvironment::of_person(&host.home, &host.home, &[]),
+        variables: variables(seen.variables, Level::from(sandbox)),
+        home_files: host
+            .cargo_settings()
+            .map(|settings| (".cargo/config.toml".to_owned(), settings))
+            .into_iter()
+            .collect(),
     })
+}
+
+/// Without a sandbox nothing can be shown in the worktree: the setup runs in it, once, as the person.
+fn set_up_worktree(running: &Running) -> Result<(), Failure> {
+    let marker = running.directory.path().join("set-up");
+    let setup = &running.subject.bound.task.workspace.setup;
+    if setup.is_empty() || marker.exists() {
+        return Ok(());
+    }
+    for line in setup.get() {
+        run_setup(&running.subject.worktree, line.as_str(), None)?;
+    }
+    std::fs::write(&marker, "").map_err(|error| {
+        Failure::general(format!("{} cannot be written: {error}", marker.display()))
+    })
+}
+
+/// Which environment is active, and that there is no network but to the model.
+fn variables(mut active: Vec<(String, String)>, level: Level) -> Vec<(String, String)> {
+    if level != Level::Off {
+        active.extend(OFFLINE.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+    active
 }
 
 /// A program from npm needs the packages around it; another one only itself.

@@ -1,5 +1,6 @@
 //! Verifying an agent's work: who it is, what binds it, where its tree is, and what came of it.
 
+mod environment;
 pub mod live;
 mod report;
 mod reverted;
@@ -10,7 +11,9 @@ mod verdict_files;
 use std::time::Duration;
 
 use bailiwick_control::ports::{Base, Preparation, Snapshot, Work, Workshop, WorkshopError};
-use bailiwick_control::verification::{self, CheckResult, Progress, Request, Verification, World};
+use bailiwick_control::verification::{
+    self, ChangedSetup, CheckResult, Progress, Request, Verification, World,
+};
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::Sha256Hex;
 use bailiwick_runner::checks::{CheckWorkshop, Setup};
@@ -37,6 +40,9 @@ pub struct Manner {
     /// How much of a sandbox there must be around checks that run code
     #[arg(long, value_name = "LEVEL", default_value = "full")]
     pub sandbox: SandboxLevel,
+    /// Run the task's setup with the dependencies that the agent changed; look at the change first
+    #[arg(long)]
+    pub allow_setup: bool,
 }
 
 /// How much of a sandbox there must be.
@@ -121,6 +127,7 @@ impl Subject {
             checks,
             mode,
             preparation: Preparation::of(&self.bound.task),
+            changed_setup: ChangedSetup::Refused,
             stamp,
         }
     }
@@ -183,28 +190,17 @@ impl Subject {
         let Wanted { checks, mode, manner, until } = wanted;
         let level = Level::from(manner.sandbox);
         let host = Host::observe();
-        let stamp = format!("{} {level:?} {}", env!("CARGO_PKG_VERSION"), host.stamp());
-        let request = self.request(checks, mode, stamp);
+        let installed = self.installed();
+        let shared = environment::stamp(self.repository.root(), &installed, &host);
+        let stamp = format!("{} {level:?} {} {shared}", env!("CARGO_PKG_VERSION"), host.stamp());
+        let mut request = self.request(checks, mode, stamp);
+        if manner.allow_setup {
+            request.changed_setup = ChangedSetup::Allowed;
+        }
         let repository = self.repository_key();
         let limits = Limits { time: self.time_of_a_check(), ..Limits::default() };
         let mut refused = None;
-        let open = || -> Result<CheckWorkshop, WorkshopError> {
-            let launcher = Launcher::own().map_err(|error| WorkshopError {
-                what: "the sandbox cannot be made".to_owned(),
-                why: error.to_string(),
-                of_tree: false,
-            })?;
-            CheckWorkshop::open(Setup {
-                state: self.context.state.clone(),
-                repository: repository.clone(),
-                checkout: self.repository.root().to_path_buf(),
-                level,
-                limits,
-                until: until.clone(),
-                launcher,
-                host: host.clone(),
-            })
-        };
+        let open = || self.workshop(level, limits, until.clone(), host.clone(), &installed);
         let mut workshop = || -> Result<Box<dyn Workshop>, WorkshopError> {
             let opened = open().inspect_err(|error| refused = Some(error.clone()))?;
             Ok(Box::new(opened))
@@ -224,6 +220,33 @@ impl Subject {
             },
         );
         Ok((found, refused))
+    }
+
+    /// A place to run checks and setups in.
+    fn workshop(
+        &self,
+        level: Level,
+        limits: Limits,
+        until: Until,
+        host: Host,
+        installed: &[String],
+    ) -> Result<CheckWorkshop, WorkshopError> {
+        let launcher = Launcher::own().map_err(|error| WorkshopError {
+            what: "the sandbox cannot be made".to_owned(),
+            why: error.to_string(),
+            of_tree: false,
+        })?;
+        CheckWorkshop::open(Setup {
+            state: self.context.state.clone(),
+            repository: self.repository_key(),
+            checkout: self.repository.root().to_path_buf(),
+            installed: installed.to_vec(),
+            level,
+            limits,
+            until,
+            launcher,
+            host,
+        })
     }
 
     /// What build caches and verdicts of this repository are kept under.

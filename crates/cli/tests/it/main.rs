@@ -15,6 +15,7 @@ mod checks_between_calls;
 mod claims;
 mod conformance;
 mod corpus;
+mod environment;
 mod exec;
 mod exec_clis;
 mod explain;

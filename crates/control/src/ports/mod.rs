@@ -19,7 +19,7 @@ pub use supervision::{Events, Judge, Judgement, TreeChecks};
 pub use work::{
     Base, Conflict, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,
 };
-pub use workshop::{Workshop, WorkshopError};
+pub use workshop::{SetUp, Workshop, WorkshopError};
 
 /// A run that is about to be recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,8 +154,10 @@ pub struct TaskDirectory {
 pub struct Preparation {
     /// Files and directories to copy from the checkout.
     pub copy: Vec<String>,
-    /// Shell commands to run in it.
+    /// Shell commands that install what the project needs.
     pub setup: Vec<String>,
+    /// Hosts that the setup can reach besides the package registries.
+    pub hosts: Vec<String>,
     /// Shell commands that fetch what checks without a network need.
     pub prefetch: Vec<String>,
 }
@@ -170,6 +172,7 @@ impl Preparation {
         Self {
             copy: workspace.copy.get().iter().map(|path| path.as_str().to_owned()).collect(),
             setup: lines(&workspace.setup),
+            hosts: workspace.hosts.iter().map(ToString::to_string).collect(),
             prefetch: lines(&workspace.prefetch),
         }
     }

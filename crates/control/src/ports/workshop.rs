@@ -19,18 +19,35 @@ pub struct WorkshopError {
     pub of_tree: bool,
 }
 
+/// Who sees what a setup has installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetUp {
+    /// Every tree after it.
+    Shared,
+    /// Nobody: without a sandbox each tree is set up by itself.
+    EachTree,
+}
+
 /// A place in which the jobs of one tree at a time are run.
 pub trait Workshop {
     /// An empty directory for the next tree; what was there before is gone.
     fn clear(&mut self) -> Result<&Path, WorkshopError>;
 
-    /// Makes the tree ready: fetches its dependencies with a network, then runs its setup without. What
-    /// was fetched stays for the trees after it.
+    /// Makes the tree ready: copies files, fetches its dependencies with a network, then runs its setup
+    /// without. What was fetched stays for the trees after it.
     fn make_ready(
         &mut self,
         how: &Preparation,
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError>;
+
+    /// Runs the setup on the tree that is there, unless its result is known for these dependencies. The
+    /// tree must have nothing of the agent's making but what a person has allowed.
+    fn set_up(
+        &mut self,
+        how: &Preparation,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<SetUp, WorkshopError>;
 
     /// Hears which paths of the tree the agent changed, so that nothing of its making is kept for
     /// later trees.

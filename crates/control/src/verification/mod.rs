@@ -9,6 +9,7 @@
 mod plan;
 mod reuse;
 mod run;
+mod set_up;
 
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{AgentId, Task};
@@ -20,6 +21,7 @@ use crate::ports::{Base, Preparation, Snapshot};
 pub use plan::{NoCheck, of_capability, of_role};
 pub use reuse::Verdicts;
 pub use run::{Checked, World, check_tree, nothing_found, verify};
+pub use set_up::ChangedSetup;
 
 /// The name under which a merge that cannot be made is reported.
 pub const TRIAL_MERGE: &str = "bailiwick::trial-merge";
@@ -37,6 +39,8 @@ pub struct Request<'a> {
     pub mode: RunMode,
     /// How a tree is made ready for the checks that run code.
     pub preparation: Preparation,
+    /// Whether the setup runs with dependencies that the agent changed.
+    pub changed_setup: ChangedSetup,
     /// What verdicts depend on besides tree, check and task: our version, the toolchain, the sandbox.
     pub stamp: String,
 }

@@ -10,8 +10,10 @@ use bailiwick_verify::facts::{Report, Texts};
 use bailiwick_verify::{Change, Facts, Job, Needs, Outcome, Pass, Verdict};
 
 use super::{CheckResult, Planned, Progress, Request, TRIAL_MERGE, Verdicts, Verification};
-use super::{includes, reuse};
-use crate::ports::{Base, Merge, Preparation, Snapshot, Work, WorkError, Workshop, WorkshopError};
+use super::{includes, reuse, set_up};
+use crate::ports::{
+    Base, Merge, Preparation, SetUp, Snapshot, Work, WorkError, Workshop, WorkshopError,
+};
 
 /// What a verification needs of the world.
 pub struct World<'a, W> {
@@ -155,6 +157,8 @@ enum Place<'a> {
         holds: Option<(String, Result<(), Unready>)>,
         /// The trees that dependencies were fetched for.
         fetched: Vec<String>,
+        /// The tree whose setup the trees after it see.
+        set_up: Option<String>,
     },
     Refused(String),
 }
@@ -359,13 +363,15 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
     fn make_ready(&mut self, tree: &Tree<'_>) -> Result<(), Unready> {
         if matches!(self.place, Place::NotOpened) {
             self.place = match (self.world.workshop)() {
-                Ok(workshop) => Place::Open { workshop, holds: None, fetched: Vec::new() },
+                Ok(workshop) => {
+                    Place::Open { workshop, holds: None, fetched: Vec::new(), set_up: None }
+                }
                 Err(error) => Place::Refused(error.to_string()),
             };
         }
         let Self { place, world, request, .. } = self;
-        let (workshop, holds, fetched) = match place {
-            Place::Open { workshop, holds, fetched } => (workshop, holds, fetched),
+        let (workshop, holds, fetched, set_up) = match place {
+            Place::Open { workshop, holds, fetched, set_up } => (workshop, holds, fetched, set_up),
             Place::Refused(why) => return Err(Unready { why: why.clone(), of_tree: false }),
             Place::NotOpened => {
                 let why = "there is no place to run it".to_owned();
@@ -390,12 +396,27 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
                     fetched.push(source);
                 }
             }
+            let mut rest = Preparation { prefetch: Vec::new(), ..preparation.clone() };
+            if !preparation.setup.is_empty() {
+                let source =
+                    set_up::source(world.work, &tree.before, &changes, request.changed_setup)?;
+                if set_up.as_ref() != Some(&source) {
+                    let directory = workshop.clear()?;
+                    world.work.materialise(&source, &[&tree.base.tip], directory)?;
+                    *set_up = match workshop.set_up(preparation, &mut tell)? {
+                        SetUp::Shared => Some(source),
+                        SetUp::EachTree => None,
+                    };
+                }
+                if set_up.is_some() {
+                    rest.setup.clear();
+                }
+            }
             let parents: Vec<&str> = tree.parents.iter().map(String::as_str).collect();
             let directory = workshop.clear()?;
             world.work.materialise(&tree.tree, &parents, directory)?;
             let paths = changes.iter().flat_map(Change::paths).map(str::to_owned);
             workshop.changed(&paths.collect::<Vec<_>>());
-            let rest = Preparation { prefetch: Vec::new(), ..preparation.clone() };
             Ok(workshop.make_ready(&rest, &mut tell)?)
         };
         let ready = ready();

@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use bailiwick_control::landing::{self, NotLanded, Order};
 use bailiwick_control::ports::{
-    Base, Conflict, LandError, Landed, Landing, Merge, Method, Preparation, Snapshot, Work,
-    WorkError, Workshop, WorkshopError,
+    Base, Conflict, LandError, Landed, Landing, Merge, Method, Preparation, SetUp, Snapshot,
+    Work, WorkError, Workshop, WorkshopError,
 };
 use bailiwick_control::verification::{
-    Planned, Progress, Request, Verdicts, Verification, World, check_tree, verify,
+    ChangedSetup, Planned, Progress, Request, Verdicts, Verification, World, check_tree, verify,
 };
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{CapabilityName, Source, Task};
 use bailiwick_verify::checks::How;
 use bailiwick_verify::facts::{NoReport, Report, RepositoryFacts, Texts};
 use bailiwick_verify::job::{Ended, Ran};
+use bailiwick_verify::change::{Entry, Mode};
 use bailiwick_verify::{Change, Check, Job, Outcome, Pass, Verdict};
 
 use crate::kit_in_memory::id;
@@ -29,6 +30,7 @@ struct Repository {
     snapshot_fails: bool,
     materialised: RefCell<Vec<String>>,
     landed: RefCell<Vec<Landing>>,
+    changes: Vec<Change>,
     /// How often the base moves away at the moment of landing.
     moves: RefCell<usize>,
 }
@@ -40,6 +42,7 @@ fn repository(merged: &str) -> Repository {
         snapshot_fails: false,
         materialised: RefCell::default(),
         landed: RefCell::default(),
+        changes: Vec::new(),
         moves: RefCell::new(0),
     }
 }
@@ -70,7 +73,7 @@ impl Work for Repository {
     }
 
     fn changes(&self, _before: &str, _after: &str) -> Result<Vec<Change>, WorkError> {
-        Ok(Vec::new())
+        Ok(self.changes.clone())
     }
 
     fn touched(&self, _work: &Snapshot) -> Result<Vec<String>, WorkError> {
@@ -126,14 +129,28 @@ impl Workshop for Bench<'_> {
         how: &Preparation,
         _: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError> {
-        if let Some(line) = how.setup.first() {
-            let (what, why) = (line.clone(), "it failed".to_owned());
-            return Err(WorkshopError { what, why, of_tree: line.contains("of the tree") });
-        }
+        assert!(how.setup.is_empty(), "the setup runs on the base alone");
         if !how.prefetch.is_empty() {
             self.repository.materialised.borrow_mut().push("fetched".to_owned());
         }
         Ok(())
+    }
+
+    fn set_up(
+        &mut self,
+        how: &Preparation,
+        _: &mut dyn FnMut(&str),
+    ) -> Result<SetUp, WorkshopError> {
+        match how.setup.first() {
+            Some(line) if line.contains("fails") => {
+                let (what, why) = (line.clone(), "it failed".to_owned());
+                Err(WorkshopError { what, why, of_tree: line.contains("of the tree") })
+            }
+            Some(_) | None => {
+                self.repository.materialised.borrow_mut().push("set up".to_owned());
+                Ok(SetUp::Shared)
+            }
+        }
     }
 
     fn changed(&mut self, _paths: &[String]) {}
@@ -182,7 +199,7 @@ fn run(
     mode: RunMode,
     kept: &mut Kept,
 ) -> Verification {
-    run_with(repository, checks, mode, kept, Preparation::default())
+    run_with(repository, checks, mode, kept, (Preparation::default(), ChangedSetup::Refused))
 }
 
 fn run_with(
@@ -190,7 +207,7 @@ fn run_with(
     checks: &[Planned],
     mode: RunMode,
     kept: &mut Kept,
-    preparation: Preparation,
+    (preparation, changed_setup): (Preparation, ChangedSetup),
 ) -> Verification {
     let task = task();
     let request = Request {
@@ -199,6 +216,7 @@ fn run_with(
         checks: checks.to_vec(),
         mode,
         preparation,
+        changed_setup,
         stamp: "stamp".to_owned(),
     };
     let mut workshop =
@@ -303,8 +321,8 @@ fn what_could_not_be_run_on_a_tree_is_told_apart_from_what_fails_on_it() {
         ("holds", None, None),
         ("fails on work", None, None),
         ("cannot run", None, Some("no sandbox")),
-        ("holds", Some("a setup of the tree"), None),
-        ("holds", Some("a copy"), Some("a copy: it failed")),
+        ("holds", Some("fails because of the tree"), None),
+        ("holds", Some("fails"), Some("fails: it failed")),
     ] {
         let repository = repository("merged");
         let task = task();
@@ -315,6 +333,7 @@ fn what_could_not_be_run_on_a_tree_is_told_apart_from_what_fails_on_it() {
             checks: vec![planned("quality::own", line, RunMode::Worktree)],
             mode: RunMode::Worktree,
             preparation: Preparation { setup, ..Preparation::default() },
+            changed_setup: ChangedSetup::Refused,
             stamp: "stamp".to_owned(),
         };
         let repository = &repository;
@@ -344,10 +363,57 @@ fn dependencies_are_fetched_for_the_tree_before_the_changes() {
     let repository = repository("merged");
     let checks = [planned("quality::holds", "holds", RunMode::Both)];
     let fetch = Preparation { prefetch: vec!["cargo fetch".to_owned()], ..Preparation::default() };
+    let fetch = (fetch, ChangedSetup::Refused);
     let done = run_with(&repository, &checks, RunMode::Both, &mut Kept::default(), fetch);
     assert!(done.holds());
     let seen = repository.materialised.borrow();
     assert_eq!(*seen, ["old-tree", "fetched", "work", "new-tree", "fetched", "merged"]);
+}
+
+/// The setup has a network, so it runs on the base, and with the agent's lock file only if a person says so.
+#[test]
+fn a_setup_runs_on_the_base_unless_a_person_allows_what_the_agent_changed() {
+    let checks = [planned("quality::holds", "holds", RunMode::Both)];
+    let setup = || Preparation { setup: vec!["npm ci".to_owned()], ..Preparation::default() };
+    let changed = |path: &str| {
+        let entry = || Some(Entry { mode: Mode::File, object: "0".repeat(40) });
+        let (before, after) = (entry(), entry());
+        Change { path: path.to_owned(), from: None, copied: false, before, after }
+    };
+    let lock = ["package-lock.json", ".npmrc", "src/a.js"].map(changed).to_vec();
+    for (changes, allowed, holds, seen) in [
+        (
+            vec![changed("src/a.js")],
+            ChangedSetup::Refused,
+            true,
+            &["old-tree", "set up", "work", "new-tree", "set up", "merged"][..],
+        ),
+        (lock.clone(), ChangedSetup::Refused, false, &[]),
+        (
+            lock,
+            ChangedSetup::Allowed,
+            true,
+            &[
+                "old-tree with 1 changes",
+                "set up",
+                "work",
+                "new-tree with 1 changes",
+                "set up",
+                "merged",
+            ],
+        ),
+    ] {
+        let repository = Repository { changes, ..repository("merged") };
+        let kept = &mut Kept::default();
+        let done = run_with(&repository, &checks, RunMode::Both, kept, (setup(), allowed));
+        assert_eq!(done.holds(), holds, "{allowed:?}");
+        assert_eq!(*repository.materialised.borrow(), seen);
+        if !holds {
+            let Verdict::Fail { reason, .. } = &done.results[0].verdict else { panic!("it fails") };
+            assert!(reason.contains("package-lock.json"), "{reason}");
+            assert!(reason.contains("--allow-setup"), "{reason}");
+        }
+    }
 }
 
 fn order() -> Order {

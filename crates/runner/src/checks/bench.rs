@@ -11,9 +11,10 @@ use super::places::{ONLY, Places};
 use super::slot::{self, Slot};
 use super::times::{self, Settled};
 use super::work::{Apart, Shared, Work, Writes};
+use crate::environment::{self, ProjectEnvironment, Share};
 use crate::process::{self, Capture, Limits, Until};
 use crate::sandbox::{Bind, Bounds, Launcher, Level, Network, Sandbox};
-use crate::toolchain::{Host, Toolchain, Visible};
+use crate::toolchain::{self, Host, Toolchain, Visible};
 
 /// What cargo is told of the person's settings.
 const SETTINGS: &str = "cargo.toml";
@@ -39,11 +40,15 @@ pub(super) struct Bench {
     /// How many places were made for programs.
     made: AtomicU32,
     level: Level,
-    limits: Limits,
-    until: Until,
-    launcher: Launcher,
-    host: Host,
+    pub(super) limits: Limits,
+    pub(super) until: Until,
+    pub(super) launcher: Launcher,
+    pub(super) host: Host,
     visible: Visible,
+    /// What trees are given besides their own files.
+    pub(super) environment: ProjectEnvironment,
+    /// Those of its directories that the tree has room for.
+    shares: Vec<Share>,
 }
 
 impl Drop for Bench {
@@ -117,6 +122,8 @@ impl Bench {
             launcher,
             host,
             visible,
+            environment: ProjectEnvironment::default(),
+            shares: Vec::new(),
         };
         if level != Level::Off {
             bench.apart = bench.observe_apart();
@@ -134,6 +141,33 @@ impl Bench {
         let stayed = seen.is_ok_and(|(ran, _)| ran.succeeded() && ran.tail == "x\n");
         let reached = self.tree.join("file").exists();
         if stayed && !reached { Apart::Overlays } else { Apart::Copies }
+    }
+
+    /// Whether programs run without a sandbox.
+    pub(super) fn is_open(&self) -> bool {
+        self.level == Level::Off
+    }
+
+    /// What every program can read of the host, besides the system.
+    pub(super) fn seen(&self) -> Vec<PathBuf> {
+        self.visible.binds.iter().map(|bind| bind.source.clone()).collect()
+    }
+
+    /// Copies single files that the setup made into the tree, where it has none.
+    pub(super) fn place_files(&self) -> io::Result<()> {
+        for share in &self.environment.files {
+            let target = self.tree.join(&share.place);
+            let parent = share.place.parent().unwrap_or(Path::new(""));
+            let free = std::fs::symlink_metadata(&target).is_err();
+            if !free || environment::make_place(&self.tree, parent).is_err() {
+                continue;
+            }
+            match std::fs::read_link(&share.source) {
+                Ok(link) => std::os::unix::fs::symlink(link, target)?,
+                Err(_) => drop(std::fs::copy(&share.source, target)?),
+            }
+        }
+        Ok(())
     }
 
     /// Where the tree is on the host.
@@ -156,6 +190,7 @@ impl Bench {
             let toolchain = self.host.toolchain(&self.tree);
             self.toolchain = toolchain.map_err(|why| Unsettled { why, of_tree: true })?;
             self.objects = objects::observe(&self.tree);
+            self.shares = self.environment.fitting(&self.tree);
             let settled = times::settle(&self.tree, &self.slot.times());
             self.settled = Some(settled.map_err(|error| Unsettled {
                 why: format!("the times of the tree's files cannot be set: {error}"),
@@ -235,7 +270,7 @@ impl Bench {
         std::fs::write(self.slot.cargo().join("config.toml"), "")
     }
 
-    fn shell_program(&self, line: &str) -> Program<'_> {
+    pub(super) fn shell_program(&self, line: &str) -> Program<'_> {
         Program {
             line: line.to_owned(),
             argv: ["/bin/sh", "-c", line].map(str::to_owned).into(),
@@ -301,7 +336,33 @@ impl Bench {
         Ok((ran, finished.output, finished.printed))
     }
 
-    fn sandbox(&self, work: &Work, program: &Program<'_>, network: Network) -> Sandbox {
+    /// Directories that look writable, in the tree and in the home.
+    fn shared(&self) -> Vec<Bind> {
+        let places = &self.places;
+        let in_tree = self.shares.iter();
+        let in_tree = in_tree.map(|one| Bind::new(&one.source, places.tree.join(&one.place)));
+        let within = |share: &&Share| {
+            let setup = self.environment.setup_home.as_ref();
+            // Cargo has a home of its own, and what the setup has left is in the whole of its home.
+            !share.place.starts_with(".cargo")
+                && !setup.is_some_and(|home| share.source.starts_with(home))
+        };
+        let in_home = self.environment.in_home.iter().filter(within);
+        let in_home = in_home.map(|one| Bind::new(&one.source, places.home.join(&one.place)));
+        in_tree.chain(in_home).collect()
+    }
+
+    /// The sources of dependencies that the setup or the person has fetched.
+    fn fetched(&self) -> Vec<Bind> {
+        let setup = self.environment.setup_home.as_ref().map(|home| home.join(".cargo"));
+        let setup = setup.filter(|cargo| cargo.join("registry").is_dir());
+        match setup {
+            Some(cargo) => Host { cargo, ..self.host.clone() }.fetched(&self.places.cargo),
+            None => self.host.fetched(&self.places.cargo),
+        }
+    }
+
+    pub(super) fn sandbox(&self, work: &Work, program: &Program<'_>, network: Network) -> Sandbox {
         let places = &self.places;
         let shared = Shared { tree: &self.tree, target: &self.target };
         let seen = Shared { tree: &places.tree, target: &places.target };
@@ -310,13 +371,19 @@ impl Bench {
         let mut read_only = self.visible.binds.clone();
         read_only.push(Bind::new(self.slot.tools(), &places.tools));
         read_only.extend(self.objects.iter().map(Bind::same));
-        let mut private = vec![places.home.clone()];
-        let mut layered = Vec::new();
+        let mut private = Vec::new();
+        let mut layered = self.shared();
+        match &self.environment.setup_home {
+            Some(home) => layered.push(Bind::new(home, &places.home)),
+            None => private.push(places.home.clone()),
+        }
+        let aliases = self.environment.alias_binds(&self.tree, &self.shares);
+        read_only.extend(aliases.into_iter().filter(|bind| !bind.target.starts_with(&places.tree)));
         match self.sources {
             Sources::Person => {
                 // Cargo locks and notes beside its sources, and may have to unpack one of them.
                 private.push(places.cargo.clone());
-                layered = self.host.fetched(&places.cargo);
+                layered.extend(self.fetched());
             }
             Sources::Fetched => {
                 let own = Bind::new(self.slot.cargo(), &places.cargo);
@@ -387,7 +454,7 @@ impl Bench {
         let name = self.toolchain.as_ref().map(|toolchain| toolchain.name.clone());
         all.extend(name.map(|name| ("RUSTUP_TOOLCHAIN", name)));
         match network {
-            Network::None => all.push(("CARGO_NET_OFFLINE", "true".to_owned())),
+            Network::None => {}
             Network::Host => {
                 let proxies = self.host.proxies.iter();
                 all.extend(proxies.map(|(name, value)| (name.as_str(), value.clone())));
@@ -395,6 +462,15 @@ impl Bench {
                 all.push(("npm_config_ignore_scripts", "true".to_owned()));
                 all.push(("YARN_ENABLE_SCRIPTS", "false".to_owned()));
             }
+        }
+        all.extend(
+            self.visible.variables.iter().map(|(name, value)| (name.as_str(), value.clone())),
+        );
+        if network == Network::None {
+            let told = toolchain::OFFLINE.iter();
+            // Without a sandbox there is a network, and only cargo is to do without.
+            let told = told.filter(|(name, _)| !self.is_open() || name.starts_with("CARGO"));
+            all.extend(told.map(|(name, value)| (*name, (*value).to_owned())));
         }
         all.extend(self.visible.rustup.clone().map(|place| ("RUSTUP_HOME", place)));
         let ours = all.into_iter().map(|(name, value)| (name.to_owned(), value));

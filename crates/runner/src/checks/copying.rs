@@ -27,7 +27,15 @@ impl CopyError {
 }
 
 /// Copies a file or directory of the checkout to the same place in the tree.
-pub(super) fn copy(checkout: &Path, tree: &Path, path: &str) -> Result<(), CopyError> {
+///
+/// A link may lead out of the tree only to one of the places in `seen`, which can be read in every
+/// sandbox.
+pub(super) fn copy(
+    checkout: &Path,
+    tree: &Path,
+    path: &str,
+    seen: &[PathBuf],
+) -> Result<(), CopyError> {
     let path = Path::new(path);
     if path.components().next().is_none() {
         return Err(CopyError::of("it is no path"));
@@ -45,7 +53,7 @@ pub(super) fn copy(checkout: &Path, tree: &Path, path: &str) -> Result<(), CopyE
         to.push(name);
         refuse_git(name)?;
     }
-    copy_entry(tree, &from, &to)
+    copy_entry(tree, seen, &from, &to)
 }
 
 fn refuse_git(name: &OsStr) -> Result<(), CopyError> {
@@ -55,7 +63,7 @@ fn refuse_git(name: &OsStr) -> Result<(), CopyError> {
     Ok(())
 }
 
-fn copy_entry(tree: &Path, from: &Path, to: &Path) -> Result<(), CopyError> {
+fn copy_entry(tree: &Path, seen: &[PathBuf], from: &Path, to: &Path) -> Result<(), CopyError> {
     let kind = fs::symlink_metadata(from)?.file_type();
     let there = fs::symlink_metadata(to).ok();
     let differs = || CopyError::Taken(format!("the tree has another {}", to.display()));
@@ -64,14 +72,19 @@ fn copy_entry(tree: &Path, from: &Path, to: &Path) -> Result<(), CopyError> {
         for entry in fs::read_dir(from)? {
             let name = entry?.file_name();
             refuse_git(&name)?;
-            copy_entry(tree, &from.join(&name), &to.join(&name))?;
+            copy_entry(tree, seen, &from.join(&name), &to.join(&name))?;
         }
         return Ok(());
     }
     if kind.is_symlink() {
         let target = fs::read_link(from)?;
-        if !stays(tree, to, &target) {
-            return Err(CopyError::of(format!("{} leads elsewhere", from.display())));
+        if !stays(tree, to, &target) && !leads_to(seen, from) {
+            return Err(CopyError::of(format!(
+                "{} is a link to {}, which nobody can see in a sandbox; put a copy in its place, or \
+                 install it with `setup` under [workspace] of the task",
+                from.display(),
+                target.display()
+            )));
         }
         return match there {
             None => Ok(symlink(target, to)?),
@@ -103,6 +116,14 @@ fn stays(tree: &Path, place: &Path, target: &Path) -> bool {
         }
     }
     path.starts_with(tree)
+}
+
+/// Whether a link of the checkout leads to something that every sandbox shows.
+fn leads_to(seen: &[PathBuf], link: &Path) -> bool {
+    fs::canonicalize(link).is_ok_and(|real| {
+        crate::toolchain::in_system_programs(&real)
+            || seen.iter().any(|place| real.starts_with(place))
+    })
 }
 
 /// A link to a directory is none: it could lead out of the tree.

@@ -17,6 +17,7 @@ mod messages;
 mod objects;
 mod places;
 mod plain;
+mod set_up;
 mod slot;
 mod test_program;
 mod times;
@@ -27,10 +28,11 @@ mod workspaces;
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::{Preparation, Workshop, WorkshopError};
+use bailiwick_control::ports::{Preparation, SetUp, Workshop, WorkshopError};
 use bailiwick_verify::job::{Ended, Ran};
 use bailiwick_verify::{Job, Outcome};
 
+use crate::environment::{Prepared, ProjectEnvironment};
 use crate::process::{Limits, Until};
 use crate::sandbox::{self, Launcher, Level, Network};
 use crate::toolchain::Host;
@@ -38,6 +40,7 @@ use bench::{Bench, Sources, Unsettled};
 use copying::CopyError;
 use slot::Slot;
 
+pub(crate) use slot::open_up;
 pub use slot::sweep;
 
 /// How a workshop is set up.
@@ -49,6 +52,8 @@ pub struct Setup {
     pub repository: String,
     /// The checkout that files are copied from.
     pub checkout: PathBuf,
+    /// Directories of installed packages in the checkout, which git ignores there.
+    pub installed: Vec<String>,
     /// What must hold the programs.
     pub level: Level,
     /// What each may use up.
@@ -66,6 +71,8 @@ pub struct Setup {
 pub struct CheckWorkshop {
     bench: Bench,
     checkout: PathBuf,
+    /// What the person has.
+    person: ProjectEnvironment,
 }
 
 impl CheckWorkshop {
@@ -84,8 +91,17 @@ impl CheckWorkshop {
         }
         let slot = Slot::take(&setup.state, &setup.repository)
             .map_err(|error| unusable("there is no place to run checks", error.to_string()))?;
-        let Setup { checkout, level, limits, until, launcher, host, .. } = setup;
-        Ok(Self { bench: Bench::new(slot, level, (limits, until), launcher, host), checkout })
+        let Setup { checkout, installed, level, limits, until, launcher, host, .. } = setup;
+        let checkout = std::fs::canonicalize(&checkout).unwrap_or(checkout);
+        let person = ProjectEnvironment::of_person(&host.home, &checkout, &installed);
+        let mut bench = Bench::new(slot, level, (limits, until), launcher, host);
+        bench.environment = person.clone();
+        Ok(Self { bench, checkout, person })
+    }
+
+    /// What trees are given besides their own files.
+    pub fn environment(&self) -> &ProjectEnvironment {
+        &self.bench.environment
     }
 
     /// Whether what cargo builds of the next trees may stay in the build cache. Only where none of the
@@ -114,17 +130,9 @@ impl Workshop for CheckWorkshop {
         how: &Preparation,
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError> {
-        let unread = |error: std::io::Error| unusable("the tree cannot be read", error.to_string());
         let before = tracked::observe(self.bench.tree()).map_err(unread)?;
-        for path in &how.copy {
-            copying::copy(&self.checkout, self.bench.tree(), path).map_err(|error| {
-                WorkshopError {
-                    what: format!("{path} cannot be copied"),
-                    why: error.to_string(),
-                    of_tree: matches!(error, CopyError::Taken(_)),
-                }
-            })?;
-        }
+        self.copy(&how.copy)?;
+        self.bench.place_files().map_err(unread)?;
         self.bench.settle().map_err(|Unsettled { why, of_tree }| {
             let what = "the tree cannot be used".to_owned();
             WorkshopError { what, why, of_tree }
@@ -156,6 +164,43 @@ impl Workshop for CheckWorkshop {
         })
     }
 
+    fn set_up(
+        &mut self,
+        how: &Preparation,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<SetUp, WorkshopError> {
+        if self.bench.is_open() {
+            return Ok(SetUp::EachTree);
+        }
+        self.bench.environment = ProjectEnvironment::default();
+        self.copy(&how.copy)?;
+        let before = tracked::observe(self.bench.tree()).map_err(unread)?;
+        let files: Vec<PathBuf> = before.paths().into_iter().collect();
+        let key = self.bench.setup_key(&how.setup, &how.hosts, &files).map_err(unread)?;
+        let place = self.bench.slot.setups().join(key);
+        let kept = |error: std::io::Error| unusable("the setup cannot be kept", error.to_string());
+        if let Some(found) = Prepared::find(&place) {
+            self.bench.environment = self.person.with_setup(&found);
+            return Ok(SetUp::Shared);
+        }
+        let _lock = Prepared::lock(&place).map_err(kept)?;
+        let prepared = match Prepared::find(&place) {
+            Some(found) => found,
+            None => {
+                self.run_setup(how, tell)?;
+                let changed = before.changed(self.bench.tree());
+                if !changed.is_empty() {
+                    let what = "setup changed tracked files".to_owned();
+                    return Err(WorkshopError { what, why: changed.join(", "), of_tree: false });
+                }
+                let home = self.bench.slot.setup_home();
+                Prepared::keep(&place, self.bench.tree(), &home, &before.paths()).map_err(kept)?
+            }
+        };
+        self.bench.environment = self.person.with_setup(&prepared);
+        Ok(SetUp::Shared)
+    }
+
     fn changed(&mut self, paths: &[String]) {
         let trusted = build_time::is_untouched(self.bench.tree(), paths);
         self.trust_build(trusted);
@@ -175,6 +220,47 @@ impl Workshop for CheckWorkshop {
         };
         went.unwrap_or_else(|why| Outcome::CouldNotRun { why })
     }
+}
+
+impl CheckWorkshop {
+    fn copy(&self, paths: &[String]) -> Result<(), WorkshopError> {
+        let seen = self.bench.seen();
+        for path in paths {
+            copying::copy(&self.checkout, self.bench.tree(), path, &seen).map_err(|error| {
+                WorkshopError {
+                    what: format!("{path} cannot be copied"),
+                    why: error.to_string(),
+                    of_tree: matches!(error, CopyError::Taken(_)),
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Runs the commands of a setup on the tree, with a network that leads to registries alone.
+    fn run_setup(
+        &mut self,
+        how: &Preparation,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<(), WorkshopError> {
+        self.bench
+            .settle()
+            .map_err(|Unsettled { why, .. }| unusable("the tree cannot be used", why))?;
+        let way = self
+            .bench
+            .way_out(&how.hosts)
+            .map_err(|error| unusable("there is no home for the setup", error.to_string()))?;
+        for line in &how.setup {
+            tell(line);
+            succeed("setup", line, self.bench.set_up(line, &way))
+                .map_err(|error| WorkshopError { of_tree: false, ..error })?;
+        }
+        Ok(())
+    }
+}
+
+fn unread(error: std::io::Error) -> WorkshopError {
+    unusable("the tree cannot be read", error.to_string())
 }
 
 fn succeed(step: &str, line: &str, ran: Result<Ran, String>) -> Result<(), WorkshopError> {

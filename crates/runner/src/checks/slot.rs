@@ -80,6 +80,17 @@ impl Slot {
         self.place.join("home")
     }
 
+    /// A home for a setup, which is kept with its result.
+    pub(super) fn setup_home(&self) -> PathBuf {
+        self.place.join("work").join("setup-home")
+    }
+
+    /// Where the results of setups are kept.
+    pub(super) fn setups(&self) -> PathBuf {
+        let repository = self.place.parent().and_then(Path::parent);
+        repository.unwrap_or(&self.place).join("setup")
+    }
+
     pub(super) fn times(&self) -> PathBuf {
         self.place.join("times.json")
     }
@@ -146,7 +157,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// A program may have taken our own permissions away from its directories.
-fn open_up(path: &Path) -> io::Result<()> {
+pub(crate) fn open_up(path: &Path) -> io::Result<()> {
     if !fs::symlink_metadata(path)?.is_dir() {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! The files of a tree as they were given, to see whether what makes the tree ready changed them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -40,6 +40,11 @@ pub(super) fn observe(tree: &Path) -> io::Result<Tracked> {
 }
 
 impl Tracked {
+    /// All paths.
+    pub(super) fn paths(&self) -> BTreeSet<PathBuf> {
+        self.0.keys().cloned().collect()
+    }
+
     /// Those that are not what they were; the first few.
     pub(super) fn changed(&self, tree: &Path) -> Vec<String> {
         let changed = self.0.iter().filter(|(path, before)| {

@@ -4,6 +4,7 @@ mod first_words;
 mod output;
 
 use std::io;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -81,6 +82,9 @@ pub fn run(
     run_until(launcher, sandbox, argv, capture, limits, &Until::default())
 }
 
+/// Who answers at the door of a sandbox, as long as what this gives is not dropped.
+pub(crate) type Doorkeeper<'a> = &'a dyn Fn(TcpListener) -> io::Result<Box<dyn std::any::Any>>;
+
 /// The same, for as long as it is needed. One that nobody needs any more has no end of its own: that is
 /// an error.
 pub fn run_until(
@@ -90,6 +94,19 @@ pub fn run_until(
     capture: Capture,
     limits: Limits,
     until: &Until,
+) -> Result<Finished, SandboxError> {
+    run_with_door(launcher, sandbox, argv, capture, limits, until, None)
+}
+
+/// The same, with somebody at the door of the sandbox.
+pub(crate) fn run_with_door(
+    launcher: &Launcher,
+    sandbox: &Sandbox,
+    argv: &[String],
+    capture: Capture,
+    limits: Limits,
+    until: &Until,
+    doorkeeper: Option<Doorkeeper<'_>>,
 ) -> Result<Finished, SandboxError> {
     let pipes = |error: io::Error| SandboxError::new("output", error);
     let unneeded = || SandboxError::new("sandbox", "nobody needs what it does any more");
@@ -103,7 +120,7 @@ pub fn run_until(
     let mut running = launcher.start(sandbox, argv, ends.output, ends.errors)?;
     let stopper = running.stopper().map_err(pipes)?;
     let reading = output.read(limits.output, move || stopper.stop());
-    let seen = watch(&mut running, late, &until.gone);
+    let seen = watch(&mut running, late, &until.gone, doorkeeper);
     // Whatever was seen: after this nothing of it is left, and nobody holds the pipes.
     running.end();
     let read = reading.finish();
@@ -135,11 +152,27 @@ enum Seen {
     Lost,
 }
 
-fn watch(running: &mut crate::sandbox::Running, late: Instant, gone: &AtomicBool) -> Seen {
+fn watch(
+    running: &mut crate::sandbox::Running,
+    late: Instant,
+    gone: &AtomicBool,
+    doorkeeper: Option<Doorkeeper<'_>>,
+) -> Seen {
+    let mut _open = None;
     loop {
         let left = late.saturating_duration_since(Instant::now());
         match running.next_report(left.min(BEAT)) {
-            Next::Report(Report::Door(_) | Report::Held(_)) => {}
+            Next::Report(Report::Held(_)) => {}
+            Next::Report(Report::Door(_)) => {
+                let Some(keeper) = doorkeeper else { continue };
+                let opened = running.door(Duration::ZERO).and_then(|listener| {
+                    keeper(listener).map_err(|error| SandboxError::new("door", error))
+                });
+                match opened {
+                    Ok(open) => _open = Some(open),
+                    Err(error) => return Seen::Refused(error),
+                }
+            }
             Next::Report(Report::Exit(code)) => return Seen::Ended(Ended::Exit(code)),
             Next::Report(Report::Signal(signal)) => return Seen::Ended(Ended::Signal(signal)),
             // As the kernel ends what takes too much.

@@ -40,6 +40,8 @@ pub struct AgentPlaces {
     pub programs: Vec<Bind>,
     /// The gate, and what it reads and asks: nobody inside can replace it.
     pub gate: Vec<Bind>,
+    /// Directories that it can read and that look writable: what it writes there is gone at its end.
+    pub layered: Vec<Bind>,
     /// Whether it may write to its worktree.
     pub writes: bool,
     /// Where it may commit, a directory of this run for what git writes: `common/upper` is over the
@@ -68,7 +70,7 @@ pub fn agent(places: &AgentPlaces) -> Sandbox {
             Bind::new(&places.temp, "/tmp"),
             Bind::new(&places.temp, "/var/tmp"),
         ],
-        layered: Vec::new(),
+        layered: places.layered.clone(),
         overlaid: Vec::new(),
         private: Vec::new(),
         emptied: Vec::new(),
@@ -172,6 +174,7 @@ mod tests {
             temp: "/state/runs/one/temp".into(),
             programs: vec![Bind::same("/programs")],
             gate: vec![Bind::same("/state/runs/one/gate")],
+            layered: Vec::new(),
             writes: true,
             commits: None,
             frozen: vec!["rules".into()],

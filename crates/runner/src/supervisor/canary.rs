@@ -25,6 +25,7 @@ use super::launch::{self, Enclosure};
 use super::talk::Answers;
 use super::{desk, gate, sockets};
 use crate::agents::adapter::{Adapter, Assignment, Instruction, Session};
+use crate::environment::ProjectEnvironment;
 use crate::proxy::{self, Admission, Answered, Asked, Observer, ToolCall};
 use crate::sandbox::{Level, Next, Report};
 
@@ -273,7 +274,8 @@ fn play(
     };
     assignment.model_url = format!("http://127.0.0.1:{port}");
     // Nothing that it does may leave a trace in the worktree.
-    let still = Enclosure { writes: false, commits: false, ..enclosure.clone() };
+    let environment = ProjectEnvironment::default();
+    let still = Enclosure { writes: false, commits: false, environment, ..enclosure.clone() };
     let keeper = Arc::clone(&model.seen) as Arc<dyn Keeper>;
     let desk = desk::of(adapter, Arc::clone(&keeper));
     let answers = Answers { keeper, runtime: runtime.handle().clone() };

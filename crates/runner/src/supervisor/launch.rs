@@ -20,6 +20,7 @@ use super::{SuperviseError, Supervision, home, start_up};
 use crate::agents::adapter::{
     Adapter, Assignment, Clears, Gate, Input, Launch, Read, Reader, Verdict,
 };
+use crate::environment::{self, ProjectEnvironment, SETUP_HOME};
 use crate::process::{self, Capture, Limits};
 use crate::sandbox::{
     AgentPlaces, Bind, Bounds, Launcher, Level, Running, Sandbox, Streams, agent,
@@ -65,6 +66,12 @@ pub struct Enclosure {
     pub frozen: Vec<PathBuf>,
     /// What it may take.
     pub bounds: Bounds,
+    /// What its project needs besides tracked files.
+    pub environment: ProjectEnvironment,
+    /// Variables besides those of its program.
+    pub variables: Vec<(String, String)>,
+    /// Files of its home besides those of its program, by their path there.
+    pub home_files: Vec<(String, String)>,
 }
 
 /// A program that was started.
@@ -146,7 +153,7 @@ pub(super) fn ready(
     start_up::hold(&mut plan, enclosure.level, &enclosure.path);
     home::renew(directory, &adapter.conversations())
         .map_err(|error| SuperviseError::new("the agent's home", error))?;
-    write_files(&assignment.home, &plan)
+    write_files(&assignment.home, &plan, &enclosure.home_files)
         .map_err(|error| SuperviseError::new("the files of the agent program", error))?;
     let sandbox = sandbox(directory, enclosure, assignment, &plan);
     let program = match enclosure.program == enclosure.own {
@@ -314,9 +321,12 @@ fn sandbox(
         Level::Partial | Level::Full => "/tmp".to_owned(),
     };
     environment.push(("TMPDIR".to_owned(), temp));
+    environment.extend(enclosure.variables.iter().cloned());
     environment.extend(plan.environment.iter().cloned());
     environment.extend(assignment.granted.iter().cloned());
+    let (layered, aliases) = shared(enclosure, assignment);
     agent(&AgentPlaces {
+        layered,
         worktree: assignment.worktree.clone(),
         git_common: enclosure.git_common.clone(),
         git_private: enclosure.git_private.clone(),
@@ -324,7 +334,7 @@ fn sandbox(
         fixed: plan.fixed.iter().map(|path| assignment.home.join(path)).collect(),
         open: plan.open.iter().map(|path| assignment.home.join(path)).collect(),
         temp: directory.temp(),
-        programs: enclosure.programs.clone(),
+        programs: enclosure.programs.iter().cloned().chain(aliases).collect(),
         gate: ours(directory, enclosure, assignment),
         writes: enclosure.writes,
         commits: enclosure.commits.then(|| directory.git_layer()),
@@ -337,6 +347,21 @@ fn sandbox(
     })
 }
 
+/// What the project needs: directories that look writable, and others that can only be read.
+fn shared(enclosure: &Enclosure, assignment: &Assignment) -> (Vec<Bind>, Vec<Bind>) {
+    let Enclosure { environment, .. } = enclosure;
+    let (worktree, home) = (&assignment.worktree, &assignment.home);
+    let mut shares = environment.fitting(worktree);
+    // The agent of an earlier attempt may have put something else there, which then stays.
+    shares.retain(|share| environment::make_place(worktree, &share.place).is_ok());
+    let in_tree = shares.iter().map(|one| Bind::new(&one.source, worktree.join(&one.place)));
+    let in_home = environment.in_home.iter();
+    let in_home = in_home.map(|one| Bind::new(&one.source, home.join(&one.place)));
+    let setup = environment.setup_home.iter().map(|home| Bind::new(home, SETUP_HOME));
+    let layered = in_tree.chain(in_home).chain(setup).collect();
+    (layered, environment.alias_binds(worktree, &shares))
+}
+
 /// What of us is inside: our program, the gate's socket, what was granted in files, and the files of skills.
 fn ours(directory: &RunDirectory, enclosure: &Enclosure, assignment: &Assignment) -> Vec<Bind> {
     let own = Bind::new(&enclosure.own, Path::new(INSIDE).join("bailiwick"));
@@ -346,7 +371,7 @@ fn ours(directory: &RunDirectory, enclosure: &Enclosure, assignment: &Assignment
 }
 
 /// Files of the launch, below the agent's home and nowhere else; and the directories that it is held to.
-fn write_files(home: &Path, plan: &Launch) -> io::Result<()> {
+fn write_files(home: &Path, plan: &Launch, more: &[(String, String)]) -> io::Result<()> {
     let mut directories = fs::DirBuilder::new();
     directories.recursive(true).mode(0o700);
     for (name, text) in &plan.files {
@@ -362,6 +387,15 @@ fn write_files(home: &Path, plan: &Launch) -> io::Result<()> {
         let mut options = File::options();
         let mut open = options.write(true).create_new(true).mode(0o600).open(&file)?;
         open.write_all(text.as_bytes())?;
+    }
+    for (name, text) in more {
+        let file = below(home, name)?;
+        if let Some(parent) = file.parent() {
+            directories.create(parent)?;
+        }
+        if fs::symlink_metadata(&file).is_err() {
+            fs::write(&file, text)?;
+        }
     }
     let held = plan.fixed.iter().chain(&plan.open).filter(|name| !plan.files.contains_key(*name));
     for name in held {

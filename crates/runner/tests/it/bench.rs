@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use bailiwick_control::ports::{Preparation, Workshop as _, WorkshopError};
+use bailiwick_control::ports::{Preparation, SetUp, Workshop as _, WorkshopError};
 use bailiwick_runner::checks::{CheckWorkshop, Setup};
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::Level;
@@ -28,6 +28,7 @@ pub(crate) fn setup(place: &TempDir) -> Setup {
         state: place.path().join("state"),
         repository: "some-repository".to_owned(),
         checkout,
+        installed: Vec::new(),
         level: Level::Full,
         limits: Limits::default(),
         until: Until::default(),
@@ -73,6 +74,10 @@ impl Bench {
 
     pub(crate) fn make_ready(&mut self, how: &Preparation) -> Result<(), WorkshopError> {
         self.workshop.make_ready(how, &mut |line| self.told.push(line.to_owned()))
+    }
+
+    pub(crate) fn set_up(&mut self, how: &Preparation) -> Result<SetUp, WorkshopError> {
+        self.workshop.set_up(how, &mut |line| self.told.push(line.to_owned()))
     }
 
     pub(crate) fn shell(&mut self, line: &str) -> Ran {

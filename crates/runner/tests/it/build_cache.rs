@@ -53,7 +53,7 @@ fn only_what_changed_is_built_again() {
     assert_eq!(compiled(&mut bench, &tree(one, "fn b() {}\n", "x")), Vec::<String>::new());
     // What makes a tree ready may leave something there.
     let setup = vec!["touch a/src/generated.rs".to_owned()];
-    let how = Preparation { copy: Vec::new(), prefetch: Vec::new(), setup };
+    let how = Preparation { copy: Vec::new(), prefetch: Vec::new(), hosts: Vec::new(), setup };
     bench.make_ready(&how).unwrap();
     assert_eq!(compiled(&mut bench, &tree(one, "fn b() {}\n", "x")), ["a", "b"]);
     // What is not trusted uses the cache, and leaves nothing in it.

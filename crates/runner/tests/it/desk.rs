@@ -51,6 +51,7 @@ impl Desk {
             temp: run.join("temp"),
             programs: Vec::new(),
             gate: Vec::new(),
+            layered: Vec::new(),
             writes: true,
             commits: None,
             frozen: Vec::new(),

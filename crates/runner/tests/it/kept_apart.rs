@@ -15,7 +15,7 @@ fn holding() -> Crates {
 
 fn preparation(setup: &[&str]) -> Preparation {
     let setup = setup.iter().map(|line| (*line).to_owned()).collect();
-    Preparation { copy: Vec::new(), prefetch: Vec::new(), setup }
+    Preparation { copy: Vec::new(), prefetch: Vec::new(), hosts: Vec::new(), setup }
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod sandbox_network;
 mod sandbox_ordinary_user;
 mod sandbox_processes;
 mod servers;
+mod setup;
 mod tests_told_apart;
 mod toolchain;
 mod workshop;

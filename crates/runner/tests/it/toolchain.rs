@@ -41,6 +41,7 @@ fn of_the_home_only_tools_are_seen() {
         path,
         home: home.clone(),
         proxies: Vec::new(),
+        virtual_env: None,
     };
     let shown = |path: &str| home.join(path).display().to_string();
     let mut bench = Bench::with(&[], |setup| Setup { host: host.clone(), ..setup });
@@ -109,6 +110,7 @@ fn the_stamp_of_the_toolchain_changes_with_it() {
         path: home.join("bin").into(),
         home: home.clone(),
         proxies: Vec::new(),
+        virtual_env: None,
     };
     let mut stamps = vec![host.stamp()];
     assert_eq!(host.stamp(), stamps[0]);

@@ -49,7 +49,7 @@ fn no_tree_is_left_after_success_failure_or_panic() {
     // Even if the tree defends itself.
     let line = "mkdir -p deep/er && touch deep/er/file && chmod 000 deep/er && chmod 500 deep";
     let setup = vec![line.to_owned()];
-    let how = Preparation { copy: Vec::new(), prefetch: Vec::new(), setup };
+    let how = Preparation { copy: Vec::new(), prefetch: Vec::new(), hosts: Vec::new(), setup };
     workshop.make_ready(&how, &mut |_| {}).unwrap();
     assert!(tree.join("deep").exists());
     workshop.run(&Job::Command { line: line.replace("deep", "other") }, &mut |_| {});

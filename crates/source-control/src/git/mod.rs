@@ -23,4 +23,4 @@ pub use work::{
     BaseBranch, GitWork, HeadLog, ImportLimits, Imported, Recovered, RollbackPlan, SpawnRecord,
     record_spawn, recover,
 };
-pub use workspaces::{SpawnLock, WorktreeWorkspaces};
+pub use workspaces::{SpawnLock, WorktreeWorkspaces, run_setup};

@@ -289,8 +289,13 @@ impl Workspaces for WorktreeWorkspaces {
     }
 }
 
-/// What it prints goes to standard error: standard output is ours.
-fn run_setup(worktree: &Path, command: &str, held: Option<&File>) -> Result<(), WorkspaceError> {
+/// Runs a command of a setup in a worktree, as the person. What it prints goes to standard error:
+/// standard output is ours.
+pub fn run_setup(
+    worktree: &Path,
+    command: &str,
+    held: Option<&File>,
+) -> Result<(), WorkspaceError> {
     let what = format!("the setup command `{command}` failed");
     let empty = match held {
         Some(lock) => lock.try_clone().map(Stdio::from),

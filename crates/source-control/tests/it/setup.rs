@@ -8,7 +8,7 @@ use crate::workspaces::{id, workspaces};
 
 fn preparation(setup: &[&str]) -> Preparation {
     let setup = setup.iter().map(|command| (*command).to_owned()).collect();
-    Preparation { copy: vec!["data".to_owned()], setup, prefetch: Vec::new() }
+    Preparation { copy: vec!["data".to_owned()], setup, prefetch: Vec::new(), hosts: Vec::new() }
 }
 
 #[test]

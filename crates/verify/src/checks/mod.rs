@@ -20,6 +20,8 @@ mod scope_files_whitelist;
 mod scope_no_rule_edits;
 mod test_tally;
 
+pub use safety_no_dep_bump::changed_dependencies;
+
 use bailiwick_model::module::CheckModule;
 use bailiwick_model::{AgentId, CapabilityName, Task};
 

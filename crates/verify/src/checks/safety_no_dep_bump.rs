@@ -1,9 +1,11 @@
 //! `safety::no-dep-bump`: dependencies are as they were.
 
+use std::collections::BTreeMap;
+
 use super::Subject;
 use crate::change::{Change, Entry, Mode};
 use crate::dependencies::{self, Dependencies, Reading};
-use crate::facts::{Facts, Needs};
+use crate::facts::{Facts, Needs, Texts};
 use crate::verdict::Verdict;
 
 /// How many differences a verdict lists.
@@ -25,7 +27,7 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
     for change in manifests(subject) {
         let path = change.path.escape_debug();
         count += 1;
-        match compare(change, facts) {
+        match compare(change, &facts.texts) {
             Ok(lines) => {
                 differences.extend(lines.into_iter().map(|line| format!("{path}: {line}")));
             }
@@ -49,6 +51,14 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
     }
 }
 
+/// The changed manifests and lock files that name other dependencies than before, or cannot be read.
+pub fn changed_dependencies(changes: &[Change], texts: &BTreeMap<String, Texts>) -> Vec<String> {
+    let manifests = changes.iter().filter(|change| change.paths().any(dependencies::is_manifest));
+    let differs =
+        |change: &&Change| !matches!(compare(change, texts), Ok(lines) if lines.is_empty());
+    manifests.filter(differs).map(|change| change.path.clone()).collect()
+}
+
 fn may_change(subject: &Subject<'_>) -> bool {
     let allowed = subject.task.verification.allow_dependency_changes.as_ref();
     allowed.is_some_and(|allowed| *allowed.get_ref())
@@ -60,13 +70,13 @@ fn manifests<'a>(subject: &Subject<'a>) -> impl Iterator<Item = &'a Change> + us
 }
 
 /// What differs, or why that cannot be told.
-fn compare(change: &Change, facts: &Facts) -> Result<Vec<String>, String> {
+fn compare(change: &Change, texts: &BTreeMap<String, Texts>) -> Result<Vec<String>, String> {
     let from = change.from.as_deref().unwrap_or(&change.path);
     let odd = |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| !is_file(entry.mode));
     if odd(&change.before) || odd(&change.after) {
         return Ok(vec!["it is or was a link or a repository of its own".to_owned()]);
     }
-    let texts = facts.texts.get(&change.path).ok_or("could not be read: its text is not known")?;
+    let texts = texts.get(&change.path).ok_or("could not be read: its text is not known")?;
     let known = (change.before.is_none() || texts.before.is_some())
         && (change.after.is_none() || texts.after.is_some());
     if !known {

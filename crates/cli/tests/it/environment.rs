@@ -1,0 +1,230 @@
+//! The project's own environment in runs and checks, with real npm, Python and Go.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bailiwick_testkit::Scratch;
+use bailiwick_testkit::scratch::Ran;
+
+use crate::BAILIWICK;
+use crate::run::{events, kinds, shell, write};
+
+const ROLE: &str = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilities]\nrequired = \
+                    [\"scope::files-whitelist\", \"quality::commands-green\"]\n[tools]\nallowed = \
+                    [\"*\"]\n";
+
+fn task(commands: &[&str], workspace: &str, steps: &[&str]) -> String {
+    let steps: String = steps.iter().map(|step| format!("[[agent.script]]\n{step}\n")).collect();
+    format!(
+        "[task]\nrole = \"helper\"\n[scope]\nfiles-whitelist = [\"**\"]\n[verification]\ncommands = \
+         {commands:?}\n{workspace}\n[body]\ntext = \"do it\"\n[agent]\ncli = \"script\"\n{steps}"
+    )
+}
+
+fn scene(files: &[(&str, &str)]) -> Scratch {
+    let scratch = Scratch::repository();
+    scratch.write(".bailiwick/roles/helper.toml", ROLE);
+    for (path, text) in files {
+        scratch.write(path, text);
+    }
+    scratch
+}
+
+fn printed(scratch: &Scratch, agent: &str) -> String {
+    let results = kinds(&events(scratch, agent), "tool-result");
+    results.iter().map(|event| event["output"].as_str().unwrap_or_default()).collect()
+}
+
+/// A registry that answers every request with one tarball, and counts them.
+fn registry(tarball: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut head) = (stream.unwrap(), Vec::new());
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                if stream.read(&mut byte).unwrap_or(0) == 0 {
+                    break;
+                }
+                head.push(byte[0]);
+            }
+            counted.fetch_add(1, Ordering::SeqCst);
+            let length = tarball.len();
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&tarball));
+        }
+    });
+    (port, asked)
+}
+
+fn package(place: &Path) -> Vec<u8> {
+    let package = place.join("package");
+    std::fs::create_dir(&package).unwrap();
+    let manifest = r#"{"name":"hello","version":"1.0.0","bin":{"hello":"hello.js"}}"#;
+    std::fs::write(package.join("package.json"), manifest).unwrap();
+    let script = "#!/usr/bin/env node\nconsole.log('hello from the package')\n";
+    std::fs::write(package.join("hello.js"), script).unwrap();
+    let packed = Command::new("tar").args(["-czf", "-", "package"]).current_dir(place).output();
+    packed.unwrap().stdout
+}
+
+#[test]
+fn npm_ci_runs_once_and_agents_and_checks_see_node_modules() {
+    let place = tempfile::tempdir().unwrap();
+    let (port, asked) = registry(package(place.path()));
+    let manifest = r#"{"name":"x","version":"1.0.0","scripts":{"test":"hello"},"devDependencies":{"hello":"1.0.0"}}"#;
+    let lock = format!(
+        r#"{{"name":"x","version":"1.0.0","lockfileVersion":3,"packages":{{"":{{"name":"x","version":"1.0.0","devDependencies":{{"hello":"1.0.0"}}}},"node_modules/hello":{{"version":"1.0.0","resolved":"http://127.0.0.1:{port}/hello-1.0.0.tgz","dev":true,"bin":{{"hello":"hello.js"}}}}}}}}"#
+    );
+    let npmrc = format!("registry=http://127.0.0.1:{port}/\n");
+    let files = [
+        ("package.json", manifest),
+        ("package-lock.json", lock.as_str()),
+        (".npmrc", npmrc.as_str()),
+        (".gitignore", "node_modules\n"),
+    ];
+    let scratch = scene(&files);
+    let setup = "[workspace]\nsetup = [\"npm ci\"]";
+    let (try_it, note) = (shell("npm test"), write("note.txt", "x\n"));
+    scratch.write("task.toml", &task(&["npm test"], setup, &[&try_it, &note]));
+    let bumped = lock.replace("\"1.0.0\",\"resolved\"", "\"1.0.1\",\"resolved\"");
+    let bump = write("package-lock.json", &bumped);
+    scratch.write("bump.toml", &task(&["npm test"], setup, &[&bump]));
+    scratch.commit("start");
+    for agent in ["one", "two"] {
+        let ran = scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", agent]).expect_code(0);
+        assert!(printed(&scratch, agent).contains("hello from the package"), "{}", ran.out);
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "the package was fetched once");
+    // Other dependencies are installed only if a person allows it.
+    let ran = scratch.run(BAILIWICK, &["run", "bump.toml", "--agent-id", "three"]).expect_code(2);
+    assert!(ran.out.contains("--allow-setup"), "{}", ran.out);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    scratch.run(BAILIWICK, &["verify", "three", "--allow-setup"]).expect_code(0);
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+}
+
+/// A virtual environment whose module `hello` and program `hello` say something, with the project's
+/// sources installed in place.
+fn virtual_environment(place: &Path, sources: Option<&Path>) {
+    let made = Command::new("/usr/bin/python3")
+        .args(["-m", "venv", "--without-pip"])
+        .arg(place)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let packages = std::fs::read_dir(place.join("lib")).unwrap().next().unwrap().unwrap().path();
+    let packages = packages.join("site-packages");
+    std::fs::write(packages.join("hello.py"), "word = 'hello from the environment'\n").unwrap();
+    if let Some(sources) = sources {
+        std::fs::write(packages.join("x.pth"), sources.display().to_string()).unwrap();
+    }
+    let program = place.join("bin/hello");
+    let python = place.join("bin/python");
+    let text = format!("#!{}\nimport hello\nprint(hello.word)\n", python.display());
+    std::fs::write(&program, text).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_virtual_environment_of_the_checkout_is_there_with_the_sources_of_the_tree() {
+    let scratch = scene(&[(".gitignore", ".venv/\n"), ("src/pkg.py", "value = 1\n")]);
+    let root = scratch.root().canonicalize().unwrap();
+    virtual_environment(&root.join(".venv"), Some(&root.join("src")));
+    let import = ".venv/bin/python -c 'import hello, pkg; assert pkg.value == 2'";
+    let change = write("src/pkg.py", "value = 2\n");
+    let (import_step, hello) = (shell(import), shell(".venv/bin/hello"));
+    let commands = [import, ".venv/bin/hello", "touch .venv/written"];
+    scratch.write("task.toml", &task(&commands, "", &[&change, &import_step, &hello]));
+    scratch.commit("start");
+    let ran = scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", "one"]);
+    let ran = ran.expect_code(0);
+    let printed = printed(&scratch, "one");
+    assert!(printed.contains("hello from the environment"), "{printed}\n{}", ran.out);
+    assert!(!printed.contains("Error"), "{printed}");
+    assert!(!root.join(".venv/written").exists(), "what a check writes there is gone");
+}
+
+#[test]
+fn an_active_virtual_environment_is_active_for_agents_and_checks() {
+    let place = tempfile::tempdir().unwrap();
+    let environment = place.path().join("environment");
+    virtual_environment(&environment, None);
+    let scratch = scene(&[]);
+    let import = "python -c 'import hello, os; assert os.environ[\"VIRTUAL_ENV\"]' && hello";
+    let step = shell(import);
+    scratch.write("task.toml", &task(&[import], "", &[&step, &write("a.txt", "a\n")]));
+    scratch.commit("start");
+    let path = std::env::var("PATH").unwrap();
+    let mut command = scratch.command(BAILIWICK);
+    command
+        .args(["run", "task.toml", "--agent-id", "one"])
+        .env("VIRTUAL_ENV", &environment)
+        .env("PATH", format!("{}:{path}", environment.join("bin").display()));
+    Ran::from(command.output().unwrap()).expect_code(0);
+    assert!(printed(&scratch, "one").contains("hello from the environment"));
+}
+
+#[test]
+fn modules_of_go_that_the_setup_downloads_are_there_without_a_network() {
+    if Command::new("go").arg("version").output().is_err() {
+        assert!(std::env::var_os("CI").is_none(), "go is missing: install golang-go");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let versions = place.path().join("proxy/example.org/hello/@v");
+    std::fs::create_dir_all(&versions).unwrap();
+    let module = "module example.org/hello\n";
+    for (name, text) in [
+        ("list", "v1.0.0\n"),
+        ("v1.0.0.info", "{\"Version\":\"v1.0.0\"}"),
+        ("v1.0.0.mod", module),
+    ] {
+        std::fs::write(versions.join(name), text).unwrap();
+    }
+    let zip = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w') as z:\n \
+               z.writestr('example.org/hello@v1.0.0/go.mod', 'module example.org/hello\\n')\n \
+               z.writestr('example.org/hello@v1.0.0/hello.go', 'package hello\\n')\n";
+    let zipped = Command::new("/usr/bin/python3")
+        .args(["-c", zip])
+        .arg(versions.join("v1.0.0.zip"))
+        .status();
+    assert!(zipped.unwrap().success());
+    let scratch = scene(&[
+        ("go.mod", "module example.org/x\n\ngo 1.16\n\nrequire example.org/hello v1.0.0\n"),
+        ("x.go", "package x\n\nimport _ \"example.org/hello\"\n"),
+    ]);
+    let proxy = format!("file://{}", place.path().join("proxy").display());
+    let variables = [("GOPROXY", proxy.as_str()), ("GONOSUMDB", "*"), ("GONOSUMCHECK", "1")];
+    let sums = scratch
+        .command("go")
+        .args(["mod", "tidy"])
+        .envs(variables)
+        .env("GOMODCACHE", place.path().join("own"))
+        .env("GOFLAGS", "-modcacherw")
+        .output()
+        .unwrap();
+    assert!(sums.status.success(), "{}", String::from_utf8_lossy(&sums.stderr));
+    let look = "go list -deps . | grep -x example.org/hello";
+    let setup = "[workspace]\nsetup = [\"go mod download\"]";
+    scratch.write("with.toml", &task(&[look], setup, &[&shell(look), &write("a", "a\n")]));
+    scratch.write("without.toml", &task(&[look], "", &[&write("a", "a\n")]));
+    scratch.commit("start");
+    let run = |task: &str, agent: &str| {
+        let mut command = scratch.command(BAILIWICK);
+        command.args(["run", task, "--agent-id", agent]).envs(variables);
+        Ran::from(command.output().unwrap())
+    };
+    let missing = run("without.toml", "without").expect_code(2);
+    assert!(missing.out.contains("go mod download"), "the remedy is named: {}", missing.out);
+    run("with.toml", "with").expect_code(0);
+    assert!(printed(&scratch, "with").contains("example.org/hello"));
+}

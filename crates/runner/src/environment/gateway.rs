@@ -1,0 +1,227 @@
+//! The way out of a setup's sandbox: an HTTP proxy that connects to the hosts that are allowed.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// A request's head that is longer is nobody's.
+const LONGEST_HEAD: usize = 64 * 1024;
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The hosts that a setup can reach, and the proxy of this machine if it needs one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gateway {
+    hosts: Arc<Vec<String>>,
+    /// `host:port` of the machine's own proxy.
+    parent: Option<String>,
+}
+
+/// A gateway at work; it ends when this is dropped.
+pub(crate) struct Open {
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// What a program asks the proxy for.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    host: String,
+    port: u16,
+    /// What is sent to the host first; nothing for a tunnel.
+    forward: Option<Vec<u8>>,
+}
+
+impl Gateway {
+    /// Hosts as `host:port`, or without a port for 80 and 443.
+    pub(crate) fn new(hosts: Vec<String>, proxies: &[(String, String)]) -> Self {
+        let parent = proxies.iter().find(|(name, _)| name.eq_ignore_ascii_case("https_proxy"));
+        let parent = parent.and_then(|(_, address)| {
+            let (scheme, rest) = address.split_once("://").unwrap_or(("http", address));
+            let authority = rest.split('/').next().unwrap_or_default();
+            (scheme == "http" && authority.contains(':')).then(|| authority.to_owned())
+        });
+        Self { hosts: Arc::new(hosts), parent }
+    }
+
+    fn allows(&self, host: &str, port: u16) -> bool {
+        self.hosts.iter().any(|entry| match entry.rsplit_once(':') {
+            Some((name, number)) => name.eq_ignore_ascii_case(host) && number.parse() == Ok(port),
+            None => entry.eq_ignore_ascii_case(host) && [80, 443].contains(&port),
+        })
+    }
+
+    /// Answers whoever connects to `listener`.
+    pub(crate) fn open(&self, listener: TcpListener) -> io::Result<Open> {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        listener.set_nonblocking(true)?;
+        let listener = {
+            let _inside = runtime.enter();
+            tokio::net::TcpListener::from_std(listener)?
+        };
+        let gateway = self.clone();
+        runtime.spawn(async move {
+            while let Ok((program, _)) = listener.accept().await {
+                let gateway = gateway.clone();
+                tokio::spawn(async move {
+                    // How it ended is the affair of the two who speak.
+                    let _ = gateway.serve(program).await;
+                });
+            }
+        });
+        Ok(Open { runtime: Some(runtime) })
+    }
+
+    async fn serve(&self, mut program: TcpStream) -> io::Result<()> {
+        let (head, rest) = read_head(&mut program).await?;
+        let Some(asked) = parse(&head) else {
+            return refuse(&mut program, "400 Bad Request", "this is not a proxy request").await;
+        };
+        let Asked { host, port, forward } = asked;
+        if !self.allows(&host, port) {
+            let why = format!(
+                "{host}:{port} is not among the hosts that a setup can reach; add it to `hosts` \
+                 under [workspace] of the task"
+            );
+            return refuse(&mut program, "403 Forbidden", &why).await;
+        }
+        let mut remote = match self.connect(&host, port).await {
+            Ok(remote) => remote,
+            Err(error) => {
+                let why = format!("{host}:{port} cannot be reached: {error}");
+                return refuse(&mut program, "502 Bad Gateway", &why).await;
+            }
+        };
+        match forward {
+            None => program.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?,
+            Some(head) => remote.write_all(&head).await?,
+        }
+        remote.write_all(&rest).await?;
+        tokio::io::copy_bidirectional(&mut program, &mut remote).await.map(drop)
+    }
+
+    async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
+        let connected = async {
+            let Some(parent) = &self.parent else {
+                return TcpStream::connect((host, port)).await;
+            };
+            let mut stream = TcpStream::connect(parent.as_str()).await?;
+            let ask = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n");
+            stream.write_all(ask.as_bytes()).await?;
+            let (head, _) = read_head(&mut stream).await?;
+            let accepted = head.split_whitespace().nth(1).is_some_and(|code| code == "200");
+            accepted.then_some(stream).ok_or_else(|| io::Error::other("your proxy refused it"))
+        };
+        tokio::time::timeout(CONNECT_TIMEOUT, connected)
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+async fn refuse(program: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {
+    let length = why.len() + 1;
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{why}\n"
+    );
+    program.write_all(answer.as_bytes()).await?;
+    program.shutdown().await
+}
+
+/// The head of a message, and what came after it.
+async fn read_head(stream: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end + 4;
+        }
+        if bytes.len() > LONGEST_HEAD || stream.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    };
+    let rest = bytes.split_off(end);
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), rest))
+}
+
+/// What is asked for: `CONNECT host:port`, or a request with a whole address.
+fn parse(head: &str) -> Option<Asked> {
+    let mut lines = head.split("\r\n");
+    let mut first = lines.next()?.split(' ');
+    let (method, target, version) = (first.next()?, first.next()?, first.next()?);
+    if method == "CONNECT" {
+        let (host, port) = target.rsplit_once(':')?;
+        let host = host.trim_matches(['[', ']']).to_owned();
+        return Some(Asked { host, port: port.parse().ok()?, forward: None });
+    }
+    let rest = target.strip_prefix("http://")?;
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let authority = authority.rsplit('@').next()?;
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse().ok()?),
+        None => (authority, 80),
+    };
+    let path = if path.is_empty() { "/" } else { path };
+    let mut forward = format!("{method} {path} {version}\r\n");
+    // One request for each connection: the next one may be for another host.
+    let dropped = ["connection:", "proxy-connection:", "proxy-authorization:"];
+    for line in lines.filter(|line| !line.is_empty()) {
+        let lower = line.to_ascii_lowercase();
+        if !dropped.iter().any(|name| lower.starts_with(name)) {
+            forward.push_str(line);
+            forward.push_str("\r\n");
+        }
+    }
+    forward.push_str("Connection: close\r\n\r\n");
+    Some(Asked { host: host.to_owned(), port, forward: Some(forward.into_bytes()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_named_hosts_and_ports_are_allowed() {
+        let hosts = ["registry.example.org", "127.0.0.1:4873"].map(str::to_owned).to_vec();
+        let gateway = Gateway::new(hosts, &[]);
+        for (host, port, allowed) in [
+            ("registry.example.org", 443, true),
+            ("Registry.Example.org", 80, true),
+            ("registry.example.org", 22, false),
+            ("127.0.0.1", 4873, true),
+            ("127.0.0.1", 443, false),
+            ("evil.registry.example.org", 443, false),
+            ("example.org", 443, false),
+        ] {
+            assert_eq!(gateway.allows(host, port), allowed, "{host}:{port}");
+        }
+    }
+
+    #[test]
+    fn tunnels_and_whole_addresses_are_understood_and_nothing_else() {
+        let tunnel = parse("CONNECT a.org:443 HTTP/1.1\r\nHost: a.org:443\r\n\r\n").unwrap();
+        assert_eq!(tunnel, Asked { host: "a.org".into(), port: 443, forward: None });
+        let head = "GET http://a.org:81/x?y HTTP/1.1\r\nHost: a.org:81\r\nProxy-Connection: \
+                    keep-alive\r\n\r\n";
+        let plain = parse(head).unwrap();
+        assert_eq!((plain.host.as_str(), plain.port), ("a.org", 81));
+        let sent = String::from_utf8(plain.forward.unwrap()).unwrap();
+        assert_eq!(sent, "GET /x?y HTTP/1.1\r\nHost: a.org:81\r\nConnection: close\r\n\r\n");
+        for bad in
+            ["GET / HTTP/1.1\r\n\r\n", "CONNECT a.org HTTP/1.1\r\n\r\n", "x", "GET ftp://a/ x"]
+        {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}
