@@ -20,11 +20,14 @@ use super::patience::Patience;
 #[derive(Debug, Error)]
 pub enum GitError {
     /// There is no git.
-    #[error("git cannot be started: {why}; install git 2.41 or newer")]
+    #[error("git cannot be started: {why}; install git {} or newer", super::version::MINIMUM)]
     Missing {
         /// What the system said.
         why: String,
     },
+    /// The installed git is too old.
+    #[error(transparent)]
+    Unsupported(#[from] super::version::UnsupportedGit),
     /// Git said no.
     #[error("git {command} failed: {why}")]
     Failed {
@@ -130,6 +133,13 @@ impl Git {
     #[must_use]
     pub fn with_variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// The same as if called in another directory.
+    #[must_use]
+    pub(super) fn moved_to(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = directory.into();
         self
     }
 

@@ -8,6 +8,7 @@ mod patience;
 mod push;
 mod repository;
 mod verbs;
+pub mod version;
 mod work;
 mod workspaces;
 

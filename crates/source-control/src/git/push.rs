@@ -71,9 +71,10 @@ pub(crate) fn push(
     arguments.extend(["--", destination.url, &refspec]);
     let ended = git.end_with(arguments, Input::Nothing).map_err(|error| match error {
         GitError::Stuck { .. } => NotPushed::Unknown(destination.clean(&error.to_string())),
-        GitError::Missing { .. } | GitError::Failed { .. } | GitError::Unexpected { .. } => {
-            destination.refused(&error)
-        }
+        GitError::Missing { .. }
+        | GitError::Unsupported(_)
+        | GitError::Failed { .. }
+        | GitError::Unexpected { .. } => destination.refused(&error),
     })?;
     let printed = String::from_utf8_lossy(&ended.printed).into_owned();
     // A line a reference: what became of it, from where to where, in words.

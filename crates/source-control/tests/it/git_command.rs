@@ -170,6 +170,7 @@ fn a_repository_of_another_user_is_used_only_where_the_person_holds_it_safe() {
 #[test]
 fn worktrees_are_listed_though_another_is_just_being_added() {
     let scratch = Scratch::repository();
+    scratch.commit("start");
     let other = scratch.place().join("other");
     scratch.git(&["worktree", "add", "--quiet", "-b", "other", other.to_str().unwrap()]);
     let git = Git::at(scratch.root());

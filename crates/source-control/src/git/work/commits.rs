@@ -1,5 +1,7 @@
 //! The commits that bring a verified tree onto a branch, and who signs them.
 
+use std::path::Path;
+
 use bailiwick_control::ports::{LandError, Landing, Merge, Method, WorkError};
 
 use super::merge::{self, Sides};
@@ -53,13 +55,18 @@ impl Person {
 }
 
 /// Makes the commits of a landing; gives the last one, whose tree is the verified one.
-pub(super) fn make(git: &Git, person: &Person, landing: &Landing) -> Result<String, LandError> {
+pub(super) fn make(
+    git: &Git,
+    state: &Path,
+    person: &Person,
+    landing: &Landing,
+) -> Result<String, LandError> {
     let what = || format!("the commit for {} cannot be made", landing.branch);
     let git = person.sign(git.clone());
     let parents = match landing.method {
         Method::Merge => vec![landing.onto.as_str(), landing.work.commit.as_str()],
         Method::Squash => vec![landing.onto.as_str()],
-        Method::Rebase => return replay(&git, landing),
+        Method::Rebase => return replay(&git, state, landing),
     };
     let commit = write(&git, &landing.tree, &parents, landing.message.as_bytes());
     Ok(commit.map_err(trouble(what()))?)
@@ -82,7 +89,7 @@ struct Original {
 
 /// Each commit of the work again, on the base. What is not committed becomes the last one, with the
 /// message of the landing.
-fn replay(git: &Git, landing: &Landing) -> Result<String, LandError> {
+fn replay(git: &Git, state: &Path, landing: &Landing) -> Result<String, LandError> {
     let how = "rebasing";
     let what = || format!("the commits for {} cannot be made", landing.branch);
     let other = |why: String| LandError::OtherTree { how, why };
@@ -98,7 +105,7 @@ fn replay(git: &Git, landing: &Landing) -> Result<String, LandError> {
             theirs: &original.commit,
             attributes: &tip,
         };
-        let tree = match merge::merge(git, &sides).map_err(trouble(what()))? {
+        let tree = match merge::merge(git, state, &sides).map_err(trouble(what()))? {
             Merge::Clean { tree } => tree,
             Merge::Conflicts(conflicts) => {
                 let paths: Vec<String> = conflicts.into_iter().map(|one| one.path).collect();

@@ -32,7 +32,7 @@ pub(super) fn land(places: &Places, state: &Path, landing: &Landing) -> Result<L
     let view = plain::git(state, places, &landing.onto)?;
     require_sound(&places.git(), &view, landing)?;
     let person = Person::observe(places);
-    let new = commits::make(&view, &person, landing)?;
+    let new = commits::make(&view, state, &person, landing)?;
     if commits::tree_of(&view, &new)? != landing.tree {
         let why = "git made another one".to_owned();
         return Err(LandError::OtherTree { how: "the commit", why });
@@ -68,6 +68,19 @@ pub(super) fn land(places: &Places, state: &Path, landing: &Landing) -> Result<L
     }
     followed?;
     Ok(Landed { commit: new, checkouts: journal.checkouts })
+}
+
+/// What `land` would refuse now, found without locks and without changing anything.
+pub(super) fn check(places: &Places, state: &Path, landing: &Landing) -> Result<(), LandError> {
+    let view = plain::git(state, places, &landing.onto)?;
+    require_sound(&places.git(), &view, landing)?;
+    let following = checkouts::having(&places.common, &landing.branch)?;
+    checkouts::require_free(&places.common, &landing.branch, &following)?;
+    let Some(old) = landing.expected.as_deref() else { return Ok(()) };
+    for checkout in &following {
+        require_unobstructed(&view, &landing.branch, checkout, Way { old, new: &landing.tree })?;
+    }
+    Ok(())
 }
 
 /// What can be refused without looking at any checkout.
@@ -161,16 +174,27 @@ fn require_clean(
             });
         };
         locks.push(checkouts::lock(branch, checkout, state)?);
-        let what = format!("the state of {} cannot be told", checkout.worktree.display());
-        let changes = checkouts::obstacles(view, checkout, old, new).map_err(trouble(what))?;
-        if !changes.is_empty() {
-            let checkout = checkout.worktree.clone();
-            return Err(LandError::Unclean { branch: branch.clone(), checkout, changes });
-        }
+        require_unobstructed(view, branch, checkout, Way { old, new })?;
     }
     // Nobody can have begun something after we looked: that takes the index.
     checkouts::require_free(&places.common, branch, following)?;
     Ok(locks)
+}
+
+/// An error if a checkout has changes that stand against the way from one commit to another.
+fn require_unobstructed(
+    view: &Git,
+    branch: &str,
+    checkout: &Places,
+    way: Way<'_>,
+) -> Result<(), LandError> {
+    let what = format!("the state of {} cannot be told", checkout.worktree.display());
+    let changes = checkouts::obstacles(view, checkout, way.old, way.new).map_err(trouble(what))?;
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let (branch, checkout) = (branch.to_owned(), checkout.worktree.clone());
+    Err(LandError::Unclean { branch, checkout, changes })
 }
 
 /// Git over the branches, with a HEAD that names none of them: a lock on the branch is then the

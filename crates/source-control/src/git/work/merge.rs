@@ -1,11 +1,13 @@
 //! Merges made without a checkout, in a view of our own: no merge driver runs, renames are followed.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use bailiwick_control::ports::{Conflict, Merge};
 
-use super::paths;
+use super::{merge_compat, paths};
 use crate::git::command::{Git, GitError, Input};
+use crate::git::version::{self, GitVersion};
 
 /// What is merged.
 pub(super) struct Sides<'a> {
@@ -19,14 +21,37 @@ pub(super) struct Sides<'a> {
     pub(super) attributes: &'a str,
 }
 
-/// The three-way merge.
-pub(super) fn merge(git: &Git, sides: &Sides<'_>) -> Result<Merge, GitError> {
-    let attributes = format!("--attr-source={}", sides.attributes);
-    let base = sides.base.map(|base| format!("--merge-base={base}"));
-    let mut arguments =
-        vec![attributes.as_str(), "merge-tree", "--write-tree", "-z", "--name-only"];
-    arguments.extend(base.as_deref());
-    arguments.extend([sides.ours, sides.theirs]);
+/// The three-way merge. A git that needs files for it has them below `state`.
+pub(super) fn merge(git: &Git, state: &Path, sides: &Sides<'_>) -> Result<Merge, GitError> {
+    merge_by(version::supported()?, git, state, sides)
+}
+
+/// The same by what a git of this version can do.
+fn merge_by(
+    version: GitVersion,
+    git: &Git,
+    state: &Path,
+    sides: &Sides<'_>,
+) -> Result<Merge, GitError> {
+    let mut options =
+        ["merge-tree", "--write-tree", "-z", "--name-only"].map(str::to_owned).to_vec();
+    let mut merged = [sides.ours.to_owned(), sides.theirs.to_owned()];
+    match sides.base {
+        Some(base) if version.has_merge_base() => options.push(format!("--merge-base={base}")),
+        Some(base) => merged = merge_compat::with_base(git, base, sides.ours, sides.theirs)?,
+        None => {}
+    }
+    if version.has_attr_source() {
+        let attributes = format!("--attr-source={}", sides.attributes);
+        return answer(git, [attributes].into_iter().chain(options).chain(merged));
+    }
+    let directory = merge_compat::directory(state)?;
+    let git = merge_compat::in_attributes_of(git, sides.attributes, &directory)?;
+    answer(&git, options.into_iter().chain(merged))
+}
+
+/// Runs the merge and reads its answer.
+fn answer(git: &Git, arguments: impl Iterator<Item = String>) -> Result<Merge, GitError> {
     let ended = git.end_with(arguments, Input::Nothing)?;
     if !matches!(ended.code, Some(0 | 1)) {
         return Err(ended.into_error());
@@ -100,5 +125,61 @@ impl Answer {
 impl Message {
     fn is_conflict(&self) -> bool {
         self.kind.starts_with("CONFLICT")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bailiwick_testkit::Scratch;
+
+    /// Every git answers as the newest does: with attributes of a directory, and with a base that is named.
+    #[test]
+    fn a_merge_by_an_old_git_is_the_merge_by_a_new_one() {
+        let scratch = Scratch::repository();
+        let commit = |files: &[(&str, &str)]| {
+            for (path, text) in files {
+                scratch.write(path, text);
+            }
+            scratch.commit("change");
+            scratch.git(&["rev-parse", "HEAD"]).trim().to_owned()
+        };
+        let base = commit(&[
+            ("list/.gitattributes", "*.txt merge=union\n"),
+            ("list/all.txt", "one\n"),
+            ("plain.txt", "one\n"),
+            ("same.txt", "1\n2\n3\n4\n5\n6\n7\n"),
+        ]);
+        let ours =
+            commit(&[("list/all.txt", "one\nours\n"), ("same.txt", "0\n2\n3\n4\n5\n6\n7\n")]);
+        scratch.git(&["checkout", "--quiet", "-b", "other", &base]);
+        let theirs =
+            commit(&[("list/all.txt", "one\ntheirs\n"), ("same.txt", "1\n2\n3\n4\n5\n6\n8\n")]);
+        let conflicting = commit(&[("plain.txt", "theirs\n")]);
+        scratch.git(&["checkout", "--quiet", "--detach", &ours]);
+        let changed = commit(&[("plain.txt", "ours\n")]);
+        let place = tempfile::tempdir().unwrap();
+        let git = Git::at(scratch.root()).with_variable("GIT_DIR", scratch.root().join(".git"));
+        let by = |version, base: Option<&str>, ours: &str, theirs: &str| {
+            let sides = Sides { base, ours, theirs, attributes: &ours.to_owned() };
+            merge_by(version, &git, place.path(), &sides).unwrap()
+        };
+        let newest = version::supported().unwrap();
+        let old = [GitVersion::new(2, 39), GitVersion::new(2, 40)];
+        for named in [None, Some(base.as_str()), Some(ours.as_str())] {
+            let expected = by(newest, named, &ours, &theirs);
+            assert!(matches!(expected, Merge::Clean { .. }), "{expected:?}");
+            for version in old {
+                assert_eq!(by(version, named, &ours, &theirs), expected, "{version} {named:?}");
+                let Merge::Conflicts(all) = by(version, named, &changed, &conflicting) else {
+                    panic!("{version} {named:?}: no conflict");
+                };
+                let paths: Vec<&str> = all.iter().map(|one| one.path.as_str()).collect();
+                assert!(paths.contains(&"plain.txt"), "{paths:?}");
+            }
+        }
+        let left = std::fs::read_dir(place.path().join("temporary")).unwrap();
+        let left = left.flatten().filter(|entry| entry.path().is_dir()).count();
+        assert_eq!(left, 0, "nothing is left of the files with attributes");
     }
 }

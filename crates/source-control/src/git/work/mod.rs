@@ -7,7 +7,7 @@
 //! private     directories for one piece of work, swept if we are killed
 //! base        the branch to land on      snapshot     all work as one commit: ahead, files,
 //!                                        refreshed
-//! changes     tree against tree          merge        without a checkout
+//! changes     tree against tree          merge        without a checkout; merge_compat: by old gits
 //! materialise a tree as files            spawn_record, repository_state, movements
 //! land        commits, checkouts, contents, index_lock, journal; recover; rollback
 //! import      commits that an agent made in a layer over the repository
@@ -28,6 +28,7 @@ mod journal;
 mod land;
 mod materialise;
 mod merge;
+mod merge_compat;
 mod movements;
 mod paths;
 mod peculiar;
@@ -49,7 +50,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bailiwick_control::ports::{
-    Base, LandError, Landed, Landing, Merge, Snapshot, Work, WorkError,
+    Base, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,
 };
 use bailiwick_model::AgentId;
 use bailiwick_verify::Change;
@@ -129,6 +130,30 @@ impl GitWork {
         self.record.as_ref()
     }
 
+    /// An error if the work could not land now, whatever its checks say: nothing would change, the branch
+    /// is checked out with changes that are not committed, or it is in use. `branch` is the full name of
+    /// one to make instead of advancing the base. Work that cannot be read is left to its checks.
+    pub fn check_landing(&self, branch: Option<&str>) -> Result<(), LandError> {
+        let Ok(base) = self.base() else { return Ok(()) };
+        let Ok(work) = self.snapshot(&base) else { return Ok(()) };
+        let Ok(Merge::Clean { tree }) = self.merge(&base, &work) else { return Ok(()) };
+        let landing = Landing {
+            agent: self.agent.to_string(),
+            branch: branch.unwrap_or(&base.branch).to_owned(),
+            expected: branch.is_none().then(|| base.tip.clone()),
+            onto: base.tip,
+            work,
+            tree,
+            method: Method::Merge,
+            message: String::new(),
+        };
+        match land::check(&self.places, &self.state, &landing) {
+            // The checks are run on where it is then.
+            Err(LandError::Moved { .. }) => Ok(()),
+            checked => checked,
+        }
+    }
+
     fn objects(&self, object: &str) -> Result<super::Git, WorkError> {
         plain::git(&self.state, &self.places, object)
     }
@@ -189,7 +214,7 @@ impl Work for GitWork {
             theirs: &work.commit,
             attributes: &base.tree,
         };
-        merge::merge(&self.objects(&base.tip)?, &sides).map_err(trouble(what()))
+        merge::merge(&self.objects(&base.tip)?, &self.state, &sides).map_err(trouble(what()))
     }
 
     fn with_changes(&self, tree: &str, changes: &[&Change]) -> Result<String, WorkError> {

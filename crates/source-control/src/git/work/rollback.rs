@@ -42,7 +42,7 @@ impl GitWork {
         let attributes = commits::tree_of(&git, tip)?;
         let sides =
             Sides { base: Some(landed), ours: tip, theirs: &before, attributes: &attributes };
-        let merge = merge::merge(&git, &sides).map_err(trouble(what()))?;
+        let merge = merge::merge(&git, &self.state, &sides).map_err(trouble(what()))?;
         Ok(RollbackPlan { before, merge })
     }
 }

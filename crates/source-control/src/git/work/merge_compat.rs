@@ -1,0 +1,79 @@
+//! Merges by a git that lacks `--attr-source` (before 2.41) or `--merge-base` (before 2.40).
+//!
+//! Attributes are written as files of a work tree that has nothing else, because such a git reads them
+//! there. A merge base is given by commits that have it as their only parent.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use super::plain::{OURSELVES, signed};
+use super::private::PrivateDirectory;
+use crate::git::command::{Git, GitError};
+
+const ATTRIBUTES: &str = ".gitattributes";
+
+/// Git in a work tree in which the attribute files of `tree` are, and nothing else.
+pub(super) fn in_attributes_of(
+    git: &Git,
+    tree: &str,
+    directory: &PrivateDirectory,
+) -> Result<Git, GitError> {
+    let root = directory.path().join("attributes");
+    fs::create_dir(&root).map_err(unwritten)?;
+    for (path, object) in attribute_files(git, tree)? {
+        let file = root.join(&path);
+        if let Some(parent) = file.parent() {
+            fs::create_dir_all(parent).map_err(unwritten)?;
+        }
+        fs::write(&file, git.run(["cat-file", "blob", &object])?).map_err(unwritten)?;
+    }
+    Ok(git.clone().moved_to(&root).with_variable("GIT_WORK_TREE", &root))
+}
+
+/// The attribute files of a tree, each with the object that it is. Links are left out, as git does.
+fn attribute_files(git: &Git, tree: &str) -> Result<Vec<(PathBuf, String)>, GitError> {
+    let listed = git.run(["ls-tree", "-r", "-z", "--full-tree", tree])?;
+    let listed =
+        listed.split(|byte| *byte == 0).filter_map(|entry| std::str::from_utf8(entry).ok());
+    Ok(listed.filter_map(attribute_file).collect())
+}
+
+/// `MODE blob OBJECT<tab>PATH`, if it is an attribute file below the tree's root.
+fn attribute_file(entry: &str) -> Option<(PathBuf, String)> {
+    let (about, path) = entry.split_once('\t')?;
+    let mut about = about.split(' ');
+    let (mode, _, object) = (about.next()?, about.next()?, about.next()?);
+    let path = PathBuf::from(path);
+    let below = path.components().all(|part| matches!(part, Component::Normal(_)));
+    let is_file = mode.starts_with("100") && path.file_name()? == ATTRIBUTES;
+    (is_file && below).then(|| (path, object.to_owned()))
+}
+
+/// Commits of the two trees whose only parent, and so their merge base, is a commit of `base`'s tree.
+pub(super) fn with_base(
+    git: &Git,
+    base: &str,
+    ours: &str,
+    theirs: &str,
+) -> Result<[String; 2], GitError> {
+    // The same names each time: nothing more is left behind by a merge that is made twice.
+    let git = signed(git.clone(), OURSELVES, Some("@0 +0000"));
+    let commit = |of: &str, parent: Option<&str>| {
+        let tree = format!("{of}^{{tree}}");
+        let parent = parent.map(|parent| ["-p", parent]);
+        let arguments = ["commit-tree", "-m", "merge", tree.as_str()];
+        git.line(arguments.into_iter().chain(parent.into_iter().flatten()))
+    };
+    let base = commit(base, None)?;
+    Ok([commit(ours, Some(&base))?, commit(theirs, Some(&base))?])
+}
+
+fn unwritten(error: io::Error) -> GitError {
+    GitError::Failed { command: "merge-tree".to_owned(), why: format!("attributes: {error}") }
+}
+
+/// A directory for one merge.
+pub(super) fn directory(state: &Path) -> Result<PrivateDirectory, GitError> {
+    PrivateDirectory::make(state).map_err(unwritten)
+}
