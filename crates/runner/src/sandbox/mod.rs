@@ -15,6 +15,7 @@
 
 mod agent;
 mod bounds;
+pub mod diagnosis;
 mod fence;
 mod filter;
 mod freeze;
