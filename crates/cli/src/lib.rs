@@ -16,6 +16,7 @@ pub mod managed;
 pub mod output;
 pub mod plumbing;
 pub mod policy_file;
+pub mod preconditions;
 pub mod reference;
 pub mod running;
 pub mod templates;

@@ -15,6 +15,7 @@ compile_error!(
 pub mod agents;
 #[cfg(target_os = "linux")]
 pub mod checks;
+#[cfg(target_os = "linux")]
 pub mod environment;
 #[cfg(target_os = "linux")]
 pub mod process;

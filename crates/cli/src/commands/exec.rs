@@ -14,6 +14,7 @@ use crate::output::{self, RED, shortened, styled};
 use crate::policy_file::What;
 use crate::running::interactive::{self, Told, Wanted};
 use crate::running::interrupt;
+use crate::running::login::LoginOption;
 use crate::verifying::SandboxLevel;
 
 /// Talk to an agent in your own terminal: under the gate, in the sandbox
@@ -47,19 +48,10 @@ pub struct Exec {
     cli: Option<String>,
     /// How the model is paid for; else as the task says, or by an API key of your environment
     #[arg(long, value_name = "LOGIN")]
-    login: Option<LoginWord>,
+    login: Option<LoginOption>,
     /// The program and its own arguments
     #[arg(last = true, required = true, num_args = 1.., value_name = "PROGRAM")]
     command: Vec<String>,
-}
-
-/// How a model is paid for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum LoginWord {
-    /// An API key of your environment; the agent does not see it
-    ApiKey,
-    /// Your own login with the program, for Claude Code; the agent does not see it either
-    Subscription,
 }
 
 impl Exec {
@@ -81,10 +73,7 @@ impl Exec {
             what,
             sandbox: self.sandbox,
             cli: self.cli.clone(),
-            login: self.login.map(|login| match login {
-                LoginWord::ApiKey => Login::ApiKey,
-                LoginWord::Subscription => Login::Subscription,
-            }),
+            login: self.login.map(Login::from),
             program: program.clone(),
             arguments: arguments.to_vec(),
         };

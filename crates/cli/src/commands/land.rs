@@ -115,6 +115,9 @@ impl Land {
             message: self.message(&subject, &run)?,
         };
         let json = quiet || self.format.format == Format::Json;
+        // The checks can take long; what no check can change is refused before them.
+        let could = subject.found()?.check_landing(order.branch.as_deref());
+        could.map_err(|error| refused(&subject, &self.agent, error.into(), json))?;
         let manner = self.manner;
         let (mut failure, mut live) = (None, Live::start(json));
         let landed = landing::land(

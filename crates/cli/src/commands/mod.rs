@@ -47,6 +47,7 @@ use clap::{Args, FromArgMatches as _, Parser, Subcommand};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Colour};
+use crate::preconditions;
 
 /// Runs coding agents inside limits that are written down, enforced and proven.
 #[derive(Debug, Parser)]
@@ -144,6 +145,62 @@ enum Command {
     Supervise(supervise::Supervise),
 }
 
+impl Command {
+    /// Whether it works on a repository with git, and so cannot begin with one that is too old.
+    fn needs_git(&self) -> bool {
+        match self {
+            Self::Demo(_)
+            | Self::Run(_)
+            | Self::Exec(_)
+            | Self::Mcp(_)
+            | Self::Attach(_)
+            | Self::Resume(_)
+            | Self::Claims(_)
+            | Self::Diff(_)
+            | Self::Rm(_)
+            | Self::Prepare(_)
+            | Self::Compose(_)
+            | Self::Spawn(_)
+            | Self::Verify(_)
+            | Self::Land(_)
+            | Self::Reject(_)
+            | Self::Respawn(_)
+            | Self::Rollback(_)
+            | Self::Hooks(_)
+            | Self::Serve(_)
+            | Self::Workspaces(_)
+            | Self::Supervise(_) => true,
+            // `doctor` reports the version; the others show, write or ask, and merge nothing.
+            Self::Doctor(_)
+            | Self::Init(_)
+            | Self::Lint(_)
+            | Self::Ps(_)
+            | Self::Logs(_)
+            | Self::Stop(_)
+            | Self::Approvals(_)
+            | Self::Cost(_)
+            | Self::Explain(_)
+            | Self::Replay(_)
+            | Self::Gate(_)
+            | Self::Agents(_)
+            | Self::Roles(_)
+            | Self::Capabilities(_)
+            | Self::Ledger(_)
+            | Self::Apply(_)
+            | Self::Get(_)
+            | Self::Describe(_)
+            | Self::Delete(_)
+            | Self::Wait(_)
+            | Self::Runs(_)
+            | Self::Trigger(_)
+            | Self::Secrets(_)
+            | Self::Tokens(_)
+            | Self::Completions(_)
+            | Self::Man(_) => false,
+        }
+    }
+}
+
 impl Bailiwick {
     /// Reads the command line of this process; wrong usage and `--help` end it.
     pub fn from_command_line() -> Self {
@@ -160,6 +217,9 @@ impl Bailiwick {
             std::env::set_current_dir(&directory).map_err(|error| {
                 Failure::usage(format!("cannot change to {}: {error}", directory.display()))
             })?;
+        }
+        if self.command.needs_git() {
+            preconditions::require_git()?;
         }
         let context = || Context::observe(kit_root, db.as_deref());
         match self.command {

@@ -6,18 +6,20 @@ use bailiwick_control::supervision::budget::Limit;
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::event::Ending;
 use bailiwick_model::settings::AutoLand;
+use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Source};
 use bailiwick_runner::supervisor::RunDirectory;
 use clap::{Args, ValueEnum as _};
 use serde::Serialize;
 
-use super::spawn::{Lineage, spawn};
+use super::spawn::spawn_startable;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
+use crate::running::login::LoginOption;
 use crate::running::{IfClosed, Running, Start, Wishes, detached, finish, interrupt, recover};
 use crate::verifying::{Manner, SandboxLevel, Shown};
-use crate::wire;
+use crate::{preconditions, wire};
 
 /// Have an agent do a task: in a sandboxed worktree, watched, checked, landed
 ///
@@ -27,7 +29,8 @@ use crate::wire;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick run .bailiwick/tasks/example.toml\n  bailiwick run \
-                        task.toml --agent-id fix-42 --land auto\n  bailiwick run -d task.toml; \
+                        task.toml --agent-id fix-42 --land auto\n  bailiwick run \
+                        task.toml --login subscription\n  bailiwick run -d task.toml; \
                         bailiwick logs -f fix-42"
 )]
 pub struct Run {
@@ -61,6 +64,9 @@ pub struct How {
     /// How much of a sandbox there must be around the agent and its checks
     #[arg(long, value_name = "LEVEL", default_value = "full")]
     pub sandbox: SandboxLevel,
+    /// How the model is paid for; else as the task says, or by an API key of your environment
+    #[arg(long, value_name = "LOGIN")]
+    pub login: Option<LoginOption>,
 }
 
 impl How {
@@ -78,6 +84,9 @@ impl How {
         }
         if let Some(level) = name(&|| self.sandbox.to_possible_value()) {
             all.extend(["--sandbox".to_owned(), level]);
+        }
+        if let Some(login) = self.login.and_then(|login| name(&|| login.to_possible_value())) {
+            all.extend(["--login".to_owned(), login]);
         }
         all
     }
@@ -158,7 +167,7 @@ impl Run {
 
     fn spawn(&self, context: &Context, source: &Source) -> Result<AgentId, Failure> {
         let spawned =
-            spawn(context, source, self.agent_id.as_ref(), &self.base, Lineage::default())?;
+            spawn_startable(context, source, self.agent_id.as_ref(), &self.base, &self.how)?;
         if self.format.format == Format::Human {
             output::note(format_args!(
                 "agent {} in {}",
@@ -189,8 +198,10 @@ pub(crate) fn hold(
     format: Format,
 ) -> Result<(), Failure> {
     let quiet = format == Format::Json;
+    preconditions::require_sandbox(how.sandbox)?;
     let mut running = Running::hold(context, id)?;
-    let wishes = Wishes { sandbox: how.sandbox, budget, quiet, if_closed };
+    let login = how.login.map(Login::from);
+    let wishes = Wishes { sandbox: how.sandbox, budget, login, quiet, if_closed };
     let mut start = start.clone();
     let outcome = loop {
         let directory = running.directory.clone();

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use bailiwick_control::executor::{self, SpawnError};
 use bailiwick_control::ports::Workspaces as _;
 use bailiwick_control::spawn::{Request, Step};
-use bailiwick_kit::bind;
-use bailiwick_model::task::Line;
-use bailiwick_model::{AgentId, Source, Task};
+use bailiwick_kit::{Bound, bind};
+use bailiwick_model::task::{Line, Login};
+use bailiwick_model::{AgentId, Settings, Source, Task};
 use bailiwick_policy::{Limits, Policy, ToolStack};
 use bailiwick_runner::supervisor::RunDirectory;
-use bailiwick_source_control::WorktreeWorkspaces;
+use bailiwick_source_control::{Repository, WorktreeWorkspaces};
 use clap::Args;
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ use crate::context::{Context, variable};
 use crate::failure::Failure;
 use crate::managed::Managed;
 use crate::output::{self, Format, FormatOption};
-use crate::running::detached;
+use crate::running::{assign, detached};
 use crate::verifying::settings;
 use crate::{claiming, policy_file, wire};
 
@@ -85,9 +85,12 @@ impl Spawn {
     pub(crate) fn spawn(self, context: &Context) -> Result<Spawned, Failure> {
         context.require_repository()?;
         let source = wire::read_task(context, &self.task)?;
-        // Whoever starts an agent by hand has no sandbox in which the result of a setup could be shown.
-        let setup = if self.start { SetupIn::Sandbox } else { SetupIn::Worktree };
-        let lineage = Lineage { setup, ..Lineage::default() };
+        if self.start {
+            let how = How::default();
+            return spawn_startable(context, &source, self.agent_id.as_ref(), &self.base, &how);
+        }
+        // A person who starts an agent by hand has no sandbox that shows the result of a setup.
+        let lineage = Lineage { setup: SetupIn::Worktree, ..Lineage::default() };
         spawn(context, &source, self.agent_id.as_ref(), &self.base, lineage)
     }
 }
@@ -164,6 +167,20 @@ pub(crate) fn spawn(
     spawn_within(context, source, id, base, lineage, Patience::default())
 }
 
+/// The same for an agent that is started at once: what it needs is checked before anything is made.
+pub(crate) fn spawn_startable(
+    context: &Context,
+    source: &Source,
+    id: Option<&AgentId>,
+    base: &str,
+    how: &How,
+) -> Result<Spawned, Failure> {
+    let login = how.login.map(Login::from);
+    let check =
+        |planned: &Planned<'_>| assign::require_startable(context, planned, login, how.sandbox);
+    spawn_checked(context, source, id, base, Lineage::default(), Patience::default(), &check)
+}
+
 /// The same for who cannot wait for a claim as long as the settings say.
 pub(crate) fn spawn_within(
     context: &Context,
@@ -172,6 +189,28 @@ pub(crate) fn spawn_within(
     base: &str,
     lineage: Lineage,
     patience: Patience<'_>,
+) -> Result<Spawned, Failure> {
+    spawn_checked(context, source, id, base, lineage, patience, &|_| Ok(()))
+}
+
+/// An agent of which nothing is made yet.
+pub(crate) struct Planned<'a> {
+    pub(crate) repository: &'a Repository,
+    /// The commit whose kit binds it.
+    pub(crate) commit: &'a str,
+    pub(crate) bound: &'a Bound,
+    pub(crate) settings: &'a Settings,
+}
+
+/// Spawns an agent if `check` finds nothing that stands against it.
+fn spawn_checked(
+    context: &Context,
+    source: &Source,
+    id: Option<&AgentId>,
+    base: &str,
+    lineage: Lineage,
+    patience: Patience<'_>,
+    check: &dyn Fn(&Planned<'_>) -> Result<(), Failure>,
 ) -> Result<Spawned, Failure> {
     let repository = context.require_repository()?;
     let Some(commit) = repository.commit(base)? else {
@@ -186,6 +225,12 @@ pub(crate) fn spawn_within(
     let bound = bind(&kit, source)?;
     let id = agent_id(&bound, id)?;
     let settings = settings(&repository, &binding)?;
+    check(&Planned {
+        repository: &repository,
+        commit: &binding,
+        bound: &bound,
+        settings: &settings,
+    })?;
     let workspaces = WorktreeWorkspaces::new(repository.clone(), &context.state).spawning_on(named);
     let worktree = workspaces.worktree_path(&id);
     let mut request = Request::new(

@@ -13,6 +13,7 @@ use crate::commands::verify::Mode;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, FormatOption};
+use crate::preconditions;
 use crate::verifying::{Live, Manner, Places, Shown, Subject};
 
 /// Compose, prepare and spawn agents whose limits are enforced
@@ -89,6 +90,7 @@ enum Verb {
 impl AgentRuntime {
     /// Does what was asked.
     pub fn run(self) -> Result<(), Failure> {
+        preconditions::require_git()?;
         match self.verb {
             Verb::Compose { task, kit_root: root } => {
                 Compose { task, stdout: false }.run(&Context::observe(kit_root(root), None)?)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bailiwick_control::brief;
 use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::attempt::Allowance;
+use bailiwick_model::task::Login;
 use bailiwick_model::{Settings, Source, Task, task};
 use bailiwick_policy::Policy;
 use bailiwick_policy::decide::is_open;
@@ -20,12 +21,13 @@ use serde_json::{Value, json};
 
 use super::handed::{self, Handed};
 use super::{Running, Start, Wishes, enclose, granted, loads, login, skill_files};
+use crate::commands::spawn::Planned;
 use crate::context::Context;
 use crate::delegating::{Session as Delegating, purse};
 use crate::failure::Failure;
 use crate::managed::{Managed, Servers};
-use crate::verifying::Subject;
-use crate::{policy_file, wire};
+use crate::verifying::SandboxLevel;
+use crate::{policy_file, preconditions, wire};
 
 /// The agent program of a task that names none.
 pub const USUAL: &str = "claude-code";
@@ -61,13 +63,16 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         Failure::general(format!("{} cannot be made: {error}", directory.path().display()))
     })?;
     let task = &subject.bound.task;
-    let adapter = adapter(subject)?;
+    let adapter = adapter(&subject.bound.task, &subject.settings, |name| {
+        adapter_named(&subject.context, &subject.repository, &subject.commit, name)
+    })?;
     let found = enclose::program(adapter.as_ref(), &subject.context.state)?;
     let budget = budget(running, wishes)?;
     require_prices(&subject.settings, task, adapter.as_ref(), &budget)?;
     let mut granted = granted::of(&task.agent, directory)?;
     let mut secrets = granted.secrets.clone();
-    let paid = login::paid(adapter.as_ref(), task.agent.login)?;
+    let login = running.login(wishes.login);
+    let paid = login::paid(adapter.as_ref(), login)?;
     let upstream = paid.map(|(upstream, own)| {
         secrets.extend(own);
         upstream
@@ -105,7 +110,7 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         repository: subject.repository.root().to_path_buf(),
         home: directory.home(),
         model_url: String::new(),
-        login: task.agent.login,
+        login,
         gate: None,
         tools: Some(subject.bound.role.tools.clone()),
         searches: searches(&policy_file::recorded(directory)?.policy),
@@ -148,11 +153,33 @@ fn delegation(directory: &RunDirectory, enclosure: &Enclosure) -> Value {
     json!({"command": program, "args": ["mcp", "--socket", socket]})
 }
 
+/// What an attempt needs that is there before its agent is: the program, the price of its model, a login,
+/// what its task grants, its MCP servers and the sandbox. An error leaves nothing behind.
+pub(crate) fn require_startable(
+    context: &Context,
+    planned: &Planned<'_>,
+    login: Option<Login>,
+    sandbox: SandboxLevel,
+) -> Result<(), Failure> {
+    let Planned { repository, commit, bound, settings } = planned;
+    let task = &bound.task;
+    let adapter = adapter(task, settings, |name| adapter_named(context, repository, commit, name))?;
+    enclose::program(adapter.as_ref(), &context.state)?;
+    require_prices(settings, task, adapter.as_ref(), &Budget::of(&task.budget).0)?;
+    login::paid(adapter.as_ref(), login.unwrap_or(task.agent.login))?;
+    granted::of(&task.agent, &RunDirectory::new(&context.state, "unnamed"))?;
+    servers(repository, commit, &task.agent.mcp_servers)?;
+    preconditions::require_sandbox(sandbox)
+}
+
 /// The adapter that the task, the settings or the usual choice names.
-fn adapter(subject: &Subject) -> Result<Arc<dyn Adapter>, Failure> {
-    let named = subject.bound.task.agent.cli.as_ref().map(task::Line::as_str);
-    let name = named.or(subject.settings.run.cli.as_deref()).unwrap_or(USUAL);
-    adapter_named(&subject.context, &subject.repository, &subject.commit, name)
+fn adapter(
+    task: &Task,
+    settings: &Settings,
+    named: impl FnOnce(&str) -> Result<Arc<dyn Adapter>, Failure>,
+) -> Result<Arc<dyn Adapter>, Failure> {
+    let of_task = task.agent.cli.as_ref().map(task::Line::as_str);
+    named(of_task.or(settings.run.cli.as_deref()).unwrap_or(USUAL))
 }
 
 /// The adapter of this name: one of ours, or one that the commit or the user describes.

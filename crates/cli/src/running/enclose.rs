@@ -50,7 +50,7 @@ pub fn program(adapter: &dyn Adapter, state: &Path) -> Result<Found, Failure> {
 
 /// An adapter's program on `path`, if it says its version: for that it is asked, unless this very program
 /// has said it before.
-pub(super) fn program_on(
+pub fn program_on(
     path: &OsStr,
     adapter: &dyn Adapter,
     state: &Path,
@@ -92,6 +92,17 @@ pub(super) fn enclosed(
     sandbox: SandboxLevel,
     frozen: Vec<PathBuf>,
 ) -> Result<Enclosure, Failure> {
+    let closed = reading(found, work.git_common(), work.git_private(), Level::from(sandbox))?;
+    Ok(Enclosure { writes: writes(policy), commits: commits(policy), frozen, ..closed })
+}
+
+/// What an agent sees that may write nothing, with these directories of git.
+pub fn reading(
+    found: Found,
+    git_common: &Path,
+    git_private: &Path,
+    level: Level,
+) -> Result<Enclosure, Failure> {
     let launcher = Launcher::own().map_err(|error| Failure::general(error.to_string()))?;
     let host = Host::observe();
     let seen = host.visible();
@@ -99,17 +110,17 @@ pub(super) fn enclosed(
     add_program(&mut programs, &found.program, &host.home);
     Ok(Enclosure {
         launcher,
-        level: Level::from(sandbox),
+        level,
         program: found.program,
         programs,
         path: seen.path,
         own: own_program()?,
         own_gate: vec!["gate".to_owned()],
-        git_common: work.git_common().to_path_buf(),
-        git_private: work.git_private().to_path_buf(),
-        writes: writes(policy),
-        commits: commits(policy),
-        frozen,
+        git_common: git_common.to_path_buf(),
+        git_private: git_private.to_path_buf(),
+        writes: false,
+        commits: false,
+        frozen: Vec::new(),
         bounds: Bounds { memory: Some(MEMORY), processes: Some(PROCESSES) },
         environment: ProjectEnvironment::of_person(&host.home, &host.home, &[]),
         variables: variables(seen.variables, Level::from(sandbox)),

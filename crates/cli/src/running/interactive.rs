@@ -35,7 +35,7 @@ use crate::database::{Kept, KeptEvents};
 use crate::failure::Failure;
 use crate::policy_file::{self, CompiledPolicy, What};
 use crate::verifying::{SandboxLevel, Subject};
-use crate::{output, wire};
+use crate::{output, preconditions, wire};
 
 /// Programs that people know, and our names for them.
 const KNOWN: [&str; 4] = ["claude-code", "codex", "gemini", "opencode"];
@@ -118,11 +118,12 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
     let inner = adapter(context, &repository, &commit, wanted)?;
     let adapter = Arc::new(interactive(inner.clone(), wanted, directory_now)?);
     let settings = settings(&repository, &commit)?;
-    let (id, directory, lock) = begin(context, &compiled)?;
     let found = program(adapter.as_ref(), &wanted.program, &context.state)?;
     let task = &bound.task;
     assign::require_prices(&settings, task, inner.as_ref(), &Budget::of(&task.budget).0)?;
     let paid = login::paid(inner.as_ref(), wanted.login.unwrap_or(task.agent.login))?;
+    preconditions::require_sandbox(wanted.sandbox)?;
+    let (id, directory, lock) = begin(context, &compiled)?;
     let given = granted::of(&task.agent, &directory)?;
     let (mut granted, mut secrets) = (given.variables, given.secrets);
     secrets.extend(paid.iter().flat_map(|(_, own)| own.clone()));

@@ -7,8 +7,47 @@ use bailiwick_model::task::Login;
 use bailiwick_runner::agents::adapter::Adapter;
 use bailiwick_runner::proxy::{Fresh, Key, Upstream, Wire};
 
+use super::found_logins::{self, FoundLogin, Usage};
 use crate::context::variable;
 use crate::failure::Failure;
+
+/// A login, as options of commands name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum LoginOption {
+    /// An API key of your environment
+    ApiKey,
+    /// Your Claude subscription, for Claude Code
+    Subscription,
+    /// Amazon Bedrock, for Claude Code
+    Bedrock,
+    /// Google Vertex AI, for Claude Code
+    Vertex,
+}
+
+impl From<LoginOption> for Login {
+    fn from(option: LoginOption) -> Self {
+        match option {
+            LoginOption::ApiKey => Self::ApiKey,
+            LoginOption::Subscription => Self::Subscription,
+            LoginOption::Bedrock => Self::Bedrock,
+            LoginOption::Vertex => Self::Vertex,
+        }
+    }
+}
+
+/// The logins with which an agent program can be run: those that go through the model proxy.
+pub fn usable(adapter: &dyn Adapter) -> &'static [Login] {
+    match (adapter.name(), adapter.wire()) {
+        ("claude-code", _) => &[Login::ApiKey, Login::Subscription, Login::Bedrock, Login::Vertex],
+        (_, Some(_)) => &[Login::ApiKey],
+        (_, None) => &[],
+    }
+}
+
+/// Their names, as a person writes them.
+fn usable_names(adapter: &dyn Adapter) -> String {
+    usable(adapter).iter().map(|login| login.as_str()).collect::<Vec<_>>().join(", ")
+}
 
 const CLAUDE_TOKEN: &str = "CLAUDE_CODE_OAUTH_TOKEN";
 const CLAUDE_LOGIN: &str = ".claude/.credentials.json";
@@ -98,37 +137,64 @@ pub fn paid(
 ) -> Result<Option<(Upstream, Vec<String>)>, Failure> {
     let Some(wire) = adapter.wire() else { return Ok(None) };
     match login {
-        Login::ApiKey => upstream(wire).map(Some),
+        Login::ApiKey => upstream(adapter, wire).map(Some),
         Login::Subscription if adapter.name() == "claude-code" => claude_subscription().map(Some),
         Login::Vertex if adapter.name() == "claude-code" => claude_at_google().map(Some),
         Login::Bedrock if adapter.name() == "claude-code" => claude_at_amazon().map(Some),
         Login::Subscription | Login::Bedrock | Login::Vertex => Err(Failure::usage(format!(
-            "{} cannot be held with the login `{}`: nothing would count what it spends",
-            adapter.name(),
-            login.as_str()
+            "{name} cannot be run with the login `{}`: it would talk to its own hosts instead of the model \
+             proxy, and nothing would count what it spends",
+            login.as_str(),
+            name = adapter.name(),
         ))
-        .help(
-            "`api-key` works for all; `subscription`, `bedrock` and `vertex` for claude-code. The agent \
-             sees none of them",
-        )),
+        .help(format!("logins of {} in a run: {}", adapter.name(), usable_names(adapter)))),
     }
 }
 
+/// What a person without an API key is told: the logins that were found, and how each is used.
+fn offered(adapter: &dyn Adapter, keys: &str, found: &[FoundLogin]) -> String {
+    let name = adapter.name();
+    let one = |login: &FoundLogin| match &login.usage {
+        Usage::Login(login_name) => {
+            let word = login_name.as_str();
+            format!(
+                "found {}. Use it: `--login {word}`, or `login = \"{word}\"` under [agent] in the task",
+                login.what
+            )
+        }
+        Usage::LoginWith(login_name, needed) => {
+            format!(
+                "found {}. Use them: set {needed}, and `--login {}`",
+                login.what,
+                login_name.as_str()
+            )
+        }
+        Usage::Export(command) => format!("found {}. Use it: {command}", login.what),
+        Usage::NotInRuns => format!(
+            "found {}, which cannot be used in a run: {name} would talk to its own hosts instead of the \
+             model proxy. It works in your own terminal: bailiwick hooks install {}",
+            login.what,
+            adapter.program()
+        ),
+    };
+    let mut lines: Vec<String> = found.iter().map(one).collect();
+    lines.push(format!("set {keys}; it stays with the supervisor, and the agent never sees it"));
+    lines.push(format!("logins of {name} in a run: {}", usable_names(adapter)));
+    lines.join("\n ")
+}
+
 /// The model of a wire, with the person's key; and the key, so that it is never shown.
-fn upstream(wire: Wire) -> Result<(Upstream, Vec<String>), Failure> {
+fn upstream(adapter: &dyn Adapter, wire: Wire) -> Result<(Upstream, Vec<String>), Failure> {
     let Known { keys, place, otherwise, header: (header, before) } = known(wire);
     let mut found = None;
     for name in keys {
         found = found.or(variable(name)?);
     }
     let Some(key) = found else {
-        return Err(Failure::general(format!(
-            "{} is not set, so there is no key for the model",
-            keys.join(" or ")
-        ))
-        .help(
-            "set it here; the agent never sees it. Or choose another login in [agent] of the task",
-        ));
+        let (name, keys) = (adapter.name(), keys.join(" or "));
+        let found = found_logins::of_person(name)?;
+        return Err(Failure::general(format!("there is no API key for {name}: {keys} is not set"))
+            .help(offered(adapter, &keys, &found)));
     };
     let base = variable(place)?.unwrap_or_else(|| otherwise.to_owned());
     let header = Key::new(header, &format!("{before}{key}")).map_err(|error| {
@@ -299,6 +365,24 @@ fn amazon_keys(region: &str) -> Result<(Fresh, Vec<String>), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bailiwick_runner::agents::{ClaudeCode, Codex};
+
+    #[test]
+    fn a_person_without_a_key_is_offered_the_logins_that_were_found() {
+        let found = |what: &str, usage| FoundLogin { what: what.to_owned(), usage };
+        let subscription = found("a Claude subscription (FILE)", Usage::Login(Login::Subscription));
+        assert_eq!(
+            offered(&ClaudeCode, "ANTHROPIC_API_KEY", &[subscription]),
+            "found a Claude subscription (FILE). Use it: `--login subscription`, or `login = \
+             \"subscription\"` under [agent] in the task\n set ANTHROPIC_API_KEY; it stays with the \
+             supervisor, and the agent never sees it\n logins of claude-code in a run: api-key, \
+             subscription, bedrock, vertex"
+        );
+        let chatgpt = found("a ChatGPT login of Codex (FILE)", Usage::NotInRuns);
+        let offered = offered(&Codex, "CODEX_API_KEY or OPENAI_API_KEY", &[chatgpt]);
+        assert!(offered.contains("bailiwick hooks install codex"), "{offered}");
+        assert!(offered.ends_with("logins of codex in a run: api-key"), "{offered}");
+    }
 
     #[test]
     fn a_token_of_claude_is_the_one_that_its_file_has_now() {

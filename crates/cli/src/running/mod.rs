@@ -3,7 +3,7 @@
 //! ```text
 //! assign     what the agent is given, from the base commit and the task
 //! enclose    what it sees of the machine
-//! login      how it is paid for
+//! login      how it is paid for    found_logins: what the person is logged in to
 //! granted    what it is granted: variables, and files that it alone sees
 //! handed     files whose texts go with its task
 //! loads      what it loads before it begins
@@ -19,6 +19,7 @@ pub mod assign;
 pub mod detached;
 pub mod enclose;
 pub mod finish;
+pub mod found_logins;
 pub mod granted;
 pub mod handed;
 pub mod interactive;
@@ -42,6 +43,7 @@ use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{Ending, Phase, What};
 use bailiwick_model::fleet::AuditLevel;
 use bailiwick_model::role::EscalationPolicy;
+use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Event, RunStatus, Settings};
 use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_runner::agents::adapter::Session as Conversation;
@@ -104,6 +106,8 @@ pub struct Wishes {
     pub sandbox: SandboxLevel,
     /// What may be spent from now on, in the place of what the task says.
     pub budget: Option<Allowance>,
+    /// How it is paid for, in the place of what the task says.
+    pub login: Option<Login>,
     /// Nothing is shown while it runs.
     pub quiet: bool,
     /// Whether it begins if it was closed.
@@ -381,7 +385,12 @@ impl Running {
 
     /// What answers the agent when it delegates.
     fn delegation(&self, level: Level) -> Arc<Session> {
-        let how = How { land: Some(LandWhen::Never), no_verify: false, sandbox: as_wanted(level) };
+        let how = How {
+            land: Some(LandWhen::Never),
+            no_verify: false,
+            sandbox: as_wanted(level),
+            login: None,
+        };
         let context = self.subject.context.clone();
         let caller = Some(self.id.clone());
         Arc::new(Session { context, caller, root: None, limits: Allowance::default(), how })
@@ -466,6 +475,12 @@ impl Running {
     /// The conversation of the last attempt.
     fn session(&self) -> Option<&str> {
         self.earlier.iter().rev().find_map(|attempt| attempt.session.as_deref())
+    }
+
+    /// How it is paid for: as a person says now, else as in the last attempt, else as the task says.
+    fn login(&self, named: Option<Login>) -> Login {
+        let last = self.earlier.last().and_then(|attempt| Login::parse(&attempt.login));
+        named.or(last).unwrap_or(self.subject.bound.task.agent.login)
     }
 
     /// How many answers of its model earlier attempts have had.

@@ -101,6 +101,25 @@ fn what_does_not_hold_does_not_land() {
 }
 
 #[test]
+fn what_no_check_can_change_is_refused_before_the_checks() {
+    let place = place().spawn("one").spawn("none");
+    place.work("one", "src/bad", "x\n");
+    place.scratch.write("src/a.txt", "being edited\n");
+    let refused = place.bailiwick(&["land", "one"]).expect_code(2);
+    assert!(refused.err.contains("uncommitted changes: src/a.txt"), "{}", refused.err);
+    assert!(!refused.out.contains(COMMANDS), "no check was run: {}", refused.out);
+    let nothing = place.bailiwick(&["land", "none", "--branch", "agents/none"]).expect_code(2);
+    assert!(nothing.err.contains("nothing to land"), "{}", nothing.err);
+    place.scratch.git(&["branch", "taken"]);
+    let taken = place.bailiwick(&["land", "one", "--branch", "taken"]).expect_code(2);
+    assert!(taken.err.contains("there is a branch of that name already"), "{}", taken.err);
+    // The control: a check does not hold, which is told once nothing else stands in the way.
+    place.scratch.write("src/a.txt", "a\n");
+    let failed = place.bailiwick(&["land", "one"]).expect_code(2);
+    assert!(failed.out.contains(COMMANDS), "{}{}", failed.out, failed.err);
+}
+
+#[test]
 fn work_that_changes_nothing_does_not_land() {
     let place = place().spawn("one");
     let before = head(&place, "main");

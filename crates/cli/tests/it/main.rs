@@ -33,6 +33,7 @@ mod land;
 mod layering;
 mod ledger_processes;
 mod new_user;
+mod preconditions;
 mod real_agent_files;
 mod real_clis;
 mod run;

@@ -10,7 +10,8 @@ use super::{land, ledger, prepare, reject};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, styled};
-use crate::verifying::{Manner, Places, Subject};
+use crate::preconditions;
+use crate::verifying::{Manner, Places, SandboxLevel, Subject};
 
 /// See it work, from beginning to end, in a throwaway repository
 ///
@@ -28,6 +29,7 @@ pub struct Demo {
 impl Demo {
     /// Does what was asked.
     pub fn run(self) -> Result<(), Failure> {
+        preconditions::require_sandbox(SandboxLevel::Full)?;
         let place = tempfile::Builder::new()
             .prefix("bailiwick-demo-")
             .tempdir()
@@ -106,7 +108,7 @@ fn own_agent() {
         "  cd your-project && bailiwick init      # limits and an example task",
         "  bailiwick doctor                       # is claude, codex, gemini, opencode there?",
         "  git add .bailiwick && git commit -m 'Say what agents may do here'",
-        "  export ANTHROPIC_API_KEY=…             # stays with the supervisor",
+        "  export ANTHROPIC_API_KEY=…             # or, below: --login subscription",
         "  bailiwick run .bailiwick/tasks/example.toml",
     ] {
         output::line(line);

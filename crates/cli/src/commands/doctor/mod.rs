@@ -1,23 +1,33 @@
 //! `bailiwick doctor`: what this machine can give.
 
+mod agent_programs;
+
 use bailiwick_kit::lint::lint;
-use bailiwick_runner::{agents, sandbox};
-use bailiwick_source_control::Git;
+use bailiwick_runner::sandbox::{self, Level, Part};
+use bailiwick_source_control::git::version;
 use clap::Args;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, YELLOW, styled};
+use crate::preconditions::{self, Shortfall};
 use crate::{templates, wire};
 
-/// The oldest git that can do a trial merge the way it is needed.
-const OLDEST_GIT: (u32, u32) = (2, 41);
-
-/// Say what this machine can give: git, sandbox, agent programs, kit
+/// Check this machine: git, sandbox, agent CLIs, kit
+///
+/// Starts each agent CLI that is installed once, in the sandbox and without a key, and has a scripted model
+/// ask it for a command: only a CLI that asks the gate first, and keeps to its denial, can be used in runs.
+/// What was proven is remembered. Exits with 1 if agents cannot run here.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bailiwick doctor -o json | jq .checks")]
+#[command(
+    after_help = "Examples:\n  bailiwick doctor\n  bailiwick doctor --quick\n  bailiwick doctor -o json \
+                  | jq .agents"
+)]
 pub struct Doctor {
+    /// Do not start the agent CLIs to see whether they obey the gate
+    #[arg(long)]
+    quick: bool,
     #[command(flatten)]
     format: FormatOption,
 }
@@ -54,16 +64,17 @@ impl Doctor {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let mut checks = vec![git(), repository(context), state(context)];
         checks.push(kit(context));
-        let parts = sandbox::probe();
-        let level = sandbox::level(&parts);
-        checks.extend(sandbox_parts(parts));
-        checks.extend(agent_programs()?);
+        let level = sandbox::level(preconditions::parts());
+        checks.extend(sandbox_parts());
+        let agents = agent_programs::look(context, level, self.quick)?;
+        checks.extend(agent_programs::checks(&agents));
         let bad = checks.iter().filter(|check| check.standing == Standing::Bad).count();
         match self.format.format {
             Format::Json => output::json(&serde_json::json!({
                 "good": bad == 0,
                 "sandbox": level,
                 "checks": checks,
+                "agents": agents,
             }))?,
             Format::Human => show(&checks),
         }
@@ -79,28 +90,23 @@ fn show(checks: &[Check]) {
             Standing::Bad => styled(RED, "bad "),
         };
         let room = output::width().saturating_sub(26);
-        output::line(format_args!(
-            "{mark}  {:18}  {}",
-            check.what,
-            output::shortened(&check.found, room)
-        ));
-        if let Some(advice) = &check.advice {
-            output::line(format_args!("{:26}{advice}", ""));
+        // What is wrong is never cut.
+        let found = match check.standing {
+            Standing::Good => output::shortened(&check.found, room),
+            Standing::Note | Standing::Bad => check.found.clone(),
+        };
+        output::line(format_args!("{mark}  {:18}  {found}", check.what));
+        for line in check.advice.iter().flat_map(|advice| advice.lines()) {
+            output::line(format_args!("{:26}{}", "", line.trim_start()));
         }
     }
 }
 
 fn git() -> Check {
-    let said = Git::at(".").line(["--version"]);
-    let Ok(said) = said else {
-        return Check::new("git", Standing::Bad, "not found").advice("install git 2.41 or newer");
-    };
-    let mut numbers =
-        said.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok());
-    let version: Option<(u32, u32)> = numbers.next().zip(numbers.next());
-    match version {
-        Some(version) if version >= OLDEST_GIT => Check::new("git", Standing::Good, said),
-        _ => Check::new("git", Standing::Bad, said).advice("git 2.41 or newer is needed"),
+    match version::supported() {
+        Ok(version) => Check::new("git", Standing::Good, format!("git version {version}")),
+        Err(error) => Check::new("git", Standing::Bad, error.to_string())
+            .advice("install a newer git and put it first on PATH"),
     }
 }
 
@@ -156,32 +162,21 @@ fn kit(context: &Context) -> Check {
     }
 }
 
-fn sandbox_parts(parts: Vec<sandbox::Part>) -> Vec<Check> {
-    let (standing, level) = match sandbox::level(&parts) {
-        sandbox::Level::Full => (Standing::Good, "full"),
-        sandbox::Level::Partial => (Standing::Note, "partial"),
-        sandbox::Level::Off => (Standing::Note, "off"),
+fn sandbox_parts() -> Vec<Check> {
+    let parts = preconditions::parts();
+    let shortfall = Shortfall::of(parts);
+    let summary = match sandbox::level(parts) {
+        Level::Full => Check::new("sandbox", Standing::Good, "full"),
+        Level::Partial => {
+            Check::new("sandbox", Standing::Note, shortfall.what()).advice(&shortfall.fix())
+        }
+        Level::Off => {
+            Check::new("sandbox", Standing::Bad, shortfall.what()).advice(&shortfall.fix())
+        }
     };
-    let mut checks = vec![Check::new("sandbox", standing, format!("could be {level} here"))];
-    checks.extend(parts.into_iter().map(|part| {
+    let part = |part: &Part| {
         let standing = if part.works { Standing::Good } else { Standing::Note };
-        Check::new(&format!("  {}", part.name), standing, part.seen)
-    }));
-    checks
-}
-
-fn agent_programs() -> Result<Vec<Check>, Failure> {
-    let home = tempfile::tempdir()
-        .map_err(|error| Failure::general(format!("no temporary directory: {error}")))?;
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let check = |agent: agents::FoundAgent| match (agent.path, agent.version) {
-        (Some(path), Some(version)) => {
-            Check::new(agent.name, Standing::Good, format!("{version}, {}", path.display()))
-        }
-        (Some(path), None) => {
-            Check::new(agent.name, Standing::Note, format!("{} does not answer", path.display()))
-        }
-        (None, _) => Check::new(agent.name, Standing::Note, "not installed"),
+        Check::new(&format!("  {}", part.name), standing, part.seen.clone())
     };
-    Ok(agents::find(&path, home.path()).into_iter().map(check).collect())
+    [summary].into_iter().chain(parts.iter().map(part)).collect()
 }

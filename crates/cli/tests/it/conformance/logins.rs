@@ -75,6 +75,37 @@ fn a_subscription_opens_the_model_and_never_reaches_the_agent() {
     held(&stage, "by-file", &ran, &model);
 }
 
+/// A person who has a subscription and no key, and whose task says nothing of either.
+#[test]
+fn a_subscription_can_be_chosen_on_the_command_line_and_stays_chosen() {
+    let stage = Stage::new(Cli::Claude);
+    let file = stage.scratch.place().join("plain.toml");
+    std::fs::write(&file, TASK.replace("login = \"subscription\"\n", "")).unwrap();
+    let start = |arguments: &[&str]| {
+        let model = ScriptedModel::start(Script::new(vec![
+            Turn::Calls(vec![Call::shell(LOOK)]),
+            Turn::say("finished"),
+        ]));
+        let mut command = stage.command(Some(&model), None);
+        command.env_remove("ANTHROPIC_API_KEY").env("CLAUDE_CODE_OAUTH_TOKEN", TOKEN);
+        (
+            Ran::from(
+                command.args(arguments).args(["--no-verify", "-o", "json"]).output().unwrap(),
+            ),
+            model,
+        )
+    };
+    let task = file.to_str().unwrap();
+    let (refused, model) = start(&["run", task, "--agent-id", "unsaid"]);
+    assert_eq!(refused.code, 1, "{}", refused.out);
+    assert!(refused.err.contains("--login subscription"), "{}", refused.err);
+    assert!(model.requests().is_empty());
+    let (ran, model) = start(&["run", task, "--agent-id", "chosen", "--login", "subscription"]);
+    held(&stage, "chosen", &ran, &model);
+    let (ran, model) = start(&["resume", "chosen", "-m", "look again"]);
+    held(&stage, "chosen", &ran, &model);
+}
+
 #[test]
 fn vertex_opens_the_persons_project_and_the_agent_knows_neither_it_nor_the_token() {
     let stage = Stage::new(Cli::Claude);

@@ -1,0 +1,239 @@
+//! The agent CLIs of this machine: where they are, whether they obey the gate, what they are logged in to.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use bailiwick_control::supervision::Redaction;
+use bailiwick_model::task::Login;
+use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
+use bailiwick_runner::agents::{self, FoundAgent};
+use bailiwick_runner::sandbox::Level;
+use bailiwick_runner::supervisor::{self, Proof, RunDirectory, Unshown};
+use bailiwick_source_control::Git;
+use serde::Serialize;
+
+use super::{Check, Standing};
+use crate::context::{Context, variable};
+use crate::failure::Failure;
+use crate::output;
+use crate::running::enclose::{self, Found};
+use crate::running::found_logins::{self, Usage};
+use crate::running::{assign, login};
+
+/// What is known of one agent CLI.
+#[derive(Debug, Serialize)]
+pub(super) struct AgentProgram {
+    name: &'static str,
+    /// Where it is; nothing if it is not installed.
+    path: Option<PathBuf>,
+    /// What it says of its version; nothing if it does not answer.
+    version: Option<String>,
+    gate: GateProof,
+    /// What it can be paid for with, and what was found but cannot be used in runs.
+    logins: Vec<String>,
+}
+
+/// Whether this version of a CLI was seen to obey the gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", content = "why", rename_all = "kebab-case")]
+pub(super) enum GateProof {
+    /// It was started just now, and obeyed.
+    ProvenNow,
+    /// The same program has obeyed before.
+    ProvenBefore,
+    /// It did not obey.
+    Disobeyed(String),
+    /// It could not be tried.
+    NotTried(String),
+    /// Nobody asked for it.
+    Skipped,
+    /// There is nothing to start.
+    NotInstalled,
+}
+
+/// Looks for the agent CLIs and, unless it is to be quick, has each show that it obeys the gate.
+pub(super) fn look(
+    context: &Context,
+    level: Level,
+    quick: bool,
+) -> Result<Vec<AgentProgram>, Failure> {
+    let home = temporary_directory()?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = agents::find(&path, home.path());
+    if !quick && level != Level::Off && found.iter().any(|agent| agent.version.is_some()) {
+        output::progress("starting the agent CLIs to see whether they obey the gate …");
+    }
+    // Each waits for its program most of the time.
+    std::thread::scope(|scope| {
+        let started: Vec<_> = found
+            .into_iter()
+            .map(|agent| {
+                let trial = agent.clone();
+                (agent, scope.spawn(move || proof(context, &trial, level, quick)))
+            })
+            .collect();
+        let finished =
+            |(agent, trial): (FoundAgent, std::thread::ScopedJoinHandle<'_, GateProof>)| {
+                let lost = |_| GateProof::NotTried("the trial ended without an answer".to_owned());
+                let gate = trial.join().unwrap_or_else(lost);
+                let FoundAgent { name, path, version } = agent;
+                Ok(AgentProgram { name, path, version, gate, logins: logins(name)? })
+            };
+        started.into_iter().map(finished).collect()
+    })
+}
+
+fn proof(context: &Context, agent: &FoundAgent, level: Level, quick: bool) -> GateProof {
+    let (Some(program), adapter) = (&agent.path, agents::adapter(agent.name)) else {
+        return GateProof::NotInstalled;
+    };
+    let (Some(_), Some(adapter)) = (&agent.version, adapter) else {
+        return GateProof::NotTried("it does not answer `--version`".to_owned());
+    };
+    if quick {
+        return GateProof::Skipped;
+    }
+    if level == Level::Off {
+        return GateProof::NotTried("there is no sandbox to start it in".to_owned());
+    }
+    tried(context, adapter.as_ref(), program, level)
+        .unwrap_or_else(|failure| GateProof::NotTried(failure.to_string()))
+}
+
+/// Has the program show that it obeys, in an empty repository of its own, as a run does before it begins.
+fn tried(
+    context: &Context,
+    adapter: &dyn Adapter,
+    program: &Path,
+    level: Level,
+) -> Result<GateProof, Failure> {
+    let place = temporary_directory()?;
+    let root = std::fs::canonicalize(place.path())
+        .map_err(|error| Failure::general(format!("no temporary directory: {error}")))?;
+    let (worktree, home) = (root.join("worktree"), root.join("home"));
+    for directory in [&worktree, &home] {
+        std::fs::create_dir(directory).map_err(|error| {
+            Failure::general(format!("{} cannot be made: {error}", directory.display()))
+        })?;
+    }
+    Git::at(&worktree).run(["init", "--quiet"])?;
+    let directory = program.parent().unwrap_or(program).as_os_str().to_owned();
+    let mut path = directory;
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let Some(found) = enclose::program_on(&path, adapter, &context.state)? else {
+        return Ok(GateProof::NotTried("it does not say its version".to_owned()));
+    };
+    let assignment = assignment(&found, &worktree, &home)?;
+    let git = worktree.join(".git");
+    let enclosure = enclose::reading(found, &git, &git, level)?;
+    let scratch = RunDirectory::new(&root, "canary");
+    let kept = context.state.join("canaries");
+    let shown = supervisor::prove(adapter, &assignment, &enclosure, (&kept, &scratch), || {});
+    Ok(match shown {
+        Ok(Proof::Shown) => GateProof::ProvenNow,
+        Ok(Proof::Known | Proof::NotNeeded) => GateProof::ProvenBefore,
+        Err(error) => match error.why {
+            Unshown::Lost(why) => GateProof::Disobeyed(why),
+            Unshown::Untried(why) => GateProof::NotTried(why),
+        },
+    })
+}
+
+/// An agent with no task: what is left of it is how the program is started and gated.
+fn assignment(found: &Found, worktree: &Path, home: &Path) -> Result<Assignment, Failure> {
+    Ok(Assignment {
+        version: found.version.clone(),
+        prompt: String::new(),
+        system_prompt: None,
+        model: None,
+        effort: None,
+        session: Session::New(assign::random_name()?),
+        worktree: worktree.to_owned(),
+        repository: worktree.to_owned(),
+        home: home.to_owned(),
+        model_url: String::new(),
+        login: Login::ApiKey,
+        gate: None,
+        tools: None,
+        searches: false,
+        sub_agents: Vec::new(),
+        mcp_servers: BTreeMap::new(),
+        instructions: Vec::new(),
+        skills: BTreeMap::new(),
+        turns: None,
+        usd: None,
+        script: Vec::new(),
+        granted: Vec::new(),
+        hidden: Redaction::default(),
+        granted_files: None,
+        skill_files: None,
+    })
+}
+
+/// The logins that were found for a CLI, by name.
+fn logins(name: &str) -> Result<Vec<String>, Failure> {
+    let mut all = Vec::new();
+    let wire = agents::adapter(name).and_then(|adapter| adapter.wire());
+    for key in wire.map(login::keys).unwrap_or_default() {
+        if variable(key)?.is_some() {
+            all.push(format!("api-key ({key})"));
+        }
+    }
+    for found in found_logins::of_person(name)? {
+        all.push(match found.usage {
+            Usage::Login(login) => format!("{}: {}", login.as_str(), found.what),
+            Usage::LoginWith(login, needed) => {
+                format!("{}: {}, once {needed} is set", login.as_str(), found.what)
+            }
+            Usage::Export(command) => format!("{}: {command}", found.what),
+            Usage::NotInRuns => format!("{}: not for runs", found.what),
+        });
+    }
+    Ok(all)
+}
+
+/// What a person is told of the CLIs.
+pub(super) fn checks(agents: &[AgentProgram]) -> Vec<Check> {
+    let mut all: Vec<Check> = agents.iter().map(check).collect();
+    let installed = agents.iter().filter(|agent| agent.gate != GateProof::NotInstalled);
+    let usable = |agent: &AgentProgram| {
+        matches!(agent.gate, GateProof::ProvenNow | GateProof::ProvenBefore | GateProof::Skipped)
+    };
+    if installed.clone().count() == 0 {
+        let none = Check::new("agent CLIs", Standing::Note, "none is installed");
+        all.push(none.advice("npm install -g @anthropic-ai/claude-code, or another of these"));
+    } else if !installed.clone().any(usable) {
+        all.push(Check::new(
+            "agent CLIs",
+            Standing::Bad,
+            "none of those installed can be used in runs",
+        ));
+    }
+    all
+}
+
+fn check(agent: &AgentProgram) -> Check {
+    let (Some(path), gate) = (&agent.path, &agent.gate) else {
+        return Check::new(agent.name, Standing::Note, "not installed");
+    };
+    let version = agent.version.as_deref().unwrap_or("unknown version");
+    let (standing, proof) = match gate {
+        GateProof::ProvenNow => (Standing::Good, "proven now to obey the gate".to_owned()),
+        GateProof::ProvenBefore => (Standing::Good, "proven before to obey the gate".to_owned()),
+        GateProof::Skipped => (Standing::Good, "not started (--quick)".to_owned()),
+        GateProof::Disobeyed(why) => (Standing::Bad, format!("does not obey the gate: {why}")),
+        GateProof::NotTried(why) => (Standing::Note, format!("not proven: {why}")),
+        GateProof::NotInstalled => (Standing::Note, "not installed".to_owned()),
+    };
+    let check = Check::new(agent.name, standing, format!("{version}, {}, {proof}", path.display()));
+    match agent.logins.as_slice() {
+        [] => check.advice("no login found: see `docs/guides/agents.md`, or set its API key"),
+        logins => check.advice(&format!("logins: {}", logins.join("; "))),
+    }
+}
+
+fn temporary_directory() -> Result<tempfile::TempDir, Failure> {
+    tempfile::tempdir()
+        .map_err(|error| Failure::general(format!("no temporary directory: {error}")))
+}
