@@ -123,7 +123,7 @@ pub fn reading(
         frozen: Vec::new(),
         bounds: Bounds { memory: Some(MEMORY), processes: Some(PROCESSES) },
         environment: ProjectEnvironment::of_person(&host.home, &host.home, &[]),
-        variables: variables(seen.variables, Level::from(sandbox)),
+        variables: variables(seen.variables, seen.rustup, level),
         home_files: host
             .cargo_settings()
             .map(|settings| (".cargo/config.toml".to_owned(), settings))
@@ -147,8 +147,14 @@ fn set_up_worktree(running: &Running) -> Result<(), Failure> {
     })
 }
 
-/// Which environment is active, and that there is no network but to the model.
-fn variables(mut active: Vec<(String, String)>, level: Level) -> Vec<(String, String)> {
+/// Which environment is active, where rustup keeps its compilers, since the agent has a home of its own,
+/// and that there is no network but to the model.
+fn variables(
+    mut active: Vec<(String, String)>,
+    rustup: Option<String>,
+    level: Level,
+) -> Vec<(String, String)> {
+    active.extend(rustup.map(|place| ("RUSTUP_HOME".to_owned(), place)));
     if level != Level::Off {
         active.extend(OFFLINE.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
