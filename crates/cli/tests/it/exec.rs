@@ -80,6 +80,15 @@ pub(crate) struct Console {
 impl Console {
     /// Starts `bailiwick` with these arguments at a terminal that controls it.
     pub(crate) fn start(scratch: &Scratch, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::start_program(scratch, &[&[BAILIWICK], arguments].concat(), variables)
+    }
+
+    /// Starts a program with its arguments at a terminal that controls it.
+    pub(crate) fn start_program(
+        scratch: &Scratch,
+        words: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let Terminal { person, program } = Terminal::open().unwrap();
         let before = attributes(&program);
         let end = || Stdio::from(program.try_clone().unwrap());
@@ -87,7 +96,7 @@ impl Console {
         // Whoever started the tests may have had them ignore what is typed here.
         let mut command: Command = scratch.command("env");
         command.args(["--default-signal=INT,QUIT,TERM,HUP,TSTP", "setsid", "--ctty", "--wait"]);
-        command.arg(BAILIWICK).args(arguments).env("TERM", "xterm-256color");
+        command.args(words).env("TERM", "xterm-256color");
         command.envs(variables.iter().copied()).stdin(end()).stdout(end()).stderr(end());
         let child = command.spawn().unwrap();
         let person = File::from(person);

@@ -25,6 +25,7 @@ mod first_hour;
 mod fleet;
 mod generated;
 mod granted;
+mod guides;
 mod help;
 mod histories;
 mod hooks;

@@ -115,7 +115,7 @@ impl Stage {
 
 /// What has been seen of the CLIs since this process began: each gate is tried once for each
 /// configuration, as starting a CLI is most of what a test of one costs.
-fn known() -> &'static Path {
+pub(crate) fn known() -> &'static Path {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     PLACE.get_or_init(|| {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("known");

@@ -1,0 +1,80 @@
+//! The guides as tests: every command and every file that they print is used as printed.
+//!
+//! A scene makes what its guide takes for granted (a repository, a forge, agents), says what stands for the
+//! placeholders, and follows the guide to its end. A block that no scene uses is a failure.
+
+mod fleet;
+mod guide;
+mod markdown;
+mod place;
+mod shell;
+
+use guide::{Guide, is_followed};
+
+/// Each guide has a module with a `follow`.
+macro_rules! scenes {
+    ($($scene:ident: $guide:literal;)*) => {
+        $(mod $scene;)*
+
+        const FOLLOWED: &[&str] = &[$($guide),*];
+
+        $(
+            #[test]
+            fn $scene() {
+                let mut guide = Guide::read($guide);
+                $scene::follow(&mut guide);
+                guide.finish();
+            }
+        )*
+    };
+}
+
+scenes! {
+    agents: "docs/guides/agents.md";
+    api: "docs/guides/api.md";
+    claims: "docs/guides/claims.md";
+    delegation: "docs/guides/delegation.md";
+    exec: "docs/guides/exec.md";
+    gate: "docs/guides/gate.md";
+    hooks: "docs/guides/hooks.md";
+    import: "docs/guides/import.md";
+    kit: "docs/guides/kit.md";
+    ledger: "docs/guides/ledger.md";
+    manifests: "docs/guides/manifests.md";
+    run: "docs/guides/run.md";
+    serve: "docs/guides/serve.md";
+    sub_agents: "docs/guides/sub-agents-and-servers.md";
+    task: "docs/guides/task.md";
+    templates: "docs/guides/templates.md";
+    triggers: "docs/guides/triggers.md";
+    verify: "docs/guides/verify.md";
+    workspaces: "docs/guides/workspaces.md";
+}
+
+fn all_guides() -> Vec<String> {
+    let guides = std::fs::read_dir(crate::workspace().join("docs/guides")).unwrap();
+    let names = guides.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let guides = names.map(|name| format!("docs/guides/{name}"));
+    guides.chain(["README.md".to_owned()]).collect()
+}
+
+#[test]
+fn every_guide_with_a_block_is_followed() {
+    let mut forgotten = Vec::new();
+    for name in all_guides() {
+        let text = std::fs::read_to_string(crate::workspace().join(&name)).unwrap();
+        for block in markdown::blocks(&text) {
+            let place = format!("{name}:{}", block.line);
+            let commands = ["bailiwick ", "kei-", "cargo ", "git ", "curl ", "$ "];
+            let looks_run = |line: &str| commands.iter().any(|start| line.starts_with(start));
+            assert!(
+                is_followed(&block.language) || !block.text.lines().any(looks_run),
+                "{place}: commands stand in a block that is not marked `sh`"
+            );
+            if is_followed(&block.language) && !FOLLOWED.contains(&name.as_str()) {
+                forgotten.push(place);
+            }
+        }
+    }
+    assert!(forgotten.is_empty(), "no scene in crates/cli/tests/it/guides/ uses {forgotten:#?}");
+}

@@ -1,0 +1,56 @@
+//! docs/guides/run.md: agents in the foreground and in the background, from their start to their removal.
+
+use super::guide::Guide;
+use super::place::Place;
+
+/// Writes a file; the first attempt then waits until somebody stops it.
+pub(crate) const STOPPED_ONCE: &str = r#"
+[[agent.script]]
+do = "write"
+path = "src/hello.txt"
+text = "hello\n"
+[[agent.script]]
+do = "shell"
+command = "test -e src/waited.txt || { touch src/waited.txt; sleep 600; }"
+"#;
+
+pub(crate) fn follow(guide: &mut Guide) {
+    let place = Place::new();
+    let mut shell = place.shell();
+    let commands = guide.lines();
+    place.scratch.write(".bailiwick/settings.toml", &guide.text("toml"));
+    let script = guide.text("toml");
+    let steps = script.split_once("[[agent.script]]").map(|(_, steps)| steps).unwrap();
+    let steps = format!("[[agent.script]]{steps}");
+    place.add_script_task(".bailiwick/tasks/example.toml", "example", &steps);
+    place.add_script_task("task.toml", "fix-42", STOPPED_ONCE);
+    for line in &commands {
+        if line.starts_with("bailiwick ps") {
+            is_at_work(&place, "fix-42");
+        }
+        let ran = match line.starts_with("bailiwick logs -f") {
+            true => shell.run_until(line, "src/hello.txt"),
+            false => shell.run(line).expect_code(0),
+        };
+        if line.starts_with("bailiwick ps") {
+            assert!(ran.out.contains("fix-42"), "{}", ran.out);
+        }
+        if line.starts_with("bailiwick run ") && !line.contains("-d ") {
+            assert!(ran.out.contains("completed"), "{}", ran.out);
+        }
+        if line.starts_with("bailiwick diff") {
+            assert!(ran.out.contains("+hello"), "{}", ran.out);
+        }
+    }
+    assert!(!place.scratch.state().join("worktrees/fix-42").exists());
+    assert_eq!(place.scratch.git(&["show", "main:src/hello.txt"]), "hello\n");
+}
+
+/// Waits until `ps` has an agent.
+pub(crate) fn is_at_work(place: &Place, id: &str) {
+    place.until("an agent at work", || {
+        let listed = place.json(&["ps"]);
+        let listed = listed.as_array().unwrap();
+        listed.iter().any(|one| one["agent_id"] == id).then_some(())
+    });
+}

@@ -1,0 +1,56 @@
+//! docs/guides/task.md: every key that a task can have is accepted.
+
+use super::guide::Guide;
+use super::place::Place;
+
+/// A role that accepts every parameter: all shipped capabilities that have some, and one of one's own.
+const ROLE: &str = r#"[role]
+name = "edit-local"
+description = "Works on everything."
+[capabilities]
+required = [
+  "scope::files-whitelist", "scope::files-denylist", "quality::commands-green",
+  "quality::cargo-check-green", "quality::tests-green", "quality::constructor-pattern",
+  "safety::no-dep-bump", "safety::no-mass-delete", "output::report-format", "policy::house-style",
+]
+[tools]
+allowed = ["*"]
+"#;
+const CAPABILITY: &str = r#"[capability]
+name = "policy::house-style"
+category = "policy"
+version = "1.0"
+description = "The house style."
+rationale = "So that all of it looks alike."
+[restricts]
+tool-patterns = ['^reformat( |$)']
+tools-denied = []
+[parameterized]
+accepts = ["house-style"]
+[text]
+path = "text.md"
+[gate]
+rust-module = ""
+event = "PreToolUse:Bash"
+severity = "block"
+[verify]
+rust-module = ""
+run-mode = "worktree"
+when = "on-return"
+"#;
+
+pub(crate) fn follow(guide: &mut Guide) {
+    let place = Place::new();
+    let own = ".bailiwick/capabilities/policy/house-style";
+    place.scratch.write(".bailiwick/roles/edit-local.toml", ROLE);
+    place.scratch.write(&format!("{own}/capability.toml"), CAPABILITY);
+    place.scratch.write(&format!("{own}/text.md"), "You MUST NOT reformat code.\n");
+    place.scratch.write("docs/api.md", "The API.\n");
+    place.scratch.write(".mcp.json", r#"{"mcpServers":{"docs":{"command":"docs-mcp"}}}"#);
+    let kit = place.scratch.commit("Add a kit");
+    guide.fill("3f2c1de0a4b5968778695a4b3c2d1e0f00112233", kit);
+    place.scratch.write("task.toml", &guide.text("toml"));
+    let mut shell = place.shell();
+    let told = shell.run("bailiwick prepare task.toml").expect_code(0);
+    assert!(told.out.contains("What to do."), "{}", told.out);
+}

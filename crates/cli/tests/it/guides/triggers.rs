@@ -1,0 +1,38 @@
+//! docs/guides/triggers.md: the rule is accepted, and a webhook that is signed by hand is kept.
+
+use super::fleet::{Fleet, WEBHOOK_SECRET};
+use super::guide::Guide;
+
+const GENERIC: &str = "apiVersion: bailiwick.dev/v1alpha1\nkind: Repository\nmetadata: { name: nightly }\n\
+                       spec:\n  fullName: acme/nightly\n  forge: generic\n  checkout: CHECKOUT\n  \
+                       webhookSecretRef: { name: webhook, key: key }\n";
+
+pub(crate) fn follow(guide: &mut Guide) {
+    let fleet = Fleet::declared();
+    let root = fleet.place.scratch.root().display().to_string();
+    fleet.given("bailiwick apply -f -", &GENERIC.replace("CHECKOUT", &root));
+    fleet.given("bailiwick apply -f -", &fleet.documents.replace("name: fixer", "name: mender"));
+    let rule = guide.text("yaml");
+    fleet.given("bailiwick apply -f -", &rule);
+    let mut shell = fleet.place.shell();
+    let address = fleet.serve(&mut shell);
+    let accepted = "bailiwick wait trigger/mend-failing-checks --for condition=Ready";
+    shell.run(accepted).expect_code(0);
+
+    let sha = fleet.place.scratch.git(&["rev-parse", "HEAD"]);
+    guide.fill("\"sha\": \"…\"", format!("\"sha\": \"{}\"", sha.trim()));
+    fleet.place.scratch.write("body.json", &guide.later_text("json"));
+    shell.run(&format!("SECRET={WEBHOOK_SECRET}"));
+    let to = format!(
+        "--fail-with-body -H 'X-Bailiwick-Event: nightly' -H 'X-Bailiwick-Delivery: 1' \
+         http://{address}/webhooks/nightly"
+    );
+    guide.fill(" … ", format!(" {to} "));
+    guide.run(&mut shell);
+    let kept = shell.run("bailiwick get deliveries").expect_code(0).out;
+    assert!(kept.contains("nightly"), "{kept}");
+    // Control: another secret is not believed.
+    shell.run("tag=00").expect_code(0);
+    let forged = format!("curl -H \"X-Bailiwick-Signature: t=$now,v1=$tag\" {to} --data-binary @body.json");
+    shell.run(&forged).expect_code(22);
+}

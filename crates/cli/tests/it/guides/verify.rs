@@ -1,0 +1,82 @@
+//! docs/guides/verify.md: work is measured, lands, is turned down, is tried again, is taken back.
+
+use super::guide::Guide;
+use super::place::Place;
+use serde_json::Value;
+
+const ROLE: &str = r#"[role]
+name = "tested"
+description = "Works in src; tests must pass."
+[capabilities]
+required = ["policy::git-read-only", "scope::files-whitelist", "quality::tests-green"]
+[tools]
+allowed = ["*"]
+"#;
+const MANIFEST: &str = "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+const LOCK: &str = "version = 4\n\n[[package]]\nname = \"app\"\nversion = \"0.1.0\"\n";
+const LIBRARY: &str = "#[test]\nfn passes() {}\n";
+
+pub(crate) fn follow(guide: &mut Guide) {
+    let place = Place::new();
+    let commands = guide.lines();
+    let prefetch = guide.text("toml");
+    place.scratch.write(".bailiwick/settings.toml", &guide.text("toml"));
+    let promised: Value = serde_json::from_str(&guide.text("json").replace('…', "x")).unwrap();
+    a_crate(&place, &prefetch);
+    let mut shell = place.shell();
+    shell.run("bailiwick spawn task.toml").expect_code(0);
+    let worktree = place.scratch.state().join("worktrees/fix-42");
+    std::fs::write(worktree.join("src/new.txt"), "new\n").unwrap();
+    place.add_work("fix-43", "src/other.txt", "other\n");
+    place.add_work("fix-44", "src/third.txt", "third\n");
+    shell.run("git worktree add --quiet --detach ../worktree && touch ../worktree/src/a");
+    for line in &commands {
+        // One agent's work either lands, or goes to a branch, or is turned down and tried again.
+        let line = match line {
+            line if line.contains("--branch") => line.replace("fix-42", "fix-43"),
+            line if line.contains("reject") || line.contains("respawn") => {
+                line.replace("fix-42", "fix-44")
+            }
+            line => line.clone(),
+        };
+        let ran = shell.run(&line).expect_code(0);
+        if line.contains("-o json") {
+            has_the_shape_of(&promised, &serde_json::from_str(&ran.out).unwrap());
+        }
+        if line.starts_with("bailiwick land fix-42") {
+            let message = place.scratch.git(&["log", "-1", "--format=%B", "main"]);
+            for trailer in ["Agent: fix-42", "DNA: tested::", "Policy: sha256:", "Spec: sha256:"] {
+                assert!(message.contains(&format!("Bailiwick-{trailer}")), "{message}");
+            }
+            assert_eq!(place.scratch.git(&["show", "main:src/new.txt"]), "new\n");
+        }
+    }
+    assert_eq!(place.scratch.git(&["show", "agents/fix-43:src/other.txt"]), "other\n");
+    let files = place.scratch.git(&["ls-tree", "-r", "--name-only", "main"]);
+    assert!(!files.contains("src/new.txt"), "it was taken back: {files}");
+}
+
+/// A crate with a test, and a task for it.
+fn a_crate(place: &Place, prefetch: &str) {
+    place.scratch.write(".bailiwick/roles/tested.toml", ROLE);
+    place.scratch.write("Cargo.toml", MANIFEST);
+    place.scratch.write("Cargo.lock", LOCK);
+    place.scratch.write("src/lib.rs", LIBRARY);
+    place.scratch.write(".gitignore", "/target\n");
+    let task = "[task]\nrole = \"tested\"\nagent-id = \"fix-42\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
+                [body]\ntext = \"Do it.\"\n";
+    place.scratch.write("task.toml", &format!("{task}{prefetch}"));
+    place.scratch.commit("Begin a crate");
+}
+
+/// Every key of the guide's example is there, in every list that is not empty.
+fn has_the_shape_of(promised: &Value, found: &Value) {
+    for verdicts in ["passed", "failed"] {
+        let keys = promised[verdicts][0].as_object().unwrap();
+        let found = found[verdicts].as_array().unwrap_or_else(|| panic!("{found:#}"));
+        assert!(!found.is_empty() || verdicts == "failed", "{found:#?}");
+        for (key, verdict) in found.iter().flat_map(|one| keys.keys().map(move |key| (key, one))) {
+            assert!(verdict.get(key).is_some(), "no {key} in {verdict:#}");
+        }
+    }
+}
