@@ -229,7 +229,8 @@ impl Session {
         let run = wire::with_store(&self.context, async |store| Ok(store.find(&one.run).await?));
         let Some(run) = run.map_err(said)? else { return Ok(Value::Null) };
         let last = self.attempts(&one.run)?.into_iter().reduce(together);
-        let whole = |last: &Attempt| returning::final_message(&self.context, &one.run, last).map_err(said);
+        let whole =
+            |last: &Attempt| returning::final_message(&self.context, &one.run, last).map_err(said);
         let (later, not_heard) = returning::told_later(&self.context, &one.run).map_err(said)?;
         let mut result = json!({
             "received": one.message,
@@ -258,7 +259,8 @@ impl Session {
                 let Some(last) = last.filter(|last| last.ending.is_some()) else {
                     return Ok(status);
                 };
-                let words = returning::final_message(&self.context, &one.run, &last).map_err(said)?;
+                let words =
+                    returning::final_message(&self.context, &one.run, &last).map_err(said)?;
                 Ok(ended(&last, words))
             }
             Status::PendingInit | Status::Running | Status::Shutdown | Status::NotFound => {

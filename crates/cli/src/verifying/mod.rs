@@ -14,8 +14,8 @@ use bailiwick_control::ports::{Base, Preparation, Snapshot, Work, Workshop, Work
 use bailiwick_control::verification::{
     self, ChangedSetup, CheckResult, Progress, Request, Verification, World,
 };
-use bailiwick_model::capability::RunMode;
 use bailiwick_model::Sha256Hex;
+use bailiwick_model::capability::RunMode;
 use bailiwick_runner::checks::{CheckWorkshop, Setup};
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::{Launcher, Level};

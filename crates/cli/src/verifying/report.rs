@@ -53,8 +53,7 @@ impl ReportSource {
 
 /// The final message of a run's last attempt, if that attempt completed.
 fn last_message(context: &Context, run: &AgentId) -> Result<Option<String>, Failure> {
-    let attempts =
-        wire::with_store(context, async |store| Ok(store.attempts(Some(run)).await?))?;
+    let attempts = wire::with_store(context, async |store| Ok(store.attempts(Some(run)).await?))?;
     match attempts.last() {
         Some(last) if last.ending == Some(Ending::Completed) => {
             final_message(context, run, last).map(Some)

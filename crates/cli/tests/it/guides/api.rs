@@ -25,7 +25,8 @@ pub(crate) fn follow(guide: &mut Guide) {
     });
 
     // What is wrong is said in the shape that the guide shows.
-    let promised: Value = serde_json::from_str(&guide.text("json").replace('…', "x")).unwrap();
+    guide.fill("\"…\"", "\"x\"");
+    let promised: Value = serde_json::from_str(&guide.text("json")).unwrap();
     let bad = format!("curl -s -H \"$T\" http://{address}/api/v1alpha1/runs?limit=none");
     let said: Value = serde_json::from_str(&shell.run(&bad).expect_code(0).out).unwrap();
     for key in ["code", "message", "correlationId"] {

@@ -8,11 +8,7 @@ use serde_json::{Value, json};
 pub(crate) fn follow(guide: &mut Guide) {
     let place = Place::new();
     place.add_script_task("task.toml", "fix-42", "");
-    let payload = json!({
-        "hook_event_name": "PreToolUse", "session_id": "s", "cwd": place.scratch.root(),
-        "tool_name": "Bash", "tool_input": { "command": "git push" },
-    });
-    place.scratch.write("payload.json", &payload.to_string());
+    place.scratch.write("payload.json", &payload(&place).to_string());
     let mut shell = place.shell();
     let said = guide.run(&mut shell);
     assert!(said.of("bailiwick explain -- 'cargo").out.contains("✗ policy::git-read-only"));
@@ -31,12 +27,22 @@ pub(crate) fn follow(guide: &mut Guide) {
     assert!(said.of("bailiwick replay decisions.jsonl").out.contains('1'));
 }
 
+/// What a program tells its hook about a call.
+fn payload(place: &Place) -> Value {
+    json!({
+        "hook_event_name": "PreToolUse", "session_id": "s", "cwd": place.scratch.root(),
+        "tool_name": "Bash", "tool_input": { "command": "git push" },
+    })
+}
+
 /// What an agent does before a call: it runs the command of the hook, which says no.
-fn calls_a_tool(place: &Place, shell: &mut Shell) {
+pub(crate) fn calls_a_tool(place: &Place, shell: &mut Shell) {
     let settings = place.scratch.read(".claude/settings.local.json");
     let settings: Value = serde_json::from_str(&settings).unwrap();
     let hook = settings.pointer("/hooks/PreToolUse/0/hooks/0/command").and_then(Value::as_str);
-    place.scratch.write("hook.sh", hook.unwrap());
-    let denied = shell.run("sh hook.sh < payload.json").expect_code(2);
+    let file = |name: &str| place.scratch.place().join(name);
+    std::fs::write(file("hook.sh"), hook.unwrap()).unwrap();
+    std::fs::write(file("call.json"), payload(place).to_string()).unwrap();
+    let denied = shell.run("sh ../hook.sh < ../call.json").expect_code(2);
     assert!(denied.err.contains("policy::git-read-only"), "{}", denied.err);
 }

@@ -30,6 +30,7 @@ macro_rules! scenes {
 }
 
 scenes! {
+    readme: "README.md";
     agents: "docs/guides/agents.md";
     api: "docs/guides/api.md";
     claims: "docs/guides/claims.md";

@@ -87,14 +87,6 @@ impl Place {
         std::env::join_paths(path).unwrap().into_string().unwrap()
     }
 
-    /// A program on PATH that is this shell script.
-    pub(crate) fn add_program(&self, name: &str, script: &str) {
-        use std::os::unix::fs::PermissionsExt as _;
-        let file = self.scratch.place().join("bin").join(name);
-        std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
-
     /// An agent that was spawned and has changed a file, as if it had run.
     pub(crate) fn add_work(&self, id: &str, path: &str, text: &str) {
         self.add_script_task(&format!("{id}.toml"), id, "");

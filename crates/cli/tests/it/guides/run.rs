@@ -3,7 +3,7 @@
 use super::guide::Guide;
 use super::place::Place;
 
-/// Writes a file; the first attempt then waits until somebody stops it.
+/// Writes a file; the first attempt then sleeps until somebody stops it, a second one goes on.
 pub(crate) const STOPPED_ONCE: &str = r#"
 [[agent.script]]
 do = "write"
@@ -11,8 +11,13 @@ path = "src/hello.txt"
 text = "hello\n"
 [[agent.script]]
 do = "shell"
-command = "test -e src/waited.txt || { touch src/waited.txt; sleep 600; }"
+command = "test ! -e src/first.txt || touch src/second.txt; touch src/first.txt"
+[[agent.script]]
+do = "shell"
+command = "test -e src/second.txt || sleep 600"
 "#;
+/// What is seen of the agent once it sleeps.
+pub(crate) const ASLEEP: &str = "sleep 600";
 
 pub(crate) fn follow(guide: &mut Guide) {
     let place = Place::new();
@@ -29,7 +34,7 @@ pub(crate) fn follow(guide: &mut Guide) {
             is_at_work(&place, "fix-42");
         }
         let ran = match line.starts_with("bailiwick logs -f") {
-            true => shell.run_until(line, "src/hello.txt"),
+            true => shell.run_until(line, ASLEEP),
             false => shell.run(line).expect_code(0),
         };
         if line.starts_with("bailiwick ps") {

@@ -45,11 +45,12 @@ pub(crate) fn follow(guide: &mut Guide) {
     guide.fill("bailiwick serve", "bailiwick serve");
 
     let run = a_check_fails(&place, &forge, &sha, &address);
-    let pending = || {
+    let first = place.until("a question", || {
+        let found = place.json(&["get", "runs", &run]);
+        assert_ne!(found["status"]["phase"], "failed", "{found:#}");
         let all = place.json(&["get", "approvals", "--field", "phase=pending"]);
         all.as_array().unwrap().first().map(name)
-    };
-    let first = place.until("a question", pending);
+    });
     guide.fill("adr-…", &run);
     guide.fill("aap-…", first);
     guide.fill("wd-…", name(&place.json(&["get", "deliveries"])[0]));
@@ -59,6 +60,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     approve_the_rest(&place, &mut shell, &run);
     let shown = guide.run(&mut shell);
     assert!(shown.of("bailiwick runs logs").out.contains("scope::files-whitelist"));
+    cancel_all_but(&place, &mut shell, &run);
 
     // What the guide promises at its top: exactly what was approved is on the forge.
     let found = place.json(&["get", "runs", &run]);
@@ -100,6 +102,18 @@ fn approve_the_rest(place: &Place, shell: &mut Shell, run: &str) {
         ["succeeded", "failed", "cancelled"].contains(&phase.as_str()).then_some(phase)
     });
     assert_eq!(phase, "succeeded", "{:#}", place.json(&["get", "runs", run]));
+}
+
+/// Ends the run that the last command of the guide has started.
+fn cancel_all_but(place: &Place, shell: &mut Shell, run: &str) {
+    let runs = place.json(&["get", "runs"]);
+    let others: Vec<String> = runs.as_array().unwrap().iter().map(name).collect();
+    let others: Vec<String> = others.into_iter().filter(|other| other != run).collect();
+    assert_eq!(others.len(), 1, "{runs:#}");
+    for other in &others {
+        shell.run(&format!("bailiwick runs cancel {other}")).expect_code(0);
+        shell.run(&format!("bailiwick wait run/{other} --for phase=cancelled")).expect_code(0);
+    }
 }
 
 fn name(object: &Value) -> String {

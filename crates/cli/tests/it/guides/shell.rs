@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 /// No command of a guide takes longer, also on a busy machine.
-pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// A bash, until it is dropped; what it runs in the background ends with it.
 pub(crate) struct Shell {
@@ -61,7 +61,9 @@ impl Shell {
         let late = Instant::now() + COMMAND_TIMEOUT;
         loop {
             let shown = read(out);
-            if let Some((rest, _)) = shown.split_once(text).and_then(|(_, rest)| rest.split_once('\n')) {
+            if let Some((rest, _)) =
+                shown.split_once(text).and_then(|(_, rest)| rest.split_once('\n'))
+            {
                 return rest.to_owned();
             }
             assert!(Instant::now() < late, "no `{text}` in\n{shown}");
@@ -111,7 +113,9 @@ impl Shell {
         match self.statuses.recv_timeout(COMMAND_TIMEOUT) {
             Ok(status) => Some(status),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => panic!("bash has ended: {:?}", self.child.wait()),
+            Err(RecvTimeoutError::Disconnected) => {
+                panic!("bash has ended: {:?}", self.child.wait())
+            }
         }
     }
 }

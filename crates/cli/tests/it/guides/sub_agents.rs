@@ -6,7 +6,7 @@ use super::guide::Guide;
 pub(crate) fn follow(guide: &mut Guide) {
     let fleet = Fleet::declared();
     fleet.given("bailiwick secrets set docs token", "a-token-of-nobody");
-    for kind in ["servers", "subagents"] {
+    for kind in ["agentmcpservers", "agentsubagents"] {
         let document = guide.text("yaml");
         fleet.given("bailiwick apply -f -", &document);
         let listed = fleet.place.json(&["get", kind]);

@@ -11,13 +11,17 @@ pub(crate) fn follow(guide: &mut Guide) {
     let fleet = Fleet::declared();
     let root = fleet.place.scratch.root().display().to_string();
     fleet.given("bailiwick apply -f -", &GENERIC.replace("CHECKOUT", &root));
-    fleet.given("bailiwick apply -f -", &fleet.documents.replace("name: fixer", "name: mender"));
+    fleet.given("bailiwick apply -f -", &fleet.documents.replace("fixer", "mender"));
     let rule = guide.text("yaml");
     fleet.given("bailiwick apply -f -", &rule);
     let mut shell = fleet.place.shell();
     let address = fleet.serve(&mut shell);
-    let accepted = "bailiwick wait trigger/mend-failing-checks --for condition=Ready";
-    shell.run(accepted).expect_code(0);
+    for condition in ["SourceConfigured", "MatcherValid", "TargetStackReady", "DedupePolicyValid"] {
+        let name = "trigger/mend-failing-checks";
+        let wait = format!("bailiwick wait {name} --for condition={condition} --timeout 60s");
+        let rule = format!("bailiwick describe {name}");
+        shell.run(&format!("{wait} || {{ {rule}; false; }}")).expect_code(0);
+    }
 
     let sha = fleet.place.scratch.git(&["rev-parse", "HEAD"]);
     guide.fill("\"sha\": \"…\"", format!("\"sha\": \"{}\"", sha.trim()));

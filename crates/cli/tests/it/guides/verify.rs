@@ -17,14 +17,19 @@ const LOCK: &str = "version = 4\n\n[[package]]\nname = \"app\"\nversion = \"0.1.
 const LIBRARY: &str = "#[test]\nfn passes() {}\n";
 
 pub(crate) fn follow(guide: &mut Guide) {
-    let place = Place::new();
+    let home = std::env::var("HOME").unwrap_or_default();
+    let toolchain = |name: &str, below: &str| std::env::var(name).unwrap_or(format!("{home}/{below}"));
+    let place = Place::new()
+        .variable("CARGO_HOME", toolchain("CARGO_HOME", ".cargo"))
+        .variable("RUSTUP_HOME", toolchain("RUSTUP_HOME", ".rustup"));
     let commands = guide.lines();
     let prefetch = guide.text("toml");
     place.scratch.write(".bailiwick/settings.toml", &guide.text("toml"));
-    let promised: Value = serde_json::from_str(&guide.text("json").replace('…', "x")).unwrap();
+    guide.fill("\"…\"", "\"x\"");
+    let promised: Value = serde_json::from_str(&guide.text("json")).unwrap();
     a_crate(&place, &prefetch);
     let mut shell = place.shell();
-    shell.run("bailiwick spawn task.toml").expect_code(0);
+    shell.run("bailiwick spawn fix-42.toml").expect_code(0);
     let worktree = place.scratch.state().join("worktrees/fix-42");
     std::fs::write(worktree.join("src/new.txt"), "new\n").unwrap();
     place.add_work("fix-43", "src/other.txt", "other\n");
@@ -56,16 +61,18 @@ pub(crate) fn follow(guide: &mut Guide) {
     assert!(!files.contains("src/new.txt"), "it was taken back: {files}");
 }
 
-/// A crate with a test, and a task for it.
+/// A crate with a test, and tasks for it: one of an agent, one of nobody.
 fn a_crate(place: &Place, prefetch: &str) {
     place.scratch.write(".bailiwick/roles/tested.toml", ROLE);
     place.scratch.write("Cargo.toml", MANIFEST);
     place.scratch.write("Cargo.lock", LOCK);
     place.scratch.write("src/lib.rs", LIBRARY);
     place.scratch.write(".gitignore", "/target\n");
-    let task = "[task]\nrole = \"tested\"\nagent-id = \"fix-42\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
-                [body]\ntext = \"Do it.\"\n";
-    place.scratch.write("task.toml", &format!("{task}{prefetch}"));
+    let task = "[scope]\nfiles-whitelist = [\"src/**\"]\n[body]\ntext = \"Do it.\"\n";
+    for (file, id) in [("task.toml", ""), ("fix-42.toml", "agent-id = \"fix-42\"\n")] {
+        let head = format!("[task]\nrole = \"tested\"\n{id}");
+        place.scratch.write(file, &format!("{head}{task}{prefetch}"));
+    }
     place.scratch.commit("Begin a crate");
 }
 

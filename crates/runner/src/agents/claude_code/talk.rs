@@ -194,7 +194,9 @@ mod tests {
 
     #[test]
     fn the_order_of_keys_does_not_matter() {
-        for line in [DONE, r#"{"duration_api_ms":3,"is_error":false,"result":"ok","type":"result"}"#] {
+        for line in
+            [DONE, r#"{"duration_api_ms":3,"is_error":false,"result":"ok","type":"result"}"#]
+        {
             assert!(matches!(ClaudeTalk::default().hear(line), Some(Wish::End)), "{line}");
         }
         let begun = r#"{"cwd":"/a","subtype":"init","type":"system"}"#;
