@@ -30,6 +30,21 @@ const MANAGERS: [&str; 14] = [
     "go",
 ];
 
+/// Variables by which programs find the manager or the installation that they belong to, and where that
+/// is if nobody says so. A home of another path would hide it.
+const PLACES: [(&str, &str); 10] = [
+    ("NVM_DIR", ".nvm"),
+    ("PYENV_ROOT", ".pyenv"),
+    ("RBENV_ROOT", ".rbenv"),
+    ("NODENV_ROOT", ".nodenv"),
+    ("ASDF_DATA_DIR", ".asdf"),
+    ("VOLTA_HOME", ".volta"),
+    ("SDKMAN_DIR", ".sdkman"),
+    ("MISE_DATA_DIR", ".local/share/mise"),
+    ("JAVA_HOME", ""),
+    ("GOROOT", ""),
+];
+
 /// As many links as may be on the way to an interpreter.
 const MAX_LINKS: usize = 8;
 
@@ -58,6 +73,8 @@ pub struct Host {
     pub proxies: Vec<(String, String)>,
     /// The virtual environment of Python that is active.
     pub virtual_env: Option<PathBuf>,
+    /// Where managers of versions and installations are, by the variables that say it.
+    pub places: Vec<(String, PathBuf)>,
 }
 
 /// What of it is seen inside.
@@ -116,6 +133,13 @@ impl Host {
                 .map(|(value, name)| (name, value))
                 .collect(),
             virtual_env: variable("VIRTUAL_ENV").map(PathBuf::from),
+            places: PLACES
+                .into_iter()
+                .filter_map(|(name, otherwise)| {
+                    let usual = (!otherwise.is_empty()).then(|| home.join(otherwise));
+                    Some((name.to_owned(), variable(name).map(PathBuf::from).or(usual)?))
+                })
+                .collect(),
             path: variable("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin")),
             home,
         }
@@ -156,13 +180,15 @@ impl Host {
         }
         let active = self.virtual_env.as_ref().and_then(|place| place.to_str());
         let active = active.filter(|place| path.contains(&format!("{place}/bin")));
-        let variables = active.map(|place| ("VIRTUAL_ENV".to_owned(), place.to_owned()));
-        Visible {
-            binds,
-            path: path.join(":"),
-            rustup: rustup.map(str::to_owned),
-            variables: variables.into_iter().collect(),
-        }
+        let active = active.map(|place| ("VIRTUAL_ENV".to_owned(), place.to_owned()));
+        let shown = |place: &Path| {
+            in_system(place) || binds.iter().any(|bind| place.starts_with(&bind.target))
+        };
+        let places = self.places.iter().filter(|(_, place)| shown(place));
+        let places =
+            places.filter_map(|(name, place)| Some((name.clone(), place.to_str()?.to_owned())));
+        let variables: Vec<(String, String)> = places.chain(active).collect();
+        Visible { binds, path: path.join(":"), rustup: rustup.map(str::to_owned), variables }
     }
 
     /// Where the interpreters are that the links in a `bin` of a virtual environment lead to, if that

@@ -12,7 +12,7 @@ use bailiwick_runner::agents::{self, adapter::Adapter};
 use bailiwick_runner::environment::ProjectEnvironment;
 use bailiwick_runner::sandbox::{Bind, Bounds, Launcher, Level};
 use bailiwick_runner::supervisor::Enclosure;
-use bailiwick_runner::toolchain::{Host, OFFLINE};
+use bailiwick_runner::toolchain::{Host, OFFLINE, Visible};
 use bailiwick_source_control::{GitWork, Repository, run_setup};
 
 use super::{Running, Wishes, own_program, versions};
@@ -73,6 +73,7 @@ pub fn enclosure(running: &Running, found: Found, wishes: &Wishes) -> Result<Enc
     let frozen = frozen(&subject.repository, &subject.base, &subject.worktree, &policy)?;
     let mut enclosure = enclosed(found, subject.found()?, &policy, wishes.sandbox, frozen)?;
     enclosure.environment = subject.environment(enclosure.level)?;
+    enclosure.path = enclosure.environment.path(&enclosure.path);
     match enclosure.level {
         Level::Off => set_up_worktree(running)?,
         Level::Partial | Level::Full => subject.place_files(&enclosure.environment)?,
@@ -106,14 +107,14 @@ pub fn reading(
     let launcher = Launcher::own().map_err(|error| Failure::general(error.to_string()))?;
     let host = Host::observe();
     let seen = host.visible();
-    let mut programs = seen.binds;
+    let mut programs = seen.binds.clone();
     add_program(&mut programs, &found.program, &host.home);
     Ok(Enclosure {
         launcher,
         level,
         program: found.program,
         programs,
-        path: seen.path,
+        path: seen.path.clone(),
         own: own_program()?,
         own_gate: vec!["gate".to_owned()],
         git_common: git_common.to_path_buf(),
@@ -123,7 +124,7 @@ pub fn reading(
         frozen: Vec::new(),
         bounds: Bounds { memory: Some(MEMORY), processes: Some(PROCESSES) },
         environment: ProjectEnvironment::of_person(&host.home, &host.home, &[]),
-        variables: variables(seen.variables, seen.rustup, level),
+        variables: variables(&seen, level),
         home_files: host
             .cargo_settings()
             .map(|settings| (".cargo/config.toml".to_owned(), settings))
@@ -147,14 +148,14 @@ fn set_up_worktree(running: &Running) -> Result<(), Failure> {
     })
 }
 
-/// Which environment is active, where rustup keeps its compilers, since the agent has a home of its own,
-/// and that there is no network but to the model.
-fn variables(
-    mut active: Vec<(String, String)>,
-    rustup: Option<String>,
-    level: Level,
-) -> Vec<(String, String)> {
-    active.extend(rustup.map(|place| ("RUSTUP_HOME".to_owned(), place)));
+/// Which environment is active, where tools are, and that there is no network but to the model.
+fn variables(seen: &Visible, level: Level) -> Vec<(String, String)> {
+    let mut active = seen.variables.clone();
+    if let Some(rustup) = &seen.rustup {
+        active.push(("RUSTUP_HOME".to_owned(), rustup.clone()));
+        // A toolchain that is not there is an error that says so.
+        active.push(("RUSTUP_AUTO_INSTALL".to_owned(), "0".to_owned()));
+    }
     if level != Level::Off {
         active.extend(OFFLINE.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }

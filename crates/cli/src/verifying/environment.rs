@@ -32,10 +32,14 @@ impl Subject {
     /// What the agent is given besides its worktree. Runs the setup of its task on the base commit if
     /// that was not done yet for the same dependencies.
     pub fn environment(&self, level: Level) -> Result<ProjectEnvironment, Failure> {
+        if level == Level::Off {
+            // Nothing can be shown without a sandbox.
+            return Ok(ProjectEnvironment::default());
+        }
         let host = Host::observe();
         let root = self.repository.root();
         let preparation = Preparation::of(&self.bound.task);
-        if preparation.setup.is_empty() || level == Level::Off {
+        if preparation.setup.is_empty() {
             let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
             return Ok(ProjectEnvironment::of_person(&host.home, &root, &self.installed()));
         }

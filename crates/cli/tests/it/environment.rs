@@ -183,11 +183,9 @@ fn modules_of_go_that_the_setup_downloads_are_there_without_a_network() {
     let versions = place.path().join("proxy/example.org/hello/@v");
     std::fs::create_dir_all(&versions).unwrap();
     let module = "module example.org/hello\n";
-    for (name, text) in [
-        ("list", "v1.0.0\n"),
-        ("v1.0.0.info", "{\"Version\":\"v1.0.0\"}"),
-        ("v1.0.0.mod", module),
-    ] {
+    for (name, text) in
+        [("list", "v1.0.0\n"), ("v1.0.0.info", "{\"Version\":\"v1.0.0\"}"), ("v1.0.0.mod", module)]
+    {
         std::fs::write(versions.join(name), text).unwrap();
     }
     let zip = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w') as z:\n \

@@ -229,7 +229,8 @@ pub(crate) fn request(name: &str) -> Request {
         preparation: Preparation {
             copy: vec![".env".to_owned()],
             setup: vec!["make".to_owned()],
-            prefetch: Vec::new(), hosts: Vec::new(),
+            prefetch: Vec::new(),
+            hosts: Vec::new(),
         },
         id: agent,
     }

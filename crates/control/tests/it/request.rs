@@ -33,7 +33,8 @@ fn the_run_is_recorded_under_what_is_really_written() {
     let preparation = Preparation {
         copy: vec![".env".to_owned()],
         setup: vec!["npm ci".to_owned()],
-        prefetch: Vec::new(), hosts: Vec::new(),
+        prefetch: Vec::new(),
+        hosts: Vec::new(),
     };
     assert_eq!(request.preparation, preparation);
 }

@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use bailiwick_control::landing::{self, NotLanded, Order};
 use bailiwick_control::ports::{
-    Base, Conflict, LandError, Landed, Landing, Merge, Method, Preparation, SetUp, Snapshot,
-    Work, WorkError, Workshop, WorkshopError,
+    Base, Conflict, LandError, Landed, Landing, Merge, Method, Preparation, SetUp, Snapshot, Work,
+    WorkError, Workshop, WorkshopError,
 };
 use bailiwick_control::verification::{
     ChangedSetup, Planned, Progress, Request, Verdicts, Verification, World, check_tree, verify,
 };
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{CapabilityName, Source, Task};
+use bailiwick_verify::change::{Entry, Mode};
 use bailiwick_verify::checks::How;
 use bailiwick_verify::facts::{NoReport, Report, RepositoryFacts, Texts};
 use bailiwick_verify::job::{Ended, Ran};
-use bailiwick_verify::change::{Entry, Mode};
 use bailiwick_verify::{Change, Check, Job, Outcome, Pass, Verdict};
 
 use crate::kit_in_memory::id;

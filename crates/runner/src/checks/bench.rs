@@ -430,7 +430,7 @@ impl Bench {
             _ => shown(&places.cargo),
         };
         let mut all: Vec<(&str, String)> = vec![
-            ("PATH", self.visible.path.clone()),
+            ("PATH", self.environment.path(&self.visible.path)),
             ("HOME", shown(&places.home)),
             ("LANG", "C.UTF-8".to_owned()),
             ("TERM", "dumb".to_owned()),

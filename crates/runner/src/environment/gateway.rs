@@ -1,7 +1,7 @@
 //! The way out of a setup's sandbox: an HTTP proxy that connects to the hosts that are allowed.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,7 +115,10 @@ impl Gateway {
     async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
         let connected = async {
             let Some(parent) = &self.parent else {
-                return TcpStream::connect((host, port)).await;
+                let found = tokio::net::lookup_host((host, port)).await?;
+                let found: Vec<SocketAddr> =
+                    found.filter(|address| !is_link_local(address.ip())).collect();
+                return TcpStream::connect(found.as_slice()).await;
             };
             let mut stream = TcpStream::connect(parent.as_str()).await?;
             let ask = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n");
@@ -127,6 +130,17 @@ impl Gateway {
         tokio::time::timeout(CONNECT_TIMEOUT, connected)
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+/// Clouds hand out credentials at such addresses; no registry is there.
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => match address.to_ipv4_mapped() {
+            Some(mapped) => mapped.is_link_local(),
+            None => address.is_unicast_link_local(),
+        },
     }
 }
 
@@ -205,6 +219,19 @@ mod tests {
             ("example.org", 443, false),
         ] {
             assert_eq!(gateway.allows(host, port), allowed, "{host}:{port}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_hand_out_credentials_of_a_cloud_are_not_reached() {
+        for (address, refused) in [
+            ("169.254.169.254", true),
+            ("::ffff:169.254.169.254", true),
+            ("fe80::1", true),
+            ("10.0.0.1", false),
+            ("127.0.0.1", false),
+        ] {
+            assert_eq!(is_link_local(address.parse().unwrap()), refused, "{address}");
         }
     }
 

@@ -95,6 +95,15 @@ impl ProjectEnvironment {
         }
     }
 
+    /// The search path for programs, with those that the setup installed into its home.
+    pub fn path(&self, path: &str) -> String {
+        let installed = self.setup_home.as_ref().filter(|home| home.join(".local/bin").is_dir());
+        match installed {
+            Some(_) => format!("{SETUP_HOME}/.local/bin:{path}"),
+            None => path.to_owned(),
+        }
+    }
+
     /// The shares that fit into a tree: what the tree itself has at a place stays.
     pub(crate) fn fitting(&self, tree: &Path) -> Vec<Share> {
         let free = |share: &&Share| is_free(tree, &share.place);

@@ -12,7 +12,12 @@ use crate::bench::{Bench, place};
 
 fn preparation(copy: &[&str], prefetch: &[&str], setup: &[&str]) -> Preparation {
     let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
-    Preparation { copy: owned(copy), setup: owned(setup), prefetch: owned(prefetch), hosts: Vec::new() }
+    Preparation {
+        copy: owned(copy),
+        setup: owned(setup),
+        prefetch: owned(prefetch),
+        hosts: Vec::new(),
+    }
 }
 
 #[test]

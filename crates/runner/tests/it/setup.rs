@@ -44,7 +44,8 @@ fn fetch(port: u16, file: &str) -> String {
 #[test]
 fn a_setup_runs_once_for_each_set_of_dependencies_and_later_trees_see_its_result() {
     let port = registry();
-    let lines = [fetch(port, "node_modules/x"), "echo home > ~/.kept; pwd > node_modules/at".into()];
+    let lines =
+        [fetch(port, "node_modules/x"), "echo home > ~/.kept; pwd > node_modules/at".into()];
     let how = setup(&lines, &[format!("127.0.0.1:{port}")]);
     let manifest = ("package.json", "{}");
     let mut bench = Bench::new(&[manifest, ("a.js", "1")]);
@@ -123,7 +124,8 @@ fn a_setup_sees_no_credentials_of_the_person() {
         setup.host.cargo = home.path().join(".cargo");
         setup
     });
-    let look = format!("! grep -rs hunter2 ~ {0} && grep -q 127.0.0.1:1 ~/.npmrc", home.path().display());
+    let look =
+        format!("! grep -rs hunter2 ~ {0} && grep -q 127.0.0.1:1 ~/.npmrc", home.path().display());
     bench.set_up(&setup(&[look.clone()], &[])).unwrap();
     bench.fill(&[]);
     bench.make_ready(&Preparation::default()).unwrap();

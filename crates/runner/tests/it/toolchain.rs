@@ -42,6 +42,7 @@ fn of_the_home_only_tools_are_seen() {
         home: home.clone(),
         proxies: Vec::new(),
         virtual_env: None,
+        places: Vec::new(),
     };
     let shown = |path: &str| home.join(path).display().to_string();
     let mut bench = Bench::with(&[], |setup| Setup { host: host.clone(), ..setup });
@@ -111,6 +112,7 @@ fn the_stamp_of_the_toolchain_changes_with_it() {
         home: home.clone(),
         proxies: Vec::new(),
         virtual_env: None,
+        places: Vec::new(),
     };
     let mut stamps = vec![host.stamp()];
     assert_eq!(host.stamp(), stamps[0]);

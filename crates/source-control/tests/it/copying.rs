@@ -21,8 +21,10 @@ fn with_worktree() -> (Scratch, WorktreeWorkspaces, PathBuf) {
 
 fn copy(workspaces: &WorktreeWorkspaces, paths: &[&str]) -> Result<(), WorkspaceError> {
     let copy = paths.iter().map(|path| (*path).to_owned()).collect();
-    workspaces
-        .make_ready(&id("ag-1"), &Preparation { copy, setup: Vec::new(), prefetch: Vec::new(), hosts: Vec::new() })
+    workspaces.make_ready(
+        &id("ag-1"),
+        &Preparation { copy, setup: Vec::new(), prefetch: Vec::new(), hosts: Vec::new() },
+    )
 }
 
 fn refused(workspaces: &WorktreeWorkspaces, path: &str) -> String {

@@ -154,7 +154,8 @@ fn a_step_that_is_repeated_does_no_harm() {
     let base = head(&scratch, &scratch.root()).0;
     scratch.write("data/x", "copied");
     let how = Preparation {
-        prefetch: Vec::new(), hosts: Vec::new(),
+        prefetch: Vec::new(),
+        hosts: Vec::new(),
         copy: vec!["data".to_owned()],
         setup: vec!["echo made > made.txt".to_owned()],
     };
@@ -267,7 +268,8 @@ fn a_lock_lasts_as_long_as_what_was_started_under_it() {
     scratch.run("mkfifo", &[pipe.to_str().unwrap()]).expect_code(0);
     // Goes on in the background until it is told to stop, as a setup does whose spawn was killed.
     let command = format!("exec 3<&0; sh -c 'read line' < '{}' &", pipe.display());
-    let how = Preparation { copy: vec![], setup: vec![command], prefetch: Vec::new(), hosts: Vec::new() };
+    let how =
+        Preparation { copy: vec![], setup: vec![command], prefetch: Vec::new(), hosts: Vec::new() };
     workspaces.make_ready(&agent, &how).unwrap();
     drop(lock);
     let while_it_goes_on = workspaces.lock(&agent).map(drop);
