@@ -106,6 +106,21 @@ fn a_change_lands_in_a_rust_repository() {
 }
 
 #[test]
+fn a_change_lands_in_a_python_repository() {
+    lands_in(&repositories::PYTHON);
+}
+
+#[test]
+fn a_change_lands_in_a_typescript_repository() {
+    lands_in(&repositories::TYPESCRIPT);
+}
+
+#[test]
+fn a_change_lands_in_a_go_repository() {
+    lands_in(&repositories::GO);
+}
+
+#[test]
 fn a_change_lands_in_a_shell_repository() {
     lands_in(&repositories::SHELL);
 }
