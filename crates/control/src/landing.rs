@@ -133,30 +133,3 @@ pub fn message(title: &str, run: &Run, policy: Option<&str>) -> String {
     text += &format!("Bailiwick-Spec: sha256:{}\n", run.spec_sha);
     text
 }
-
-/// A title for work that was given none: the first line of what the agent was asked to do.
-pub fn title(body: &str, agent: &AgentId) -> String {
-    let first =
-        body.lines().map(|line| line.trim_matches(['#', ' ', '\t'])).find(|l| !l.is_empty());
-    match first {
-        Some(line) if line.chars().count() <= 72 => line.to_owned(),
-        Some(line) => {
-            let cut: String = line.chars().take(71).collect();
-            format!("{}…", cut.trim_end())
-        }
-        None => format!("Work of {agent}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_title_is_one_short_line() {
-        let agent = AgentId::parse("ag-1").unwrap();
-        assert_eq!(title("\n# Fix the lexer\nmore", &agent), "Fix the lexer");
-        assert_eq!(title("  \n", &agent), "Work of ag-1");
-        assert_eq!(title(&"word ".repeat(40), &agent).chars().count(), 72);
-    }
-}

@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod brief;
 pub mod bundle;
+pub mod commit_subject;
 pub mod delegation;
 pub mod dispatch;
 pub mod executor;

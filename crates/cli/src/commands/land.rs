@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bailiwick_control::commit_subject::commit_subject;
 use bailiwick_control::landing::{self, Done, NotLanded, Order, Watched};
 use bailiwick_control::ports::{LandError, Landing, Method, RunStore as _, Work as _};
 use bailiwick_control::verification::Verification;
@@ -36,7 +37,7 @@ pub struct Land {
     /// What becomes of the agent's commits; else as .bailiwick/settings.toml says, else merge
     #[arg(long, value_name = "METHOD")]
     method: Option<MethodOption>,
-    /// The first line of the commit's message; else that of the task's body
+    /// The first line of the commit's message; else the first sentence of the task's body
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
     /// The branch that the work is to land on; found if not given
@@ -203,7 +204,7 @@ impl Land {
                 return Err(Failure::usage("a title is one line with something in it"));
             }
             Some(title) => title.clone(),
-            None => landing::title(&subject.bound.task.body.text, &run.id),
+            None => commit_subject(&subject.bound.task.body.text, &run.id),
         };
         let policy = subject.context.state.join("runs").join(run.id.as_str()).join("policy.json");
         let policy = std::fs::read(policy).ok().map(|text| Sha256Hex::of(text).to_string());

@@ -88,11 +88,7 @@ impl Rollback {
                     "later work on the same lines is in the way: {}",
                     paths.join(", ")
                 ))
-                .help(format!(
-                    "revert it by hand: git revert {}{:.12}",
-                    mainline(record),
-                    record.commit
-                )));
+                .help(format!("revert it by hand: git revert {}", by_hand(subject, record)?)));
             }
         };
         let reverted = Snapshot {
@@ -210,6 +206,13 @@ fn tip(subject: &Subject, branch: &str) -> Result<Base, Failure> {
     Ok(Base { branch: branch.to_owned(), tip, tree, found: "it has landed there".to_owned() })
 }
 
-fn mainline(record: &LandedRecord) -> &'static str {
-    if record.method == "merge" { "-m 1 " } else { "" }
+/// What `git revert` must be given to revert a landing.
+fn by_hand(subject: &Subject, record: &LandedRecord) -> Result<String, Failure> {
+    let parents = subject.repository.git().line(["rev-list", "-1", "--parents", &record.commit])?;
+    let LandedRecord { onto, commit, .. } = record;
+    Ok(match parents.split_whitespace().count() {
+        // A commit, and the two that it merges.
+        3 => format!("-m 1 {commit:.12}"),
+        _ => format!("{onto:.12}..{commit:.12}"),
+    })
 }

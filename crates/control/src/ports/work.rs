@@ -59,7 +59,8 @@ pub struct Conflict {
 /// How the verified tree becomes a commit of the base branch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Method {
-    /// A merge commit: the base first, then the work.
+    /// A merge commit: the base first, then the agent's commits. One commit on the base where the agent
+    /// made none.
     #[default]
     Merge,
     /// One commit on the base.

@@ -69,11 +69,33 @@ fn each_method_gives_the_verified_tree_and_a_clean_checkout() {
         assert_eq!(landed.checkouts, [scratch.root().canonicalize().unwrap()]);
         let log = scratch.git(&["log", "--format=%s", &format!("{before}..main")]);
         let expected = match method {
-            Method::Merge => "Land ag-1\nThe work of ag-1, with what is not committed\nShorten\n",
+            Method::Merge => "Land ag-1\nLand ag-1\nShorten\n",
             Method::Squash => "Land ag-1\n",
             Method::Rebase => "Land ag-1\nShorten\n",
         };
         assert_eq!(log, expected);
+    }
+}
+
+#[test]
+fn work_without_commits_lands_as_one_commit() {
+    for (method, base_moves) in [Method::Merge, Method::Squash, Method::Rebase]
+        .into_iter()
+        .flat_map(|m| [(m, false), (m, true)])
+    {
+        let scratch = repository();
+        let agent = Agent::spawn(&scratch, "ag-1");
+        agent.write("new.txt", "new\n");
+        if base_moves {
+            scratch.write("other.txt", "other\n");
+            scratch.commit("Meanwhile");
+        }
+        let before = tip(&scratch);
+        let wanted = landing(&agent, method);
+        land(&agent, &wanted).unwrap();
+        assert_eq!(tree(&scratch, "main"), wanted.tree, "{method:?}");
+        let log = scratch.git(&["log", "--format=%P %s", &format!("{before}..main")]);
+        assert_eq!(log, format!("{before} Land ag-1\n"), "{method:?}");
     }
 }
 

@@ -63,13 +63,31 @@ pub(super) fn make(
 ) -> Result<String, LandError> {
     let what = || format!("the commit for {} cannot be made", landing.branch);
     let git = person.sign(git.clone());
-    let parents = match landing.method {
-        Method::Merge => vec![landing.onto.as_str(), landing.work.commit.as_str()],
-        Method::Squash => vec![landing.onto.as_str()],
+    let onto = landing.onto.as_str();
+    let has_commits = landing.work.head != landing.work.merge_base;
+    let commit = match landing.method {
+        Method::Merge if has_commits => {
+            let work = committed_work(&git, landing).map_err(trouble(what()))?;
+            write(&git, &landing.tree, &[onto, &work], landing.message.as_bytes())
+        }
+        // Without a commit of the agent's there is nothing to merge: one change is one commit.
+        Method::Merge | Method::Squash => {
+            write(&git, &landing.tree, &[onto], landing.message.as_bytes())
+        }
         Method::Rebase => return replay(&git, state, landing),
     };
-    let commit = write(&git, &landing.tree, &parents, landing.message.as_bytes());
     Ok(commit.map_err(trouble(what()))?)
+}
+
+/// The agent's last commit, or one on top of it with what the agent did not commit.
+fn committed_work(git: &Git, landing: &Landing) -> Result<String, GitError> {
+    let work = &landing.work;
+    if work.commit == work.head {
+        return Ok(work.head.clone());
+    }
+    let subject = landing.message.lines().next().unwrap_or_default();
+    let message = format!("{subject}\n\nBailiwick-Agent: {}\n", landing.agent);
+    write(git, &work.tree, &[&work.head], message.as_bytes())
 }
 
 fn write(git: &Git, tree: &str, parents: &[&str], message: &[u8]) -> Result<String, GitError> {

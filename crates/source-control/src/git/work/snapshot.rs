@@ -35,7 +35,7 @@ pub(super) fn take(
         // The same work gives the same commit, whenever and by whomever it is recorded.
         let date = format!("@{} +0000", head.date);
         let git = plain::signed(plain::git(state, places, &tree)?, plain::OURSELVES, Some(&date));
-        let message = format!("The work of {agent}, with what is not committed");
+        let message = format!("Snapshot of {agent}");
         let line = git.line(["commit-tree", &tree, "-p", &head.commit, "-m", &message]);
         line.map_err(trouble(what()))?
     };
