@@ -16,7 +16,7 @@ use bailiwick_control::verification::{
 };
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::capability::RunMode;
-use bailiwick_runner::checks::{CheckWorkshop, Setup};
+use bailiwick_runner::checks::{CheckWorkshop, Setup, copied_digest};
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::{Launcher, Level};
 use bailiwick_runner::toolchain::Host;
@@ -208,12 +208,14 @@ impl Subject {
         let kept = self.context.state.join("caches").join(&repository).join("verdicts");
         let mut verdicts = VerdictFiles::new(kept, manner.fresh);
         let report = ReportSource::of(self)?;
+        let (checkout, copy) = (self.repository.root(), request.preparation.copy.clone());
         let found = verify(
             &request,
             World {
                 work,
                 workshop: &mut workshop,
                 report: &|| report.read(&self.context),
+                copied: &|| copied_digest(checkout, &copy).ok(),
                 ledger: self.run.clone(),
                 verdicts: &mut verdicts,
                 tell,

@@ -284,6 +284,38 @@ fn a_tree_that_was_checked_before_is_not_checked_again() {
     assert_eq!(reused(&place.verify("one", &[]).code(0)), [false, true]);
 }
 
+/// A task that copies untracked files from the checkout, as JavaScript projects do.
+#[test]
+fn a_command_runs_once_from_the_first_check_to_the_landing() {
+    let place = Place::new(
+        &[COMMANDS],
+        "[verification]\ncommands = [\"test -f node_modules/lib.js\"]\n[workspace]\ncopy = \
+         [\"node_modules\"]\n",
+        &[("a.txt", "a\n"), (".gitignore", "node_modules\ntasks\n")],
+    );
+    place.scratch.write("node_modules/lib.js", "one\n");
+    let place = place.spawn("one");
+    place.work("one", "b.txt", "b\n");
+    let reused = |json: &Value| -> Vec<bool> {
+        let passed = json["passed"].as_array().unwrap();
+        passed.iter().map(|entry| entry["reused"].as_bool().unwrap()).collect()
+    };
+    assert_eq!(reused(&place.verify("one", &[]).code(0).json), [false, true]);
+    place.bailiwick(&["land", "one"]).expect_code(0);
+    let shown = place.bailiwick(&["ledger", "show", "one", "-o", "json"]).expect_code(0);
+    let shown: Value = serde_json::from_str(&shown.out).unwrap();
+    let events = shown["events"].as_array().unwrap();
+    let landing = events.iter().rev().find(|event| event["kind"] == "verified").unwrap();
+    let landing: Value = serde_json::from_str(landing["detail"].as_str().unwrap()).unwrap();
+    assert_eq!(reused(&landing), [true, true], "landing runs nothing again");
+    // Other files are another check.
+    let place = place.spawn("two");
+    place.work("two", "c.txt", "c\n");
+    place.verify("two", &[]).code(0);
+    place.scratch.write("node_modules/lib.js", "two\n");
+    assert_eq!(reused(&place.verify("two", &[]).code(0).json), [false, true]);
+}
+
 #[test]
 fn conflicts_are_reported_file_by_file() {
     let place = Place::new(

@@ -16,23 +16,22 @@ pub trait Verdicts {
     fn keep(&mut self, key: &str, verdict: &Verdict);
 }
 
-/// The key of a verdict; nothing where it depends on more than trees and parameters, or costs
-/// nothing to reach again.
+/// Whether a verdict depends on nothing but trees and parameters, and is worth keeping.
+pub(super) fn is_reusable(needs: &Needs) -> bool {
+    let Needs { texts: _, jobs, repository, report, ledger } = needs;
+    !jobs.is_empty() && !repository && !report && !ledger
+}
+
+/// The key of a verdict that can be reused. `copied` is the digest of the files that the task copies
+/// from the checkout, which are in no tree.
 pub(super) fn key(
     request: &Request<'_>,
     check: &Check,
     needs: &Needs,
-    before: &str,
-    tree: &str,
-) -> Option<String> {
-    let Needs { texts: _, jobs, repository, report, ledger } = needs;
-    if jobs.is_empty() || *repository || *report || *ledger {
-        return None;
-    }
-    // Files that are copied from the checkout are in no tree: they may be others the next time.
-    if !request.preparation.copy.is_empty() {
-        return None;
-    }
+    (before, tree): (&str, &str),
+    copied: &str,
+) -> String {
+    let jobs = &needs.jobs;
     let how = match &check.how {
         How::Module(module) => module.path().to_owned(),
         How::Command(line) => format!("command {line}"),
@@ -47,10 +46,11 @@ pub(super) fn key(
         format!("{jobs:?}"),
         format!("{preparation:?}"),
         format!("{:?}", parameters(request)),
+        copied.to_owned(),
     ];
     // Each part with its length, so that no two lists of parts have the same text.
     let text: String = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
-    Some(Sha256Hex::of(text).to_string())
+    Sha256Hex::of(text).to_string()
 }
 
 /// The numbers of a task that a verdict with jobs depends on.

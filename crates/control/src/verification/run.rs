@@ -23,6 +23,8 @@ pub struct World<'a, W> {
     pub workshop: &'a mut dyn FnMut() -> Result<Box<dyn Workshop + 'a>, WorkshopError>,
     /// Reads the agent's report.
     pub report: &'a dyn Fn() -> Report,
+    /// A digest of the files that the task copies from the checkout; nothing if they cannot be read.
+    pub copied: &'a dyn Fn() -> Option<String>,
     /// The agent's row in the ledger.
     pub ledger: Option<Run>,
     /// Verdicts that were reached before.
@@ -190,11 +192,14 @@ struct Running<'a, 'b, W> {
     results: Vec<CheckResult>,
     /// Why something could not be looked up or run, where the tree is not why.
     trouble: Option<String>,
+    /// The digest of the files that are copied from the checkout, once it was needed.
+    copied: Option<String>,
 }
 
 impl<'a, 'b, W: Work> Running<'a, 'b, W> {
     fn new(request: &'b Request<'b>, world: World<'a, W>) -> Self {
-        Self { request, world, place: Place::NotOpened, results: Vec::new(), trouble: None }
+        let place = Place::NotOpened;
+        Self { request, world, place, results: Vec::new(), trouble: None, copied: None }
     }
 
     fn conclude(&mut self, capability: &str, pass: Pass, verdict: Verdict, reused: bool) {
@@ -320,7 +325,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
         facts: &mut Facts,
     ) -> (Verdict, bool) {
         let needs = needs(&planned.check, subject);
-        let key = reuse::key(self.request, &planned.check, &needs, &tree.before, &tree.tree);
+        let key = self.key(planned, &needs, tree);
         if let Some(found) = key.as_deref().and_then(|key| self.world.verdicts.find(key)) {
             return (found, true);
         }
@@ -332,9 +337,35 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
         }
         let verdict = judge(&planned.check, subject, facts);
         if let Some(key) = key.filter(|_| verdict.holds()) {
-            self.world.verdicts.keep(&key, &verdict);
+            // Files that changed while the check ran may or may not have been copied.
+            let before = self.copied_files();
+            self.copied = None;
+            if before.is_some() && self.copied_files() == before {
+                self.world.verdicts.keep(&key, &verdict);
+            }
         }
         (verdict, false)
+    }
+
+    /// The key of a verdict; nothing where it cannot be reused.
+    fn key(&mut self, planned: &Planned, needs: &Needs, tree: &Tree<'_>) -> Option<String> {
+        if !reuse::is_reusable(needs) {
+            return None;
+        }
+        let copied = self.copied_files()?;
+        let trees = (tree.before.as_str(), tree.tree.as_str());
+        Some(reuse::key(self.request, &planned.check, needs, trees, &copied))
+    }
+
+    /// The digest of the files that are copied from the checkout; nothing if they cannot be read.
+    fn copied_files(&mut self) -> Option<String> {
+        if self.request.preparation.copy.is_empty() {
+            return Some(String::new());
+        }
+        if self.copied.is_none() {
+            self.copied = (self.world.copied)();
+        }
+        self.copied.clone()
     }
 
     fn run(&mut self, job: &Job, tree: &Tree<'_>) -> Outcome {

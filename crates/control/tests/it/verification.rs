@@ -209,6 +209,17 @@ fn run_with(
     kept: &mut Kept,
     (preparation, changed_setup): (Preparation, ChangedSetup),
 ) -> Verification {
+    run_copying(repository, checks, mode, kept, preparation, &|| None)
+}
+
+fn run_copying(
+    repository: &Repository,
+    checks: &[Planned],
+    mode: RunMode,
+    kept: &mut Kept,
+    preparation: Preparation,
+    copied: &dyn Fn() -> Option<String>,
+) -> Verification {
     let task = task();
     let request = Request {
         agent: None,
@@ -228,6 +239,7 @@ fn run_with(
             work: repository,
             workshop: &mut workshop,
             report: &missing,
+            copied,
             ledger: None,
             verdicts: kept,
             tell: &mut |_: Progress<'_>| {},
@@ -294,6 +306,33 @@ fn a_tree_is_checked_once_with_the_same_parameters() {
     }
 }
 
+/// Files that a task copies from the checkout are in no tree: their digest stands for them.
+#[test]
+fn a_tree_with_copied_files_is_checked_once_while_they_stay_the_same() {
+    let repository = repository("work");
+    repository.tip.replace("old".to_owned());
+    let checks = [planned("quality::holds", "holds", RunMode::Both)];
+    let copy = Preparation { copy: vec!["node_modules".to_owned()], ..Preparation::default() };
+    let mut kept = Kept::default();
+    let mut reused = |copied: &dyn Fn() -> Option<String>| -> Vec<bool> {
+        let done =
+            run_copying(&repository, &checks, RunMode::Both, &mut kept, copy.clone(), copied);
+        done.results.iter().map(|result| result.reused).collect()
+    };
+    let one = || Some("one".to_owned());
+    assert_eq!(reused(&one), [false, true], "the merge is the tree of the worktree");
+    assert_eq!(reused(&one), [true, true], "a landing right after it");
+    assert_eq!(repository.materialised.borrow().len(), 1, "the command ran once");
+    assert_eq!(reused(&|| Some("two".to_owned())), [false, true], "other files");
+    assert_eq!(reused(&|| None), [false, false], "files that cannot be read");
+    let count = RefCell::new(0);
+    let changing = || {
+        *count.borrow_mut() += 1;
+        Some(format!("change {}", count.borrow()))
+    };
+    assert_eq!(reused(&changing), [false, false], "files that change while the check runs");
+}
+
 #[test]
 fn what_cannot_be_looked_up_has_failed() {
     let mut gone = repository("merged");
@@ -347,6 +386,7 @@ fn what_could_not_be_run_on_a_tree_is_told_apart_from_what_fails_on_it() {
             work: repository,
             workshop: &mut workshop,
             report: &missing,
+            copied: &|| None,
             ledger: None,
             verdicts: &mut kept,
             tell: &mut |_: Progress<'_>| {},

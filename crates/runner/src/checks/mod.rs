@@ -11,6 +11,7 @@ mod bench;
 mod build_time;
 mod cargo_check;
 mod cargo_test;
+mod copied;
 mod copying;
 mod libtest;
 mod messages;
@@ -40,6 +41,7 @@ use bench::{Bench, Sources, Unsettled};
 use copying::CopyError;
 use slot::Slot;
 
+pub use copied::copied_digest;
 pub(crate) use slot::open_up;
 pub use slot::sweep;
 
