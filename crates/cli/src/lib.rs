@@ -3,6 +3,7 @@
 //! One command a file under [`commands`]; [`wire`] alone knows every adapter; only this crate
 //! prints.
 
+pub mod agent_names;
 pub mod claiming;
 pub mod commands;
 pub mod context;

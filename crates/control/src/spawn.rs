@@ -50,6 +50,7 @@ impl Request {
             fork_parent: None,
             half_spawned: true,
             base: Some(base.clone()),
+            named: None,
         };
         let preparation = Preparation::of(&bound.task);
         Ok(Self { id, run, files: TaskDirectory { task, prompt }, base, preparation })
@@ -138,6 +139,9 @@ pub fn plan(
         Some(run) if !run.half_spawned || run.status != bailiwick_model::RunStatus::Running => {
             Err(Refusal::IdTaken { id: id.clone(), status: run.status })
         }
+        Some(run) if is_elsewhere(run, request) => {
+            Err(Refusal::IdTaken { id: id.clone(), status: run.status })
+        }
         Some(run) if run.spec_sha != request.run.spec_sha => {
             Err(Refusal::OtherTask { id: id.clone() })
         }
@@ -154,6 +158,12 @@ pub fn plan(
         }
         None => Ok([vec![Step::RecordRun], rest(seen)].concat()),
     }
+}
+
+/// Whether a recorded run is known to be of another repository than the one that is asked for.
+fn is_elsewhere(run: &Run, request: &Request) -> bool {
+    let wanted = request.run.named.as_ref().map(|named| &named.repository);
+    run.repository.is_some() && run.repository.as_ref() != wanted
 }
 
 fn rest(seen: &SeenWorkspace) -> Vec<Step> {

@@ -47,7 +47,7 @@ pub use event::Event;
 pub use name::{AgentId, CapabilityName, Category, NameError, ParameterName, RoleName};
 pub use problem::{Place, Problem, Severity, Source};
 pub use role::Role;
-pub use run::{Run, RunStatus};
+pub use run::{Run, RunFacts, RunName, RunState, RunStatus};
 pub use settings::Settings;
 pub use task::Task;
 pub use template::Template;

@@ -46,6 +46,93 @@ pub struct Run {
     pub half_spawned: bool,
     /// The commit that it started from, whose kit binds it; not known of runs made by other means.
     pub base: Option<String>,
+    /// What people call it in its repository. The id is the same, unless another repository had it first.
+    pub name: AgentId,
+    /// The git directory that all checkouts of its repository share; not known of runs made by other
+    /// means.
+    pub repository: Option<String>,
+    /// How it stands, in more detail than the status.
+    pub state: RunState,
+}
+
+/// A name that counts in one repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunName {
+    /// The name.
+    pub name: AgentId,
+    /// The git directory that all checkouts of the repository share.
+    pub repository: String,
+}
+
+/// How a run stands, in more detail than its status: what views show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunState {
+    /// Its spawn was cut short.
+    HalfSpawned,
+    /// It was spawned, and its agent was never started.
+    Ready,
+    /// Its agent was started, or it was recorded by other means.
+    Running,
+    /// As the status.
+    Done,
+    /// As the status.
+    Failed,
+    /// As the status.
+    Merged,
+    /// Its work had landed and was reverted.
+    RolledBack,
+    /// As the status.
+    Rejected,
+}
+
+/// What tells runs of one status apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunFacts {
+    /// Whether its spawn was cut short.
+    pub half_spawned: bool,
+    /// Whether `spawn` made it.
+    pub spawned: bool,
+    /// How often its agent was started.
+    pub attempts: i64,
+    /// Whether what it landed was reverted.
+    pub rolled_back: bool,
+}
+
+impl RunState {
+    /// The state of a run with this status.
+    pub fn of(status: RunStatus, facts: RunFacts) -> Self {
+        match status {
+            RunStatus::Running if facts.half_spawned => Self::HalfSpawned,
+            RunStatus::Running if facts.spawned && facts.attempts == 0 => Self::Ready,
+            RunStatus::Running => Self::Running,
+            RunStatus::Done => Self::Done,
+            RunStatus::Failed => Self::Failed,
+            RunStatus::Merged if facts.rolled_back => Self::RolledBack,
+            RunStatus::Merged => Self::Merged,
+            RunStatus::Rejected => Self::Rejected,
+        }
+    }
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::HalfSpawned => "half-spawned",
+            Self::Ready => "ready",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Merged => "merged",
+            Self::RolledBack => "rolled-back",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+impl fmt::Display for RunState {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.as_str())
+    }
 }
 
 /// How a run stands.
@@ -157,6 +244,25 @@ impl fmt::Display for RunStatus {
 #[cfg(test)]
 mod tests {
     use super::RunStatus::{self, Done, Failed, Merged, Rejected, Running};
+    use super::{RunFacts, RunState};
+
+    #[test]
+    fn a_state_tells_apart_what_one_status_covers() {
+        let facts =
+            RunFacts { half_spawned: false, spawned: true, attempts: 0, rolled_back: false };
+        let state = |status, facts| RunState::of(status, facts);
+        assert_eq!(state(Running, facts), RunState::Ready);
+        assert_eq!(state(Running, RunFacts { attempts: 1, ..facts }), RunState::Running);
+        assert_eq!(state(Running, RunFacts { spawned: false, ..facts }), RunState::Running);
+        let half = RunFacts { half_spawned: true, ..facts };
+        assert_eq!(state(Running, half), RunState::HalfSpawned);
+        assert_eq!(state(Merged, facts), RunState::Merged);
+        let reverted = RunFacts { rolled_back: true, ..facts };
+        assert_eq!(state(Merged, reverted), RunState::RolledBack);
+        for status in [Done, Failed, Rejected] {
+            assert_eq!(state(status, facts).as_str(), status.as_str());
+        }
+    }
 
     #[test]
     fn only_the_drawn_arrows_are_legal() {

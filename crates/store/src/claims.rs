@@ -171,6 +171,7 @@ impl Store {
             Err(StoreError::NoSuchRun { .. }) => Ok(vec![parent.clone()]),
             Err(
                 error @ (StoreError::IdTaken { .. }
+                | StoreError::NameTaken { .. }
                 | StoreError::Illegal { .. }
                 | StoreError::TooNew { .. }
                 | StoreError::Database { .. }),

@@ -10,6 +10,7 @@ mod delegates;
 mod fleet;
 mod ledger;
 mod location;
+mod names;
 mod open;
 mod runs;
 

@@ -15,7 +15,7 @@ use crate::fleet::Fleet;
 use crate::location::Location;
 
 /// The newest schema that is known here.
-const SCHEMA: i64 = 5;
+const SCHEMA: i64 = 6;
 
 /// How a transaction begins that writes: it waits for the others now, and never has to be begun anew.
 pub(crate) const WRITING: &str = "BEGIN IMMEDIATE";
@@ -115,6 +115,7 @@ impl Store {
             migration(3, "claims", include_str!("../migrations/0003_claims.sql")),
             migration(4, "delegates", include_str!("../migrations/0004_delegates.sql")),
             migration(5, "fleet", include_str!("../migrations/0005_fleet.sql")),
+            migration(6, "names", include_str!("../migrations/0006_names.sql")),
         ];
         Migrator::with_migrations(all).run(&self.pool).await.map_err(|error| {
             let why = format!("the schema could not be brought up to date: {error}");

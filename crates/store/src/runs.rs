@@ -3,7 +3,7 @@
 use bailiwick_control::ports::{NewRun, RunStore, StoreError};
 use bailiwick_model::claim::Outcome;
 use bailiwick_model::nearest::nearest;
-use bailiwick_model::{AgentId, Run, RunStatus};
+use bailiwick_model::{AgentId, Run, RunFacts, RunName, RunState, RunStatus};
 use sqlx::any::AnyRow;
 use sqlx::{Any, Row, Transaction};
 
@@ -14,7 +14,9 @@ macro_rules! select_run {
         concat!(
             "SELECT id, branch, parent, spec_sha, status, started_at / 1000, finished_at / 1000, ",
             "summary, worktree, dna, creator, fork_parent, ",
-            "(cost_micro_cents + 500000) / 1000000, provider, model, half_spawned, base FROM runs ",
+            "(cost_micro_cents + 500000) / 1000000, provider, model, half_spawned, base, name, ",
+            "repository, rolled_back_at, ",
+            "(SELECT COUNT(*) FROM attempts WHERE attempts.run = runs.id) FROM runs ",
             $rest
         )
     };
@@ -24,13 +26,21 @@ pub(crate) use select_run;
 impl Store {
     pub(crate) fn run(&self, row: &AnyRow) -> Result<Run, StoreError> {
         let read = || -> Result<Run, Box<dyn std::error::Error>> {
-            let half_spawned: i64 = row.try_get(15)?;
+            let half_spawned = row.try_get::<i64, _>(15)? != 0;
+            let status = row.try_get::<String, _>(4)?.parse()?;
+            let base: Option<String> = row.try_get(16)?;
+            let facts = RunFacts {
+                half_spawned,
+                spawned: base.is_some(),
+                rolled_back: row.try_get::<Option<i64>, _>(19)?.is_some(),
+                attempts: row.try_get(20)?,
+            };
             Ok(Run {
                 id: AgentId::parse(&row.try_get::<String, _>(0)?)?,
                 branch: row.try_get(1)?,
                 parent_branch: row.try_get(2)?,
                 spec_sha: row.try_get(3)?,
-                status: row.try_get::<String, _>(4)?.parse()?,
+                status,
                 started_ts: row.try_get(5)?,
                 finished_ts: row.try_get(6)?,
                 summary: row.try_get(7)?,
@@ -41,8 +51,11 @@ impl Store {
                 cost_cents: row.try_get(12)?,
                 provider: row.try_get(13)?,
                 model: row.try_get(14)?,
-                half_spawned: half_spawned != 0,
-                base: row.try_get(16)?,
+                half_spawned,
+                base,
+                name: AgentId::parse(&row.try_get::<String, _>(17)?)?,
+                repository: row.try_get(18)?,
+                state: RunState::of(status, facts),
             })
         };
         read().map_err(|error| StoreError::Database {
@@ -100,10 +113,13 @@ impl Store {
         run: &NewRun,
         spec: Option<&str>,
     ) -> Result<(), StoreError> {
+        if let Some(named) = &run.named {
+            self.require_free_name(transaction, named).await?;
+        }
         sqlx::query(
             "INSERT INTO runs (id, branch, parent, spec_sha, status, started_at, worktree, dna, \
-             creator, fork_parent, half_spawned, base) \
-             VALUES ($1, $2, $3, $4, 'running', $5, $6, $7, $8, $9, $10, $11)",
+             creator, fork_parent, half_spawned, base, name, repository) \
+             VALUES ($1, $2, $3, $4, 'running', $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         )
         .bind(run.id.as_str())
         .bind(&run.branch)
@@ -116,6 +132,8 @@ impl Store {
         .bind(run.fork_parent.as_deref())
         .bind(i64::from(run.half_spawned))
         .bind(run.base.as_deref())
+        .bind(run.named.as_ref().map_or(run.id.as_str(), |named| named.name.as_str()))
+        .bind(run.named.as_ref().map(|named| named.repository.as_str()))
         .execute(&mut **transaction)
         .await
         .map_err(|error| match error.as_database_error() {
@@ -131,6 +149,24 @@ impl Store {
                 .map_err(|error| self.error(&error))?;
         }
         self.append(transaction, run.id.as_str(), "forked", &run.branch).await
+    }
+
+    /// Refuses a name that the repository has already.
+    async fn require_free_name(
+        &self,
+        transaction: &mut Transaction<'_, Any>,
+        named: &RunName,
+    ) -> Result<(), StoreError> {
+        let taken = sqlx::query("SELECT id FROM runs WHERE repository = $1 AND name = $2")
+            .bind(&named.repository)
+            .bind(named.name.as_str())
+            .fetch_optional(&mut **transaction)
+            .await
+            .map_err(|error| self.error(&error))?;
+        match taken {
+            None => Ok(()),
+            Some(_) => Err(StoreError::NameTaken { name: named.name.clone() }),
+        }
     }
 }
 

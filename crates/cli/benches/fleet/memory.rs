@@ -74,6 +74,7 @@ async fn held(place: &Place, store: &Store, number: usize) -> (AgentId, String, 
         fork_parent: None,
         half_spawned: false,
         base: None,
+        named: None,
     };
     store.record(&run, None).await.expect("a run");
     let attempt = Attempt {

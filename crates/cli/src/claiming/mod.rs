@@ -29,7 +29,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::running::IfClosed;
 use crate::verifying::Subject;
-use crate::{delegating, output, policy_file, wire};
+use crate::{agent_names, delegating, output, policy_file, wire};
 use queue::Queue;
 
 /// What a refusal names as its rule.
@@ -93,8 +93,12 @@ impl<'a> Claimant<'a> {
     ) -> Result<Option<Self>, Failure> {
         let Some(claims) = &settings.claims else { return Ok(None) };
         let Some((inside, except)) = writable(policy) else { return Ok(None) };
-        let parent = task.task.parent_agent.as_ref();
-        let line = wire::with_store(context, async |store| Ok(store.line(parent).await?))?;
+        let parent = match &task.task.parent_agent {
+            Some(parent) => Some(agent_names::resolve(context, parent)?),
+            None => None,
+        };
+        let line =
+            wire::with_store(context, async |store| Ok(store.line(parent.as_ref()).await?))?;
         // Who may work for longer has it for longer.
         let minutes = task.budget.minutes.unwrap_or_default();
         let lease = claims.lease().max(minutes.saturating_mul(60_000));

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::fleet::acting::ask as ask_plane;
 use super::stop::ask;
+use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
@@ -185,6 +186,7 @@ pub fn whose(context: &Context, agent: &AgentId, question: &str) -> Result<Asked
 }
 
 fn answer(context: &Context, agent: &AgentId, id: String, answer: Answer) -> Result<(), Failure> {
+    let agent = &agent_names::resolve(context, agent)?;
     match whose(context, agent, &id)? {
         Asked::Elsewhere => {}
         Asked::Here(approval) => {

@@ -4,6 +4,7 @@ use bailiwick_control::supervision::budget::Limit;
 use bailiwick_model::{AgentId, Attempt};
 use clap::Args;
 
+use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
@@ -21,7 +22,8 @@ pub struct Cost {
 
 impl Cost {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(mut self, context: &Context) -> Result<(), Failure> {
+        self.agent = agent_names::resolve(context, &self.agent)?;
         let attempts = wire::with_store(context, async |store| {
             let attempts = store.attempts(Some(&self.agent)).await?;
             // Who sat at a person's terminal has attempts, and no row in the ledger.

@@ -6,6 +6,7 @@ use bailiwick_control::ports::{Work as _, WorkError};
 use bailiwick_model::AgentId;
 use clap::Args;
 
+use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
@@ -38,7 +39,8 @@ impl Diff {
         let Some(agent) = &self.agent else {
             return super::fleet::difference::run(context, &self.files);
         };
-        let subject = Subject::of_agent(context, agent, &Places::default())?;
+        let agent = agent_names::resolve(context, agent)?;
+        let subject = Subject::of_agent(context, &agent, &Places::default())?;
         let said = |error: WorkError| Failure::general(error.to_string());
         let work = subject.found()?;
         let base = work.base().map_err(said)?;

@@ -12,9 +12,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Start", &["init", "demo", "doctor", "status"]),
     (
         "Run",
-        &[
-            "run", "exec", "ps", "logs", "attach", "stop", "resume", "diff", "cost", "rm", "prune",
-        ],
+        &["run", "exec", "ps", "logs", "attach", "stop", "resume", "diff", "cost", "rm", "prune"],
     ),
     ("Decide", &["explain", "replay", "hooks", "approvals"]),
     ("Land", &["verify", "land", "reject", "respawn", "rollback"]),

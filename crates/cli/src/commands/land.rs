@@ -12,6 +12,7 @@ use bailiwick_model::{AgentId, Run, RunStatus, Sha256Hex};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
@@ -80,7 +81,8 @@ impl Land {
     }
 
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(mut self, context: &Context) -> Result<(), Failure> {
+        self.agent = agent_names::resolve(context, &self.agent)?;
         let quiet = false;
         self.land(context, quiet)
     }

@@ -7,6 +7,7 @@ use bailiwick_model::{AgentId, Event};
 use bailiwick_runner::supervisor::RunDirectory;
 use clap::Args;
 
+use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
@@ -36,7 +37,8 @@ const PAGE: u32 = 1000;
 
 impl Logs {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(mut self, context: &Context) -> Result<(), Failure> {
+        self.agent = agent_names::resolve(context, &self.agent)?;
         let kept = context.database.open()?;
         // Who sat at a person's terminal has attempts, and no row in the ledger.
         let attempts = kept.with(async |store| store.attempts(Some(&self.agent)).await)?;

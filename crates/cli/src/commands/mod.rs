@@ -24,6 +24,7 @@ pub mod logs;
 pub mod man;
 pub mod mcp;
 pub mod prepare;
+pub mod prune;
 pub mod ps;
 pub mod reject;
 pub mod replay;
@@ -113,6 +114,7 @@ enum Command {
     Diff(diff::Diff),
     Cost(cost::Cost),
     Rm(rm::Rm),
+    Prune(prune::Prune),
     Prepare(prepare::Prepare),
     Compose(compose::Compose),
     Spawn(spawn::Spawn),
@@ -240,6 +242,7 @@ impl Bailiwick {
             Command::Diff(command) => command.run(&context()?),
             Command::Cost(command) => command.run(&context()?),
             Command::Rm(command) => command.run(&context()?),
+            Command::Prune(command) => command.run(&context()?),
             Command::Supervise(command) => command.run(&context()?),
             Command::Serve(command) => command.run(&context()?),
             Command::Apply(command) => command.run(&context()?),

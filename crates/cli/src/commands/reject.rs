@@ -5,6 +5,7 @@ use bailiwick_model::{AgentId, RunStatus};
 use clap::Args;
 use serde::Serialize;
 
+use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
@@ -37,7 +38,8 @@ struct Rejected {
 
 impl Reject {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(mut self, context: &Context) -> Result<(), Failure> {
+        self.agent = agent_names::resolve(context, &self.agent)?;
         let subject = Subject::of_agent(context, &self.agent, &Places::default())?;
         let _lock = subject.lock(&self.agent)?;
         let kept = reject(&subject, &self.agent, self.reason.as_deref())?;

@@ -3,12 +3,14 @@
 use bailiwick_control::respawn::failure_report;
 use bailiwick_kit::task_text;
 use bailiwick_model::attempt::Allowance;
-use bailiwick_model::{AgentId, RunStatus, Source};
+use bailiwick_model::{AgentId, Run, RunState, RunStatus, Source};
 use bailiwick_runner::supervisor::RunDirectory;
+use bailiwick_store::Event;
 use clap::Args;
 
 use super::reject::reject;
-use super::spawn::{Lineage, print, spawn};
+use super::spawn::{Lineage, Naming, print, spawn};
+use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::managed::Managed;
@@ -18,7 +20,8 @@ use crate::{policy_file, wire};
 
 /// Start a new attempt at a task, with what was wrong in its prompt
 ///
-/// The former attempt is rejected if nobody did so yet; its work is kept. The new agent starts from
+/// The former attempt is rejected if nobody did so yet; its work is kept. Work that had landed must be
+/// rolled back first. The new agent starts from
 /// today's base, with the same task and the report of the last verification behind it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick respawn fix-42\n  bailiwick respawn fix-42 \
@@ -41,15 +44,17 @@ pub struct Respawn {
 
 impl Respawn {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(mut self, context: &Context) -> Result<(), Failure> {
+        self.agent = agent_names::resolve(context, &self.agent)?;
         let former = &self.agent;
         let subject = Subject::of_agent(context, former, &Places::default())?;
         let lock = subject.lock(former)?;
-        let (status, events, ids) = wire::with_store(&subject.context, async |store| {
-            let ids: Vec<AgentId> = store.list(None).await?.into_iter().map(|run| run.id).collect();
-            Ok((store.get(former).await?.status, store.events(former.as_str()).await?, ids))
+        let (run, events, all) = wire::with_store(&subject.context, async |store| {
+            let events = store.events(former.as_str()).await?;
+            Ok((store.get(former).await?, events, store.list(None).await?))
         })?;
-        if status == RunStatus::Merged {
+        let rolled_back = run.state == RunState::RolledBack;
+        if run.status == RunStatus::Merged && !rolled_back {
             return Err(Failure::usage(format!("`{former}` has landed"))
                 .help(format!("to undo it: bailiwick rollback {former}")));
         }
@@ -57,7 +62,8 @@ impl Respawn {
         let shown: Option<Shown> = last.and_then(|event| serde_json::from_str(&event.detail).ok());
         let said = events.iter().rev().find(|event| event.kind == "rejected");
         let said = said.map(|event| event.detail.clone()).filter(|text| !text.is_empty());
-        let reason = self.reason.clone().or(said);
+        let reverted = || rolled_back.then(|| reverted(&events));
+        let reason = self.reason.clone().or(said).or_else(reverted);
         if shown.is_none() && reason.is_none() {
             return Err(Failure::usage(format!("nothing says what was wrong with `{former}`"))
                 .help(format!(
@@ -68,9 +74,9 @@ impl Respawn {
         let report = failure_report(former.as_str(), reason.as_deref(), &failures);
         let id = match self.agent_id.clone() {
             Some(id) => id,
-            None => next_id(former, &ids)?,
+            None => next_id(&run.name, &names_beside(&run, &all))?,
         };
-        if status != RunStatus::Rejected {
+        if !run.status.next().is_empty() {
             reject(&subject, former, reason.as_deref())?;
         }
         drop(lock);
@@ -86,7 +92,10 @@ impl Respawn {
         };
         // So does what it was handed.
         let lineage = Lineage { managed: Managed::of(&directory)?, ..lineage };
-        let spawned = spawn(&subject.context, &source, Some(&id), &self.base, lineage)?;
+        let naming = Naming::Name(Some(&id));
+        let spawned = spawn(&subject.context, &source, naming, &self.base, lineage)?;
+        let id = AgentId::parse(&spawned.agent_id)
+            .map_err(|error| Failure::general(error.to_string()))?;
         // One that was delegated stays where it was in its tree.
         wire::with_store(context, async |store| {
             if let Some(mut delegate) = store.delegate(former).await? {
@@ -107,6 +116,24 @@ impl Respawn {
             }
         }
     }
+}
+
+/// What a new attempt is told of work that had landed and was reverted.
+fn reverted(events: &[Event]) -> String {
+    let last = events.iter().rev().find(|event| event.kind == "rolled-back");
+    let detail: Option<serde_json::Value> =
+        last.and_then(|event| serde_json::from_str(&event.detail).ok());
+    let reason = detail.as_ref().and_then(|detail| detail.get("reason")?.as_str());
+    match reason {
+        Some(reason) => format!("The work had landed and was rolled back: {reason}"),
+        None => "The work had landed and was rolled back.".to_owned(),
+    }
+}
+
+/// The names that are taken where a run is.
+fn names_beside(run: &Run, all: &[Run]) -> Vec<AgentId> {
+    let beside = |other: &&Run| other.repository.is_none() || other.repository == run.repository;
+    all.iter().filter(beside).map(|other| other.name.clone()).collect()
 }
 
 /// The former's id with the first number behind it that is free.

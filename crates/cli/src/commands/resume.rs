@@ -11,6 +11,7 @@ use clap::Args;
 use super::approvals::whose;
 use super::run::{How, Wanted, hold};
 use super::stop::ask;
+use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
@@ -71,9 +72,10 @@ impl Raised {
 
 impl Resume {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         recover::find(context)?;
+        self.agent = agent_names::resolve(context, &self.agent)?;
         let start = Start::Resume(self.message);
         let wanted = Wanted { budget: self.budget.allowance(), ..Wanted::default() };
         hold(context, &self.agent, &start, &self.how, wanted, self.format.format)
@@ -102,9 +104,10 @@ pub struct Attach {
 
 impl Attach {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         recover::find(context)?;
+        self.agent = agent_names::resolve(context, &self.agent)?;
         let directory = RunDirectory::new(&context.state, self.agent.as_str());
         let held = directory.is_held().unwrap_or(false);
         match (self.message, held) {

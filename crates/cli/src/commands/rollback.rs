@@ -4,12 +4,13 @@ use bailiwick_control::landing;
 use bailiwick_control::ports::{
     Base, LandError, Landing, Merge, Method, RunStore as _, Snapshot, Work as _, WorkError,
 };
-use bailiwick_model::{AgentId, Run, RunStatus};
+use bailiwick_model::{AgentId, Run, RunState, RunStatus};
 use bailiwick_source_control::GitWork;
 use clap::Args;
 use serde::Serialize;
 
 use super::land::LandedRecord;
+use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
@@ -44,11 +45,14 @@ struct RolledBack {
     branch: String,
     commit: String,
     reverted: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
 }
 
 impl Rollback {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(mut self, context: &Context) -> Result<(), Failure> {
+        self.agent = agent_names::resolve(context, &self.agent)?;
         let agent = &self.agent;
         let mut subject = Subject::of_agent(context, agent, &Places::default())?;
         let _lock = subject.lock(agent)?;
@@ -117,6 +121,7 @@ impl Rollback {
                 branch: base.branch,
                 commit: landed.commit,
                 reverted: record.commit.clone(),
+                reason: self.reason.clone(),
             })),
             Err(LandError::Moved { .. }) => Ok(None),
             Err(error) => Err(Failure::usage(error.to_string())),
@@ -163,7 +168,8 @@ impl Rollback {
         let detail = serde_json::to_string(done)
             .map_err(|error| Failure::general(format!("the result cannot be written: {error}")))?;
         wire::with_store(&subject.context, async |store| {
-            Ok(store.note_of(&self.agent, "rolled-back", &detail).await?)
+            let summary = format!("rolled back by {:.12} on {}", done.commit, done.branch);
+            Ok(store.roll_back(&self.agent, &summary, &detail).await?)
         })?;
         if json {
             return output::json(done);
@@ -172,6 +178,10 @@ impl Rollback {
         output::line(format_args!(
             "rolled back  {} by {:.12} on {branch}; it had landed as {:.12}",
             self.agent, done.commit, record.commit
+        ));
+        output::next_step(format_args!(
+            "bailiwick respawn {}{}",
+            self.agent, subject.context.repeated
         ));
         Ok(())
     }
@@ -186,7 +196,7 @@ fn landed(subject: &Subject, agent: &AgentId) -> Result<(Run, LandedRecord), Fai
     let Some(run) = run.filter(|run| run.status == RunStatus::Merged) else {
         return Err(Failure::usage(format!("`{agent}` has not landed")));
     };
-    if events.iter().any(|event| event.kind == "rolled-back") {
+    if run.state == RunState::RolledBack {
         return Err(Failure::usage(format!("`{agent}` was rolled back already")));
     }
     let record = events.iter().rev().find(|event| event.kind == "landed");

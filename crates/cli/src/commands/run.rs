@@ -12,7 +12,8 @@ use bailiwick_runner::supervisor::RunDirectory;
 use clap::{Args, ValueEnum as _};
 use serde::Serialize;
 
-use super::spawn::spawn_startable;
+use super::spawn::{Naming, spawn_startable};
+use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
@@ -161,13 +162,14 @@ impl Run {
         let Some(id) = named.filter(|_| !context.directory.join(&self.task).is_file()) else {
             return Ok(None);
         };
+        let id = agent_names::resolve(context, &id)?;
         let run = wire::with_store(context, async |store| Ok(store.find(&id).await?))?;
         Ok(run.map(|run| run.id))
     }
 
     fn spawn(&self, context: &Context, source: &Source) -> Result<AgentId, Failure> {
-        let spawned =
-            spawn_startable(context, source, self.agent_id.as_ref(), &self.base, &self.how)?;
+        let naming = Naming::Name(self.agent_id.as_ref());
+        let spawned = spawn_startable(context, source, naming, &self.base, &self.how)?;
         if self.format.format == Format::Human {
             output::note(format_args!(
                 "agent {} in {}",

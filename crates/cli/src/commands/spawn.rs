@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use bailiwick_control::executor::{self, SpawnError};
-use bailiwick_control::ports::Workspaces as _;
+use bailiwick_control::ports::{RunStore as _, Workspaces as _};
 use bailiwick_control::spawn::{Request, Step};
 use bailiwick_kit::{Bound, bind};
 use bailiwick_model::task::{Line, Login};
-use bailiwick_model::{AgentId, Settings, Source, Task};
+use bailiwick_model::{AgentId, RunName, Settings, Source, Task};
 use bailiwick_policy::{Limits, Policy, ToolStack};
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::{Repository, WorktreeWorkspaces};
@@ -23,7 +23,7 @@ use crate::managed::Managed;
 use crate::output::{self, Format, FormatOption};
 use crate::running::{assign, detached};
 use crate::verifying::settings;
-use crate::{claiming, policy_file, wire};
+use crate::{agent_names, claiming, policy_file, wire};
 
 /// Make an agent's worktree on its own branch, and record it in the ledger
 ///
@@ -52,6 +52,8 @@ pub struct Spawn {
 #[derive(Debug, Serialize)]
 pub(crate) struct Spawned {
     pub(crate) agent_id: String,
+    /// What it is called in this repository.
+    pub(crate) name: String,
     pub(crate) role: String,
     pub(crate) branch: String,
     pub(crate) base: String,
@@ -85,14 +87,24 @@ impl Spawn {
     pub(crate) fn spawn(self, context: &Context) -> Result<Spawned, Failure> {
         context.require_repository()?;
         let source = wire::read_task(context, &self.task)?;
+        let naming = Naming::Name(self.agent_id.as_ref());
         if self.start {
             let how = How::default();
-            return spawn_startable(context, &source, self.agent_id.as_ref(), &self.base, &how);
+            return spawn_startable(context, &source, naming, &self.base, &how);
         }
         // A person who starts an agent by hand has no sandbox that shows the result of a setup.
         let lineage = Lineage { setup: SetupIn::Worktree, ..Lineage::default() };
-        spawn(context, &source, self.agent_id.as_ref(), &self.base, lineage)
+        spawn(context, &source, naming, &self.base, lineage)
     }
+}
+
+/// How the id of a new agent is chosen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Naming<'a> {
+    /// By a name that counts in this repository; by the task's, or a new one, where this gives none.
+    Name(Option<&'a AgentId>),
+    /// This id and no other.
+    Exactly(&'a AgentId),
 }
 
 /// Where an agent comes from, which binds it besides its task.
@@ -160,37 +172,37 @@ impl Lineage {
 pub(crate) fn spawn(
     context: &Context,
     source: &Source,
-    id: Option<&AgentId>,
+    naming: Naming<'_>,
     base: &str,
     lineage: Lineage,
 ) -> Result<Spawned, Failure> {
-    spawn_within(context, source, id, base, lineage, Patience::default())
+    spawn_within(context, source, naming, base, lineage, Patience::default())
 }
 
 /// The same for an agent that is started at once: what it needs is checked before anything is made.
 pub(crate) fn spawn_startable(
     context: &Context,
     source: &Source,
-    id: Option<&AgentId>,
+    naming: Naming<'_>,
     base: &str,
     how: &How,
 ) -> Result<Spawned, Failure> {
     let login = how.login.map(Login::from);
     let check =
         |planned: &Planned<'_>| assign::require_startable(context, planned, login, how.sandbox);
-    spawn_checked(context, source, id, base, Lineage::default(), Patience::default(), &check)
+    spawn_checked(context, source, naming, base, Lineage::default(), Patience::default(), &check)
 }
 
 /// The same for who cannot wait for a claim as long as the settings say.
 pub(crate) fn spawn_within(
     context: &Context,
     source: &Source,
-    id: Option<&AgentId>,
+    naming: Naming<'_>,
     base: &str,
     lineage: Lineage,
     patience: Patience<'_>,
 ) -> Result<Spawned, Failure> {
-    spawn_checked(context, source, id, base, lineage, patience, &|_| Ok(()))
+    spawn_checked(context, source, naming, base, lineage, patience, &|_| Ok(()))
 }
 
 /// An agent of which nothing is made yet.
@@ -206,7 +218,7 @@ pub(crate) struct Planned<'a> {
 fn spawn_checked(
     context: &Context,
     source: &Source,
-    id: Option<&AgentId>,
+    naming: Naming<'_>,
     base: &str,
     lineage: Lineage,
     patience: Patience<'_>,
@@ -223,7 +235,15 @@ fn spawn_checked(
     let kit = wire::committed_kit(context, &repository, &binding)?;
     wire::note_differences(context)?;
     let bound = bind(&kit, source)?;
-    let id = agent_id(&bound, id)?;
+    let place = claiming::place(&repository)?;
+    let (name, id) = match naming {
+        Naming::Exactly(id) => (id.clone(), id.clone()),
+        Naming::Name(given) => {
+            let name = agent_id(&bound, given)?;
+            let id = agent_names::id_for(context, &place, &name)?;
+            (name, id)
+        }
+    };
     let settings = settings(&repository, &binding)?;
     check(&Planned {
         repository: &repository,
@@ -244,18 +264,26 @@ fn spawn_checked(
     let compiled = policy_file::of_bound(context, &bound, Some(&id), Some(&worktree))?;
     let limited = lineage.limit(lineage.narrow(compiled.policy.clone()))?;
     let compiled = compiled.changed(|_| limited);
+    if let Some(parent) = &bound.task.task.parent_agent {
+        let parent = Some(agent_names::resolve(context, parent)?.to_string());
+        (request.run.parent, request.run.creator) = (parent.clone(), parent);
+    }
     request.run.fork_parent.clone_from(&lineage.fork_parent);
     match lineage.setup {
         SetupIn::Sandbox => request.preparation.setup.clear(),
         SetupIn::Worktree => {}
     }
+    request.run.named = Some(RunName { name: name.clone(), repository: place });
     wire::warn(&bound.warnings);
     let policy = context.state.join("runs").join(id.as_str()).join("policy.json");
     let make = || {
         let lock = workspaces.lock(&id)?;
-        wire::write_whole(&policy, &compiled.json)?;
-        if let Some(managed) = &lineage.managed {
-            managed.keep(&RunDirectory::new(&context.state, id.as_str()))?;
+        // The policy of an agent that is there already stays as it is: the plan refuses its id.
+        if may_be_spawned(context, &id, &request)? {
+            wire::write_whole(&policy, &compiled.json)?;
+            if let Some(managed) = &lineage.managed {
+                managed.keep(&RunDirectory::new(&context.state, id.as_str()))?;
+            }
         }
         let dna = wire::with_store(context, async |store| {
             let done = executor::spawn(&request, store, &workspaces, tell).await;
@@ -270,6 +298,7 @@ fn spawn_checked(
     let directory = workspaces.task_directory(&id);
     Ok(Spawned {
         agent_id: id.to_string(),
+        name: name.to_string(),
         role: bound.role.name.to_string(),
         branch: id.branch(),
         base,
@@ -283,15 +312,30 @@ fn spawn_checked(
     })
 }
 
+/// Whether no agent has this id, or only one of the same repository whose spawn was cut short.
+fn may_be_spawned(context: &Context, id: &AgentId, request: &Request) -> Result<bool, Failure> {
+    let recorded = wire::with_store(context, async |store| Ok(store.find(id).await?))?;
+    let wanted = request.run.named.as_ref().map(|named| &named.repository);
+    Ok(recorded.is_none_or(|run| {
+        run.half_spawned && (run.repository.is_none() || run.repository.as_ref() == wanted)
+    }))
+}
+
 /// Tells a person what was made.
 pub(crate) fn print(spawned: &Spawned, context: &Context) {
-    output::line(format_args!("agent     {}", spawned.agent_id));
+    output::line(format_args!("agent     {}", spawned.name));
+    if spawned.name != spawned.agent_id {
+        output::line(format_args!(
+            "id        {} (another repository has an agent `{}`)",
+            spawned.agent_id, spawned.name
+        ));
+    }
     output::line(format_args!("dna       {}", spawned.dna.as_deref().unwrap_or("-")));
     output::line(format_args!("branch    {} on {:.12}", spawned.branch, spawned.base));
     output::line(format_args!("worktree  {}", spawned.worktree.display()));
     output::line(format_args!("prompt    {}", spawned.prompt.display()));
     output::line(format_args!("policy    {}", spawned.policy.display()));
-    output::next_step(format_args!("bailiwick run {}{}", spawned.agent_id, context.repeated));
+    output::next_step(format_args!("bailiwick run {}{}", spawned.name, context.repeated));
 }
 
 fn tell(step: &Step) {

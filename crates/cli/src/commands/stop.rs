@@ -6,6 +6,7 @@ use bailiwick_model::AgentId;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use clap::Args;
 
+use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
@@ -30,7 +31,8 @@ impl Stop {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         recover::find(context)?;
-        for agent in &self.agents {
+        for name in &self.agents {
+            let agent = &agent_names::resolve(context, name)?;
             let directory = RunDirectory::new(&context.state, agent.as_str());
             let why = self.reason.clone();
             match ask(&directory, agent, &Request::Stop { why })? {

@@ -6,6 +6,7 @@ use bailiwick_model::capability::RunMode;
 use bailiwick_model::{AgentId, CapabilityName};
 use clap::{Args, ValueEnum};
 
+use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
@@ -106,6 +107,7 @@ impl Verify {
         };
         let subject = match AgentId::parse(&self.what) {
             Ok(id) if !context.directory.join(&self.what).is_file() => {
+                let id = agent_names::resolve(context, &id)?;
                 Subject::of_agent(context, &id, &places)?
             }
             _ => Subject::of_task(context, &PathBuf::from(&self.what), None, &places)?,

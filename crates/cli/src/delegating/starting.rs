@@ -23,7 +23,7 @@ use super::standing::LONGEST;
 use super::startable::lets;
 use super::talking::{Item, input};
 use crate::claiming::Patience;
-use crate::commands::spawn::{Lineage, SetupIn, spawn_within};
+use crate::commands::spawn::{Lineage, Naming, SetupIn, spawn_within};
 use crate::failure::Failure;
 use crate::running::{IfClosed, assign as assigning, detached};
 use crate::{managed, templates, wire};
@@ -249,7 +249,7 @@ impl Session {
         let lineage = birth.lineage.clone();
         let if_closed = IfClosed::Refuse;
         let patience = Patience { gone: Some(gone), most: Some(CLAIM), if_closed };
-        spawn_within(&self.context, &source, Some(run), &birth.base, lineage, patience)
+        spawn_within(&self.context, &source, Naming::Exactly(run), &birth.base, lineage, patience)
             .map_err(said)?;
         let input = pending.input().map_err(|error| format!("`{run}` cannot begin: {error}"))?;
         let begun = match gone.load(Ordering::Relaxed) {

@@ -29,7 +29,7 @@ use tokio::runtime::Handle;
 
 use super::children;
 use crate::commands::run::{How, LandWhen};
-use crate::commands::spawn::{Lineage, spawn};
+use crate::commands::spawn::{Lineage, Naming, spawn};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::managed::{Managed, ManagedSkill};
@@ -207,7 +207,7 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
     keep_checkout(&directory, &launch.checkout)?;
     if !spawned {
         let source = Source::new(format!("the task of {id}"), told(launch)?);
-        spawn(&context, &source, Some(&id), &launch.base, lineage(launch)?)?;
+        spawn(&context, &source, Naming::Exactly(&id), &launch.base, lineage(launch)?)?;
     }
     let how = How { land: Some(LandWhen::Never), ..How::default() };
     let input = match &launch.resume {
@@ -574,6 +574,7 @@ mod tests {
             fork_parent: None,
             half_spawned: false,
             base: Some(base.to_owned()),
+            named: None,
         };
         engine.store.record(&run, None).await.unwrap();
         let attempt = Attempt {

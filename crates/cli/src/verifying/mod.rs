@@ -20,6 +20,7 @@ use bailiwick_runner::checks::{CheckWorkshop, Setup, copied_digest};
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::{Launcher, Level};
 use bailiwick_runner::toolchain::Host;
+use bailiwick_source_control::Repository;
 use clap::ValueEnum;
 
 use crate::failure::Failure;
@@ -197,7 +198,7 @@ impl Subject {
         if manner.allow_setup {
             request.changed_setup = ChangedSetup::Allowed;
         }
-        let repository = self.repository_key();
+        let repository = cache_key(&self.repository);
         let limits = Limits { time: self.time_of_a_check(), ..Limits::default() };
         let mut refused = None;
         let open = || self.workshop(level, limits, until.clone(), host.clone(), &installed);
@@ -240,7 +241,7 @@ impl Subject {
         })?;
         CheckWorkshop::open(Setup {
             state: self.context.state.clone(),
-            repository: self.repository_key(),
+            repository: cache_key(&self.repository),
             checkout: self.repository.root().to_path_buf(),
             installed: installed.to_vec(),
             level,
@@ -249,14 +250,6 @@ impl Subject {
             launcher,
             host,
         })
-    }
-
-    /// What build caches and verdicts of this repository are kept under.
-    fn repository_key(&self) -> String {
-        let root = self.repository.root();
-        let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
-        let key = Sha256Hex::of(root.as_os_str().as_encoded_bytes()).to_string();
-        key.chars().take(16).collect()
     }
 
     /// Completes or forgets what killed processes have left.
@@ -285,4 +278,12 @@ impl Subject {
             Ok(store.note_of(&run.id, kind, &detail).await?)
         })
     }
+}
+
+/// What build caches and verdicts of a repository are kept under.
+pub fn cache_key(repository: &Repository) -> String {
+    let root = repository.root();
+    let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
+    let key = Sha256Hex::of(root.as_os_str().as_encoded_bytes()).to_string();
+    key.chars().take(16).collect()
 }

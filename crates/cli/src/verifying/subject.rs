@@ -8,6 +8,7 @@ use bailiwick_model::task::Line;
 use bailiwick_model::{AgentId, Run, Settings, Sha256Hex, Source, Task};
 use bailiwick_source_control::{GitWork, Repository, SpawnLock, WorktreeWorkspaces};
 
+use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::wire;
@@ -98,8 +99,11 @@ impl Subject {
         places: &Places,
     ) -> Result<Self, Failure> {
         let named = Task::parse(source)?.task.agent_id;
-        let agent = agent.or(named);
         let context = seen_from(context, places)?;
+        let agent = match agent.or(named) {
+            Some(name) => Some(agent_names::resolve(&context, &name)?),
+            None => None,
+        };
         let run = match &agent {
             Some(id) => wire::with_store(&context, async |store| Ok(store.find(id).await?))?,
             None => None,
@@ -125,6 +129,9 @@ impl Subject {
         places: &Places,
     ) -> Result<Self, Failure> {
         let repository = context.require_repository()?;
+        if let Some(run) = &run {
+            agent_names::require_here(run, &repository)?;
+        }
         let recorded = run.as_ref().and_then(|run| run.worktree_path.as_ref()).map(PathBuf::from);
         let worktree = places
             .worktree

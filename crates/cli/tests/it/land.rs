@@ -184,6 +184,30 @@ fn what_has_landed_is_rolled_back() {
 }
 
 #[test]
+fn the_ledger_says_that_work_was_rolled_back_and_it_can_be_tried_again() {
+    let place = place().spawn("one");
+    place.work("one", "src/b.txt", "b\n");
+    place.bailiwick(&["land", "one"]).expect_code(0);
+    let early = place.bailiwick(&["respawn", "one"]).expect_code(2);
+    assert!(early.err.contains("bailiwick rollback one"), "{}", early.err);
+    place.bailiwick(&["rollback", "one", "--reason", "slower than before"]).expect_code(0);
+    let shown = place.bailiwick(&["ledger", "show", "one", "-o", "json"]).expect_code(0);
+    let run = serde_json::from_str::<Value>(&shown.out).unwrap()["run"].clone();
+    assert_eq!(run["status"], "merged", "the status is what it was");
+    assert_eq!(run["state"], "rolled-back");
+    assert!(run["summary"].as_str().unwrap().starts_with("rolled back by "), "{run}");
+    let listed = place.bailiwick(&["ledger", "list"]).expect_code(0);
+    assert!(listed.out.contains("rolled-back"), "{}", listed.out);
+    place.bailiwick(&["land", "one"]).expect_code(2);
+    place.bailiwick(&["respawn", "one"]).expect_code(0);
+    let prompt = place.scratch.read("tasks/one-2/prompt.md");
+    assert!(prompt.contains("rolled back: slower than before"), "{prompt}");
+    place.work("one-2", "src/b.txt", "faster\n");
+    place.bailiwick(&["land", "one-2"]).expect_code(0);
+    assert_eq!(status(&place, "one-2"), "merged");
+}
+
+#[test]
 fn a_rollback_that_conflicts_moves_nothing() {
     let place = place().spawn("one");
     place.work("one", "src/a.txt", "agent\n");

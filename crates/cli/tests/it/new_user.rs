@@ -41,7 +41,7 @@ fn each_step_works_and_names_the_next() {
     assert!(spawn.err.contains("next: bailiwick run ag-contributor-"), "{}", spawn.err);
     let tree = scratch.run(BAILIWICK, &["ledger", "tree"]).expect_code(0);
     assert!(
-        tree.out.starts_with("ag-contributor-") && tree.out.contains("[running]"),
+        tree.out.starts_with("ag-contributor-") && tree.out.contains("[ready]"),
         "{}",
         tree.out
     );

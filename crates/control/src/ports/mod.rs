@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use bailiwick_model::run::IllegalTransition;
 use bailiwick_model::task::{List, ShellCommand};
-use bailiwick_model::{AgentId, Run, RunStatus, Sha256Hex, Task};
+use bailiwick_model::{AgentId, Run, RunName, RunStatus, Sha256Hex, Task};
 use thiserror::Error;
 
 pub use delegation::{Consent, Delegation};
@@ -44,6 +44,8 @@ pub struct NewRun {
     pub half_spawned: bool,
     /// The commit that it starts from, whose kit binds it.
     pub base: Option<String>,
+    /// What it is called in which repository; by its id, and in none, where this does not say.
+    pub named: Option<RunName>,
 }
 
 /// Why the store did not do what it was asked.
@@ -54,6 +56,12 @@ pub enum StoreError {
     IdTaken {
         /// The id.
         id: AgentId,
+    },
+    /// The repository has a run of this name already.
+    #[error("this repository has a run `{name}` already")]
+    NameTaken {
+        /// The name.
+        name: AgentId,
     },
     /// There is no such run.
     #[error("there is no run `{id}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]

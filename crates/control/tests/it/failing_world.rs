@@ -12,7 +12,7 @@ use bailiwick_control::ports::{
     Workspaces,
 };
 use bailiwick_control::spawn::{Request, Step};
-use bailiwick_model::{AgentId, Run, RunStatus};
+use bailiwick_model::{AgentId, Run, RunState, RunStatus};
 
 use crate::kit_in_memory::id;
 
@@ -125,6 +125,9 @@ pub(crate) fn recorded(run: &NewRun) -> Run {
         model: String::new(),
         half_spawned: run.half_spawned,
         base: run.base.clone(),
+        name: run.id.clone(),
+        repository: run.named.as_ref().map(|named| named.repository.clone()),
+        state: RunState::HalfSpawned,
     }
 }
 
@@ -223,6 +226,7 @@ pub(crate) fn request(name: &str) -> Request {
             fork_parent: None,
             half_spawned: true,
             base: Some("base commit".to_owned()),
+            named: None,
         },
         files: TaskDirectory { task: format!("task of {name}"), prompt: "prompt".to_owned() },
         base: "base commit".to_owned(),

@@ -43,7 +43,7 @@ use slot::Slot;
 
 pub use copied::copied_digest;
 pub(crate) use slot::open_up;
-pub use slot::sweep;
+pub use slot::{build_caches, is_build_cache_in_use, remove_build_cache, sweep};
 
 /// How a workshop is set up.
 #[derive(Debug, Clone)]

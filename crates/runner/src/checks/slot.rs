@@ -119,6 +119,39 @@ pub fn sweep(state: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// The build caches of one repository, or of all.
+pub fn build_caches(state: &Path, repository: Option<&str>) -> io::Result<Vec<PathBuf>> {
+    let caches = state.join("caches");
+    let repositories = match repository {
+        Some(name) => vec![caches.join(name)],
+        None => entries(&caches)?,
+    };
+    let mut found = Vec::new();
+    for repository in repositories {
+        found.extend(entries(&repository.join("slots"))?);
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Removes what a build cache holds, all but its lock; false if it is in use.
+pub fn remove_build_cache(place: &Path) -> io::Result<bool> {
+    let Some(_lock) = try_lock(place)? else { return Ok(false) };
+    for entry in entries(place)?.into_iter().filter(|entry| !entry.ends_with("lock")) {
+        if entry.is_dir() {
+            remove(&entry)?;
+        } else {
+            fs::remove_file(&entry)?;
+        }
+    }
+    Ok(true)
+}
+
+/// Whether somebody runs checks in a build cache at this moment.
+pub fn is_build_cache_in_use(place: &Path) -> io::Result<bool> {
+    Ok(try_lock(place)?.is_none())
+}
+
 fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

@@ -56,6 +56,7 @@ pub(crate) fn run(name: &str) -> NewRun {
         fork_parent: None,
         half_spawned: false,
         base: None,
+        named: None,
     }
 }
 

@@ -1,9 +1,9 @@
 //! Opening: fresh, again, too new, impossible; and what the ledger looks like to others.
 
 use bailiwick_control::ports::fleet::{FleetStore, Write};
-use bailiwick_control::ports::{RunStore as _, StoreError};
-use bailiwick_model::RunStatus;
+use bailiwick_control::ports::{NewRun, RunStore as _, StoreError};
 use bailiwick_model::fleet::{API_VERSION, AnyObject, Kind, Metadata, Moment};
+use bailiwick_model::{AgentId, RunName, RunState, RunStatus};
 use bailiwick_store::{Cost, Event, Location, Store};
 use sqlx::Row as _;
 
@@ -19,6 +19,16 @@ const OF_THE_FIFTH: [&str; 8] = [
     "tokens",
     "audit",
     "resource_index",
+];
+
+/// What takes a database back to before the sixth schema.
+const BEFORE_THE_SIXTH: [&str; 6] = [
+    "DROP INDEX runs_name",
+    "DROP INDEX runs_by_name",
+    "ALTER TABLE runs DROP COLUMN name",
+    "ALTER TABLE runs DROP COLUMN repository",
+    "ALTER TABLE runs DROP COLUMN rolled_back_at",
+    "DELETE FROM _sqlx_migrations WHERE version = 6",
 ];
 
 async fn failure(location: Location) -> StoreError {
@@ -37,7 +47,7 @@ async fn a_newer_schema_is_refused_and_not_touched() {
     let place = Place::new();
     place.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = place.connect().await;
-    sqlx::query("UPDATE _sqlx_migrations SET version = 7 WHERE version = 5")
+    sqlx::query("UPDATE _sqlx_migrations SET version = 8 WHERE version = 6")
         .execute(&mut connection)
         .await
         .unwrap();
@@ -45,11 +55,11 @@ async fn a_newer_schema_is_refused_and_not_touched() {
     sqlx::Connection::close(connection).await.unwrap();
     let before = std::fs::read(place.database()).unwrap();
     let error = failure(Location::file(place.database())).await;
-    assert!(matches!(error, StoreError::TooNew { found: 7, known: 5, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::TooNew { found: 8, known: 6, .. }), "{error:?}");
     assert!(error.to_string().contains(&place.database().display().to_string()), "{error}");
     assert_eq!(std::fs::read(place.database()).unwrap(), before);
     let mut connection = place.connect().await;
-    let sql = "UPDATE _sqlx_migrations SET version = 5 WHERE version = 7";
+    let sql = "UPDATE _sqlx_migrations SET version = 6 WHERE version = 8";
     sqlx::query(sql).execute(&mut connection).await.unwrap();
     let again = place.open().await;
     assert_eq!(again.get(&id("kept")).await.unwrap().status, RunStatus::Running);
@@ -115,7 +125,7 @@ async fn a_second_opening_does_not_migrate_again() {
         rows.iter().map(row).collect::<Vec<_>>()
     };
     let first = history().await;
-    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
     for _ in 0..3 {
         let store = place.open().await;
         assert_eq!(store.list(None).await.unwrap().len(), 1);
@@ -247,6 +257,9 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date_and_loses_nothing(
     let place = Place::new();
     place.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = place.connect().await;
+    for back in BEFORE_THE_SIXTH {
+        sqlx::query(back).execute(&mut connection).await.unwrap();
+    }
     for table in OF_THE_FIFTH {
         let back = sqlx::AssertSqlSafe(format!("DROP TABLE {table}"));
         sqlx::query(back).execute(&mut connection).await.unwrap();
@@ -275,6 +288,9 @@ async fn a_database_of_the_fourth_schema_gets_room_for_resources_and_loses_nothi
     let place = Place::new();
     place.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = place.connect().await;
+    for back in BEFORE_THE_SIXTH {
+        sqlx::query(back).execute(&mut connection).await.unwrap();
+    }
     for table in OF_THE_FIFTH {
         let back = sqlx::AssertSqlSafe(format!("DROP TABLE {table}"));
         sqlx::query(back).execute(&mut connection).await.unwrap();
@@ -299,4 +315,51 @@ async fn a_database_of_the_fourth_schema_gets_room_for_resources_and_loses_nothi
     let found = FleetStore::get(&place.open().await, Kind::ConfigMap, "default", "new").await;
     assert_eq!(found.unwrap().unwrap().metadata.generation, 1);
     assert_eq!(store.get(&id("kept")).await.unwrap().id, id("kept"));
+}
+
+/// What is left of a ledger from before names and repositories.
+#[tokio::test]
+async fn an_older_ledger_gets_names_and_what_was_rolled_back() {
+    let place = Place::new();
+    let store = place.open().await;
+    for name in ["kept", "reverted"] {
+        store.record(&run(name), None).await.unwrap();
+        for status in [RunStatus::Done, RunStatus::Merged] {
+            store.change_status(&id(name), status, None).await.unwrap();
+        }
+    }
+    store.note_of(&id("reverted"), "rolled-back", "{}").await.unwrap();
+    store.close().await;
+    let mut connection = place.connect().await;
+    for line in BEFORE_THE_SIXTH {
+        sqlx::query(line).execute(&mut connection).await.unwrap();
+    }
+    drop(connection);
+    let store = place.open().await;
+    let kept = store.get(&id("kept")).await.unwrap();
+    assert_eq!((kept.name, kept.repository, kept.state), (id("kept"), None, RunState::Merged));
+    assert_eq!(store.get(&id("reverted")).await.unwrap().state, RunState::RolledBack);
+}
+
+#[tokio::test]
+async fn a_name_is_taken_once_in_a_repository() {
+    let place = Place::new();
+    let store = place.open().await;
+    let named = |key: &str, repository: &str| NewRun {
+        named: Some(RunName { name: id("fix"), repository: repository.to_owned() }),
+        ..run(key)
+    };
+    store.record(&named("fix", "/a"), None).await.unwrap();
+    store.record(&named("fix-b", "/b"), None).await.unwrap();
+    let refused = store.record(&named("fix-c", "/b"), None).await;
+    assert!(matches!(refused, Err(StoreError::NameTaken { .. })), "{refused:?}");
+    let ids: Vec<AgentId> =
+        store.named(&id("fix")).await.unwrap().into_iter().map(|run| run.id).collect();
+    assert_eq!(ids, [id("fix"), id("fix-b")]);
+    // An older run gets its repository unless its name is taken there.
+    store.record(&run("old"), None).await.unwrap();
+    store.set_repository(&id("old"), "/a").await.unwrap();
+    assert_eq!(store.get(&id("old")).await.unwrap().repository.as_deref(), Some("/a"));
+    store.set_repository(&id("old"), "/b").await.unwrap();
+    assert_eq!(store.get(&id("old")).await.unwrap().repository.as_deref(), Some("/a"));
 }

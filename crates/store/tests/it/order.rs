@@ -88,6 +88,7 @@ async fn what_was_recorded_comes_back_word_for_word() {
         fork_parent: Some(odd.to_owned()),
         half_spawned: true,
         base: Some(odd.to_owned()),
+        named: None,
     };
     store.record(&full, None).await.unwrap();
     let row = store.get(&full.id).await.unwrap();

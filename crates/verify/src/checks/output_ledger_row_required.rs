@@ -25,7 +25,7 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use bailiwick_model::{AgentId, Run, RunStatus};
+    use bailiwick_model::{AgentId, Run, RunState, RunStatus};
 
     use super::*;
     use crate::example::{agent, evidence, facts, reason, subject, task};
@@ -49,6 +49,9 @@ mod tests {
             model: String::new(),
             half_spawned: false,
             base: None,
+            name: AgentId::parse(id).unwrap(),
+            repository: None,
+            state: RunState::Running,
         }
     }
 

@@ -82,7 +82,8 @@ fn told(agent: &str, line: &str) -> Option<String> {
         }
     };
     let rest = plain_path(rest);
-    let line = format!("{} {} {rest}", styled(DIM, format_args!("{agent:>8}")), styled(style, word));
+    let line =
+        format!("{} {} {rest}", styled(DIM, format_args!("{agent:>8}")), styled(style, word));
     Some(output::folded(&line, "", FURTHER, MAX_LINES).join("\n"))
 }
 

@@ -7,6 +7,7 @@ pub mod view;
 use bailiwick_model::{AgentId, RunStatus};
 use clap::{Args, Subcommand};
 
+use crate::agent_names::{self, Scope};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::FormatOption;
@@ -23,12 +24,18 @@ pub struct Ledger {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List runs, oldest first
-    #[command(after_help = "Example:\n  bailiwick ledger list --status running -o json")]
+    /// List the runs of this repository, oldest first
+    #[command(
+        after_help = "Examples:\n  bailiwick ledger list --status running -o json\n  bailiwick ledger \
+                      list --all-repos"
+    )]
     List {
-        /// Only runs that stand like this: running, done, failed, merged, rejected
+        /// Only runs with this status: running, done, failed, merged, rejected; or ready, rolled-back
         #[arg(long)]
-        status: Option<RunStatus>,
+        status: Option<view::Filter>,
+        /// The runs of all repositories; also what is shown outside of one
+        #[arg(long)]
+        all_repos: bool,
         #[command(flatten)]
         format: FormatOption,
     },
@@ -153,9 +160,14 @@ impl Ledger {
     }
 
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(mut self, context: &Context) -> Result<(), Failure> {
+        self.verb.resolve_names(context)?;
+        let all_repos = matches!(self.verb, Verb::List { all_repos: true, .. });
+        let scope = Scope::observe(context, all_repos)?;
         wire::with_store(context, async |store| match self.verb {
-            Verb::List { status, format } => view::list(store, status, format.format).await,
+            Verb::List { status, format, .. } => {
+                view::list(store, status, &scope, format.format).await
+            }
             Verb::Show { id, format } => view::show(store, &id, format.format).await,
             Verb::Tree { id, format } => view::tree(store, id.as_ref(), format.format).await,
             Verb::Parents { id, format } => view::parents(store, &id, format.format).await,
@@ -179,5 +191,37 @@ impl Ledger {
             Verb::Locks { format } => view::locks(store, format.format).await,
             Verb::RevokeLock { reason } => record::revoke_lock(store, &reason).await,
         })
+    }
+}
+
+impl Verb {
+    /// Puts the ids of the agents that a person named in the place of their names.
+    fn resolve_names(&mut self, context: &Context) -> Result<(), Failure> {
+        let id = match self {
+            Self::Show { id, .. }
+            | Self::Parents { id, .. }
+            | Self::Tree { id: Some(id), .. }
+            | Self::Done { id, .. }
+            | Self::Fail { id, .. }
+            | Self::Merged { id }
+            | Self::Rejected { id, .. } => id,
+            Self::RecordCost(command) => &mut command.id,
+            Self::Descendants { id, .. } | Self::Spec { id } => {
+                if let Ok(name) = AgentId::parse(id) {
+                    *id = agent_names::resolve(context, &name)?.to_string();
+                }
+                return Ok(());
+            }
+            Self::List { .. }
+            | Self::Tree { id: None, .. }
+            | Self::Find { .. }
+            | Self::Validate(_)
+            | Self::Init
+            | Self::Fork(_)
+            | Self::Locks { .. }
+            | Self::RevokeLock { .. } => return Ok(()),
+        };
+        *id = agent_names::resolve(context, id)?;
+        Ok(())
     }
 }

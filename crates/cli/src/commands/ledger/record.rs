@@ -67,6 +67,7 @@ impl Fork {
             fork_parent,
             half_spawned: false,
             base: None,
+            named: None,
         };
         store.record(&run, None).await?;
         output::line(format_args!("forked {} -> {}", run.id, run.branch));
@@ -96,7 +97,7 @@ pub async fn change(
 #[derive(Debug, Args)]
 pub struct RecordCost {
     /// The run
-    id: AgentId,
+    pub(super) id: AgentId,
     /// Hundredths of a United States dollar
     #[arg(long)]
     cents: u32,

@@ -1,16 +1,80 @@
 //! Reading the ledger.
 
-use bailiwick_model::{AgentId, Run, RunStatus};
+use std::str::FromStr;
+
+use bailiwick_model::run::UnknownStatus;
+use bailiwick_model::{AgentId, Run, RunState, RunStatus};
 use bailiwick_store::{Event, Store};
 use serde::Serialize;
 
+use crate::agent_names::{Scope, shown};
 use crate::failure::Failure;
 use crate::output::{self, BOLD, Format, GREEN, RED, YELLOW, styled};
 use crate::verifying::Shown;
 
+/// Which runs are listed: by their status, or by a state that a status covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filter {
+    /// Runs with this status.
+    Status(RunStatus),
+    /// Runs in this state.
+    State(RunState),
+}
+
+impl FromStr for Filter {
+    type Err = UnknownStatus;
+
+    fn from_str(text: &str) -> Result<Self, UnknownStatus> {
+        let states = [RunState::Ready, RunState::RolledBack];
+        match states.into_iter().find(|state| state.as_str() == text) {
+            Some(state) => Ok(Self::State(state)),
+            None => text.parse().map(Self::Status),
+        }
+    }
+}
+
 /// Lists runs.
-pub async fn list(store: &Store, status: Option<RunStatus>, format: Format) -> Result<(), Failure> {
-    show_runs(&store.list(status).await?, format)
+pub async fn list(
+    store: &Store,
+    filter: Option<Filter>,
+    scope: &Scope,
+    format: Format,
+) -> Result<(), Failure> {
+    let mut runs = match filter {
+        Some(Filter::Status(status)) => store.list(Some(status)).await?,
+        Some(Filter::State(_)) | None => store.list(None).await?,
+    };
+    runs.retain(|run| scope.includes(run));
+    if let Some(Filter::State(state)) = filter {
+        runs.retain(|run| run.state == state);
+    }
+    if format == Format::Json || runs.is_empty() {
+        return show_runs(&runs, format);
+    }
+    let mut headings = COLUMNS;
+    let mut rows: Vec<[String; 5]> = runs.iter().map(|run| row(run, &run.name)).collect();
+    if *scope == Scope::AllRepositories {
+        // The branch says no more than the name; where a run is, matters more here.
+        let [.., last] = &mut headings;
+        *last = "REPOSITORY";
+        for ([.., last], run) in rows.iter_mut().zip(&runs) {
+            *last = shown(run.repository.as_deref());
+        }
+    }
+    output::table(&headings, &rows.into_iter().map(Vec::from).collect::<Vec<_>>());
+    Ok(())
+}
+
+const COLUMNS: [&str; 5] = ["RUN", "STATUS", "STARTED", "PARENT", "BRANCH"];
+
+fn row(run: &Run, called: &AgentId) -> [String; 5] {
+    [
+        called.to_string(),
+        standing(run),
+        when(run.started_ts),
+        run.parent_branch.clone().unwrap_or_else(|| "-".to_owned()),
+        run.branch.clone(),
+    ]
 }
 
 /// Finds runs by the beginning of their identity.
@@ -46,24 +110,15 @@ fn show_runs(runs: &[Run], format: Format) -> Result<(), Failure> {
         output::next_step("bailiwick spawn <task.toml> makes one");
         return Ok(());
     }
-    let row = |run: &Run| {
-        vec![
-            run.id.to_string(),
-            standing(run),
-            when(run.started_ts),
-            run.parent_branch.clone().unwrap_or_else(|| "-".to_owned()),
-            run.branch.clone(),
-        ]
-    };
-    let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
-    output::table(&["RUN", "STATUS", "STARTED", "PARENT", "BRANCH"], &rows);
+    let rows: Vec<Vec<String>> = runs.iter().map(|run| row(run, &run.id).into()).collect();
+    output::table(&COLUMNS, &rows);
     Ok(())
 }
 
 fn standing(run: &Run) -> String {
     match run.half_spawned {
         true => format!("{} (half spawned)", run.status),
-        false => run.status.to_string(),
+        false => run.state.to_string(),
     }
 }
 
@@ -82,11 +137,15 @@ pub async fn show(store: &Store, id: &AgentId, format: Format) -> Result<(), Fai
     output::line(styled(BOLD, &run.id));
     let field = |name: &str, value: Option<&str>| {
         if let Some(value) = value {
-            output::line(format_args!("  {name:9} {value}"));
+            output::line(format_args!("  {name:10} {value}"));
         }
     };
     let cents = run.cost_cents;
     field("status", Some(&standing(&run)));
+    field("repository", run.repository.as_deref().map(|place| shown(Some(place))).as_deref());
+    if run.id != run.name {
+        field("name", Some(run.name.as_str()));
+    }
     field("branch", Some(&run.branch));
     field("parent", run.parent_branch.as_deref());
     field("dna", run.dna.as_deref());
@@ -238,10 +297,10 @@ fn grow(run: Run, left: &mut Vec<Run>) -> Branching {
 }
 
 fn label(run: &Run) -> String {
-    let colour = match run.status {
-        RunStatus::Running => YELLOW,
-        RunStatus::Done | RunStatus::Merged => GREEN,
-        RunStatus::Failed | RunStatus::Rejected => RED,
+    let colour = match run.state {
+        RunState::HalfSpawned | RunState::Ready | RunState::Running => YELLOW,
+        RunState::Done | RunState::Merged => GREEN,
+        RunState::Failed | RunState::Rejected | RunState::RolledBack => RED,
     };
     format!("{} [{}] branch={}", run.id, styled(colour, standing(run)), run.branch)
 }

@@ -73,9 +73,7 @@ fn the_page_of_conformance_is_fresh() {
     let now = std::fs::read_to_string(workspace().join(PAGE)).unwrap();
     let (pinned, newest) = match Versions::from_env() {
         Versions::Pinned => (table(), kept(&now, NEWEST, "\n[^1]:").to_owned()),
-        Versions::Newest => {
-            (kept(&now, HEAD, &format!("\n{NEWEST}")).to_owned(), table())
-        }
+        Versions::Newest => (kept(&now, HEAD, &format!("\n{NEWEST}")).to_owned(), table()),
     };
     compare(PAGE, &format!("{HEAD}{pinned}\n{NEWEST}{newest}\n{}", footnotes()));
 }

@@ -1,0 +1,285 @@
+//! `bailiwick prune`: frees the disk space of agents that are finished, and of build caches.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use bailiwick_model::{AgentId, Run, RunState};
+use bailiwick_runner::checks::{build_caches, is_build_cache_in_use, remove_build_cache};
+use clap::Args;
+use serde::Serialize;
+
+use super::rm::{hold, private_places, remove_files};
+use crate::agent_names::{self, Scope};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatOption};
+use crate::running::recover;
+use crate::verifying::cache_key;
+use crate::wire;
+
+/// Remove the worktrees of finished agents, and build caches
+///
+/// An agent is finished when its work has landed, was rolled back or was rejected. Branches, ledger rows,
+/// events and verdicts stay. Agents at work are never touched.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick prune --dry-run\n  bailiwick prune --yes\n  bailiwick \
+                        prune --force fix-42 --yes"
+)]
+pub struct Prune {
+    /// Show what would be removed and what would be kept, and remove nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Remove without asking
+    #[arg(short, long)]
+    yes: bool,
+    /// Also the worktree of this agent, whose work has neither landed nor been rejected
+    #[arg(long, value_name = "AGENT")]
+    force: Vec<AgentId>,
+    /// The agents and caches of all repositories; also what is looked at outside of one
+    #[arg(long)]
+    all_repos: bool,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+/// Something on the disk, and what becomes of it.
+#[derive(Debug, Serialize)]
+struct Item {
+    what: String,
+    bytes: u64,
+    remove: bool,
+    why: &'static str,
+    #[serde(skip)]
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    Agent(Box<Run>),
+    Cache(PathBuf),
+}
+
+#[derive(Debug, Serialize)]
+struct Pruned<'a> {
+    dry_run: bool,
+    items: &'a [Item],
+    freed_bytes: u64,
+}
+
+impl Prune {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        recover::find(context)?;
+        let items = self.plan(context)?;
+        let bytes = items.iter().filter(|item| item.remove).map(|item| item.bytes).sum();
+        let human = self.format.format == Format::Human;
+        if human {
+            show(&items);
+        }
+        let any = items.iter().any(|item| item.remove);
+        if any && !self.dry_run {
+            if !self.yes && (!human || !confirmed(bytes)?) {
+                output::note("nothing was removed");
+                return Ok(());
+            }
+            items.iter().filter(|item| item.remove).try_for_each(|item| remove(context, item))?;
+        }
+        if !human {
+            let freed_bytes = if self.dry_run { 0 } else { bytes };
+            let pruned = Pruned { dry_run: self.dry_run, items: &items, freed_bytes };
+            return output::json(&pruned);
+        }
+        match (any, self.dry_run) {
+            (false, _) => output::line("nothing to remove"),
+            (true, true) => output::line(format_args!("would free {}", size_text(bytes))),
+            (true, false) => output::line(format_args!("freed {}", size_text(bytes))),
+        }
+        Ok(())
+    }
+
+    fn plan(&self, context: &Context) -> Result<Vec<Item>, Failure> {
+        let scope = Scope::observe(context, self.all_repos)?;
+        let mut forced = BTreeSet::new();
+        for name in &self.force {
+            forced.insert(agent_names::resolve(context, name)?);
+        }
+        let runs = wire::with_store(context, async |store| {
+            for id in &forced {
+                store.get(id).await?;
+            }
+            Ok(store.list(None).await?)
+        })?;
+        let mut items = Vec::new();
+        for run in runs.into_iter().filter(|run| scope.includes(run) || forced.contains(&run.id)) {
+            items.extend(agent_item(context, run, &forced)?);
+        }
+        let key = match (&scope, context.repository()) {
+            (Scope::Repository(_), Some(repository)) => Some(cache_key(&repository)),
+            (Scope::Repository(_), None) | (Scope::AllRepositories, _) => None,
+        };
+        let unread = |error: std::io::Error| {
+            Failure::general(format!("the build caches cannot be read: {error}"))
+        };
+        for place in build_caches(&context.state, key.as_deref()).map_err(unread)? {
+            let in_use = is_build_cache_in_use(&place).map_err(unread)?;
+            items.extend(cache_item(place, in_use));
+        }
+        Ok(items)
+    }
+}
+
+/// What becomes of an agent's files; nothing if it has none.
+fn agent_item(
+    context: &Context,
+    run: Run,
+    forced: &BTreeSet<AgentId>,
+) -> Result<Option<Item>, Failure> {
+    let worktree = run.worktree_path.as_ref().map(PathBuf::from);
+    if !worktree.as_ref().is_none_or(|worktree| is_ours(context, worktree)) {
+        return Ok(None);
+    }
+    let places = private_places(context, &run).into_iter().chain(worktree);
+    let places: Vec<PathBuf> = places.filter(|place| place.exists()).collect();
+    if places.is_empty() {
+        return Ok(None);
+    }
+    let at_work = hold(context, &run)?.is_none();
+    let (remove, why) = judge(run.state, at_work, forced.contains(&run.id));
+    let bytes = places.iter().map(|place| size(place)).sum();
+    let what = format!("agent {}", run.name);
+    Ok(Some(Item { what, bytes, remove, why, target: Target::Agent(Box::new(run)) }))
+}
+
+/// Whether we made a worktree: one that was recorded by other means is somebody else's.
+fn is_ours(context: &Context, worktree: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    real(worktree).starts_with(real(&context.state.join("worktrees")))
+}
+
+/// Whether an agent's files are removed, and why.
+fn judge(state: RunState, at_work: bool, forced: bool) -> (bool, &'static str) {
+    if at_work {
+        return (false, "at work");
+    }
+    match state {
+        RunState::Merged => (true, "landed"),
+        RunState::RolledBack => (true, "rolled back"),
+        RunState::Rejected => (true, "rejected"),
+        _ if forced => (true, "forced: its work has not landed"),
+        RunState::Ready => (false, "never started (bailiwick rm removes it)"),
+        RunState::HalfSpawned => (false, "its spawn was cut short"),
+        RunState::Running | RunState::Done | RunState::Failed => {
+            (false, "its work has neither landed nor been rejected")
+        }
+    }
+}
+
+fn cache_item(place: PathBuf, in_use: bool) -> Option<Item> {
+    let bytes = size(&place);
+    let mut left = std::fs::read_dir(&place).ok()?.flatten();
+    let is_empty = left.all(|entry| entry.file_name() == "lock");
+    let why = if in_use { "checks are running in it" } else { "build cache" };
+    let what = format!("cache {}", place.display());
+    let target = Target::Cache(place);
+    (!is_empty).then_some(Item { what, bytes, remove: !in_use, why, target })
+}
+
+fn remove(context: &Context, item: &Item) -> Result<(), Failure> {
+    match &item.target {
+        Target::Agent(run) => {
+            // Somebody may have started it since we looked.
+            let Some(_lock) = hold(context, run)? else {
+                output::note(format_args!("{} is at work, and was kept", item.what));
+                return Ok(());
+            };
+            remove_files(context, run)
+        }
+        Target::Cache(place) => remove_build_cache(place).map(drop).map_err(|error| {
+            Failure::general(format!("{} cannot be removed: {error}", place.display()))
+        }),
+    }
+}
+
+fn show(items: &[Item]) {
+    if items.is_empty() {
+        return;
+    }
+    let row = |item: &Item| {
+        let action = if item.remove { "remove" } else { "keep" };
+        vec![action.to_owned(), item.what.clone(), size_text(item.bytes), item.why.to_owned()]
+    };
+    let rows: Vec<Vec<String>> = items.iter().map(row).collect();
+    output::table(&["ACTION", "WHAT", "SIZE", "WHY"], &rows);
+}
+
+/// Asks the person; an error where nobody can answer.
+fn confirmed(bytes: u64) -> Result<bool, Failure> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Err(Failure::usage("nothing was removed: nobody can be asked here")
+            .help("remove without asking: --yes; look first: --dry-run"));
+    }
+    let _ = write!(anstream::stderr(), "free {}? [y/N] ", size_text(bytes));
+    let mut answer = String::new();
+    let _ = std::io::stdin().lock().read_line(&mut answer);
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// What a file or directory takes on the disk; links are not followed.
+fn size(place: &Path) -> u64 {
+    let Ok(found) = std::fs::symlink_metadata(place) else { return 0 };
+    let own = found.blocks().saturating_mul(512);
+    if !found.is_dir() {
+        return own;
+    }
+    let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
+    entries.fold(own, |sum, entry| sum.saturating_add(size(&entry.path())))
+}
+
+fn size_text(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut tenths = bytes.saturating_mul(10) / 1024;
+    let mut unit = "KiB";
+    for larger in UNITS.into_iter().skip(1) {
+        if tenths < 10_240 {
+            break;
+        }
+        (tenths, unit) = (tenths / 1024, larger);
+    }
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_finished_or_forced_agents_are_removed_and_none_at_work() {
+        for state in [RunState::Merged, RunState::RolledBack, RunState::Rejected] {
+            assert!(judge(state, false, false).0, "{state}");
+            assert!(!judge(state, true, true).0, "{state}");
+        }
+        let unfinished = [
+            RunState::HalfSpawned,
+            RunState::Ready,
+            RunState::Running,
+            RunState::Done,
+            RunState::Failed,
+        ];
+        for state in unfinished {
+            assert!(!judge(state, false, false).0, "{state}");
+            assert!(judge(state, false, true).0, "{state}");
+            assert!(!judge(state, true, true).0, "{state}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_told_in_a_unit_that_fits() {
+        assert_eq!(size_text(0), "0.0 KiB");
+        assert_eq!(size_text(1536), "1.5 KiB");
+        assert_eq!(size_text(3 * 1024 * 1024), "3.0 MiB");
+        assert_eq!(size_text(5 * 1024 * 1024 * 1024), "5.0 GiB");
+    }
+}

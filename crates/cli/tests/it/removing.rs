@@ -1,0 +1,82 @@
+//! Removing what agents leave on the disk, and what is never removed.
+
+use serde_json::Value;
+
+use crate::verify::Place;
+
+const TASK: &str = "[scope]\nfiles-whitelist = [\"src/**\"]\n[verification]\ncommands = [\"true\"]\n[body]\ntext = \"Add b\"\n";
+
+fn place() -> Place {
+    let capabilities = ["scope::files-whitelist", "quality::commands-green"];
+    Place::new(&capabilities, TASK, &[("src/a.txt", "a\n"), (".gitignore", "tasks/\n")])
+}
+
+fn run(place: &Place, id: &str) -> Value {
+    let shown = place.bailiwick(&["ledger", "show", id, "-o", "json"]).expect_code(0);
+    serde_json::from_str::<Value>(&shown.out).unwrap()["run"].clone()
+}
+
+#[test]
+fn an_agent_that_never_started_is_ready_and_can_be_removed() {
+    let place = place().spawn("one").spawn("two");
+    let one = run(&place, "one");
+    assert_eq!((one["status"].as_str(), one["state"].as_str()), (Some("running"), Some("ready")));
+    let listed = place.bailiwick(&["ledger", "list", "--status", "ready"]).expect_code(0);
+    assert!(listed.out.contains("one") && listed.out.contains("ready"), "{}", listed.out);
+    place.bailiwick(&["rm", "one"]).expect_code(0);
+    assert!(!place.worktree("one").exists());
+    assert_eq!(run(&place, "one")["state"], "rejected");
+    // What a person did in the worktree is work, whoever did not start.
+    place.work("two", "src/b.txt", "b\n");
+    let refused = place.bailiwick(&["rm", "two"]).expect_code(2);
+    assert!(refused.err.contains("its work would be lost"), "{}", refused.err);
+    assert!(place.worktree("two").join("src/b.txt").exists());
+    place.bailiwick(&["rm", "two", "--force"]).expect_code(0);
+    assert!(!place.worktree("two").exists());
+}
+
+#[test]
+fn prune_removes_what_is_finished_and_says_what_it_keeps() {
+    let place = place().spawn("landed").spawn("rejected").spawn("open").spawn("forced");
+    for id in ["landed", "rejected", "open", "forced"] {
+        place.work(id, &format!("src/{id}.txt"), "x\n");
+    }
+    place.bailiwick(&["land", "landed"]).expect_code(0);
+    place.bailiwick(&["reject", "rejected"]).expect_code(0);
+    let there = |id: &str| place.worktree(id).exists();
+
+    let dry = place.bailiwick(&["prune", "--dry-run"]).expect_code(0);
+    for part in ["remove", "keep", "agent landed", "cache ", "would free "] {
+        assert!(dry.out.contains(part), "{part}: {}", dry.out);
+    }
+    let unasked = place.bailiwick(&["prune"]).expect_code(2);
+    assert!(unasked.err.contains("--yes"), "{}", unasked.err);
+    assert!(there("landed") && there("rejected"), "nothing is removed unasked");
+
+    let json = place.bailiwick(&["prune", "--yes", "-o", "json"]).expect_code(0);
+    let pruned: Value = serde_json::from_str(&json.out).unwrap();
+    assert!(pruned["freed_bytes"].as_u64().unwrap() > 0, "{pruned}");
+    assert!(!there("landed") && !there("rejected") && there("open") && there("forced"));
+    assert!(place.worktree("open").join("src/open.txt").exists(), "open work is kept");
+
+    place.bailiwick(&["prune", "--yes", "--force", "forced"]).expect_code(0);
+    assert!(!there("forced") && there("open"));
+    let nothing = place.bailiwick(&["prune", "--yes"]).expect_code(0);
+    assert!(nothing.out.contains("nothing to remove"), "{}", nothing.out);
+    place.verify("open", &[]).code(0);
+}
+
+#[test]
+fn an_agent_at_work_is_never_pruned() {
+    let place = place().spawn("one");
+    place.work("one", "src/b.txt", "b\n");
+    let lock = place.scratch.state().join("runs/one/lock");
+    let held = std::fs::File::options().write(true).open(&lock).unwrap();
+    held.lock().unwrap();
+    let ran = place.bailiwick(&["prune", "--yes", "--force", "one"]).expect_code(0);
+    assert!(ran.out.contains("at work"), "{}", ran.out);
+    assert!(place.worktree("one").exists());
+    drop(held);
+    place.bailiwick(&["prune", "--yes", "--force", "one"]).expect_code(0);
+    assert!(!place.worktree("one").exists());
+}
