@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bailiwick_kit::lint::{Report, lint};
-use bailiwick_model::Problem;
+use bailiwick_model::{Problem, Settings, Source};
 use bailiwick_source_control::DirectoryTree;
 use clap::Args;
 use serde::Serialize;
@@ -72,6 +72,7 @@ impl Lint {
         if let Some(repository) = context.repository() {
             report = report.and_foreign(&DirectoryTree::new(repository.root()), &templates);
         }
+        report.problems.extend(settings_problem(context)?);
         let errors = report.problems.iter().filter(|problem| problem.is_error()).count();
         let warnings = report.problems.len() - errors;
         let failed = errors > 0 || (self.deny_warnings && warnings > 0);
@@ -134,6 +135,17 @@ pub fn importable(files: usize) -> Option<String> {
 
 fn example(tasks: &[PathBuf]) -> Option<&PathBuf> {
     tasks.iter().find(|task| task.ends_with("tasks/example.toml"))
+}
+
+/// What is wrong with the repository's settings in the working copy.
+fn settings_problem(context: &Context) -> Result<Option<Problem>, Failure> {
+    let Some(repository) = context.repository() else { return Ok(None) };
+    let name = format!("{REPOSITORY_KIT}/settings.toml");
+    match std::fs::read_to_string(repository.root().join(&name)) {
+        Ok(text) => Ok(Settings::parse(&Source::new(name, text)).err()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::general(format!("{name} cannot be read: {error}"))),
+    }
 }
 
 fn show(report: &Report, errors: usize, warnings: usize) {

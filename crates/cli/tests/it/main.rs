@@ -33,6 +33,7 @@ mod kills;
 mod land;
 mod layering;
 mod ledger_processes;
+mod lint_settings;
 mod names;
 mod new_user;
 mod preconditions;

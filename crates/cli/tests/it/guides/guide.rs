@@ -49,7 +49,12 @@ impl Guide {
     /// A guide by its path in the repository.
     pub(crate) fn read(name: &str) -> Self {
         let text = std::fs::read_to_string(crate::workspace().join(name)).unwrap();
-        let all = blocks(&text).into_iter();
+        Self::of(name, &text)
+    }
+
+    /// A guide with this text.
+    pub(crate) fn of(name: &str, text: &str) -> Self {
+        let all = blocks(text).into_iter();
         let (blocks, others): (VecDeque<Block>, VecDeque<Block>) =
             all.partition(|block| is_followed(&block.language));
         Self {

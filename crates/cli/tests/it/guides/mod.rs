@@ -8,6 +8,7 @@ mod guide;
 mod markdown;
 mod place;
 mod shell;
+mod strictness;
 
 use guide::{Guide, is_followed};
 
@@ -50,6 +51,7 @@ scenes! {
     triggers: "docs/guides/triggers.md";
     verify: "docs/guides/verify.md";
     workspaces: "docs/guides/workspaces.md";
+    write_back: "docs/guides/write-back.md";
 }
 
 fn all_guides() -> Vec<String> {
