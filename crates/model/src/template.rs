@@ -1,5 +1,6 @@
 //! An agent template: what an agent of one type is told and may do, with variants of it by name.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -46,6 +47,9 @@ pub struct Template {
     pub max_minutes: Option<u64>,
     /// What it may load before it begins.
     pub context: Option<ContextLimits>,
+    /// What the file that it was imported from said besides; it limits and grants nothing.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
 }
 
 impl Template {
@@ -70,6 +74,7 @@ impl Template {
             max_turns: None,
             max_minutes: None,
             context: None,
+            metadata: BTreeMap::new(),
         }
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn import(
 }
 
 fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> {
-    let name = fields.required("name")?;
+    let name = fields.name_or_file()?;
     let agent_type = fields.agent_type(&name)?;
     let description = fields.required("description")?;
     let grant = grant(fields)?;
@@ -143,9 +143,18 @@ fn read_only(fields: &mut Fields<'_>) -> Result<bool, Problem> {
     }
 }
 
+/// The tools that a list of `tools` allows; all of them without one.
+pub(super) fn allowed(fields: &mut Fields<'_>) -> Result<Option<Vec<String>>, Problem> {
+    Ok(grant_beside(fields, None)?.lists.allow_list)
+}
+
 fn grant(fields: &mut Fields<'_>) -> Result<Grant, Problem> {
-    let allow = entries(fields, "tools")?;
     let deny_list = denied(fields, "disallowedTools")?;
+    grant_beside(fields, deny_list)
+}
+
+fn grant_beside(fields: &mut Fields<'_>, deny_list: Option<Vec<String>>) -> Result<Grant, Problem> {
+    let allow = entries(fields, "tools")?;
     let mut subagents: Option<Vec<AgentType>> = None;
     let allow_list = match allow {
         None => None,

@@ -1,5 +1,7 @@
 //! The keys of a foreign file, taken one by one. What nobody took at the end is not understood.
 
+use std::collections::BTreeMap;
+
 use bailiwick_model::nearest::nearest;
 use bailiwick_model::template::AgentType;
 use bailiwick_model::{Place, Problem, Source};
@@ -7,11 +9,47 @@ use bailiwick_model::{Place, Problem, Source};
 use super::node::Node;
 use super::{Effect, Note, Options};
 
-/// Keys that say something about a file, and nothing about what its agent may do.
-const ABOUT: [&str; 14] = [
-    "version", "author", "authors", "tags", "category", "license", "metadata", "color", "icon",
-    "homepage", "created", "updated", "title", "$schema",
+/// Parts of words by which a key that no program knows may still be meant as a limit.
+const LIMIT_WORDS: [&str; 22] = [
+    "tool",
+    "permission",
+    "permit",
+    "allow",
+    "deny",
+    "denied",
+    "forbid",
+    "forbidden",
+    "restrict",
+    "sandbox",
+    "approval",
+    "approve",
+    "readonly",
+    "limit",
+    "maxturn",
+    "maxstep",
+    "maxtoken",
+    "budget",
+    "timeout",
+    "network",
+    "secret",
+    "disable",
 ];
+
+/// What becomes of keys that nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnknownKeys {
+    /// The program passes over them: they are kept as metadata, unless they look like a limit.
+    Kept,
+    /// The program has more settings than are known here, and each may be a limit.
+    Refused,
+}
+
+/// What is known once all keys are taken.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) notes: Vec<Note>,
+    pub(crate) metadata: BTreeMap<String, String>,
+}
 
 /// What is left of a file's keys, and what was noted so far.
 #[derive(Debug)]
@@ -122,9 +160,24 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The name of the agent.
+    /// The name in the file, or else that of the file itself.
+    pub(crate) fn name_or_file(&mut self) -> Result<String, Problem> {
+        if let Some(name) = self.text("name")? {
+            return Ok(name);
+        }
+        let name = name_of_file(&self.source.file).to_owned();
+        if name.is_empty() {
+            return self.required("name");
+        }
+        self.note(Effect::LeftOut, "name", format!("is missing: called `{name}`, as its file is"));
+        Ok(name)
+    }
+
+    /// The name of the agent. One that cannot be a name here is written in another way.
     pub(crate) fn agent_type(&mut self, written: &str) -> Result<AgentType, Problem> {
-        let agent_type = AgentType::parse(written).map_err(|error| {
+        let parsed = AgentType::parse(written)
+            .or_else(|error| AgentType::parse(&slug(written)).map_err(|_| error));
+        let agent_type = parsed.map_err(|error| {
             let place = self.place("name");
             Problem::error("bad-name", place, error.to_string())
                 .help("rename it: letters, digits, `-` and `_`")
@@ -158,13 +211,16 @@ impl<'a> Fields<'a> {
         self.source.whole()
     }
 
-    /// The notes; every key that nobody took may be a limit, and is a problem.
-    pub(crate) fn finish(mut self) -> Result<Vec<Note>, Vec<Problem>> {
+    /// The notes, and what is kept. A key that nobody took and that may be a limit is a problem.
+    pub(crate) fn finish(mut self, unknown: UnknownKeys) -> Result<Finished, Vec<Problem>> {
         let rest = std::mem::take(&mut self.rest);
-        let mut problems = Vec::new();
-        for (key, _) in rest {
-            if ABOUT.contains(&key.as_str()) {
-                self.note(Effect::LeftOut, &key, "says nothing about what the agent may do");
+        let (mut problems, mut metadata) = (Vec::new(), BTreeMap::new());
+        for (key, value) in rest {
+            if DESCRIBING.contains(&key.as_str())
+                || (unknown == UnknownKeys::Kept && !may_be_limit(&key))
+            {
+                self.note(Effect::Kept, &key, "as metadata: it limits and grants nothing");
+                metadata.insert(key, value.to_plain_text());
                 continue;
             }
             let near = nearest(&key, self.taken.iter().map(String::as_str));
@@ -178,6 +234,39 @@ impl<'a> Fields<'a> {
                 .help(format!("{near}If it limits nothing, import with --drop {key}")),
             );
         }
-        if problems.is_empty() { Ok(self.notes) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(Finished { notes: self.notes, metadata })
+        } else {
+            Err(problems)
+        }
+    }
+}
+
+fn may_be_limit(key: &str) -> bool {
+    let plain: String =
+        key.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
+    LIMIT_WORDS.iter().any(|word| plain.contains(word))
+}
+
+/// Keys that describe a file in every format.
+const DESCRIBING: [&str; 14] = [
+    "version", "author", "authors", "tags", "category", "license", "metadata", "color", "icon",
+    "homepage", "created", "updated", "title", "$schema",
+];
+
+/// A name of small letters, digits and dashes that is as near as can be to what was written.
+fn slug(written: &str) -> String {
+    let fits = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    let plain: String = written.chars().map(|c| fits(c.to_ascii_lowercase())).collect();
+    let words = plain.split('-').filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
+}
+
+/// What a file is called: its stem, or its directory if every file of its kind is called the same.
+fn name_of_file(file: &str) -> &str {
+    let (directory, name) = file.rsplit_once('/').unwrap_or(("", file));
+    match name {
+        "SKILL.md" => directory.rsplit('/').next().unwrap_or(directory),
+        other => other.rsplit_once('.').map_or(other, |(stem, _)| stem),
     }
 }

@@ -4,7 +4,7 @@ use bailiwick_model::template::Template;
 use bailiwick_model::{Problem, Source};
 use serde_saphyr::{Options, from_str_with_options};
 
-use super::fields::Fields;
+use super::fields::{Fields, Finished, UnknownKeys};
 use super::node::Node;
 use super::{Effect, Note, Options as Wishes};
 
@@ -31,7 +31,8 @@ pub(super) fn import(
         fields.note(Effect::LeftOut, "description", "quoted, to be YAML");
     }
     let template = template(&mut fields, parts.body).map_err(|problem| vec![problem])?;
-    Ok((template, fields.finish()?))
+    let Finished { notes, metadata } = fields.finish(UnknownKeys::Kept)?;
+    Ok((Template { metadata, ..template }, notes))
 }
 
 /// Takes a file apart. One without a head is no agent.

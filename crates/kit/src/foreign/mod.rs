@@ -107,6 +107,8 @@ pub enum Effect {
     Narrowed,
     /// It has no place in a template, and gave no right.
     LeftOut,
+    /// It is kept in the template's metadata, which limits and grants nothing.
+    Kept,
 }
 
 impl fmt::Display for Effect {
@@ -114,6 +116,7 @@ impl fmt::Display for Effect {
         out.pad(match self {
             Self::Narrowed => "narrowed",
             Self::LeftOut => "left out",
+            Self::Kept => "kept",
         })
     }
 }

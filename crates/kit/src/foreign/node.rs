@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 /// A value whose type is not known beforehand.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,27 @@ impl Node {
             Self::Text(text) => Ok(text),
             Self::Null | Self::Bool(_) | Self::Number(_) | Self::List(_) | Self::Map(_) => {
                 Err(kind)
+            }
+        }
+    }
+
+    /// Its value on one line: a text as it is, a list or a table as JSON.
+    pub(crate) fn to_plain_text(&self) -> String {
+        match self {
+            Self::Text(text) | Self::Number(text) => text.clone(),
+            Self::Null => String::new(),
+            Self::Bool(_) | Self::List(_) | Self::Map(_) => self.to_json().to_string(),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => Value::Bool(*value),
+            Self::Number(text) | Self::Text(text) => Value::String(text.clone()),
+            Self::List(nodes) => nodes.iter().map(Self::to_json).collect(),
+            Self::Map(entries) => {
+                entries.iter().map(|(key, node)| (key.clone(), node.to_json())).collect()
             }
         }
     }

@@ -160,7 +160,12 @@ fn rules(fields: &mut Fields<'_>) -> Result<Vec<Rule>, Problem> {
         }
         Some(other) => return Err(fields.bad("tools", &format!("is {}", other.kind()))),
     }
-    match fields.limit("permission")? {
+    let permission = match fields.limit("permission")? {
+        // Not its word, but clear: by default all is allowed, so that it only narrows.
+        None => fields.limit("permissions")?,
+        said => said,
+    };
+    match permission {
         None => {}
         Some(all @ Node::Text(_)) => set("*".to_owned(), all),
         Some(Node::Map(permissions)) => {

@@ -57,6 +57,12 @@ pub fn render(template: &Template) -> String {
             context.window_share, context.files, context.skills, context.rules
         );
     }
+    if !template.metadata.is_empty() {
+        head.0.push_str("metadata:\n");
+        for (key, value) in &template.metadata {
+            head.0 += &format!("  {}: {}\n", quoted(key), quoted(value));
+        }
+    }
     let mut text = format!("---\n{}---\n{}\n", head.0, template.default_prompt.trim_end());
     for persona in &template.personas {
         let prompt = persona.prompt.trim_end();

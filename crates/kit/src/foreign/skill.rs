@@ -16,7 +16,7 @@ pub(super) fn import(
 }
 
 fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> {
-    let name = fields.required("name")?;
+    let name = fields.name_or_file()?;
     let agent_type = fields.agent_type(&name)?;
     let mut description = fields.required("description")?;
     if let Some(when) = fields.text("when_to_use")? {
@@ -32,6 +32,7 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
     }
     let read_only = elsewhere(fields)?;
     let deny_list = claude::denied(fields, "disallowed-tools")?;
+    let allow_list = listed_tools(fields)?;
     let model = fields.text("model")?.filter(|model| model != "inherit");
     let reasoning_effort = claude::effort(fields)?;
     for sign in ["$ARGUMENTS", "!`"] {
@@ -51,6 +52,7 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
             ("hooks", "a template runs no programs of its own"),
             ("paths", "a template is started by name"),
             ("shell", "a template runs no programs of its own"),
+            ("isolation", "every run has a worktree of its own"),
             ("compatibility", "says nothing about what the agent may do"),
         ],
     );
@@ -61,7 +63,7 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
         model,
         reasoning_effort,
         read_only,
-        tools: ToolLists { allow_list: None, deny_list },
+        tools: ToolLists { allow_list, deny_list },
         default_prompt: body,
         ..Template::plain()
     })
@@ -77,8 +79,18 @@ fn elsewhere(fields: &mut Fields<'_>) -> Result<bool, Problem> {
         (Some("fork"), Some(agent)) => Err(fields
             .bad("agent", &format!("is `{agent}`, whose rights are said elsewhere"))
             .help("import that agent instead, and put the text of the skill into it")),
-        (Some(other), _) => {
-            Err(fields.bad("context", &format!("is `{other}`, which is not known")))
+        (Some(_), _) => {
+            fields.note(Effect::LeftOut, "context", "only `fork` means something to a program");
+            Ok(false)
         }
     }
+}
+
+/// `tools` means nothing to the programs that read skills; who wrote it meant these and no others.
+fn listed_tools(fields: &mut Fields<'_>) -> Result<Option<Vec<String>>, Problem> {
+    let allow_list = claude::allowed(fields)?;
+    if allow_list.is_some() {
+        fields.note(Effect::Narrowed, "tools", "only the tools that it lists are allowed");
+    }
+    Ok(allow_list)
 }

@@ -129,6 +129,7 @@ impl Reading<'_> {
                 max_turns,
                 max_minutes,
                 context,
+                metadata: keys.metadata.unwrap_or_default(),
             },
             role,
             allowed_subagents,

@@ -1,6 +1,7 @@
 //! The frontmatter of a template: where it ends, and its keys. Strict, since a key that is passed over
 //! is a limit that is not there.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bailiwick_model::nearest::nearest;
@@ -57,6 +58,8 @@ pub(super) struct Frontmatter {
     pub(super) max_minutes: Given<u64>,
     #[serde(default, deserialize_with = "given")]
     pub(super) context: Given<Option<ContextLimits>>,
+    #[serde(default)]
+    pub(super) metadata: Option<BTreeMap<String, String>>,
 }
 
 /// An entry of `agent_names`.

@@ -196,7 +196,7 @@ impl Import {
             let notes = &ready.imported.notes;
             let width = notes.iter().map(|note| note.key.chars().count()).max().unwrap_or(0);
             for note in notes {
-                let style = if note.effect == Effect::LeftOut { DIM } else { YELLOW };
+                let style = if note.effect == Effect::Narrowed { YELLOW } else { DIM };
                 let effect = styled(style, format_args!("{:12}", note.effect));
                 let indent = " ".repeat(2 + 12 + 2 + width + 2);
                 let title = format!("  {effect}  {:width$}  ", note.key);

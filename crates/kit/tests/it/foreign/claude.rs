@@ -124,14 +124,58 @@ fn a_key_that_may_be_a_limit_is_refused_until_a_person_drops_it() {
 }
 
 #[test]
+fn a_key_that_only_describes_is_kept_as_metadata() {
+    let lines = "origin: team\nactivation_triggers: [a, 'b c']\nrisk: {level: 2}\nversion: 1.2\n";
+    let imported = imported(CLAUDE, lines);
+    let metadata: Vec<(&str, &str)> = imported
+        .template
+        .metadata
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect();
+    let expected = [
+        ("activation_triggers", "[\"a\",\"b c\"]"),
+        ("origin", "team"),
+        ("risk", "{\"level\":\"2\"}"),
+        ("version", "1.2"),
+    ];
+    assert_eq!(metadata, expected);
+    let keys = ["origin", "activation_triggers", "risk", "version"];
+    assert_eq!(noted(&imported, Effect::Kept), keys);
+    assert_eq!(noted(&imported, Effect::Narrowed), [""; 0]);
+    for limit in ["tool-set", "toolset", "Permissions", "max_tokens", "network-access", "read-only"]
+    {
+        assert_eq!(
+            refused(CLAUDE, &markdown(&format!("{limit}: x\n"))).0,
+            "unknown-key",
+            "{limit}"
+        );
+    }
+}
+
+#[test]
+fn a_name_that_cannot_be_one_here_is_written_in_another_way() {
+    for (head, name) in [
+        ("name: PowerShell 5.1 expert\n", "powershell-5-1-expert"),
+        ("name: plugin:a\n", "plugin-a"),
+        ("", "reviewer"),
+    ] {
+        let text = format!("---\n{head}description: x\n---\nDo.\n");
+        let source = bailiwick_model::Source::new(".claude/agents/reviewer.md", text);
+        let options = bailiwick_kit::foreign::Options::default();
+        let imported = bailiwick_kit::foreign::import(CLAUDE, &source, &options).unwrap();
+        assert_eq!(imported.template.agent_type.as_str(), name);
+        assert_eq!(noted(&imported, Effect::LeftOut), ["name"]);
+    }
+}
+
+#[test]
 fn a_file_that_the_program_would_not_load_is_refused() {
     for (text, code) in [
         ("Just text.\n", "no-frontmatter"),
-        ("---\ndescription: x\n---\nDo.\n", "missing-key"),
         ("---\nname: a\n---\nDo.\n", "missing-key"),
-        ("---\nname: a b\ndescription: x\n---\nDo.\n", "bad-name"),
+        ("---\nname: \"::\"\ndescription: x\n---\nDo.\n", "bad-name"),
         ("---\nname: default\ndescription: x\n---\nDo.\n", "bad-name"),
-        ("---\nname: plugin:a\ndescription: x\n---\nDo.\n", "bad-name"),
         ("---\nname: a\ndescription: x\n---\n\n", "no-prompt"),
         ("---\nname: a\ndescription: x\ntools: 7\n---\nDo.\n", "bad-value"),
         ("---\nname: a\ndescription: x\ntools: [Read, 7]\n---\nDo.\n", "bad-value"),

@@ -43,11 +43,12 @@ fn template() -> impl Strategy<Value = Template> {
     let turns = (prop::option::of(1..99u64), prop::option::of(1..999u32));
     let lists = (tools(), tools());
     let personas = prop::collection::vec(persona(), 0..3);
-    (line(), prompt(), lists, personas, names, (numbers, turns)).prop_map(
+    let metadata = prop::collection::btree_map(line(), any::<String>(), 0..3);
+    (line(), prompt(), lists, personas, names, (numbers, turns, metadata)).prop_map(
         |(description, default_prompt, (allow_list, deny_list), mut personas, names, numbers)| {
             personas.sort_by(|one, other| one.name.cmp(&other.name));
             personas.dedup_by(|one, other| one.name == other.name);
-            let ((max_depth, estimated_tokens, read_only), (turns, cents)) = numbers;
+            let ((max_depth, estimated_tokens, read_only), (turns, cents), metadata) = numbers;
             Template {
                 agent_type: AgentType::parse("mine").expect("a type"),
                 description,
@@ -69,6 +70,7 @@ fn template() -> impl Strategy<Value = Template> {
                 max_turns: turns.map(|turns| turns + 7),
                 max_minutes: turns.map(|turns| turns + 8),
                 context: read_only.then(ContextLimits::default),
+                metadata,
             }
         },
     )

@@ -52,11 +52,14 @@ fn shown(project: &Project) -> Vec<String> {
 }
 
 fn malformed(project: &Project) -> Vec<&str> {
-    let file = |note| match note {
-        Note::Malformed { file } => Some(file.as_str()),
+    project.notes.iter().filter_map(malformed_file).collect()
+}
+
+fn malformed_file(note: &Note) -> Option<&str> {
+    match note {
+        Note::Malformed { file } => Some(file),
         Note::NotIgnored { .. } | Note::NoLockFile { .. } | Note::MoreStacks { .. } => None,
-    };
-    project.notes.iter().filter_map(file).collect()
+    }
 }
 
 /// The one stack that is expected, with its setup, its commands and its whitelist.
