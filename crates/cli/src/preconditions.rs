@@ -49,10 +49,14 @@ impl Shortfall {
     /// Why these parts do not add up to a full sandbox.
     pub fn of(parts: &[Part]) -> Self {
         let broken = parts.iter().find(|part| !part.works);
-        let part = broken.map(|part| format!("{}: {}", part.name, part.seen)).unwrap_or_default();
+        let seen = broken.map(|part| part.seen.clone()).unwrap_or_default();
+        let name = broken.map(|part| part.name).unwrap_or_default();
         match sandbox::level(parts) {
-            Level::Off => Self { part, obstacles: obstacles(&Facts::observe()) },
-            Level::Partial | Level::Full => Self { part, obstacles: Vec::new() },
+            // What was seen of a namespace names it.
+            Level::Off => Self { part: seen, obstacles: obstacles(&Facts::observe()) },
+            Level::Partial | Level::Full => {
+                Self { part: format!("{name}: {seen}"), obstacles: Vec::new() }
+            }
         }
     }
 

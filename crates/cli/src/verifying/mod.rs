@@ -24,7 +24,7 @@ use bailiwick_source_control::Repository;
 use clap::ValueEnum;
 
 use crate::failure::Failure;
-use crate::{output, wire};
+use crate::{output, preconditions, wire};
 
 pub use live::Live;
 use report::ReportSource;
@@ -142,12 +142,16 @@ impl Subject {
         live: &mut Live,
     ) -> Result<Verification, Failure> {
         let wanted = Wanted { checks, mode, manner, until: Until::default() };
-        let (verification, _) = self.in_world(
+        let (verification, refused) = self.in_world(
             work,
             wanted,
             &mut |progress| live.tell(&progress),
             verification::verify,
         )?;
+        // A machine that cannot run checks says nothing about the work.
+        if refused.is_some() {
+            preconditions::require_sandbox(manner.sandbox)?;
+        }
         Ok(verification)
     }
 

@@ -129,6 +129,17 @@ fn without_user_namespaces_the_cause_and_the_command_are_named_and_nothing_is_ma
     let said: Value = serde_json::from_str(&doctor.out).unwrap();
     assert_eq!((&said["good"], &said["sandbox"]), (&Value::from(false), &Value::from("off")));
     assert_eq!(said["agents"][0]["gate"]["why"], "there is no sandbox to start it in");
+    // Nor is work blamed for what the machine cannot do.
+    scratch
+        .run(BAILIWICK, &["run", "task.toml", "--agent-id", "made", "--no-verify"])
+        .expect_code(0);
+    for command in ["verify", "land"] {
+        let refused = output(without_user_namespaces(&scratch), &[command, "made"]).expect_code(1);
+        assert!(refused.err.contains("user.max_user_namespaces is 0"), "{}", refused.err);
+    }
+    let events = scratch.run(BAILIWICK, &["ledger", "show", "made", "-o", "json"]).expect_code(0);
+    assert!(!events.out.contains("verification-failed"), "{}", events.out);
+    scratch.run(BAILIWICK, &["verify", "made"]).expect_code(0);
     // The controls: without a sandbox it runs there; with one it runs here.
     let off = ["run", "task.toml", "--agent-id", "one", "--sandbox", "off"];
     output(without_user_namespaces(&scratch), &off).expect_code(0);

@@ -112,17 +112,20 @@ pub fn obstacles(facts: &Facts) -> Vec<Obstacle> {
         Some(1..) => {}
         None => found.push(Obstacle::Kernel),
     }
-    match (&facts.container, facts.seccomp_filter) {
-        (Some(container), _) => found.push(Obstacle::Container(container.clone())),
-        (None, true) => found.push(Obstacle::SeccompFilter),
-        (None, false) => {}
-    }
     // Neither of these binds a process that has the capability.
     if facts.unprivileged_userns_clone == Some(0) && !facts.sys_admin {
         found.push(Obstacle::UnprivilegedClone);
     }
     if facts.apparmor_restricts_userns.is_some_and(|value| value != 0) && !facts.sys_admin {
         found.push(Obstacle::AppArmor);
+    }
+    match (&facts.container, facts.seccomp_filter) {
+        // Without a filter a container can still deny mounts, but something else may be the cause.
+        (Some(container), filter) if filter || found.is_empty() => {
+            found.push(Obstacle::Container(container.clone()));
+        }
+        (None, true) => found.push(Obstacle::SeccompFilter),
+        (Some(_) | None, _) => {}
     }
     if found.is_empty() {
         found.push(Obstacle::Unknown);
@@ -265,11 +268,19 @@ mod tests {
         assert_eq!(
             obstacles(&facts),
             [
-                Obstacle::Container(Container::Docker),
                 Obstacle::UnprivilegedClone,
-                Obstacle::AppArmor
+                Obstacle::AppArmor,
+                Obstacle::Container(Container::Docker),
             ]
         );
+    }
+
+    #[test]
+    fn a_container_without_a_filter_is_blamed_only_if_nothing_else_is_found() {
+        let unconfined = Facts { seccomp_filter: false, ..docker() };
+        assert_eq!(obstacles(&unconfined), [Obstacle::Container(Container::Docker)]);
+        let limited = Facts { max_user_namespaces: Some(0), ..unconfined };
+        assert_eq!(obstacles(&limited), [Obstacle::NamespaceLimit]);
     }
 
     #[test]

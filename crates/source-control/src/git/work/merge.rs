@@ -165,11 +165,13 @@ mod tests {
             merge_by(version, &git, place.path(), &sides).unwrap()
         };
         let newest = version::supported().unwrap();
+        // No git can do what a newer one does.
         let old = [GitVersion::new(2, 39), GitVersion::new(2, 40)];
+        let old: Vec<_> = old.into_iter().filter(|version| *version <= newest).collect();
         for named in [None, Some(base.as_str()), Some(ours.as_str())] {
             let expected = by(newest, named, &ours, &theirs);
             assert!(matches!(expected, Merge::Clean { .. }), "{expected:?}");
-            for version in old {
+            for &version in &old {
                 assert_eq!(by(version, named, &ours, &theirs), expected, "{version} {named:?}");
                 let Merge::Conflicts(all) = by(version, named, &changed, &conflicting) else {
                     panic!("{version} {named:?}: no conflict");
