@@ -6,6 +6,7 @@ use bailiwick_control::executor::{self, SpawnError};
 use bailiwick_control::ports::{RunStore as _, Workspaces as _};
 use bailiwick_control::spawn::{Request, Step};
 use bailiwick_kit::{Bound, bind};
+use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task::{Line, Login};
 use bailiwick_model::{AgentId, RunName, Settings, Source, Task};
 use bailiwick_policy::{Limits, Policy, ToolStack};
@@ -188,8 +189,14 @@ pub(crate) fn spawn_startable(
     how: &How,
 ) -> Result<Spawned, Failure> {
     let login = how.login.map(Login::from);
-    let check =
-        |planned: &Planned<'_>| assign::require_startable(context, planned, login, how.sandbox);
+    let chosen = |settings: &Settings| how.land.map_or(settings.run.land, AutoLand::from);
+    let check = |planned: &Planned<'_>| {
+        assign::require_startable(context, planned, login, how.sandbox)?;
+        match chosen(planned.settings) {
+            AutoLand::Auto => note_uncommitted(planned.repository),
+            AutoLand::Ask | AutoLand::Never => Ok(()),
+        }
+    };
     spawn_checked(context, source, naming, base, Lineage::default(), Patience::default(), &check)
 }
 
@@ -203,6 +210,22 @@ pub(crate) fn spawn_within(
     patience: Patience<'_>,
 ) -> Result<Spawned, Failure> {
     spawn_checked(context, source, naming, base, lineage, patience, &|_| Ok(()))
+}
+
+/// Says before the agent starts that its work could not land as the checkout is now.
+fn note_uncommitted(repository: &Repository) -> Result<(), Failure> {
+    let changed = repository.uncommitted()?;
+    if let Some(first) = changed.first() {
+        let more = match changed.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        output::note(format_args!(
+            "{} has uncommitted changes ({first}{more}): commit or stash them, or the work cannot land there",
+            repository.root().display()
+        ));
+    }
+    Ok(())
 }
 
 /// An agent of which nothing is made yet.

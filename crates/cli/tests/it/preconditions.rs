@@ -146,6 +146,24 @@ fn without_user_namespaces_the_cause_and_the_command_are_named_and_nothing_is_ma
     scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", "two"]).expect_code(0);
 }
 
+#[test]
+fn a_checkout_that_cannot_take_the_work_is_named_before_the_agent_starts() {
+    let scratch = scene(&[&write("src/b.txt", "b\n")]);
+    scratch.write("src/a.txt", "being edited\n");
+    let ran = scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", "one", "--land", "auto"]);
+    let ran = ran.expect_code(2);
+    let note = ran.err.find("has uncommitted changes (src/a.txt)").unwrap();
+    assert!(note < ran.err.find("making the worktree").unwrap(), "{}", ran.err);
+    assert!(ran.err.contains("error: refs/heads/main is checked out"), "{}", ran.err);
+    // The control: nobody is told who does not land it by itself, nor where nothing was changed.
+    let later = scratch.run(BAILIWICK, &["run", "task.toml", "--land", "never"]).expect_code(0);
+    assert!(!later.err.contains("uncommitted changes"), "{}", later.err);
+    scratch.git(&["checkout", "--quiet", "src/a.txt"]);
+    let clean = ["run", "task.toml", "--agent-id", "two", "--land", "auto"];
+    let clean = scratch.run(BAILIWICK, &clean).expect_code(0);
+    assert!(!clean.err.contains("uncommitted changes"), "{}", clean.err);
+}
+
 const TASK: &str = "[task]\nrole = \"helper\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
                     [verification]\ncommands = [\"true\"]\n[agent]\ncli = \"CLI\"\n[body]\ntext = \
                     \"Do it.\"\n";

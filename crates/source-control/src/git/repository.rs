@@ -57,6 +57,19 @@ impl Repository {
         Listing::start(&self.git(), prefix)
     }
 
+    /// The tracked files of its checkout that have changes which are not committed.
+    pub fn uncommitted(&self) -> Result<Vec<String>, GitError> {
+        let options = ["--porcelain=v1", "-z", "--no-renames", "--untracked-files=no"];
+        let status = ["status"].into_iter().chain(options).chain(["--ignore-submodules=dirty"]);
+        let output = self.git().run(status)?;
+        let text = String::from_utf8_lossy(&output);
+        Ok(text
+            .split_terminator('\0')
+            .filter_map(|entry| entry.get(3..))
+            .map(str::to_owned)
+            .collect())
+    }
+
     /// What below `paths` differs from the commit that is checked out.
     pub fn differences(&self, paths: &[&str]) -> Result<Vec<Difference>, GitError> {
         let options = [

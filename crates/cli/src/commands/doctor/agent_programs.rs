@@ -226,11 +226,12 @@ fn check(agent: &AgentProgram) -> Check {
         GateProof::NotTried(why) => (Standing::Note, format!("not proven: {why}")),
         GateProof::NotInstalled => (Standing::Note, "not installed".to_owned()),
     };
-    let check = Check::new(agent.name, standing, format!("{version}, {}, {proof}", path.display()));
-    match agent.logins.as_slice() {
-        [] => check.advice("no login found: see `docs/guides/agents.md`, or set its API key"),
-        logins => check.advice(&format!("logins: {}", logins.join("; "))),
-    }
+    let check = Check::new(agent.name, standing, format!("{version}, {proof}"));
+    let logins = match agent.logins.as_slice() {
+        [] => "none found; `bailiwick run` names them all".to_owned(),
+        logins => logins.join("; "),
+    };
+    check.advice(&format!("at {}\nlogins: {logins}", path.display()))
 }
 
 fn temporary_directory() -> Result<tempfile::TempDir, Failure> {

@@ -161,7 +161,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let git = Git::at(scratch.root()).with_variable("GIT_DIR", scratch.root().join(".git"));
         let by = |version, base: Option<&str>, ours: &str, theirs: &str| {
-            let sides = Sides { base, ours, theirs, attributes: &ours.to_owned() };
+            let sides = Sides { base, ours, theirs, attributes: ours };
             merge_by(version, &git, place.path(), &sides).unwrap()
         };
         let newest = version::supported().unwrap();
