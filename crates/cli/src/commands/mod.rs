@@ -37,6 +37,7 @@ pub mod run;
 pub mod sandbox_init;
 pub mod script_agent;
 pub mod spawn;
+pub mod status;
 pub mod stop;
 pub mod supervise;
 pub mod verify;
@@ -100,6 +101,7 @@ enum Command {
     Init(init::Init),
     Demo(demo::Demo),
     Doctor(doctor::Doctor),
+    Status(status::Status),
     Lint(lint::Lint),
     Run(run::Run),
     Exec(exec::Exec),
@@ -160,6 +162,7 @@ impl Command {
             | Self::Claims(_)
             | Self::Diff(_)
             | Self::Rm(_)
+            | Self::Prune(_)
             | Self::Prepare(_)
             | Self::Compose(_)
             | Self::Spawn(_)
@@ -177,6 +180,7 @@ impl Command {
             | Self::Init(_)
             | Self::Lint(_)
             | Self::Ps(_)
+            | Self::Status(_)
             | Self::Logs(_)
             | Self::Stop(_)
             | Self::Approvals(_)
@@ -228,6 +232,7 @@ impl Bailiwick {
             Command::Init(command) => command.run(&context()?),
             Command::Demo(command) => command.run(),
             Command::Doctor(command) => command.run(&context()?),
+            Command::Status(command) => command.run(&context()?),
             Command::Lint(command) => command.run(&context()?),
             Command::Run(command) => command.run(&context()?),
             Command::Exec(command) => command.run(&context()?),
