@@ -53,8 +53,9 @@ impl Subject {
         let directory = workshop.clear().map_err(|error| failed(&error))?;
         let work = self.found()?;
         work.materialise(&tree, &[&self.base], directory).map_err(|error| failed(&error))?;
-        let told = workshop
-            .set_up(&preparation, &mut |line| output::progress(&format!("setting up: {line} …")));
+        let told = workshop.set_up(&preparation, &mut |line| {
+            output::progress(format_args!("setting up: {line} …"))
+        });
         told.map_err(|error| {
             failed(&error).help(
                 "the setup runs on the base commit in a sandbox that reaches package registries \

@@ -65,9 +65,12 @@ fn last_message(context: &Context, run: &AgentId) -> Result<Option<String>, Fail
 /// Reads a report file. A link is refused: it could lead to a file that is not the agent's.
 fn read_file(file: &Path) -> Result<String, NoReport> {
     let unreadable = |why: String| NoReport::Unreadable(why);
-    let found = std::fs::symlink_metadata(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => NoReport::Missing,
-        _ => unreadable(error.to_string()),
+    let found = std::fs::symlink_metadata(file).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::NotFound {
+            NoReport::Missing
+        } else {
+            unreadable(error.to_string())
+        }
     })?;
     if !found.is_file() {
         return Err(unreadable("it is not a plain file".to_owned()));
