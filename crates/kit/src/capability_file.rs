@@ -20,12 +20,23 @@ pub(crate) fn find(
         if toml.is_none() && layer.list(&directory)?.is_empty() {
             continue;
         }
+        if toml.as_ref().is_some_and(is_alias) {
+            continue;
+        }
         let (mut declared, source, text) = read(layer, &written, toml)?;
         let place = declared.capability.name.span();
         declared.capability.name = Spanned::new(place, name.clone());
         return Ok(Some((declared, source, text)));
     }
     Ok(None)
+}
+
+/// Whether a file only says that a capability has another name now. It declares nothing, so the
+/// capability itself is looked for, here and in the layers below.
+fn is_alias(source: &Source) -> bool {
+    let table: Option<toml::Table> = source.text.parse().ok();
+    let header = table.as_ref().and_then(|table| table.get("capability"));
+    header.is_some_and(|header| header.get("alias").is_some() && header.get("category").is_none())
 }
 
 /// Reads and checks the capability whose directory is called `name`.

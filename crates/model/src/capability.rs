@@ -1,5 +1,7 @@
 //! `capability.toml`: one limit or duty, with its text, its gate and its check.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_spanned::Spanned;
@@ -33,6 +35,10 @@ pub struct Capability {
     /// Where it was forked from.
     #[serde(default)]
     pub lineage: Option<Lineage>,
+    /// How other kits classify it; it limits and grants nothing.
+    #[serde(default)]
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+    pub taxonomy: Option<toml::Table>,
 }
 
 /// `[capability]`
@@ -147,8 +153,9 @@ impl Gate {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GateSeverity {
-    /// It does not run.
+    /// It does not run. Other kits write `enforce`.
     #[default]
+    #[serde(alias = "enforce")]
     Block,
     /// It runs, and the agent is told.
     Warn,
@@ -243,9 +250,11 @@ impl Capability {
         let verify = self.verify.as_ref().filter(|_| self.has_check())?.get_ref();
         Some(verify.run_mode.unwrap_or(match self.name().category() {
             Category::Quality | Category::Scope => RunMode::Both,
-            Category::Policy | Category::Safety | Category::Output | Category::Tools => {
-                RunMode::Worktree
-            }
+            Category::Policy
+            | Category::Safety
+            | Category::Output
+            | Category::Tools
+            | Category::Verify => RunMode::Worktree,
         }))
     }
 }

@@ -34,7 +34,7 @@ pub enum NameError {
         /// The offending text.
         text: String,
     },
-    /// The part before `::` is none of the six categories.
+    /// The part before `::` is none of the categories.
     #[error("`{text}` is not a category: use one of {}{}", Category::list(), did_you_mean(.near))]
     Category {
         /// The offending text.
@@ -222,12 +222,21 @@ pub enum Category {
     Output,
     /// Which tools it may use.
     Tools,
+    /// What a review of its work must find.
+    Verify,
 }
 
 impl Category {
-    /// All six, in the order of the seed.
-    pub const ALL: [Self; 6] =
-        [Self::Policy, Self::Scope, Self::Quality, Self::Safety, Self::Output, Self::Tools];
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Policy,
+        Self::Scope,
+        Self::Quality,
+        Self::Safety,
+        Self::Output,
+        Self::Tools,
+        Self::Verify,
+    ];
 
     /// The word in front of `::`.
     pub fn as_str(self) -> &'static str {
@@ -238,6 +247,7 @@ impl Category {
             Self::Safety => "safety",
             Self::Output => "output",
             Self::Tools => "tools",
+            Self::Verify => "verify",
         }
     }
 

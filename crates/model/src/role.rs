@@ -1,5 +1,7 @@
 //! A role's file: an ordered set of capabilities, with tools and escalation.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_spanned::Spanned;
@@ -23,6 +25,18 @@ pub struct Role {
     /// What the agent does when a limit stops it; taken from the parent role if left out.
     #[serde(default)]
     pub escalation: Option<Escalation>,
+    /// How other kits classify it; it limits and grants nothing.
+    #[serde(default)]
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+    pub taxonomy: Option<toml::Table>,
+    /// Which roles other kits start after it; it limits and grants nothing.
+    #[serde(default)]
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+    pub pipeline: Option<toml::Table>,
+    /// Who wrote it and when; it limits and grants nothing.
+    #[serde(default)]
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+    pub lineage: Option<toml::Table>,
 }
 
 /// `[role]`

@@ -87,8 +87,16 @@ fn parse(head: &str) -> Result<Option<Vec<(String, Node)>>, serde_saphyr::Error>
 }
 
 fn unreadable(source: &Source, start: usize, error: &serde_saphyr::Error) -> Problem {
-    let message: String = error.to_string().lines().next().unwrap_or_default().to_owned();
+    let said = error.to_string();
+    let said = said.lines().next().unwrap_or_default();
+    // The place below is in the file; this one would be in its head.
+    let said = said.rsplit_once(" at line ").map_or(said, |(what, _)| what);
     let line = error.location().and_then(|at| usize::try_from(at.line()).ok());
+    let key = line.and_then(|line| key_above(source.text.get(start..)?, line));
+    let message = match key {
+        Some(key) => format!("the value of `{key}` is no YAML: {said}"),
+        None => said.to_owned(),
+    };
     let place = line.and_then(|line| {
         let mut at = start;
         let mut lines = source.text.get(start..)?.split_inclusive('\n');
@@ -99,6 +107,16 @@ fn unreadable(source: &Source, start: usize, error: &serde_saphyr::Error) -> Pro
     });
     Problem::error("bad-yaml", place.unwrap_or_else(|| source.whole()), message)
         .help("quote texts that hold a colon, and use true and false for switches")
+}
+
+/// The key whose value a line belongs to: the last one at the margin at or above it.
+fn key_above(head: &str, line: usize) -> Option<&str> {
+    let lines: Vec<&str> = head.lines().take(line).collect();
+    lines.iter().rev().find_map(|line| {
+        let (key, _) = line.split_once(':')?;
+        let at_margin = !key.starts_with([' ', '\t', '-', '#', '"', '\'']);
+        (at_margin && !key.is_empty()).then_some(key)
+    })
 }
 
 /// The same head with its one-line description in quotes. People write `description: a: b`, which
@@ -149,6 +167,8 @@ mod tests {
             parts("---\nname: a\ntools: a: b\ndescription: c: d\n---\nDo.\n").unwrap_err();
         assert_eq!(problem.code, "bad-yaml");
         assert_eq!(problem.place.line_and_column().unwrap().0, 3);
+        assert!(problem.message.starts_with("the value of `tools` is no YAML: "), "{problem}");
+        assert!(!problem.message.contains("line"), "its place says that: {problem}");
     }
 
     #[test]

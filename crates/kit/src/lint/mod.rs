@@ -2,6 +2,7 @@
 
 mod foreign;
 mod manifests;
+mod other_kits;
 mod templates;
 mod text_leads;
 mod text_length;
@@ -88,6 +89,7 @@ pub fn lint(kit: &Kit, tasks: &[Source]) -> Report {
             Err(more) => problems.extend(more),
         }
     }
+    other_kits::soften(kit, &mut problems);
     sort(&mut problems);
     Report {
         capabilities: capability_names.len(),

@@ -25,6 +25,8 @@ pub struct Manifest {
     pub role: String,
     /// How it behaves, in order.
     pub blocks: Vec<Block>,
+    /// Files of blocks that come before those, by name.
+    pub block_files: Vec<Spanned<String>>,
     /// To whom it hands over.
     pub handoffs: Vec<Handoff>,
 }
@@ -39,13 +41,22 @@ pub struct Block {
     pub text: Spanned<String>,
 }
 
+impl Block {
+    pub(super) fn new(title: &str, text: &str) -> Self {
+        let value = |text: &str| Spanned::new(0..0, text.to_owned());
+        Self { title: value(title), text: value(text) }
+    }
+}
+
 /// `[[handoff]]`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Handoff {
-    /// The agent that takes over.
+    /// The agent that takes over. Other kits write `target`.
+    #[serde(alias = "target")]
     pub to: Spanned<AgentType>,
-    /// When it does.
+    /// When it does. Other kits write `trigger`.
+    #[serde(alias = "trigger")]
     pub when: Spanned<String>,
 }
 
@@ -63,6 +74,50 @@ struct File {
     block: Vec<Block>,
     #[serde(default)]
     handoff: Vec<Handoff>,
+    // What manifests of other kits say besides.
+    #[serde(default)]
+    blocks: Vec<Spanned<String>>,
+    #[serde(default)]
+    domain_in: Vec<String>,
+    #[serde(default)]
+    forbidden_domain: Vec<String>,
+    #[serde(default)]
+    output_extra_fields: Vec<String>,
+    #[serde(default)]
+    references: References,
+    /// Whoever starts the agent chooses the model.
+    #[serde(default, rename = "model")]
+    _model: Option<String>,
+    #[serde(default, rename = "produces_artifact")]
+    _produces_artifact: Option<String>,
+    #[serde(default, rename = "taxonomy")]
+    _taxonomy: Option<toml::Table>,
+    #[serde(default, rename = "lineage")]
+    _lineage: Option<toml::Table>,
+}
+
+/// `[references]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct References {
+    extra: Vec<String>,
+}
+
+impl File {
+    /// The lists of other kits as blocks; each is something that the agent is told.
+    fn lists_as_blocks(&self) -> impl Iterator<Item = Block> {
+        let lists = [
+            ("IN SCOPE", &self.domain_in),
+            ("OUT OF SCOPE", &self.forbidden_domain),
+            ("ALSO REPORT", &self.output_extra_fields),
+            ("REFERENCES", &self.references.extra),
+        ];
+        lists.into_iter().filter(|(_, list)| !list.is_empty()).map(|(title, list)| {
+            let lines: Vec<String> =
+                list.iter().map(|entry| format!("- {}", entry.trim())).collect();
+            Block::new(title, &lines.join("\n"))
+        })
+    }
 }
 
 /// Reads and checks a manifest.
@@ -97,6 +152,7 @@ pub fn read(source: &Source) -> Result<Manifest, Vec<Problem>> {
     if !check.problems.is_empty() {
         return Err(check.problems);
     }
+    let blocks = file.block.iter().cloned().chain(file.lists_as_blocks()).collect();
     Ok(Manifest {
         source: source.clone(),
         name: file.name,
@@ -104,7 +160,8 @@ pub fn read(source: &Source) -> Result<Manifest, Vec<Problem>> {
         substrate_role: file.substrate_role,
         tools: file.tools,
         role: file.role.into_inner(),
-        blocks: file.block,
+        blocks,
+        block_files: file.blocks,
         handoffs: file.handoff,
     })
 }

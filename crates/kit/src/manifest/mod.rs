@@ -40,7 +40,7 @@ pub fn find(kit: &Kit, name: &AgentType) -> Result<Option<FoundManifest>, Vec<Pr
     for layer in kit.layers() {
         let path = format!("{}/{name}.toml", directory(layer));
         let Some(source) = layer.source(&path)? else { continue };
-        let manifest = read(&source)?;
+        let mut manifest = read(&source)?;
         let written = manifest.name.get_ref();
         if written != name {
             let message = format!("the name is `{written}`, but the file says `{name}`");
@@ -50,9 +50,44 @@ pub fn find(kit: &Kit, name: &AgentType) -> Result<Option<FoundManifest>, Vec<Pr
                     .help(format!("write name = \"{name}\", or rename the file")),
             ]);
         }
+        let mut blocks = named_blocks(layer, &manifest)?;
+        blocks.append(&mut manifest.blocks);
+        manifest.blocks = blocks;
         return Ok(Some(FoundManifest { manifest, origin: layer.origin }));
     }
     Ok(None)
+}
+
+/// The blocks that a manifest names: each is a file that begins with its title.
+fn named_blocks(layer: &Layer, manifest: &Manifest) -> Result<Vec<Block>, Vec<Problem>> {
+    let directory = match layer.layout {
+        Layout::Plain => "blocks",
+        Layout::Underscore => "_blocks",
+    };
+    let mut blocks = Vec::new();
+    for name in &manifest.block_files {
+        let path = format!("{directory}/{}.md", name.get_ref());
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        let file = match name.get_ref().chars().all(plain) {
+            true => layer.source(&path)?,
+            false => None,
+        };
+        let Some(file) = file else {
+            let message = format!("there is no block `{}`", name.get_ref());
+            let place = manifest.source.at(name.span());
+            return Err(vec![
+                Problem::error("missing-artefact", place, message)
+                    .help(format!("write {}", layer.shown(&path))),
+            ]);
+        };
+        let text = file.text.trim();
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        blocks.push(match first.strip_prefix("# ") {
+            Some(title) => Block::new(title, rest),
+            None => Block::new(name.get_ref(), text),
+        });
+    }
+    Ok(blocks)
 }
 
 /// The names of all manifests; a file that cannot be called so is an error.

@@ -52,7 +52,7 @@ pub(super) const CAPABILITY: &str = "\
 
 [capability]
 name = \"policy::no-publish\"              # <category>::<slug>, as the directories say
-category = \"policy\"                      # policy, scope, quality, safety, output or tools
+category = \"policy\"                      # or scope, quality, safety, output, tools, verify
 version = \"1.0\"
 description = \"The agent publishes nothing; releases are made by people.\"
 rationale = \"A published version cannot be taken back.\"

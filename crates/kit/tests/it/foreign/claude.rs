@@ -21,7 +21,7 @@ fn a_whole_file_becomes_a_template() {
     assert_eq!(template.default_prompt, "You review.\n\nBe brief.");
     assert_eq!(allow(&imported).unwrap(), ["Read", "Grep", "Glob", "Bash"]);
     assert!(!template.read_only && template.max_depth.is_none());
-    assert_eq!(noted(&imported, Effect::LeftOut), ["description", "skills", "color"]);
+    assert_eq!(noted(&imported, Effect::LeftOut), ["description", "skills"]);
     assert_eq!(imported.template.max_turns, Some(9));
     assert_eq!(noted(&imported, Effect::Narrowed), [""; 0]);
 }

@@ -12,7 +12,7 @@ fn allowed_tools_grant_nothing_and_disallowed_ones_are_denied() {
     assert_eq!(allow(&imported), None);
     assert_eq!(deny(&imported).unwrap(), ["Write"]);
     assert_eq!(imported.template.description, "Reviews. Often.");
-    assert_eq!(noted(&imported, Effect::LeftOut), ["allowed-tools", "license"]);
+    assert_eq!(noted(&imported, Effect::LeftOut), ["allowed-tools"]);
 }
 
 #[test]
