@@ -10,7 +10,9 @@ use super::run::{ASLEEP, STOPPED_ONCE, is_at_work};
 use super::shell::Shell;
 
 /// A project whose tests are one command.
-const PACKAGE: &str = r#"{ "name": "app", "scripts": { "test": "test -f src/index.js" } }"#;
+const MAKEFILE: &str = "test:\n\ttest -f src/index.js\n";
+/// What Claude Code keeps of a person who has logged in.
+const LOGIN: &str = r#"{"claudeAiOauth":{"accessToken":"sk-ant-oat01-a-token-of-nobody"}}"#;
 const REPORT: &str = "files-touched: src/index.js\ncommands: pass\n";
 
 pub(crate) fn follow(guide: &mut Guide) {
@@ -18,9 +20,10 @@ pub(crate) fn follow(guide: &mut Guide) {
         Turn::Calls(vec![Call::shell("echo '// Adds two numbers.' >> src/index.js")]),
         Turn::say(REPORT),
     ]));
-    let editor = "sed -i s/^Find/Look_for/";
+    // Adds a first line to the body of the task.
+    let editor = "sed -i /^text/aMend_the_greeting.";
     let place = Place::new().with_cli(Cli::Claude).with_model(&model).variable("EDITOR", editor);
-    place.scratch.write("package.json", PACKAGE);
+    place.scratch.write("Makefile", MAKEFILE);
     place.scratch.write("src/index.js", "export const add = (a, b) => a + b\n");
     place.scratch.commit("Begin a project");
     let mut shell = place.shell();
@@ -30,6 +33,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     guide.elsewhere("scripts/test", "this test is a part of it");
     guide.run(&mut shell);
     begin(guide, &place, &mut shell);
+    run_with_a_subscription(guide, &place, &mut shell);
     run_agents(guide, &place, &mut shell);
     stop_agents(guide, &place, &mut shell);
     land(guide, &place, &mut shell);
@@ -41,7 +45,17 @@ fn begin(guide: &mut Guide, place: &Place, shell: &mut Shell) {
     guide.fill("ANTHROPIC_API_KEY=…", format!("ANTHROPIC_API_KEY={KEY}"));
     let said = guide.run(shell);
     assert!(said.of("bailiwick lint").out.contains("no problems"));
-    assert!(said.of("bailiwick prepare").out.contains("Look_for the public"), "it was not edited");
+    assert!(said.of("bailiwick prepare").out.contains("Mend_the_greeting."), "it was not edited");
+    let ran = &said.of("bailiwick run").out;
+    assert!(ran.contains("completed") && !ran.contains("FAILS"), "{ran}");
+}
+
+fn run_with_a_subscription(guide: &mut Guide, place: &Place, shell: &mut Shell) {
+    let directory = place.scratch.place().join("home/.claude");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join(".credentials.json"), LOGIN).unwrap();
+    shell.run("unset ANTHROPIC_API_KEY").expect_code(0);
+    let said = guide.run(shell);
     let ran = &said.of("bailiwick run").out;
     assert!(ran.contains("completed") && !ran.contains("FAILS"), "{ran}");
 }

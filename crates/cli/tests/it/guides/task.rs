@@ -53,4 +53,9 @@ pub(crate) fn follow(guide: &mut Guide) {
     let mut shell = place.shell();
     let told = shell.run("bailiwick prepare task.toml").expect_code(0);
     assert!(told.out.contains("What to do."), "{}", told.out);
+    // A part of a task: how its worktree is made ready.
+    let small = "[task]\nrole = \"developer\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[body]\n\
+                 text = \"Do it.\"\n";
+    place.scratch.write("small.toml", &format!("{small}{}", guide.text("toml")));
+    shell.run("bailiwick lint small.toml").expect_code(0);
 }
