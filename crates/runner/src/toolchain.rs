@@ -314,8 +314,15 @@ impl Host {
     }
 
     fn manager_of(&self, entry: &Path) -> Option<PathBuf> {
-        let place = MANAGERS.into_iter().map(|name| self.home.join(name));
-        place.into_iter().find(|place| entry.starts_with(place))
+        let mut own = MANAGERS.into_iter().map(|name| self.home.join(name));
+        // Some are installed outside of the home, for everybody, under the same name.
+        let is_manager = |place: &&Path| {
+            place.file_name().is_some_and(|name| {
+                MANAGERS.iter().any(|one| one.starts_with('.') && *name == **one)
+            })
+        };
+        own.find(|place| entry.starts_with(place))
+            .or_else(|| entry.ancestors().find(is_manager).map(Path::to_path_buf))
     }
 }
 
