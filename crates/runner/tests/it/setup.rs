@@ -126,7 +126,7 @@ fn a_setup_sees_no_credentials_of_the_person() {
     });
     let look =
         format!("! grep -rs hunter2 ~ {0} && grep -q 127.0.0.1:1 ~/.npmrc", home.path().display());
-    bench.set_up(&setup(&[look.clone()], &[])).unwrap();
+    bench.set_up(&setup(std::slice::from_ref(&look), &[])).unwrap();
     bench.fill(&[]);
     bench.make_ready(&Preparation::default()).unwrap();
     assert_eq!(bench.shell(&look).ended, Ended::Exit(0));

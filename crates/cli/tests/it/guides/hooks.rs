@@ -25,5 +25,5 @@ pub(crate) fn follow(guide: &mut Guide) {
     for line in ["intact         claude    repository", "unproven       codex     repository"] {
         assert!(status.contains(line), "{status}");
     }
-    assert!(!files.iter().any(|file| there(file)));
+    assert!(!files.iter().any(there));
 }
