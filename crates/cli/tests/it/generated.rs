@@ -74,7 +74,11 @@ fn the_examples_of_the_guides_parse() {
         let text = std::fs::read_to_string(file).unwrap();
         for block in text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
             count += 1;
-            let source = bailiwick_model::Source::new(guide, block);
+            // A part of a task, which its guide shows alone.
+            let part = block.starts_with("[workspace]");
+            let block =
+                if part { format!("[task]\nrole = \"x\"\n{block}") } else { block.to_owned() };
+            let source = bailiwick_model::Source::new(guide, block.as_str());
             let problem = if block.contains("[task]") {
                 bailiwick_model::Task::parse(&source).err()
             } else if block.contains("[role]") {
@@ -85,7 +89,7 @@ fn the_examples_of_the_guides_parse() {
             assert!(problem.is_none(), "{guide}: {problem:?}");
         }
     }
-    assert_eq!(count, 3, "a capability, a role and a task");
+    assert_eq!(count, 4, "a capability, a role, a task and a part of one");
 }
 
 /// The template in its guide is one that an agent could be started from.

@@ -104,7 +104,10 @@ fn nothing_is_copied_over_tracked_files_or_through_links() {
     }
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
     assert_eq!(fs::read_to_string(bench.tree().join("tracked")).unwrap(), "tracked\n");
-    bench.make_ready(&preparation(&["same", "modules"], &[], &[])).unwrap();
+    // What every sandbox shows can be led to, as the interpreter of a virtual environment.
+    symlink("/usr/bin/env", checkout.join("interpreter")).unwrap();
+    bench.make_ready(&preparation(&["same", "modules", "interpreter"], &[], &[])).unwrap();
+    assert_eq!(bench.shell("./interpreter echo found").tail, "found\n");
     assert_eq!(fs::read_to_string(bench.tree().join("modules/bin/tool")).unwrap(), "x");
 }
 
