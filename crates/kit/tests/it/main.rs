@@ -15,6 +15,7 @@ mod lints;
 mod manifests;
 mod memory;
 mod old_names;
+mod public_kit;
 mod role_graphs;
 mod starter;
 mod templates;

@@ -148,3 +148,10 @@ fn what_cannot_be_understood_is_refused() {
         assert_eq!(refused(OPENCODE, &with(lines)).0, code, "{lines}");
     }
 }
+
+#[test]
+fn the_word_permissions_is_taken_for_permission() {
+    let lines = "permissions:\n  bash: deny\n";
+    assert!(!has(lines, "Bash") && has(lines, "Read"));
+    assert!(has("", "Bash"), "the control has it");
+}

@@ -29,3 +29,17 @@ fn what_only_a_person_may_start_is_refused() {
     assert!(message.contains("--drop"), "{message}");
     imported(Format::Skill, "disable-model-invocation: false\n");
 }
+
+#[test]
+fn tools_of_a_skill_only_narrow() {
+    let listed = imported(Format::Skill, "tools: Read, Bash(git *), Nonsense\n");
+    assert_eq!(allow(&listed).unwrap(), ["Read"]);
+    assert!(noted(&listed, Effect::Narrowed).contains(&"tools"));
+}
+
+#[test]
+fn a_context_that_no_program_knows_means_nothing() {
+    let skill = imported(Format::Skill, "context: \"!ls\"\n");
+    assert_eq!(noted(&skill, Effect::LeftOut), ["context"]);
+    assert!(!skill.template.read_only);
+}
