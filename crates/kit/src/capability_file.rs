@@ -6,7 +6,7 @@ use bailiwick_model::{Capability, CapabilityName, Category, Problem, Source, tom
 
 use serde_spanned::Spanned;
 
-use crate::kit::Layer;
+use crate::kit::{Layer, Layout};
 
 /// Finds the capability `name` in a layer. Its directory may still have the name of an earlier
 /// version; the name of today goes before that.
@@ -49,7 +49,10 @@ fn read(
     let Some(source) = toml else {
         return Err(vec![missing(layer, &format!("{directory}/capability.toml"), name)]);
     };
-    let declared: Capability = toml_file::parse(&source).map_err(|problem| vec![problem])?;
+    let mut declared: Capability = toml_file::parse(&source).map_err(|problem| vec![problem])?;
+    if layer.layout == Layout::Underscore {
+        look_at_denied_tools(&mut declared);
+    }
     let mut problems = check(&declared, name, &source);
     let path = declared.text.path.get_ref();
     if path.is_empty() || path.starts_with('/') || path.split('/').any(|part| part == "..") {
@@ -269,6 +272,22 @@ fn matches(pattern: &str, name: &str) -> bool {
             .next()
             .is_some_and(|c| (first == '?' || first == c) && matches(after, rest.as_str())),
     }
+}
+
+/// Other kits deny tools that the event of their gate does not name. Here the gate looks at them, too:
+/// it denies what was meant to be denied.
+fn look_at_denied_tools(declared: &mut Capability) {
+    let Some(gate) = declared.gate.as_mut() else { return };
+    let place = gate.span();
+    let mut gate = gate.get_ref().clone();
+    let Some(tools) = gate.tools() else { return };
+    let mut event = gate.event.get_ref().clone();
+    let denied = declared.restricts.tools_denied.iter().map(Spanned::get_ref);
+    for tool in denied.filter(|tool| !tools.iter().any(|pattern| matches(pattern, tool))) {
+        event = format!("{event}|{tool}");
+    }
+    gate.event = Spanned::new(gate.event.span(), event);
+    declared.gate = Some(Spanned::new(place, gate));
 }
 
 fn check_verify(verify: &Verify, source: &Source) -> Vec<Problem> {

@@ -1,4 +1,4 @@
-//! Kits that were written for another program: what this program lacks is a warning.
+//! Kits that were written for another program: what is otherwise here is a warning.
 //!
 //! The rest of such a kit can be used. A role, a capability or a manifest with such a problem cannot:
 //! whatever reads it gets the problem as an error.
@@ -7,10 +7,11 @@ use bailiwick_model::{Problem, Severity};
 
 use crate::kit::{Kit, Layer, Layout};
 
-/// Problems that come from what the other program has and this one has not.
-const LACKING: [&str; 3] = ["no-such-module", "wider-than-role", "unknown-tool"];
+/// What this program lacks of the other one, and how texts are written here.
+const SOFTENED: [&str; 5] =
+    ["no-such-module", "wider-than-role", "unknown-tool", "text-leads", "text-repeats"];
 
-/// Makes warnings of what only this program lacks, in files of a kit in the other layout.
+/// Makes warnings of them in files of a kit in the other layout.
 pub(super) fn soften(kit: &Kit, problems: &mut [Problem]) {
     let others: Vec<String> = kit
         .layers()
@@ -21,7 +22,7 @@ pub(super) fn soften(kit: &Kit, problems: &mut [Problem]) {
     for problem in problems {
         let file = &problem.place.source.file;
         let elsewhere = others.iter().any(|prefix| file.starts_with(prefix.as_str()));
-        if elsewhere && LACKING.contains(&problem.code) {
+        if elsewhere && SOFTENED.contains(&problem.code) {
             problem.severity = Severity::Warning;
         }
     }

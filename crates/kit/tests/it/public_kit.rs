@@ -30,7 +30,7 @@ fn role(tree: MemoryTree, name: &str, required: &str) -> MemoryTree {
 }
 
 fn kit() -> Kit {
-    let gate = "[restricts]\ntool-patterns = ['^rm ']\n[gate]\nevent = \"PreToolUse:Bash\"\n\
+    let gate = "[restricts]\ntool-patterns = ['^rm ']\ntools-denied = [\"MultiEdit\"]\n[gate]\nevent = \"PreToolUse:Bash\"\n\
                 severity = \"enforce\"\n";
     let unknown = "[verify]\nrust-module = \"verifies::verify_fork_audit\"\n";
     let alias = "[capability]\nname = \"tools::read-only\"\nalias = \"tools::deny-tools\"\n\
@@ -68,6 +68,7 @@ fn what_can_be_used_is_used_and_the_rest_is_refused() {
     let gate = kit.capability(&capability_name("policy::kept")).expect("it is read");
     let gate = gate.expect("it is there").declared.gate.expect("a gate");
     assert_eq!(gate.get_ref().severity, bailiwick_model::capability::GateSeverity::Block);
+    assert_eq!(gate.get_ref().tools(), Some(vec!["Bash", "MultiEdit"]), "it sees what it denies");
     let lacking = kit.capability(&capability_name("verify::fork-audit")).expect_err("no code");
     assert_eq!((lacking[0].code, lacking[0].severity), ("no-such-module", Severity::Error));
     let renamed = kit.capability(&capability_name("tools::deny-tools")).expect("it is read");
