@@ -115,9 +115,8 @@ impl Status {
             output::next_step("bailiwick run TASK.toml; bailiwick ps --all lists those that ended");
             return Ok(());
         }
-        let row = |one: &Shown| {
-            vec![one.name.clone(), one.standing.words().to_owned(), one.next.clone()]
-        };
+        let row =
+            |one: &Shown| vec![one.name.clone(), one.standing.words().to_owned(), one.next.clone()];
         let rows: Vec<Vec<String>> = agents.iter().map(row).collect();
         output::table(&["AGENT", "STATUS", "NEXT"], &rows);
         Ok(())

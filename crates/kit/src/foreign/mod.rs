@@ -156,7 +156,7 @@ pub fn import(
     source: &Source,
     options: &Options,
 ) -> Result<Imported, Vec<Problem>> {
-    let (template, notes) = match format {
+    let (mut template, notes) = match format {
         Format::Claude => claude::import(source, options),
         Format::Codex => codex::import(source, options),
         Format::Gemini => gemini::import(source, options),
@@ -167,7 +167,34 @@ pub fn import(
     if let Some(problem) = no_prompt(source, &template).or_else(|| marker(source, &template)) {
         return Err(vec![problem]);
     }
-    Ok(Imported { format, template, notes })
+    template.default_prompt = without_leading_rules(&template.default_prompt).to_owned();
+    match unwritable(source, &template) {
+        Some(problem) => Err(vec![problem]),
+        None => Ok(Imported { format, template, notes }),
+    }
+}
+
+/// A text without the lines of dashes at its beginning: below a head they would look like another.
+fn without_leading_rules(text: &str) -> &str {
+    let mut rest = text;
+    while let Some(("---", below)) =
+        rest.split_once('\n').map(|(first, below)| (first.trim(), below))
+    {
+        rest = below.trim_start_matches(['\n', '\r']);
+    }
+    rest
+}
+
+/// Why the template that would be written could not be read back.
+fn unwritable(source: &Source, template: &Template) -> Option<Problem> {
+    let written = Source::new(&*source.file, render(template));
+    let problems = crate::templates::file::parse(&template.agent_type, &written).err()?;
+    let why = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
+    let message = format!("its template could not be read back: {why}");
+    Some(
+        Problem::error("unwritable", source.whole(), message)
+            .help("change the text of the file, or write the template by hand"),
+    )
 }
 
 fn no_prompt(source: &Source, template: &Template) -> Option<Problem> {

@@ -185,3 +185,19 @@ fn a_file_that_the_program_would_not_load_is_refused() {
         assert_eq!(refused(CLAUDE, text).0, code, "{text}");
     }
 }
+
+#[test]
+fn what_is_imported_can_be_read_back() {
+    let head = "---\nname: a\ndescription: x\n---\n";
+    let options = bailiwick_kit::foreign::Options::default();
+    let import = |body: &str| {
+        let source = bailiwick_model::Source::new("a.md", format!("{head}{body}"));
+        bailiwick_kit::foreign::import(CLAUDE, &source, &options)
+    };
+    let ruled = import("---\n\n---\n# Title\n\n---\nMore.\n").unwrap();
+    assert_eq!(ruled.template.default_prompt, "# Title\n\n---\nMore.");
+    for body in ["---\nread_only: true\n---\nDo.\n", "Do \u{1}.\n", "Do.\rMore.\n"] {
+        let problems = import(body).unwrap_err();
+        assert_eq!(problems[0].code, "unwritable", "{body:?}");
+    }
+}
