@@ -2,6 +2,7 @@
 
 use super::guide::Guide;
 use super::place::Place;
+use super::shell::Shell;
 
 const TASK: &str = r#"[task]
 role = "edit-local"
@@ -25,4 +26,18 @@ pub(crate) fn follow(guide: &mut Guide) {
     }
     assert_eq!(shown.of("bailiwick ledger spec").out, TASK);
     assert!(shown.of("bailiwick ledger validate").out.starts_with("OK: all 6"));
+    in_another_repository(guide, &place, &mut shell);
+}
+
+/// The same name in another repository gets an id of its own.
+fn in_another_repository(guide: &mut Guide, place: &Place, shell: &mut Shell) {
+    let other = place.scratch.place().join("other");
+    shell.run(&format!("git init --quiet -b main {0} && cd {0}", other.display())).expect_code(0);
+    std::fs::write(other.join("task.toml"), TASK).unwrap();
+    shell.run("git add . && git commit --quiet -m 'Add a task'").expect_code(0);
+    let said = guide.run(shell);
+    let spawned = &said.of("bailiwick spawn").out;
+    let id = spawned.lines().find_map(|line| line.strip_prefix("id        fix-42-"));
+    let named = id.is_some_and(|id| id.ends_with("(another repository has an agent `fix-42`)"));
+    assert!(named && spawned.contains("agent     fix-42\n"), "{spawned}");
 }
