@@ -209,7 +209,7 @@ fn run_with(
     kept: &mut Kept,
     (preparation, changed_setup): (Preparation, ChangedSetup),
 ) -> Verification {
-    run_copying(repository, checks, mode, kept, preparation, &|| None)
+    run_copying(repository, checks, mode, kept, (preparation, changed_setup), &|| None)
 }
 
 fn run_copying(
@@ -217,7 +217,7 @@ fn run_copying(
     checks: &[Planned],
     mode: RunMode,
     kept: &mut Kept,
-    preparation: Preparation,
+    (preparation, changed_setup): (Preparation, ChangedSetup),
     copied: &dyn Fn() -> Option<String>,
 ) -> Verification {
     let task = task();
@@ -315,8 +315,14 @@ fn a_tree_with_copied_files_is_checked_once_while_they_stay_the_same() {
     let copy = Preparation { copy: vec!["node_modules".to_owned()], ..Preparation::default() };
     let mut kept = Kept::default();
     let mut reused = |copied: &dyn Fn() -> Option<String>| -> Vec<bool> {
-        let done =
-            run_copying(&repository, &checks, RunMode::Both, &mut kept, copy.clone(), copied);
+        let done = run_copying(
+            &repository,
+            &checks,
+            RunMode::Both,
+            &mut kept,
+            (copy.clone(), ChangedSetup::Refused),
+            copied,
+        );
         done.results.iter().map(|result| result.reused).collect()
     };
     let one = || Some("one".to_owned());
