@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 use crate::running::recover;
+use crate::running::view::forget_typed;
 use crate::verifying::cache_key;
 use crate::wire;
 
@@ -81,7 +82,12 @@ impl Prune {
         }
         let any = items.iter().any(|item| item.remove);
         if any && !self.dry_run {
-            if !self.yes && (!human || !confirmed(bytes)?) {
+            if !self.yes && !human {
+                return Err(Failure::usage(
+                    "nothing was removed: `-o json` needs --yes or --dry-run",
+                ));
+            }
+            if !self.yes && !confirmed(bytes)? {
                 output::note("nothing was removed");
                 return Ok(());
             }
@@ -222,6 +228,7 @@ fn confirmed(bytes: u64) -> Result<bool, Failure> {
             .help("remove without asking: --yes; look first: --dry-run"));
     }
     let _ = write!(anstream::stderr(), "free {}? [y/N] ", size_text(bytes));
+    forget_typed(&std::io::stdin());
     let mut answer = String::new();
     let _ = std::io::stdin().lock().read_line(&mut answer);
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

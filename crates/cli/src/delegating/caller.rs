@@ -25,8 +25,6 @@ const DEEPEST: u32 = 2;
 /// The role of agents that people start by templates which name none. `read_only` of a template takes
 /// writing and the network away from it, and leaves every tool that reads.
 const USUAL_ROLE: &str = "developer";
-/// What an agent of a person may write, if the call names no files: all that the person may.
-const ALL_FILES: &str = "**";
 
 /// All about whoever asks.
 pub(super) struct Caller {
@@ -281,7 +279,7 @@ impl Caller {
         given: &Given,
         template: Option<&Template>,
         asked: &SpawnAgent,
-        (delegate, servers): (&Delegate, &[String]),
+        (delegate, (servers, files)): (&Delegate, (&[String], Option<&[String]>)),
     ) -> Result<String, String> {
         let mut all = Table::new();
         for kept in ["scope", "verification", "output", "workspace", "parameters"] {
@@ -299,12 +297,11 @@ impl Caller {
             task.insert("kit-commit".to_owned(), self.binding.clone().into());
         }
         all.insert("task".to_owned(), task.into());
-        let person = self.delegate.is_none().then(|| vec![ALL_FILES.to_owned()]);
-        if let Some(files) = asked.files.as_ref().or(person.as_ref()) {
+        if let Some(files) = files {
             self.require_inside(files)?;
             let scope = all.entry("scope").or_insert_with(|| Table::new().into());
             if let Some(scope) = scope.as_table_mut() {
-                scope.insert("files-whitelist".to_owned(), files.clone().into());
+                scope.insert("files-whitelist".to_owned(), files.to_vec().into());
             }
         }
         let mut agent = Table::new();

@@ -6,12 +6,13 @@ use std::time::Duration;
 use bailiwick_control::delegation::estimate::Known;
 use bailiwick_control::ports::RunStore as _;
 use bailiwick_control::supervision::{Budget, Prices};
+use bailiwick_kit::resolve::resolve;
 use bailiwick_kit::templates::select::{KnownModel, asked_type};
 use bailiwick_kit::templates::{FoundTemplate, TemplateError};
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::event::Usage;
 use bailiwick_model::template::{AgentType, Template};
-use bailiwick_model::{AgentId, Delegate, RunStatus, Settings, Source, task};
+use bailiwick_model::{AgentId, Delegate, RoleName, RunStatus, Settings, Source, task};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -35,6 +36,11 @@ const MOST: u32 = 12;
 /// `wait`, and what they gave up must not begin behind their backs.
 const CLAIM: Duration = Duration::from_mins(25);
 const _: () = assert!(CLAIM.as_secs() < LONGEST / 1000);
+
+/// The capability that limits which files an agent may write.
+const FILES_WHITELIST: &str = "scope::files-whitelist";
+/// All that a person may write, which their agents may where the call names no files.
+const ALL_FILES: &str = "**";
 
 /// What is asked of `spawn_agent`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -73,6 +79,26 @@ pub struct SpawnAgent {
 impl SpawnAgent {
     fn estimate(&self) -> Allowance {
         amounts(self.estimated_tokens, self.estimated_turns, self.estimated_usd)
+    }
+}
+
+impl Session {
+    /// What the agent may write: the files that the call names, or all that its caller may. That is said in
+    /// the caller's own task, but for a person, who has none.
+    fn files_of(
+        &self,
+        caller: &Caller,
+        asked: &SpawnAgent,
+        role: &RoleName,
+    ) -> Result<Option<Vec<String>>, Failure> {
+        if asked.files.is_some() || caller.delegate.is_some() {
+            return Ok(asked.files.clone());
+        }
+        let repository = self.context.require_repository()?;
+        let kit = wire::committed_kit(&self.context, &repository, &caller.binding)?;
+        let role = resolve(&kit, role, Source::new(role.to_string(), "").whole())?;
+        let limits = role.capabilities.iter().any(|one| one.as_str() == FILES_WHITELIST);
+        Ok(limits.then(|| vec![ALL_FILES.to_owned()]))
     }
 }
 
@@ -222,7 +248,9 @@ impl Session {
             created_at: wire::now_ms(),
         };
         let servers = child.map(|child| child.mcp_servers.as_slice()).unwrap_or_default();
-        let task = caller.task_text(&role, &given, template, asked, (&delegate, servers))?;
+        let files = self.files_of(&caller, asked, &role).map_err(said)?;
+        let places = (servers, files.as_deref());
+        let task = caller.task_text(&role, &given, template, asked, (&delegate, places))?;
         // First taken off, then kept: what fails between the two is put right when anything settles.
         if let Some(purse) = purse {
             self.charge(&purse)?;

@@ -194,7 +194,7 @@ impl Drop for View {
 static ASKING: Mutex<()> = Mutex::new(());
 
 /// Forgets what has been typed at a terminal and nobody has read, a line that is not finished too.
-pub(super) fn forget_typed(input: &(impl AsFd + IsTerminal)) {
+pub(crate) fn forget_typed(input: &(impl AsFd + IsTerminal)) {
     // Whoever is in the background would be stopped for it, and what is typed is not for them.
     let background = tcgetpgrp(input).is_ok_and(|group| group != getpgrp());
     if input.is_terminal() && !background {
