@@ -97,7 +97,7 @@ impl Session {
         let repository = self.context.require_repository()?;
         let kit = wire::committed_kit(&self.context, &repository, &caller.binding)?;
         let role = resolve(&kit, role, Source::new(role.to_string(), "").whole())?;
-        let limits = role.capabilities.iter().any(|one| one.as_str() == FILES_WHITELIST);
+        let limits = role.capabilities.iter().any(|one| one.to_string() == FILES_WHITELIST);
         Ok(limits.then(|| vec![ALL_FILES.to_owned()]))
     }
 }
