@@ -86,7 +86,7 @@ fn fields() -> Vec<Field> {
     found
 }
 
-/// Every word behind a dot that is no call, outside of the model.
+/// Every word behind a dot that is no call and no file's name, outside of the model.
 fn read_somewhere() -> BTreeSet<String> {
     let mut texts = Vec::new();
     for name in ["control", "cli", "server", "store", "runner", "source-control"] {
@@ -101,7 +101,7 @@ fn read_somewhere() -> BTreeSet<String> {
             let word: String =
                 behind.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
             if !word.is_empty()
-                && behind.strip_prefix(&word).is_some_and(|rest| !rest.starts_with(['(', ':']))
+                && behind.strip_prefix(&word).is_some_and(|rest| !rest.starts_with(['(', ':', '-']))
             {
                 found.insert(word);
             }
