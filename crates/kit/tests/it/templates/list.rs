@@ -182,7 +182,8 @@ fn when_the_contract_is_broken_list_agents_returns_an_error() {
         let expected = format!("invalid agent template \"bad\": {what}");
         let all = answer(&templates, json!({}));
         assert_eq!(all["errors"], json!([{"agent_type": "bad", "error": expected}]));
-        assert_eq!(all["agents"][0]["agent_type"], "good", "{all}");
+        let mut listed = all["agents"].as_array().unwrap().iter();
+        assert!(listed.any(|one| one["agent_type"] == "good"), "{all}");
         assert_eq!(told(&templates, json!({"agent_type": "bad"})), expected);
         // Who asks for another one is not held up.
         assert_eq!(
