@@ -214,8 +214,13 @@ pub fn choose_quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }
 
+/// Whether notes, progress and next steps are left out.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
 fn unless_quiet(text: impl fmt::Display) {
-    if !QUIET.load(Ordering::Relaxed) {
+    if !is_quiet() {
         aside(text);
     }
 }

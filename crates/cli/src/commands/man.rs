@@ -15,13 +15,13 @@ use crate::output;
 pub struct Man {
     /// The directory; created if it is missing
     #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    pages: PathBuf,
 }
 
 impl Man {
     /// Writes one page for each command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let directory = context.directory.join(&self.directory);
+        let directory = context.directory.join(&self.pages);
         std::fs::create_dir_all(&directory)
             .and_then(|()| clap_mangen::generate_to(grouped_help::command_line(), &directory))
             .map_err(|error| {

@@ -227,8 +227,8 @@ fn confirmed(bytes: u64) -> Result<bool, Failure> {
         return Err(Failure::usage("nothing was removed: nobody can be asked here")
             .help("remove without asking: --yes; look first: --dry-run"));
     }
-    let _ = write!(anstream::stderr(), "free {}? [y/N] ", size_text(bytes));
     forget_typed(&std::io::stdin());
+    let _ = write!(anstream::stderr(), "free {}? [y/N] ", size_text(bytes));
     let mut answer = String::new();
     let _ = std::io::stdin().lock().read_line(&mut answer);
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

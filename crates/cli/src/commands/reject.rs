@@ -2,6 +2,7 @@
 
 use bailiwick_control::ports::{RunStore as _, Work as _};
 use bailiwick_model::{AgentId, RunStatus};
+use bailiwick_source_control::git::REJECTED;
 use clap::Args;
 use serde::Serialize;
 
@@ -55,9 +56,19 @@ impl Reject {
         if let Some(commit) = kept {
             output::line(format_args!("kept      {commit:.12} as refs/bailiwick/kept/{agent}"));
         }
-        output::next_step(format_args!("bailiwick respawn {agent}{}", context.repeated));
+        let reason = if self.reason.is_some() { "" } else { " --reason 'WHAT WAS WRONG'" };
+        output::next_step(format_args!("bailiwick respawn {agent}{reason}{}", context.repeated));
         Ok(())
     }
+}
+
+/// Notes beside the run, out of the agent's reach, that the reference which keeps its work is ours.
+fn note_rejection(subject: &Subject, agent: &AgentId) -> Result<(), Failure> {
+    let run = subject.context.state.join("runs").join(agent.as_str());
+    if run.is_dir() {
+        wire::write_whole(&run.join(REJECTED), "")?;
+    }
+    Ok(())
 }
 
 /// Keeps the work and tells the ledger; gives the commit that has it.
@@ -75,6 +86,7 @@ pub(crate) fn reject(
     let kept = match work.and_then(|work| work.snapshot(&work.base()?)) {
         Ok(work) => {
             let name = format!("refs/bailiwick/kept/{agent}");
+            note_rejection(subject, agent)?;
             subject.repository.git().run(["update-ref", &name, &work.commit])?;
             Some(work.commit)
         }

@@ -76,7 +76,7 @@ impl Standing {
             Self::Working => "logs -f",
             Self::WaitingForApproval => "attach",
             Self::Interrupted => "resume",
-            Self::Finished => "land",
+            Self::Finished => "verify",
         };
         format!("bailiwick {verb} {name}")
     }

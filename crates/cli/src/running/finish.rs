@@ -60,9 +60,9 @@ pub fn lands(choice: AutoLand, quiet: bool) -> bool {
             if quiet || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
                 return false;
             }
-            let _ = write!(anstream::stderr(), "all hold. land it? [y/N] ");
             // An Enter that was meant for the agent's questions must not answer this one.
             forget_typed(&std::io::stdin());
+            let _ = write!(anstream::stderr(), "all hold. land it? [y/N] ");
             let mut said = String::new();
             let _ = std::io::stdin().lock().read_line(&mut said);
             matches!(said.trim(), "y" | "Y" | "yes")

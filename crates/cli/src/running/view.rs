@@ -56,6 +56,7 @@ struct Shown {
 impl View {
     /// Shows on standard error; nothing at all if `quiet`.
     pub fn start(quiet: bool, directory: RunDirectory) -> Self {
+        let quiet = quiet || output::is_quiet();
         let terminal = !quiet && std::io::stderr().is_terminal();
         let status = terminal.then(|| {
             let shared = Arc::new(Mutex::new(Shown {
@@ -157,9 +158,9 @@ impl View {
                 return;
             }
             clear();
-            let _ = write!(anstream::stderr(), "{question}");
             // What was typed before answers another one, which waits no longer.
             forget_typed(&std::io::stdin());
+            let _ = write!(anstream::stderr(), "{question}");
             // What is typed later answers something else, and is left to whoever asks that.
             while !typed(&std::io::stdin(), LOOK) {
                 if !is_open(&directory, &id) {

@@ -25,6 +25,7 @@ pub struct Live {
 impl Live {
     /// Shows on standard error; nothing at all if `quiet`.
     pub fn start(quiet: bool) -> Self {
+        let quiet = quiet || output::is_quiet();
         let mut live = Self {
             lines: None,
             thread: None,

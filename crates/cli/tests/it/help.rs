@@ -104,6 +104,29 @@ fn completions_are_real_scripts() {
 }
 
 #[test]
+fn manual_pages_are_written_where_they_are_asked_for() {
+    let scratch = Scratch::bare();
+    scratch.run(BAILIWICK, &["man", "pages"]).expect_code(0);
+    for page in ["bailiwick.1", "bailiwick-run.1", "bailiwick-ledger-list.1"] {
+        let text = scratch.read(&format!("pages/{page}"));
+        assert!(text.contains(".TH"), "{page}: {text}");
+    }
+    std::fs::create_dir(scratch.root().join("below")).unwrap();
+    scratch.run(BAILIWICK, &["-C", "below", "man", "../others"]).expect_code(0);
+    assert!(scratch.root().join("others/bailiwick.1").is_file());
+}
+
+#[test]
+fn quiet_commands_print_results_alone() {
+    let scratch = Scratch::repository();
+    scratch.commit("start");
+    let loud = scratch.run(BAILIWICK, &["init"]).expect_code(0);
+    assert!(loud.err.contains("next: "), "the control: {}", loud.err);
+    let quiet = scratch.run(BAILIWICK, &["init", "-q"]).expect_code(0);
+    assert!(quiet.out.contains("kept") && quiet.err.is_empty(), "{}{}", quiet.out, quiet.err);
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let scratch = Scratch::bare();
     let pipe = "set -o pipefail; \"$0\" completions zsh | head -1";

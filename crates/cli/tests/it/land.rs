@@ -128,6 +128,20 @@ fn work_that_changes_nothing_does_not_land() {
 }
 
 #[test]
+fn the_reference_that_keeps_rejected_work_is_no_fault_of_the_agent() {
+    let place = place().spawn("one");
+    place.work("one", "src/b.txt", "b\n");
+    place.bailiwick(&["verify", "one"]).expect_code(0);
+    let rejected = place.bailiwick(&["reject", "one"]).expect_code(0);
+    assert!(rejected.err.contains("bailiwick respawn one --reason"), "{}", rejected.err);
+    place.bailiwick(&["verify", "one"]).expect_code(0);
+    // The control: the same reference without a rejection is one that somebody else made.
+    std::fs::remove_file(place.scratch.state().join("runs/one/rejected")).unwrap();
+    let ran = place.bailiwick(&["verify", "one"]).expect_code(2);
+    assert!(ran.out.contains("refs/bailiwick/kept/one"), "{}", ran.out);
+}
+
+#[test]
 fn rejected_work_is_kept_and_the_next_attempt_is_told_why() {
     let place = place().spawn("one");
     place.work("one", "src/bad", "x\n");

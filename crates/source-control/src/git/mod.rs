@@ -20,6 +20,7 @@ pub use listing::{Committed, Listing};
 pub(crate) use push::{Destination, NotPushed, push, where_is};
 pub use repository::{Difference, Repository};
 pub use verbs::{CameBack, Ignored, PutAway, Rebase, VerbError, Workspace, WorkspaceVerbs};
+pub use work::REJECTED;
 pub use work::{
     BaseBranch, GitWork, HeadLog, ImportLimits, Imported, Recovered, RollbackPlan, SpawnRecord,
     record_spawn, recover,

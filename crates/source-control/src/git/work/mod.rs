@@ -58,6 +58,7 @@ use bailiwick_verify::facts::{RepositoryFacts, Texts};
 
 pub use base::BaseBranch;
 pub use import::{ImportLimits, Imported};
+pub use movements::REJECTED;
 pub use recover::{Recovered, recover};
 pub use rollback::RollbackPlan;
 pub use spawn_record::{HeadLog, SpawnRecord, record_spawn};

@@ -68,8 +68,12 @@ fn is_from_a_remote(name: &str) -> bool {
     name.starts_with("refs/remotes/") || name.starts_with("refs/prefetch/")
 }
 
+/// The file in a run's directory that says that its work was rejected and kept.
+pub const REJECTED: &str = "rejected";
+
 impl Subject<'_> {
-    /// Whether a reference is what we keep of another agent, whose worktree can tell no more.
+    /// Whether a reference is what we keep of an agent: of another whose worktree can tell no more, or of
+    /// this one since it was rejected.
     fn is_kept(&self, name: &str) -> bool {
         let other = |agent: &str| {
             let run = self.state.join("runs").join(agent);
@@ -77,7 +81,8 @@ impl Subject<'_> {
             (is_name && run.join("spawned.json").is_file()).then(|| agent.to_owned())
         };
         if let Some(agent) = name.strip_prefix("refs/bailiwick/kept/") {
-            return other(agent).is_some();
+            let rejected = self.state.join("runs").join(self.agent).join(REJECTED);
+            return other(agent).is_some() || agent == self.agent && rejected.is_file();
         }
         let gone = |agent: String| !self.places.common.join("worktrees").join(agent).exists();
         let agent = name.strip_prefix("refs/heads/agent/").and_then(other);
