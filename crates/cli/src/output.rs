@@ -347,15 +347,19 @@ pub fn wrapped_behind(title: &str, indent: &str, text: &str) {
     line(format_args!("{before}{current}"));
 }
 
-/// A text folded at spaces to the width of the terminal; one of more lines than `max_lines` is cut.
-pub fn folded(text: &str, first: &str, further: &str, max_lines: usize) -> Vec<String> {
-    let options = textwrap::Options::new(width())
+/// A text folded at spaces to this width.
+pub fn folded_to(width: usize, text: &str, first: &str, further: &str) -> Vec<String> {
+    let options = textwrap::Options::new(width)
         .initial_indent(first)
         .subsequent_indent(further)
         .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
-    let lines = textwrap::wrap(text, options).into_iter();
-    let mut lines: Vec<String> = lines.map(Cow::into_owned).collect();
+    textwrap::wrap(text, options).into_iter().map(Cow::into_owned).collect()
+}
+
+/// A text folded at spaces to the width of the terminal; one of more lines than `max_lines` is cut.
+pub fn folded(text: &str, first: &str, further: &str, max_lines: usize) -> Vec<String> {
+    let mut lines = folded_to(width(), text, first, further);
     if lines.len() > max_lines {
         lines.truncate(max_lines);
         if let Some(last) = lines.last_mut() {

@@ -26,11 +26,14 @@ fn schema<T: JsonSchema>(name: &str) -> String {
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
 }
 
+/// How wide help is on the page of commands.
+const PAGE_WIDTH: usize = 90;
+
 /// Every command with its help, as one page of Markdown.
 pub fn commands() -> String {
     let mut page =
         String::from("# Commands\n\nGenerated from the commands themselves; do not edit.\n");
-    let mut root = command_line().term_width(90);
+    let mut root = command_line(PAGE_WIDTH).term_width(PAGE_WIDTH);
     root.build();
     section(&mut page, &mut root, "bailiwick");
     page

@@ -49,26 +49,26 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Plumbing", &["gate", "mcp", "completions", "man"]),
 ];
 
-/// The whole command line, with grouped help.
-pub fn command_line() -> Command {
+/// The whole command line, with help that is grouped and folded to this width.
+pub fn command_line(width: usize) -> Command {
     let command = Bailiwick::command();
-    let groups = groups(&command);
+    let groups = groups(&command, width);
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
     ))
 }
 
-fn groups(command: &Command) -> String {
+fn groups(command: &Command, width: usize) -> String {
     let commands = || command.get_subcommands().filter(|sub| !sub.is_hide_set());
-    let width = commands().map(|sub| sub.get_name().len()).max().unwrap_or_default();
+    let longest = commands().map(|sub| sub.get_name().len()).max().unwrap_or_default();
     let mut text = String::new();
     for (title, names) in GROUPS {
         let _ = writeln!(text, "{title}:");
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            let (first, further) = (format!("  {name:width$}  "), " ".repeat(width + 4));
-            for line in output::folded(&about, &first, &further, usize::MAX) {
+            let (first, further) = (format!("  {name:longest$}  "), " ".repeat(longest + 4));
+            for line in output::folded_to(width, &about, &first, &further) {
                 let _ = writeln!(text, "{line}");
             }
         }

@@ -9,6 +9,9 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
 
+/// The width of manual pages.
+const PAGE_WIDTH: usize = 80;
+
 /// Write the manual pages into a directory
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bailiwick man ~/.local/share/man/man1 && man bailiwick-run")]
@@ -23,7 +26,9 @@ impl Man {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let directory = context.directory.join(&self.pages);
         std::fs::create_dir_all(&directory)
-            .and_then(|()| clap_mangen::generate_to(grouped_help::command_line(), &directory))
+            .and_then(|()| {
+                clap_mangen::generate_to(grouped_help::command_line(PAGE_WIDTH), &directory)
+            })
             .map_err(|error| {
                 Failure::general(format!("cannot write to {}: {error}", directory.display()))
             })?;

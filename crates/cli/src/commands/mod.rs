@@ -210,7 +210,7 @@ impl Command {
 impl Bailiwick {
     /// Reads the command line of this process; wrong usage and `--help` end it.
     pub fn from_command_line() -> Self {
-        let matches = grouped_help::command_line().get_matches();
+        let matches = grouped_help::command_line(output::width()).get_matches();
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
