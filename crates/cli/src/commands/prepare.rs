@@ -72,7 +72,7 @@ impl Prepare {
                 ));
             }
             output::next_step(format_args!(
-                "make its worktree and record it: bailiwick spawn {task}{}",
+                "have an agent do it: bailiwick run {task}{}",
                 context.repeated
             ));
         }

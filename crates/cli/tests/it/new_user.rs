@@ -29,7 +29,7 @@ fn each_step_works_and_names_the_next() {
     let prepare = scratch.run(BAILIWICK, &["prepare", TASK]).expect_code(0);
     assert!(prepare.out.contains("- `lib/**`"), "the edit is in the prompt");
     assert!(prepare.err.contains("git commit"), "{}", prepare.err);
-    assert!(prepare.err.contains("bailiwick spawn"), "{}", prepare.err);
+    assert!(prepare.err.contains("bailiwick run"), "{}", prepare.err);
     assert_eq!(before, scratch.git(&["status", "--porcelain=v1", "--untracked-files=all"]));
     assert!(std::fs::read_dir(scratch.state()).unwrap().next().is_none(), "prepare writes nothing");
 

@@ -14,7 +14,7 @@ A file here goes before one of the same name in your user kit and in the embedde
 
     bailiwick lint                                  # is everything here right?
     bailiwick prepare .bailiwick/tasks/example.toml # what would the agent be told?
-    bailiwick spawn .bailiwick/tasks/example.toml   # make its worktree and record it
+    bailiwick run .bailiwick/tasks/example.toml     # have an agent do it
 
 `spawn` reads this directory from the commit that the agent starts from, never from a working copy
 that an agent could write: commit a change here before you rely on it.
@@ -96,7 +96,8 @@ pub(super) const TASK: &str = "\
 # An example task, made for @STACKS@. Edit it, then:
 #   bailiwick lint
 #   bailiwick prepare .bailiwick/tasks/example.toml
-#   bailiwick spawn .bailiwick/tasks/example.toml
+#   git add .bailiwick && git commit -m 'Say what agents may do here'
+#   bailiwick run .bailiwick/tasks/example.toml
 
 [task]
 role = \"contributor\"          # bailiwick roles list

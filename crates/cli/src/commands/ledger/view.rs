@@ -107,7 +107,7 @@ fn show_runs(runs: &[Run], format: Format) -> Result<(), Failure> {
     }
     if runs.is_empty() {
         output::line("(no runs)");
-        output::next_step("bailiwick spawn <task.toml> makes one");
+        output::next_step("bailiwick run <task.toml> starts one");
         return Ok(());
     }
     let rows: Vec<Vec<String>> = runs.iter().map(|run| row(run, &run.id).into()).collect();
