@@ -108,6 +108,11 @@ fn a_task_is_done_denied_checked_and_landed() {
     assert!(changed.iter().any(|event| event["path"] == "src/new.txt"), "{changed:?}");
     let numbers: Vec<u64> = events.iter().map(|event| event["number"].as_u64().unwrap()).collect();
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    let shown = run(&scratch, &["ledger", "show", "one"]).expect_code(0).out;
+    let (_, history) = shown.split_once("  events\n").unwrap();
+    assert!(history.contains("denies Bash git push origin main"), "{history}");
+    assert!(history.contains("landed "), "{history}");
+    assert!(!history.contains('{'), "what programs need is in -o json: {history}");
     assert!(!is_alive(&scratch, "one"));
 }
 

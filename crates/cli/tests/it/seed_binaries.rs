@@ -107,7 +107,7 @@ fn a_kit_in_the_seeds_layout_is_read() {
     for program in [BAILIWICK, KEI_AGENT_RUNTIME] {
         let ran = scratch.run(program, &arguments).expect_code(0);
         assert!(ran.err.contains("git add kit/_capabilities kit/_roles"), "{}", ran.err);
-        assert!(ran.err.contains("spawn kit/task.toml --kit-root kit"), "{}", ran.err);
+        assert!(ran.err.contains("run kit/task.toml --kit-root kit"), "{}", ran.err);
         assert!(ran.out.contains("You MUST NOT shout."), "{}", ran.out);
         assert!(ran.out.contains("dna: quiet::DT-RF-SG-??::"), "{}", ran.out);
     }

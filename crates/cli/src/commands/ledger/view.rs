@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::agent_names::{Scope, shown};
 use crate::failure::Failure;
 use crate::output::{self, BOLD, Format, GREEN, RED, YELLOW, styled};
+use crate::running::view::line;
 use crate::verifying::Shown;
 
 /// Which runs are listed: by their status, or by a state that a status covers.
@@ -167,14 +168,24 @@ pub async fn show(store: &Store, id: &AgentId, format: Format) -> Result<(), Fai
     }
     output::line("  events");
     for event in events {
-        let time = when(event.at / 1000);
-        output::line(
-            format_args!("    {:3}  {time}  {} {}", event.number, event.kind, in_a_line(&event))
-                .to_string()
-                .trim_end(),
-        );
+        let Some(text) = described(&event) else { continue };
+        let first = format!("    {}  ", when(event.at / 1000));
+        let lines = output::folded(text.trim_end(), &first, EVENT_INDENT, MAX_EVENT_LINES);
+        lines.iter().for_each(output::line);
     }
     Ok(())
+}
+
+/// What stands before further lines of an event, and how many lines of one are shown.
+const EVENT_INDENT: &str = "        ";
+const MAX_EVENT_LINES: usize = 4;
+
+/// What an event says to a person; nothing for one of a run that only programs need.
+fn described(event: &Event) -> Option<String> {
+    match serde_json::from_str::<bailiwick_model::Event>(&event.detail) {
+        Ok(seen) => line(&seen),
+        Err(_) => Some(format!("{} {}", event.kind, in_a_line(event))),
+    }
 }
 
 /// What an event says, in a line: those that keep a whole result for programs are summed up.
