@@ -1,6 +1,8 @@
 //! What the project of an agent needs besides tracked files: the result of its setup, or what the
 //! person's checkout has installed.
 
+use std::fs::File;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -73,19 +75,30 @@ impl Subject {
             let parent = target.parent().and_then(|parent| std::fs::canonicalize(parent).ok());
             let inside = std::fs::canonicalize(&self.worktree).ok().zip(parent);
             let inside = inside.is_some_and(|(worktree, parent)| parent.starts_with(worktree));
-            let Some(path) = share.place.to_str().filter(|_| inside && !target.exists()) else {
-                continue;
-            };
+            let Some(path) = share.place.to_str().filter(|_| inside) else { continue };
             let ignored =
                 self.repository.git().succeeds(["check-ignore", "--quiet", "--", path])?;
             if ignored && share.source.is_file() {
-                std::fs::copy(&share.source, &target).map_err(|error| {
+                copy_new(&share.source, &target).map_err(|error| {
                     Failure::general(format!("{} cannot be written: {error}", target.display()))
                 })?;
             }
         }
         Ok(())
     }
+}
+
+/// Copies a file to a place where nothing is. Whatever is there stays: the agent of an earlier attempt may
+/// have put a link there, which must not be followed out of the worktree.
+fn copy_new(source: &Path, target: &Path) -> io::Result<()> {
+    let mut from = File::open(source)?;
+    let mut to = match File::create_new(target) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    io::copy(&mut from, &mut to)?;
+    to.set_permissions(from.metadata()?.permissions())
 }
 
 /// Something that is another one when what the person has installed may be.
@@ -105,4 +118,21 @@ pub(super) fn stamp(root: &Path, installed: &[String], host: &Host) -> String {
         }
     }
     all.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_an_agent_left_is_not_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::write(at("made"), "made by the setup").unwrap();
+        std::os::unix::fs::symlink(at("outside"), at("link")).unwrap();
+        copy_new(&at("made"), &at("link")).unwrap();
+        assert!(!at("outside").exists(), "the link was followed");
+        copy_new(&at("made"), &at("new")).unwrap();
+        assert_eq!(std::fs::read_to_string(at("new")).unwrap(), "made by the setup");
+    }
 }
