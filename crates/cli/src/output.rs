@@ -6,10 +6,11 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 use bailiwick_model::{Problem, Severity};
 use clap::ValueEnum;
-use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -257,29 +258,32 @@ pub fn problems(problems: &[Problem]) {
 
 /// A problem with the lines around it.
 pub fn rendered(problem: &Problem) -> String {
-    let severity = match problem.severity {
-        Severity::Error => miette::Severity::Error,
-        Severity::Warning => miette::Severity::Warning,
+    let level = match problem.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
     };
-    let mut diagnostic = MietteDiagnostic::new(problem.message.clone())
-        .with_code(problem.code)
-        .with_severity(severity);
+    let width = width();
+    let folded = |text: &str, before: usize| {
+        folded_to(width.saturating_sub(before).max(20), text, "", "").join("\n")
+    };
+    let title = folded(&problem.message, problem.code.len() + "warning[]: ".len());
+    let title = level.primary_title(title).id(problem.code);
     let source = &problem.place.source;
-    match &problem.place.span {
-        Some(span) => diagnostic.labels = Some(vec![LabeledSpan::underline(span.clone())]),
-        None => diagnostic.message = format!("{}: {}", source.file, problem.message),
+    let text: &str = &source.text;
+    let span = problem.place.span.clone().filter(|span| text.get(span.clone()).is_some());
+    let mut group: Group<'_> = match span {
+        Some(span) => title.element(
+            Snippet::source(text)
+                .path(&*source.file)
+                .annotation(AnnotationKind::Primary.span(span)),
+        ),
+        None => title.element(Origin::path(&*source.file)),
+    };
+    if let Some(help) = &problem.help {
+        group = group.element(Level::HELP.message(folded(help, "    = help: ".len())));
     }
-    diagnostic.help = problem.help.clone();
-    let named = NamedSource::new(source.file.as_ref(), source.text.to_string());
-    let report = miette::Report::new(diagnostic).with_source_code(named);
-    let mut text = String::new();
-    let handler = GraphicalReportHandler::new_themed(GraphicalTheme::unicode())
-        .with_width(width())
-        .with_links(false);
-    match handler.render_report(&mut text, report.as_ref()) {
-        Ok(()) => text,
-        Err(_) => format!("{problem}\n"),
-    }
+    let renderer = Renderer::styled().decor_style(DecorStyle::Unicode).term_width(width);
+    format!("{}\n", renderer.render(&[group]))
 }
 
 /// How wide the terminal is; 80 where there is none.

@@ -1,8 +1,9 @@
-//! Amazon's stream of frames, as it comes: a frame that is not yet whole is held back, and one whose
-//! sums do not agree ends the answer. Each has an event of the wire in it, as text in base 64.
+//! Amazon's stream of frames, as it comes: a frame that is not yet complete is held back, and one whose
+//! checksums are wrong ends the answer. Each frame contains an event of the model's API in base 64.
+//!
+//! A frame is: its length, the length of its headers, the CRC-32 of these two, headers, payload, and the
+//! CRC-32 of all that. Numbers have four bytes, the most significant first.
 
-use aws_smithy_eventstream::frame::{read_message_from, write_message_to};
-use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
@@ -11,8 +12,13 @@ use serde_json::{Value, json};
 use super::seen::Unreadable;
 use super::sse::{Events, LONGEST_EVENT, Ready};
 
-/// What every frame has besides what is in it.
-const SHORTEST: usize = 16;
+/// Both lengths and their checksum.
+const PRELUDE: usize = 12;
+const CHECKSUM: usize = 4;
+/// A frame without headers and payload.
+const MIN_FRAME: usize = PRELUDE + CHECKSUM;
+/// In a header: its value is a text.
+const TEXT: u8 = 7;
 
 /// Splits a stream into frames.
 #[derive(Debug, Default)]
@@ -28,7 +34,7 @@ impl Frames {
         let (mut bytes, mut data) = (BytesMut::new(), Vec::new());
         while let Some(length) = self.next_length()? {
             let frame = self.held.split_to(length).freeze();
-            data.extend(event(frame.clone())?);
+            data.extend(event(&frame)?);
             bytes.extend_from_slice(&frame);
         }
         Ok(Ready { bytes: bytes.freeze(), data })
@@ -46,7 +52,7 @@ impl Frames {
     fn next_length(&self) -> Result<Option<usize>, Unreadable> {
         let Some(begins) = self.held.first_chunk::<4>() else { return Ok(None) };
         let length = usize::try_from(u32::from_be_bytes(*begins)).unwrap_or(usize::MAX);
-        if !(SHORTEST..=LONGEST_EVENT).contains(&length) {
+        if !(MIN_FRAME..=LONGEST_EVENT).contains(&length) {
             return Err(Unreadable("a frame of it has a length that none has"));
         }
         Ok((self.held.len() >= length).then_some(length))
@@ -54,16 +60,47 @@ impl Frames {
 }
 
 /// The event in a frame; nothing if it is an error of the host, or another message about the stream.
-fn event(frame: Bytes) -> Result<Option<Vec<u8>>, Unreadable> {
-    let message = read_message_from(frame).map_err(|_| Unreadable("a frame of it is broken"))?;
-    let held: Value = match message.payload().is_empty() {
+fn event(frame: &[u8]) -> Result<Option<Vec<u8>>, Unreadable> {
+    let payload = payload(frame).ok_or(Unreadable("a frame of it is broken"))?;
+    let held: Value = match payload.is_empty() {
         true => return Ok(None),
-        false => serde_json::from_slice(message.payload())
-            .map_err(|_| Unreadable("a frame of it is no JSON"))?,
+        false => {
+            serde_json::from_slice(payload).map_err(|_| Unreadable("a frame of it is no JSON"))?
+        }
     };
     let Some(text) = held.get("bytes") else { return Ok(None) };
     let text = text.as_str().and_then(|text| STANDARD.decode(text).ok());
     text.map(Some).ok_or(Unreadable("what is in a frame of it cannot be read"))
+}
+
+/// The payload of a frame whose checksums are right.
+fn payload(frame: &[u8]) -> Option<&[u8]> {
+    let (checked, checksum) = frame.split_last_chunk::<CHECKSUM>()?;
+    let (prelude, _) = checked.split_first_chunk::<PRELUDE>()?;
+    let (lengths, prelude_checksum) = prelude.split_last_chunk::<CHECKSUM>()?;
+    let headers = usize::try_from(u32::from_be_bytes(*lengths.last_chunk::<4>()?)).ok()?;
+    let intact = u32::from_be_bytes(*prelude_checksum) == crc32fast::hash(lengths)
+        && u32::from_be_bytes(*checksum) == crc32fast::hash(checked);
+    checked.get(PRELUDE.checked_add(headers)?..).filter(|_| intact)
+}
+
+fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Option<Vec<u8>> {
+    let mut encoded = Vec::new();
+    for (name, value) in headers {
+        encoded.push(u8::try_from(name.len()).ok()?);
+        encoded.extend_from_slice(name.as_bytes());
+        encoded.push(TEXT);
+        encoded.extend_from_slice(&u16::try_from(value.len()).ok()?.to_be_bytes());
+        encoded.extend_from_slice(value.as_bytes());
+    }
+    let length = u32::try_from(MIN_FRAME + encoded.len() + payload.len()).ok()?;
+    let mut frame = length.to_be_bytes().to_vec();
+    frame.extend_from_slice(&u32::try_from(encoded.len()).ok()?.to_be_bytes());
+    frame.extend_from_slice(&crc32fast::hash(&frame).to_be_bytes());
+    frame.extend_from_slice(&encoded);
+    frame.extend_from_slice(payload);
+    frame.extend_from_slice(&crc32fast::hash(&frame).to_be_bytes());
+    Some(frame)
 }
 
 /// Server-sent events as frames.
@@ -73,15 +110,12 @@ pub(super) fn framed(events: &str) -> Result<Bytes, Unreadable> {
     let mut frames = Vec::new();
     for data in events {
         let payload = json!({ "bytes": STANDARD.encode(data) }).to_string();
-        let mut message = Message::new(payload);
-        for (name, value) in [
+        let headers = [
             (":event-type", "chunk"),
             (":content-type", "application/json"),
             (":message-type", "event"),
-        ] {
-            message = message.add_header(Header::new(name, HeaderValue::String(value.into())));
-        }
-        write_message_to(&message, &mut frames).map_err(|_| unwritable())?;
+        ];
+        frames.extend(frame(&headers, payload.as_bytes()).ok_or_else(unwritable)?);
     }
     Ok(frames.into())
 }
