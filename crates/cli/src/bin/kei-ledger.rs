@@ -2,10 +2,8 @@
 
 use std::process::ExitCode;
 
-use bailiwick_cli::failure::finish;
-use bailiwick_cli::kei::ledger::LedgerTool;
-use clap::Parser as _;
+use bailiwick_cli::kei::start_bailiwick;
 
 fn main() -> ExitCode {
-    finish(LedgerTool::parse().run())
+    start_bailiwick("kei-ledger", std::env::args_os().skip(1))
 }

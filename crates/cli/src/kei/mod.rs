@@ -7,7 +7,37 @@ pub mod facade;
 pub mod ledger;
 pub mod verify;
 
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::Parser as _;
+
+use crate::failure::finish;
+
+/// Becomes `bailiwick`, which has the code of this program: one large program is enough.
+pub fn start_bailiwick(program: &str, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name("bailiwick"));
+    let bailiwick = beside.filter(|file| file.is_file()).unwrap_or(PathBuf::from("bailiwick"));
+    let error = Command::new(&bailiwick).arg(program).args(arguments).exec();
+    bailiwick_gate::say(&format!("{} cannot be started: {error}", bailiwick.display()));
+    ExitCode::from(2)
+}
+
+/// What one of these programs asked `bailiwick` to do, if it was one of them.
+pub fn run() -> Option<ExitCode> {
+    // The program's own arguments begin with its name.
+    let arguments = std::env::args_os().skip(1);
+    match std::env::args_os().nth(1)?.to_str()? {
+        "kei-agent-runtime" => {
+            Some(finish(agent_runtime::AgentRuntime::parse_from(arguments).run()))
+        }
+        "kei-capability" => Some(finish(capability::CapabilityTool::parse_from(arguments).run())),
+        "kei-ledger" => Some(finish(ledger::LedgerTool::parse_from(arguments).run())),
+        _ => None,
+    }
+}
 
 /// The seed's default: the directory the command is called in, if it holds a kit in its layout.
 fn kit_root(given: Option<PathBuf>) -> Option<PathBuf> {

@@ -23,6 +23,7 @@ mod facade;
 mod faults;
 mod first_hour;
 mod fleet;
+mod gate_program;
 mod generated;
 mod granted;
 mod guides;
@@ -53,6 +54,7 @@ mod verify;
 
 /// The programs under test.
 const BAILIWICK: &str = env!("CARGO_BIN_EXE_bailiwick");
+const BAILIWICK_GATE: &str = env!("CARGO_BIN_EXE_bailiwick-gate");
 const KEI_AGENT_RUNTIME: &str = env!("CARGO_BIN_EXE_kei-agent-runtime");
 const KEI_CAPABILITY: &str = env!("CARGO_BIN_EXE_kei-capability");
 const KEI_LEDGER: &str = env!("CARGO_BIN_EXE_kei-ledger");

@@ -7,7 +7,7 @@ use std::process::Output;
 use bailiwick_policy::protocol::{Question, Reply};
 use bailiwick_policy::{Decision, Objection};
 
-use crate::{allowed, ask, denied, program};
+use super::{allowed, ask, denied, program};
 
 const CALL: &str = r#"{"tool_name":"Bash","tool_input":{"command":"ls"},"cwd":"/"}"#;
 

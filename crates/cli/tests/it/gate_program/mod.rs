@@ -1,5 +1,4 @@
 //! The gate as a program: what it answers, and that whatever goes wrong is a denial.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
 mod fails_closed;
 mod forwarding;
@@ -66,7 +65,7 @@ impl Desk {
 }
 
 fn program() -> Command {
-    let mut gate = Command::new(env!("CARGO_BIN_EXE_bailiwick-gate"));
+    let mut gate = Command::new(crate::BAILIWICK_GATE);
     gate.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/nonexistent");
     gate
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bailiwick_testkit::{Depth, figure};
 
-use crate::{Desk, ask};
+use super::{Desk, ask};
 
 #[test]
 fn no_verdict_flips_with_all_cores_oversubscribed_four_times() {

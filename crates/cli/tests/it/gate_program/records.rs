@@ -3,7 +3,7 @@
 use bailiwick_policy::record::Record;
 use bailiwick_policy::{Outcome, Policy};
 
-use crate::{Desk, ask};
+use super::{Desk, ask};
 
 #[test]
 fn every_decision_is_kept_and_gives_the_same_answer_again() {

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::{Desk, allowed, ask, denied, examples, policy, program};
+use super::{Desk, allowed, ask, denied, examples, policy, program};
 
 #[test]
 fn a_good_call_passes_in_silence_and_a_bad_one_names_its_rule() {
