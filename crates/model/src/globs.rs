@@ -4,6 +4,8 @@ mod area;
 mod machine;
 mod pieces;
 
+use std::collections::BTreeSet;
+
 use gix_glob::Pattern;
 use gix_glob::pattern::Case;
 use gix_glob::wildmatch::Mode;
@@ -55,6 +57,24 @@ impl Globs {
         ["\u{1}", "\u{1}.\u{2}", ".\u{1}", "\u{1}/\u{2}", ".\u{1}/\u{1}.\u{2}"]
             .iter()
             .all(|name| self.matches(&format!("{prefix}{name}"), false))
+    }
+
+    /// The directories, from the root, below which the list can have anything; the empty path is the root.
+    /// `is_directory` tells of a path whether there is a directory.
+    pub fn directories(&self, is_directory: impl Fn(&str) -> bool) -> BTreeSet<String> {
+        let directory = |pattern: &Pattern| {
+            let fixed = area::beginning(pattern);
+            let whole = fixed.trim_end_matches('/');
+            let literal = pattern.text.len() == fixed.len();
+            let named = literal && !whole.is_empty() && is_directory(whole);
+            match named || fixed.ends_with('/') {
+                true => whole.to_owned(),
+                false => {
+                    fixed.rsplit_once('/').map_or_else(String::new, |(above, _)| above.to_owned())
+                }
+            }
+        };
+        self.patterns.iter().map(directory).collect()
     }
 
     /// Whether a pattern names, as far as its fixed beginning goes, something below a directory.

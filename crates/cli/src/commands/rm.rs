@@ -109,9 +109,8 @@ pub(super) fn remove_files(context: &Context, run: &Run) -> Result<(), Failure> 
 }
 
 /// Where a run has files that only its agent needed.
-pub(super) fn private_places(context: &Context, run: &Run) -> [PathBuf; 4] {
-    let directory = RunDirectory::new(&context.state, run.id.as_str());
-    [directory.home(), directory.temp(), directory.gate(), directory.git_layer()]
+pub(super) fn private_places(context: &Context, run: &Run) -> [PathBuf; 5] {
+    RunDirectory::new(&context.state, run.id.as_str()).private_places()
 }
 
 /// Takes a worktree away, and git's knowledge of it.

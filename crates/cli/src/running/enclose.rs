@@ -3,14 +3,12 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::module::GateModule;
-use bailiwick_model::well_known::is_rule;
-use bailiwick_policy::Policy;
-use bailiwick_policy::policy::Rule;
+use bailiwick_policy::path_policy::{Tracked, TrackedKind};
+use bailiwick_policy::{PathPolicy, Policy};
 use bailiwick_runner::agents::{self, adapter::Adapter};
-use bailiwick_runner::environment::ProjectEnvironment;
-use bailiwick_runner::sandbox::{Bind, Bounds, Launcher, Level};
+use bailiwick_runner::environment::{self, ProjectEnvironment};
+use bailiwick_runner::sandbox::{Bind, Bounds, Launcher, Level, WorktreeAccess};
 use bailiwick_runner::supervisor::Enclosure;
 use bailiwick_runner::toolchain::{Host, OFFLINE, Visible};
 use bailiwick_source_control::{GitWork, Repository, run_setup};
@@ -70,8 +68,8 @@ pub fn program_on(
 pub fn enclosure(running: &Running, found: Found, wishes: &Wishes) -> Result<Enclosure, Failure> {
     let subject = &running.subject;
     let policy = policy_file::recorded(&running.directory)?.policy;
-    let frozen = frozen(&subject.repository, &subject.base, &subject.worktree, &policy)?;
-    let mut enclosure = enclosed(found, subject.found()?, &policy, wishes.sandbox, frozen)?;
+    let scope = Scope::of(&subject.repository, &subject.base, &subject.worktree, &policy)?;
+    let mut enclosure = enclosed(found, subject.found()?, &policy, wishes.sandbox, scope)?;
     enclosure.environment = subject.environment(enclosure.level)?;
     enclosure.path = enclosure.environment.path(&enclosure.path);
     match enclosure.level {
@@ -91,10 +89,11 @@ pub(super) fn enclosed(
     work: &GitWork,
     policy: &Policy,
     sandbox: SandboxLevel,
-    frozen: Vec<PathBuf>,
+    scope: Scope,
 ) -> Result<Enclosure, Failure> {
     let closed = reading(found, work.git_common(), work.git_private(), Level::from(sandbox))?;
-    Ok(Enclosure { writes: writes(policy), commits: commits(policy), frozen, ..closed })
+    let Scope { access, protected } = scope;
+    Ok(Enclosure { access, commits: commits(policy), frozen: protected, ..closed })
 }
 
 /// What an agent sees that may write nothing, with these directories of git.
@@ -119,7 +118,7 @@ pub fn reading(
         own_gate: vec!["gate".to_owned()],
         git_common: git_common.to_path_buf(),
         git_private: git_private.to_path_buf(),
-        writes: false,
+        access: WorktreeAccess::ReadOnly,
         commits: false,
         frozen: Vec::new(),
         bounds: Bounds { memory: Some(MEMORY), processes: Some(PROCESSES) },
@@ -180,19 +179,6 @@ fn add_program(binds: &mut Vec<Bind>, program: &Path, home: &Path) {
     }
 }
 
-/// Whether there is anything that the agent may write.
-fn writes(policy: &Policy) -> bool {
-    policy.all().all(|policy| {
-        // A gate that only warns keeps nobody from writing.
-        let bounds = |rule: &Rule| {
-            rule.gate == Some(GateModule::ScopeFilesWhitelist)
-                && rule.severity == GateSeverity::Block
-        };
-        let whitelisted = policy.rules.iter().any(bounds);
-        !(policy.read_only || whitelisted && policy.whitelist.is_empty())
-    })
-}
-
 /// Whether no limit of git stands against commits.
 fn commits(policy: &Policy) -> bool {
     let forbids = [GateModule::PolicyNoGitOps, GateModule::PolicyGitReadOnly];
@@ -201,55 +187,53 @@ fn commits(policy: &Policy) -> bool {
         && !policy.all().any(|policy| policy.read_only)
 }
 
-/// Files that instruct or limit agents, where the role may not touch them.
-pub(super) fn frozen(
-    repository: &Repository,
-    commit: &str,
-    worktree: &Path,
-    policy: &Policy,
-) -> Result<Vec<PathBuf>, Failure> {
-    let mut rules = policy.all().flat_map(|policy| &policy.rules);
-    let bound = rules.any(|rule| rule.gate == Some(GateModule::ScopeNoRuleEdits));
-    if !bound {
-        return Ok(Vec::new());
-    }
-    let git = repository.git();
-    let listed = git.run(["ls-tree", "-r", "-z", "--name-only", commit])?;
-    let listed = String::from_utf8_lossy(&listed).into_owned();
-    let rules = listed.split_terminator('\0').filter(|path| is_rule(path));
-    Ok(rules.map(|path| worktree.join(path)).collect())
+/// What of its worktree an agent can write, and what in there only be read.
+pub(super) struct Scope {
+    access: WorktreeAccess,
+    protected: Vec<PathBuf>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
+/// The files of a commit.
+fn tracked(repository: &Repository, commit: &str) -> Result<Vec<Tracked>, Failure> {
+    let listed = repository.git().run(["ls-tree", "-r", "-z", "--full-tree", commit])?;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let entry = |line: &str| {
+        let (what, path) = line.split_once('\t')?;
+        let kind = match what.split(' ').next()? {
+            "120000" => TrackedKind::Link,
+            "160000" => TrackedKind::Submodule,
+            _ => TrackedKind::File,
+        };
+        Some(Tracked { path: path.to_owned(), kind })
+    };
+    Ok(listed.split_terminator('\0').filter_map(entry).collect())
+}
 
-    #[test]
-    fn only_a_list_that_blocks_keeps_from_writing() {
-        for (severity, whitelist, may_write) in [
-            ("block", None, false),
-            ("block", Some("src/**"), true),
-            ("warn", None, true),
-            ("advisory", None, true),
-        ] {
-            let policy = json!({
-                "format": 1,
-                "role": "test",
-                "tools": ["*"],
-                "rules": [{
-                    "capability": "scope::files-whitelist",
-                    "gate": "gates::scope_files_whitelist",
-                    "tools": ["Edit", "Write", "Bash"],
-                    "severity": severity,
-                }],
-                "whitelist": Vec::from_iter(whitelist),
-                "escalation": "ask-via-return",
-            });
-            let policy: Policy = serde_json::from_value(policy).unwrap();
-            assert_eq!(writes(&policy), may_write, "{severity} {whitelist:?}");
-            let reader = Policy { read_only: true, ..policy };
-            assert!(!writes(&reader));
+impl Scope {
+    /// By the policy and the files of the commit that the agent begins with.
+    pub(super) fn of(
+        repository: &Repository,
+        commit: &str,
+        worktree: &Path,
+        policy: &Policy,
+    ) -> Result<Self, Failure> {
+        let paths = PathPolicy::of(policy);
+        if paths.is_unlimited() {
+            return Ok(Self { access: WorktreeAccess::Writable, protected: Vec::new() });
         }
+        let plan = paths.mounts(&tracked(repository, commit)?);
+        let access = match plan.writable.as_slice() {
+            [] => WorktreeAccess::ReadOnly,
+            [all] if all.is_empty() => WorktreeAccess::Writable,
+            some => WorktreeAccess::WritableBelow(directories(worktree, some)),
+        };
+        Ok(Self { access, protected: plan.protected.iter().map(PathBuf::from).collect() })
     }
+}
+
+/// Makes directories of a worktree that are not there yet. One that is something else, or is reached through
+/// a link, is left out: nothing can be written there.
+fn directories(worktree: &Path, wanted: &[String]) -> Vec<PathBuf> {
+    let made = |path: &&String| environment::make_place(worktree, Path::new(path)).is_ok();
+    wanted.iter().filter(made).map(PathBuf::from).collect()
 }

@@ -26,7 +26,7 @@ use bailiwick_runner::supervisor::{
 };
 use bailiwick_source_control::{GitWork, Repository};
 
-use super::enclose::{self, Found};
+use super::enclose::{self, Found, Scope};
 use super::judge::PolicyJudge;
 use super::marked::Marked;
 use super::{APPROVAL, assign, disk, granted, interrupt, login, view};
@@ -95,7 +95,7 @@ pub fn hold(context: &Context, wanted: &Wanted, screen: &Screen) -> Result<Told,
     let held = attempt(context, setup, screen);
     interrupt::over();
     // What was decided is kept; the rest was the agent's.
-    for place in [directory.home(), directory.temp(), directory.gate(), directory.git_layer()] {
+    for place in directory.private_places() {
         let _ = std::fs::remove_dir_all(place);
     }
     let (outcome, denied) = held?;
@@ -329,8 +329,8 @@ fn enclosure(
     let work = GitWork::open(root, root, &context.state, id, None)
         .map_err(|error| Failure::general(error.to_string()))?;
     let policy = &compiled.policy;
-    let frozen = enclose::frozen(repository, commit, root, policy)?;
-    let mut enclosure = enclose::enclosed(found, &work, policy, wanted.sandbox, frozen)?;
+    let scope = Scope::of(repository, commit, root, policy)?;
+    let mut enclosure = enclose::enclosed(found, &work, policy, wanted.sandbox, scope)?;
     if enclosure.commits {
         // Whoever writes there decides what the person's own git does next.
         enclosure.commits = false;
@@ -455,6 +455,8 @@ fn supervise(
         keeps: AuditLevel::default(),
         judge: Arc::new(judge),
         checks: setup.checks,
+        // What is new in a person's own checkout may be the person's.
+        forbidden_files: None,
         fail_fast,
         // A person may think for as long as they like.
         idle: Duration::MAX,

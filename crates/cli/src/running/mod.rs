@@ -19,6 +19,7 @@ pub mod assign;
 pub mod detached;
 pub mod enclose;
 pub mod finish;
+pub mod forbidden_files;
 pub mod found_logins;
 pub mod granted;
 pub mod handed;
@@ -37,7 +38,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bailiwick_control::ports::{Delegation, TreeChecks};
+use bailiwick_control::ports::{Delegation, ForbiddenFiles, TreeChecks};
 use bailiwick_control::supervision::{Budget, Prices};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{Ending, Phase, What};
@@ -46,8 +47,9 @@ use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Event, RunStatus, Settings};
 use bailiwick_policy::tool_lists::OWN_SERVER;
+use bailiwick_policy::{PathPolicy, Policy};
 use bailiwick_runner::agents::adapter::Session as Conversation;
-use bailiwick_runner::sandbox::Level;
+use bailiwick_runner::sandbox::{Level, WorktreeAccess};
 use bailiwick_runner::supervisor::{
     self, Handle, Outcome, Progress, Proof, RunDirectory, RunLock, Sinks, Supervision, Unshown,
 };
@@ -60,6 +62,7 @@ use crate::delegating::{self, Session};
 use crate::failure::Failure;
 use crate::verifying::{Places, SandboxLevel, Subject};
 use crate::{claiming, managed, output, policy_file, wire};
+use forbidden_files::NewFiles;
 use judge::PolicyJudge;
 use marked::Marked;
 use view::View;
@@ -312,6 +315,7 @@ impl Running {
         let fail_fast = all.any(|policy| policy.escalation == EscalationPolicy::FailFast);
         drop(all);
         let checks = self.marked(&compiled.policy.checks_per_call, level)?;
+        let forbidden_files = self.forbidden_files(&compiled.policy, &prepared)?;
         let judge = PolicyJudge {
             worktree: prepared.assignment.worktree.clone(),
             home: prepared.assignment.home.clone(),
@@ -349,6 +353,7 @@ impl Running {
             keeps: self.keeps()?,
             judge: Arc::new(judge),
             checks,
+            forbidden_files,
             fail_fast,
             idle: task
                 .agent
@@ -368,6 +373,24 @@ impl Running {
             self.delegation(level).end_below();
         }
         outcome
+    }
+
+    /// What removes new files that the agent may not make; nothing where it runs without a sandbox, in a
+    /// worktree that its setup has written to.
+    fn forbidden_files(
+        &self,
+        policy: &Policy,
+        prepared: &assign::Prepared,
+    ) -> Result<Option<Arc<dyn ForbiddenFiles>>, Failure> {
+        let paths = PathPolicy::of(policy);
+        let writes = prepared.enclosure.access != WorktreeAccess::ReadOnly;
+        if paths.is_unlimited() || !writes || prepared.enclosure.level == Level::Off {
+            return Ok(None);
+        }
+        let worktree = prepared.assignment.worktree.clone();
+        let files = NewFiles::new(worktree, self.directory.removed(), paths)
+            .map_err(|error| Failure::general(error.to_string()))?;
+        Ok(Some(Arc::new(files)))
     }
 
     /// What checks its tree between calls; nothing where no check is marked for that.

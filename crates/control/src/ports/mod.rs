@@ -15,7 +15,7 @@ use bailiwick_model::{AgentId, Run, RunName, RunStatus, Sha256Hex, Task};
 use thiserror::Error;
 
 pub use delegation::{Consent, Delegation};
-pub use supervision::{Events, Judge, Judgement, TreeChecks};
+pub use supervision::{Events, ForbiddenFiles, Judge, Judgement, Removed, TreeChecks};
 pub use work::{
     Base, Conflict, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,
 };

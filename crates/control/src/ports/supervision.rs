@@ -42,6 +42,22 @@ pub struct Judgement {
     pub offered: String,
 }
 
+/// Removes new files that a limit on paths forbids. Mounts protect what is there; a new name in a directory
+/// that may be written is found afterwards.
+pub trait ForbiddenFiles: Send + Sync {
+    /// Takes them out of the worktree, keeps them elsewhere, and gives what was taken.
+    fn remove(&self) -> Result<Vec<Removed>, WorkError>;
+}
+
+/// A file that was taken out of the worktree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// From the root of the worktree.
+    pub path: String,
+    /// The capability that forbids it.
+    pub capability: String,
+}
+
 /// Checks an agent's tree while it works, by what its role has marked for that.
 pub trait TreeChecks: Send + Sync {
     /// The tree as it is now; why there is none where it cannot be told.

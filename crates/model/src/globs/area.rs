@@ -101,7 +101,7 @@ impl Globs {
     }
 }
 
-fn beginning(glob: &Pattern) -> String {
+pub(super) fn beginning(glob: &Pattern) -> String {
     let named = glob.mode.contains(Mode::NO_SUB_DIR) && !glob.mode.contains(Mode::ABSOLUTE);
     match named {
         true => String::new(),

@@ -19,7 +19,7 @@ use nix::sys::stat::{UtimensatFlags, utimensat};
 use nix::sys::time::TimeSpec;
 
 use super::slot;
-use crate::sandbox::{Bind, Overlay};
+use crate::sandbox::{Bind, Fallback, Overlay};
 
 /// How what is written is kept apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +135,12 @@ impl Work {
                     let below = self.below.iter().map(|place| place.join(name).join("upper"));
                     let lower = below.chain([source.to_owned()]).collect();
                     let layer = self.place.join(name);
-                    overlays.push(Overlay { lower, layer, target: target.to_owned() });
+                    overlays.push(Overlay {
+                        lower,
+                        layer,
+                        target: target.to_owned(),
+                        fallback: Fallback::Fail,
+                    });
                 }
                 (Writes::Apart, Apart::Copies | Apart::Jobs) => {
                     binds.push(Bind::new(self.upper(name), target));

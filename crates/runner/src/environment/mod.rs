@@ -138,7 +138,7 @@ impl ProjectEnvironment {
 }
 
 /// Makes the directory at which a share appears. Fails if a link is on the way.
-pub(crate) fn make_place(root: &Path, place: &Path) -> std::io::Result<()> {
+pub fn make_place(root: &Path, place: &Path) -> std::io::Result<()> {
     let mut path = root.to_owned();
     for part in place.components() {
         path.push(part);

@@ -1,7 +1,6 @@
 //! Signs requests to Amazon Bedrock (AWS Signature Version 4) with a person's own keys, outside of the sandbox.
 
 use std::fmt;
-use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -158,7 +157,7 @@ fn percent_encoded(text: &str, kept: &[u8]) -> String {
                 encoded.push(char::from(byte));
             }
             _ if kept.contains(&byte) => encoded.push(char::from(byte)),
-            _ => drop(write!(encoded, "%{byte:02X}")),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
         }
     }
     encoded
@@ -171,9 +170,7 @@ fn keyed_digest(key: &[u8], text: &str) -> Result<Vec<u8>, String> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    bytes.iter().for_each(|byte| drop(write!(text, "{byte:02x}")));
-    text
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  the system      read only, but for what its login shells read
-//!  worktree        at its own path; writable where the agent may write
+//!  worktree        at its own path; writable where the agent may write, scratch space elsewhere
 //!  .git            read only; or, where it may commit, a layer over the repository's
 //!  HOME, /tmp      directories of this run
 //!  network         a loopback of its own with one door, where the supervisor listens
@@ -10,7 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Bind, Bounds, Level, Network, Overlay, Sandbox};
+use super::{Bind, Bounds, Fallback, Level, Network, Overlay, Sandbox};
 
 /// What login shells of the system read first. Agent programs have commands run by such shells: there `PATH`
 /// would be set anew, and the programs that the agent was given would not be found; and whatever else is set
@@ -42,8 +42,11 @@ pub struct AgentPlaces {
     pub gate: Vec<Bind>,
     /// Directories that it can read and that look writable: what it writes there is gone at its end.
     pub layered: Vec<Bind>,
-    /// Whether it may write to its worktree.
-    pub writes: bool,
+    /// Where in its worktree it may write.
+    pub access: WorktreeAccess,
+    /// A directory of this run for what is written in the worktree where it may not write: a layer over
+    /// the worktree, which never lands.
+    pub scratch: PathBuf,
     /// Where it may commit, a directory of this run for what git writes: `common/upper` is over the
     /// common directory, `private/upper` over the private one.
     pub commits: Option<PathBuf>,
@@ -59,6 +62,17 @@ pub struct AgentPlaces {
     pub bounds: Bounds,
     /// What must hold it.
     pub level: Level,
+}
+
+/// Where in its worktree an agent may write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorktreeAccess {
+    /// Nowhere.
+    ReadOnly,
+    /// Everywhere.
+    Writable,
+    /// Below these directories, by paths in the worktree. What it writes elsewhere goes to scratch space.
+    WritableBelow(Vec<PathBuf>),
 }
 
 /// The sandbox for an agent.
@@ -83,16 +97,26 @@ pub fn agent(places: &AgentPlaces) -> Sandbox {
         bounds: places.bounds,
         level: places.level,
     };
-    let worktree = Bind::same(&places.worktree);
-    if places.writes {
-        sandbox.writable.push(worktree);
-        sandbox.frozen.extend(places.frozen.iter().map(|path| places.worktree.join(path)));
-    } else {
-        sandbox.read_only.push(worktree);
-    }
+    add_worktree(places, &mut sandbox);
     add_home(places, &mut sandbox);
     add_git(places, &mut sandbox);
     sandbox
+}
+
+fn add_worktree(places: &AgentPlaces, sandbox: &mut Sandbox) {
+    let worktree = &places.worktree;
+    match &places.access {
+        WorktreeAccess::ReadOnly => return sandbox.read_only.push(Bind::same(worktree)),
+        WorktreeAccess::Writable => sandbox.writable.push(Bind::same(worktree)),
+        WorktreeAccess::WritableBelow(directories) => {
+            let layer = places.scratch.clone();
+            let scratch = Overlay { fallback: Fallback::Write, ..over(worktree, layer) };
+            sandbox.overlaid.push(scratch);
+            let below = directories.iter().map(|path| Bind::same(worktree.join(path)));
+            sandbox.writable.extend(below);
+        }
+    }
+    sandbox.frozen.extend(places.frozen.iter().map(|path| worktree.join(path)));
 }
 
 /// What is mounted can be neither renamed nor removed. A directory on the way to it could, and take it
@@ -147,7 +171,8 @@ fn add_git(places: &AgentPlaces, sandbox: &mut Sandbox) {
 }
 
 fn over(lower: &Path, layer: PathBuf) -> Overlay {
-    Overlay { lower: vec![lower.to_owned()], layer, target: lower.to_owned() }
+    let (lower, target) = (vec![lower.to_owned()], lower.to_owned());
+    Overlay { lower, layer, target, fallback: Fallback::Fail }
 }
 
 fn environment(places: &AgentPlaces) -> Vec<(String, String)> {
@@ -175,7 +200,8 @@ mod tests {
             programs: vec![Bind::same("/programs")],
             gate: vec![Bind::same("/state/runs/one/gate")],
             layered: Vec::new(),
-            writes: true,
+            access: WorktreeAccess::Writable,
+            scratch: "/state/runs/one/scratch".into(),
             commits: None,
             frozen: vec!["rules".into()],
             path: "/usr/bin".to_owned(),
@@ -226,9 +252,21 @@ mod tests {
 
     #[test]
     fn who_only_reads_has_nothing_to_write_but_its_own() {
-        let sandbox = agent(&AgentPlaces { writes: false, ..places() });
+        let sandbox = agent(&AgentPlaces { access: WorktreeAccess::ReadOnly, ..places() });
         assert_eq!(targets(&sandbox.writable), ["/state/runs/one/home", "/tmp", "/var/tmp"]);
         assert!(targets(&sandbox.read_only).contains(&"/state/worktrees/one"));
+    }
+
+    #[test]
+    fn outside_of_its_scope_an_agent_writes_to_scratch_space() {
+        let access = WorktreeAccess::WritableBelow(vec!["src".into()]);
+        let sandbox = agent(&AgentPlaces { access, ..places() });
+        let worktree = PathBuf::from("/state/worktrees/one");
+        assert!(sandbox.writable.contains(&Bind::same(worktree.join("src"))));
+        assert!(!sandbox.writable.contains(&Bind::same(&worktree)));
+        let [scratch] = sandbox.overlaid.as_slice() else { panic!("{:?}", sandbox.overlaid) };
+        assert_eq!((&scratch.target, scratch.fallback), (&worktree, Fallback::Write));
+        assert!(sandbox.frozen.contains(&worktree.join("rules")));
     }
 
     #[test]

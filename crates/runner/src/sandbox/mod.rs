@@ -40,7 +40,7 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use agent::{AgentPlaces, agent};
+pub use agent::{AgentPlaces, WorktreeAccess, agent};
 pub use bounds::Bounds;
 pub use launch::{Launcher, Next, Running, Stopper};
 pub use probe::{Part, level, probe, probe_with};
@@ -58,7 +58,7 @@ pub struct Sandbox {
     /// the kernel cannot do that, they can only be read.
     pub layered: Vec<Bind>,
     /// Directories that it can write, without what lies below being touched: what it writes is kept in
-    /// a directory of the host. Where the kernel cannot do that, it does not start.
+    /// a directory of the host.
     pub overlaid: Vec<Overlay>,
     /// Empty directories of its own, gone when it ends; `/tmp` and `/var/tmp` are always there.
     pub private: Vec<PathBuf>,
@@ -115,6 +115,17 @@ pub struct Overlay {
     pub layer: PathBuf,
     /// Where they are seen inside.
     pub target: PathBuf,
+    /// What happens where the kernel cannot do that.
+    pub fallback: Fallback,
+}
+
+/// What happens where the kernel cannot lay directories over each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fallback {
+    /// The program does not start.
+    Fail,
+    /// The first of the directories is written itself.
+    Write,
 }
 
 /// What a program can reach.

@@ -16,7 +16,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{chdir, pivot_root};
 
 use super::mounts::{self, Access};
-use super::{Overlay, Sandbox, SandboxError, freeze};
+use super::{Fallback, Overlay, Sandbox, SandboxError, freeze};
 
 /// What everybody sees, as far as it is there.
 const SYSTEM: [&str; 9] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt"];
@@ -200,8 +200,14 @@ fn place_all(sandbox: &Sandbox) -> Result<(), SandboxError> {
                 .or_else(|_| give(source, target, Access::Read)),
             Placed::Overlaid(overlay) => {
                 let lower: Vec<PathBuf> = overlay.lower.iter().map(|path| old(path)).collect();
-                make_way(target, Kind::Directory)
-                    .and_then(|()| mounts::layer(&lower, target, &old(&overlay.layer)))
+                let laid = make_way(target, Kind::Directory)
+                    .and_then(|()| mounts::layer(&lower, target, &old(&overlay.layer)));
+                match (overlay.fallback, overlay.lower.first()) {
+                    (Fallback::Write, Some(first)) => {
+                        laid.or_else(|_| give(first, target, Access::Write))
+                    }
+                    (Fallback::Write | Fallback::Fail, _) => laid,
+                }
             }
         };
         placed.map_err(|error| at(&target.display().to_string(), error))?;

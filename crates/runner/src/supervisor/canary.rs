@@ -27,7 +27,7 @@ use super::{desk, gate, sockets};
 use crate::agents::adapter::{Adapter, Assignment, Instruction, Session};
 use crate::environment::ProjectEnvironment;
 use crate::proxy::{self, Admission, Answered, Asked, Observer, ToolCall};
-use crate::sandbox::{Level, Next, Report};
+use crate::sandbox::{Level, Next, Report, WorktreeAccess};
 
 /// How long the whole of it may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -275,7 +275,12 @@ fn play(
     assignment.model_url = format!("http://127.0.0.1:{port}");
     // Nothing that it does may leave a trace in the worktree.
     let environment = ProjectEnvironment::default();
-    let still = Enclosure { writes: false, commits: false, environment, ..enclosure.clone() };
+    let still = Enclosure {
+        access: WorktreeAccess::ReadOnly,
+        commits: false,
+        environment,
+        ..enclosure.clone()
+    };
     let keeper = Arc::clone(&model.seen) as Arc<dyn Keeper>;
     let desk = desk::of(adapter, Arc::clone(&keeper));
     let answers = Answers { keeper, runtime: runtime.handle().clone() };

@@ -39,7 +39,7 @@ impl RunDirectory {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
         let git = self.git_layer();
-        let layers = [git.join("common"), git.join("private")];
+        let layers = [git.join("common"), git.join("private"), self.scratch()];
         let all = [self.0.clone(), self.home(), self.temp(), self.gate()];
         all.iter().chain(&layers).try_for_each(|place| builder.create(place))
     }
@@ -159,9 +159,24 @@ impl RunDirectory {
         Ok(file)
     }
 
+    /// What only the agent needed: removed when its work has landed or was given up.
+    pub fn private_places(&self) -> [PathBuf; 5] {
+        [self.home(), self.temp(), self.gate(), self.git_layer(), self.scratch()]
+    }
+
     /// What the agent's git writes, where it may commit.
     pub fn git_layer(&self) -> PathBuf {
         self.0.join("git")
+    }
+
+    /// What was written in the worktree outside of the agent's scope: build output, mostly. It never lands.
+    pub fn scratch(&self) -> PathBuf {
+        self.0.join("scratch")
+    }
+
+    /// New files that the agent may not make, taken out of the worktree.
+    pub fn removed(&self) -> PathBuf {
+        self.0.join("removed")
     }
 
     /// Every decision, with what was known.

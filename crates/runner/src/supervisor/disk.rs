@@ -45,7 +45,8 @@ impl Guard {
     pub(super) fn begin(supervision: &Supervision, hub: &Arc<Hub>) -> Self {
         let directory = &supervision.directory;
         let worktree = supervision.assignment.worktree.clone();
-        let places = vec![directory.home(), directory.temp(), directory.git_layer(), worktree];
+        let mut places = directory.private_places().to_vec();
+        places.push(worktree);
         let (walked, hub) = (places.clone(), Arc::clone(hub));
         Self::with(
             supervision.disk,

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_control::ports::{Judge, Judgement};
+use bailiwick_control::ports::{ForbiddenFiles, Judge, Judgement, Removed};
 use bailiwick_control::supervision::Standing;
 use bailiwick_control::supervision::budget::Limit;
 use bailiwick_model::Sha256Hex;
@@ -55,6 +55,7 @@ pub(super) struct Answering {
     pub(super) hub: Arc<Hub>,
     pub(super) judge: Arc<dyn Judge>,
     pub(super) between: Option<Arc<Between>>,
+    pub(super) forbidden_files: Option<Arc<dyn ForbiddenFiles>>,
     pub(super) approval: Duration,
     /// How long all of an answer may take: whoever asks waits a little longer.
     pub(super) patience: Duration,
@@ -159,7 +160,10 @@ impl Answering {
             judgement.decision = spent;
         }
         let mut may_go_on = false;
-        if let Some(held) = self.held(&judgement, looked, late).await {
+        if let Some(objection) = self.removed().await {
+            judgement.decision = Decision::deny(objection);
+            may_go_on = true;
+        } else if let Some(held) = self.held(&judgement, looked, late).await {
             judgement.decision = Decision::deny(held.objection);
             may_go_on = held.may_go_on;
         }
@@ -168,6 +172,23 @@ impl Answering {
         }
         self.record(&judgement, self.fail_fast && !may_go_on);
         judgement.decision
+    }
+
+    /// What the agent has to be told before its next call: that a file which it made is gone.
+    async fn removed(&self) -> Option<Objection> {
+        let forbidden = Arc::clone(self.forbidden_files.as_ref()?);
+        let removed = tokio::task::spawn_blocking(move || forbidden.remove()).await;
+        let failed = |why: String| Objection::new("bailiwick::paths", why, "try the call again");
+        match removed {
+            Ok(Ok(removed)) => {
+                removed
+                    .iter()
+                    .for_each(|file| self.hub.tell(Witness::Supervisor, None, told(file)));
+                removal(&removed)
+            }
+            Ok(Err(error)) => Some(failed(error.to_string())),
+            Err(_) => Some(failed("the supervisor failed".to_owned())),
+        }
     }
 
     /// What the checks between calls have against a call that would run. Where nobody has looked in time,
@@ -292,6 +313,30 @@ async fn receive(stream: &mut UnixStream) -> Result<Question, String> {
     let mut bytes = Vec::new();
     stream.take(most).read_to_end(&mut bytes).await.map_err(|error| error.to_string())?;
     Question::read(&bytes)
+}
+
+/// What is recorded of a file that was removed.
+pub(super) fn told(file: &Removed) -> What {
+    let Removed { path, capability } = file;
+    let message = format!("the new file {path} was removed from the worktree: {capability}");
+    What::Error { message }
+}
+
+/// How many removed files are named.
+const NAMED: usize = 5;
+
+fn removal(removed: &[Removed]) -> Option<Objection> {
+    let first = removed.first()?;
+    let named: Vec<&str> = removed.iter().take(NAMED).map(|file| file.path.as_str()).collect();
+    let more = removed.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let reason = format!(
+        "your last call made {}{more}, which you may not; it was removed, and this call did not run",
+        named.join(", ")
+    );
+    let instead = "go on without it: repeat this call if it does not need it, and say in your report \
+                   what you would have added";
+    Some(Objection::new(&first.capability, reason, instead))
 }
 
 #[cfg(test)]
@@ -566,6 +611,7 @@ mod tests {
             hub: Arc::new(Hub::new(beginning, orders)),
             judge: Arc::new(Asks),
             between: None,
+            forbidden_files: None,
             approval,
             patience: approval.saturating_add(Duration::from_secs(10)),
             fail_fast: false,

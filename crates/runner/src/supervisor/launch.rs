@@ -23,7 +23,7 @@ use crate::agents::adapter::{
 use crate::environment::{self, ProjectEnvironment, SETUP_HOME};
 use crate::process::{self, Capture, Limits};
 use crate::sandbox::{
-    AgentPlaces, Bind, Bounds, Launcher, Level, Running, Sandbox, Streams, agent,
+    AgentPlaces, Bind, Bounds, Launcher, Level, Running, Sandbox, Streams, WorktreeAccess, agent,
 };
 
 /// Where our things are inside of a sandbox.
@@ -58,8 +58,8 @@ pub struct Enclosure {
     pub git_common: PathBuf,
     /// What belongs to the agent's worktree alone.
     pub git_private: PathBuf,
-    /// Whether it may write in its worktree.
-    pub writes: bool,
+    /// Where it may write in its worktree.
+    pub access: WorktreeAccess,
     /// Whether it may commit.
     pub commits: bool,
     /// What it may not write in its worktree.
@@ -336,7 +336,8 @@ fn sandbox(
         temp: directory.temp(),
         programs: enclosure.programs.iter().cloned().chain(aliases).collect(),
         gate: ours(directory, enclosure, assignment),
-        writes: enclosure.writes,
+        access: enclosure.access.clone(),
+        scratch: directory.scratch(),
         commits: enclosure.commits.then(|| directory.git_layer()),
         frozen: enclosure.frozen.clone(),
         path: enclosure.path.clone(),

@@ -38,7 +38,7 @@ mod writer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_control::ports::{Delegation, Events, Judge, TreeChecks};
+use bailiwick_control::ports::{Delegation, Events, ForbiddenFiles, Judge, TreeChecks};
 use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::Event;
 use bailiwick_model::attempt::Used;
@@ -88,6 +88,8 @@ pub struct Supervision {
     pub judge: Arc<dyn Judge>,
     /// Who checks its tree between calls; nobody where its role has marked no check for that.
     pub checks: Option<Arc<dyn TreeChecks>>,
+    /// Who removes new files that it may not make; nobody where it may write anywhere.
+    pub forbidden_files: Option<Arc<dyn ForbiddenFiles>>,
     /// Whether the first denial ends it.
     pub fail_fast: bool,
     /// After how long without a sign of life it is ended.

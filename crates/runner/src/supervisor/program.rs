@@ -130,6 +130,7 @@ fn held(
         hub: Arc::clone(hub),
         judge: Arc::clone(&supervision.judge),
         between: between.clone(),
+        forbidden_files: supervision.forbidden_files.clone(),
         approval: supervision.approval,
         patience: patience(supervision).saturating_add(GRACE),
         fail_fast: supervision.fail_fast,
@@ -198,6 +199,10 @@ fn worked(
     if let Some(between) = between {
         runtime.block_on(between.ended());
     }
+    // After its last call, too. What cannot be looked at now fails the checks that follow.
+    let removed = supervision.forbidden_files.as_ref().map(|files| files.remove());
+    let removed = removed.and_then(Result::ok).unwrap_or_default();
+    removed.iter().for_each(|file| hub.tell(Witness::Supervisor, None, gate::told(file)));
     let code = ended.code;
     // A person may leave before there is anything to gate; before a model was asked, the proxy has
     // waited for the gate.

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use bailiwick_runner::process::{self, Capture, Finished, Limits};
-use bailiwick_runner::sandbox::{AgentPlaces, Bounds, Level, Sandbox, agent};
+use bailiwick_runner::sandbox::{AgentPlaces, Bounds, Level, Sandbox, WorktreeAccess, agent};
 use bailiwick_testkit::scratch::Scratch;
 use bailiwick_verify::job::Ended;
 
@@ -52,7 +52,8 @@ impl Desk {
             programs: Vec::new(),
             gate: Vec::new(),
             layered: Vec::new(),
-            writes: true,
+            access: WorktreeAccess::Writable,
+            scratch: run.join("scratch"),
             commits: None,
             frozen: Vec::new(),
             path: "/usr/local/bin:/usr/bin:/bin".to_owned(),

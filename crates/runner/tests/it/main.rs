@@ -29,6 +29,7 @@ mod sandbox_basics;
 mod sandbox_files;
 mod sandbox_network;
 mod sandbox_ordinary_user;
+mod sandbox_path_policy;
 mod sandbox_processes;
 mod servers;
 mod setup;

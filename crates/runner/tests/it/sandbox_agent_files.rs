@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Command;
 
-use bailiwick_runner::sandbox::Bind;
+use bailiwick_runner::sandbox::{Bind, WorktreeAccess};
 use bailiwick_verify::job::Ended;
 
 use crate::desk::Desk;
@@ -124,7 +124,7 @@ fn the_gate_cannot_be_replaced_where_it_lies_in_the_home() {
 #[test]
 fn who_only_reads_writes_nothing_but_its_own() {
     let mut desk = Desk::new();
-    desk.places.writes = false;
+    desk.places.access = WorktreeAccess::ReadOnly;
     let file = desk.places.worktree.join("written");
     desk.happens_only_outside("echo x > written", || file.exists());
     let first = desk.scratch.git(&["rev-parse", "agent/one"]);
@@ -142,7 +142,7 @@ fn who_only_reads_writes_nothing_but_its_own() {
         assert!(own.iter().any(|one| place.starts_with(one)), "{place}");
         assert!(!others.iter().any(|one| place.starts_with(one)), "{place}");
     }
-    desk.places.writes = true;
+    desk.places.access = WorktreeAccess::Writable;
     assert!(desk.says(look).contains(&others[0]), "the look sees what can be written");
 }
 

@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::Duration;
 
-use bailiwick_runner::sandbox::{Bind, Level, Next, Report};
+use bailiwick_runner::sandbox::{Bind, Level, Next, Report, WorktreeAccess};
 
 use crate::desk::Desk;
 use crate::lab::launcher;
@@ -73,9 +73,9 @@ fn without_a_door_there_is_none() {
 
 #[test]
 fn nothing_of_the_host_is_reached_by_tcp_or_udp() {
-    for writes in [true, false] {
+    for access in [WorktreeAccess::Writable, WorktreeAccess::ReadOnly] {
         let mut desk = Desk::new();
-        desk.places.writes = writes;
+        desk.places.access = access;
         desk.places.door = Some(4000);
         for address in ["127.0.0.1", "127.0.0.2"] {
             let tcp = TcpListener::bind((address, 0)).unwrap();

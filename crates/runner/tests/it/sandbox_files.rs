@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use bailiwick_runner::sandbox::{Bind, Overlay};
+use bailiwick_runner::sandbox::{Bind, Fallback, Overlay};
 
 use crate::lab::Lab;
 
@@ -175,6 +175,7 @@ fn what_is_written_over_an_overlaid_directory_is_kept_apart_from_what_lies_below
         lower,
         layer: layer.to_owned(),
         target: PathBuf::from("/over"),
+        fallback: Fallback::Fail,
     };
     lab.sandbox.overlaid = vec![overlay(vec![below.clone()], &first)];
     let change =

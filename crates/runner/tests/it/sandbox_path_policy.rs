@@ -1,0 +1,127 @@
+//! The scope of an agent as mounts: tracked files outside of it cannot change, whatever program tries;
+//! what is new outside of it goes to scratch space; builds and git's reading verbs work.
+
+use std::fs;
+use std::path::PathBuf;
+
+use bailiwick_runner::sandbox::WorktreeAccess;
+
+use crate::desk::Desk;
+
+/// An agent that may write below `src/`. Everything else that is tracked is protected, and so are a
+/// denied file and a manifest within.
+fn scoped() -> Desk {
+    let mut desk = Desk::new();
+    let worktree = desk.places.worktree.clone();
+    for (path, text) in [
+        ("src/lib.txt", "lib\n"),
+        ("src/deep/locked.txt", "locked\n"),
+        ("docs/guide.md", "guide\n"),
+        ("package.json", "{}\n"),
+        ("tests/test.sh", "grep -q lib src/lib.txt\n"),
+    ] {
+        let file = worktree.join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    }
+    let git = |line: &str| assert!(desk.free(line).status.success(), "{line}");
+    git("git add -A && git commit -qm more");
+    desk.places.access = WorktreeAccess::WritableBelow(vec!["src".into()]);
+    let protected = ["file", "Makefile", "docs/guide.md", "package.json", "tests/test.sh"];
+    let protected = protected.into_iter().chain(["rules/deep/rule", "src/deep/locked.txt"]);
+    desk.places.frozen = protected.map(PathBuf::from).collect();
+    desk
+}
+
+/// Everything that git sees in the worktree, from outside.
+fn status(desk: &Desk) -> String {
+    String::from_utf8(desk.free("git status --porcelain -uall").stdout).unwrap()
+}
+
+#[test]
+fn a_file_outside_of_the_scope_cannot_change_by_any_program() {
+    for line in [
+        "echo evil > docs/guide.md",
+        "sed -i s/guide/evil/ docs/guide.md",
+        "python3 -c \"open('docs/guide.md','a').write('evil')\"",
+        "perl -e 'open F, \">\", \"docs/guide.md\"; print F \"evil\"'",
+        "rm -f docs/guide.md",
+        "mv docs/guide.md src/",
+        "mv docs other && mkdir docs && echo evil > docs/guide.md",
+        "ln -f src/lib.txt docs/guide.md",
+        "cp src/lib.txt docs/guide.md",
+        "ln -sf ../docs/guide.md src/link && echo evil > src/link",
+        "ln -f docs/guide.md src/hard && echo evil > src/hard",
+        "truncate -s 0 docs/guide.md",
+        "chmod 777 docs/guide.md",
+        "echo evil > src/deep/locked.txt",
+        "mv src/deep src/other && mkdir src/deep && echo evil > src/deep/locked.txt",
+        "rm -rf src/deep",
+        "git checkout -q HEAD~1 -- file; echo evil > file",
+        "printf '{\"evil\":1}' > package.json",
+        "tar -cf /tmp/a.tar --transform s,src/lib.txt,package.json, src/lib.txt && tar -xf /tmp/a.tar",
+        "git mv docs/guide.md docs/b.md",
+        "echo evil > .git",
+        "exec 9<. && echo evil > /proc/self/fd/9/docs/guide.md",
+        "umount docs/guide.md; umount -l docs/guide.md; echo evil > docs/guide.md",
+        "unshare -rm sh -c 'umount docs/guide.md; echo evil > docs/guide.md'",
+    ] {
+        let desk = scoped();
+        let seen = || {
+            let paths = ["file", "docs/guide.md", "package.json", "src/deep/locked.txt", ".git"];
+            let text = |path: &&str| fs::read(desk.places.worktree.join(path)).ok();
+            let mode = fs::metadata(desk.places.worktree.join("docs/guide.md"));
+            (paths.iter().map(text).collect::<Vec<_>>(), mode.ok().map(|data| data.permissions()))
+        };
+        let before = seen();
+        let changed = || seen() != before;
+        if line.contains("umount") || line.contains("git checkout") {
+            // Outside they do other harm, or none.
+            desk.shell(line);
+            assert!(!changed(), "{line}");
+        } else {
+            desk.happens_only_outside(line, changed);
+        }
+    }
+}
+
+#[test]
+fn what_is_new_outside_of_the_scope_never_reaches_the_worktree() {
+    let desk = scoped();
+    let made = desk.says(
+        "mkdir -p target/debug docs/build && echo built > target/debug/out && echo page > \
+         docs/build/page && echo new > new.txt && echo evil > Cargo.toml && \
+         cat target/debug/out docs/build/page new.txt",
+    );
+    assert_eq!(made, "built\npage\nnew\n");
+    assert_eq!(status(&desk), "", "nothing of it is in the worktree");
+    assert_eq!(desk.says("cat target/debug/out"), "built\n", "the next program still has it");
+    assert_eq!(
+        desk.says("rm -r target && ls"),
+        "Cargo.toml\nMakefile\ndocs\nfile\nnew.txt\npackage.json\nrules\nsrc\ntests\n"
+    );
+}
+
+#[test]
+fn within_the_scope_everything_works() {
+    let desk = scoped();
+    desk.says(
+        "echo changed > src/lib.txt && sed -i s/changed/lib2/ src/lib.txt && mkdir -p src/a/b && \
+         echo x > src/a/b/c && mv src/a src/z && echo tmp > src/tmp && mv src/tmp src/lib2.txt && \
+         sh tests/test.sh",
+    );
+    assert_eq!(status(&desk), " M src/lib.txt\n?? src/lib2.txt\n?? src/z/b/c\n");
+    desk.says("rm src/lib.txt");
+    assert!(!desk.places.worktree.join("src/lib.txt").exists());
+}
+
+#[test]
+fn git_can_be_read() {
+    let desk = scoped();
+    desk.says("echo changed > src/lib.txt");
+    for line in ["git status --short", "git diff --stat", "git log --oneline", "git show --stat"] {
+        assert!(!desk.says(line).is_empty(), "{line}");
+    }
+    assert_eq!(desk.says("git status --short"), " M src/lib.txt\n");
+    desk.works_only_outside("git add src/lib.txt && git commit -qm no");
+}
