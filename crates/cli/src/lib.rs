@@ -7,6 +7,7 @@ pub mod agent_names;
 pub mod claiming;
 pub mod commands;
 pub mod context;
+pub mod counted;
 pub mod database;
 pub mod delegating;
 pub mod failure;

@@ -9,6 +9,7 @@ use bailiwick_runner::supervisor::Screen;
 use clap::Args;
 
 use crate::context::Context;
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, RED, shortened, styled};
 use crate::policy_file::What;
@@ -103,7 +104,9 @@ fn tell(context: &Context, told: &Told) -> Result<(), Failure> {
         output::note(shortened(line, 200.max(output::width())));
     }
     if used.denied > 0 {
-        output::note(format_args!("{} of {} tool calls were denied", used.denied, used.tool_calls));
+        let calls = counted(used.tool_calls, "tool call");
+        let verb = if used.tool_calls == 1 { "was" } else { "were" };
+        output::note(format_args!("{} of {calls} {verb} denied", used.denied));
     }
     output::note(format_args!("see all of it: bailiwick logs {id}{repeated}"));
     let ended = |word: &str| {

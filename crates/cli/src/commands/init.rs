@@ -11,6 +11,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::context::Context;
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, DIM, Format, FormatOption, GREEN, styled};
 use crate::wire::REPOSITORY_KIT;
@@ -88,7 +89,8 @@ impl Init {
             };
             output::line(format_args!("{mark}  {}", file.path));
         }
-        output::line(format_args!("{made} new files, {} kept", files.len() - made));
+        let new = counted(made, "new file");
+        output::line(format_args!("{new}, {} kept", files.len() - made));
     }
 }
 

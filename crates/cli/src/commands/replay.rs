@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::explain::Limits;
 use crate::context::Context;
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
 use crate::policy_file::compile_working;
@@ -128,7 +129,8 @@ impl Replay {
         let flipped = replayed.iter().filter(|one| one.flips()).count();
         let total = replayed.len();
         output::line(format_args!(
-            "{total} decisions: {flipped} would be answered otherwise, {} by another rule",
+            "{}: {flipped} would be answered otherwise, {} by another rule",
+            counted(total, "decision"),
             changed - flipped
         ));
     }

@@ -5,6 +5,7 @@ use bailiwick_model::template::Template;
 use super::caller::Caller;
 use super::session::{Session, said};
 use super::starting::SpawnAgent;
+use crate::counted::counted;
 use crate::running::handed;
 
 impl Session {
@@ -19,9 +20,11 @@ impl Session {
         if let Some(limits) = caller.context_limits(template)?
             && files.len() > usize::try_from(limits.files).unwrap_or(usize::MAX)
         {
-            let (many, most) = (files.len(), limits.files);
             return Err(format!(
-                "{many} files are handed over, and it may load {most}; name others in the message"
+                "{} {} handed over, and it may load {}; name others in the message",
+                counted(files.len(), "file"),
+                if files.len() == 1 { "is" } else { "are" },
+                limits.files
             ));
         }
         let repository = self.context.require_repository().map_err(said)?;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::returning;
 use super::session::{Session, said};
+use crate::counted::counted;
 use crate::wire;
 
 const SHORTEST: u64 = 10_000;
@@ -333,8 +334,8 @@ impl Session {
 fn ended(last: &Attempt, words: String) -> Status {
     match last.ending {
         Some(Ending::Completed) if was_denied_everything(last) => Status::Errored(format!(
-            "all of its {} tool calls were denied: {words}",
-            last.used.tool_calls
+            "it made {}, and none was allowed: {words}",
+            counted(last.used.tool_calls, "tool call")
         )),
         Some(Ending::Completed) => Status::Completed(words),
         Some(ending) => Status::Errored(format!("{}: {words}", ending.as_str())),

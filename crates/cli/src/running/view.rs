@@ -15,6 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::getpgrp;
 use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
 
+use crate::counted::counted;
 use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, shortened, styled};
 use crate::verifying::live::elapsed;
 
@@ -294,7 +295,7 @@ fn draw(shown: &Shown, since: Duration) {
     };
     let mut text = format!("{} {phase}", elapsed(since));
     if shown.tokens > 0 {
-        text += &format!(" · {} tokens", shown.tokens);
+        text += &format!(" · {}", counted(shown.tokens, "token"));
     }
     if shown.denied > 0 {
         text += &format!(" · {} denied", shown.denied);

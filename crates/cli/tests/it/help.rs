@@ -159,7 +159,7 @@ fn doctor_tells_what_is_here() {
     }
     scratch.write(".bailiwick/roles/broken.toml", "[role]\nnam = 1\n");
     let ran = scratch.run(BAILIWICK, &["doctor"]).expect_code(1);
-    assert!(ran.out.contains("1 errors") && ran.out.contains("bailiwick lint"), "{}", ran.out);
+    assert!(ran.out.contains("1 error\n") && ran.out.contains("bailiwick lint"), "{}", ran.out);
 }
 
 #[test]

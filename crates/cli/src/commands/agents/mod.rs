@@ -11,6 +11,7 @@ use bailiwick_kit::templates::TemplateError;
 use clap::{Args, Subcommand};
 
 use crate::context::Context;
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::{output, templates};
 
@@ -54,9 +55,9 @@ pub fn seed(context: &Context) {
     match templates::seed(context) {
         Ok(written) if written.is_empty() => {}
         Ok(written) => output::note(format_args!(
-            "wrote {} templates to {}, to be changed; delete what you do not change, so that newer \
+            "wrote {} to {}, to be changed; delete what you do not change, so that newer \
              ones are used",
-            written.len(),
+            counted(written.len(), "template"),
             templates::user_directory(context).display()
         )),
         Err(Failure::Message { text, help, .. }) => {

@@ -9,6 +9,7 @@ use bailiwick_model::event::{Answer, What, Witness};
 
 use super::scene;
 use crate::context::Context;
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, DIM, GREEN, RED, YELLOW, shortened, styled};
 use crate::running::own_program;
@@ -106,7 +107,8 @@ fn beyond_the_gate(context: &Context) -> Result<(), Failure> {
     let events = kept.with(async |store| store.run_events(&id, 0, 1000).await)?;
     let denied = events.iter().filter(|event| is_denied(event)).count();
     output::line(format_args!(
-        "\n`rogue` was denied {denied} calls. A script that it was let to run met the sandbox:"
+        "\n`rogue` was denied {}. A script that it was let to run met the sandbox:",
+        counted(denied, "call")
     ));
     let printed = events.iter().find_map(|event| match (&event.what, event.seen_by) {
         (What::ToolResult { output, .. }, Witness::Program) if output.contains("git:") => {

@@ -9,6 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::context::Context;
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, YELLOW, styled};
 use crate::preconditions::{self, Shortfall};
@@ -130,8 +131,10 @@ fn repository(context: &Context) -> Check {
 fn state(context: &Context) -> Check {
     let database = context.database.to_string();
     match wire::with_store(context, async |store| Ok(store.list(None).await?.len())) {
-        Ok(1) => Check::new("ledger", Standing::Good, format!("{database}, 1 run")),
-        Ok(runs) => Check::new("ledger", Standing::Good, format!("{database}, {runs} runs")),
+        Ok(runs) => {
+            let found = format!("{database}, {}", counted(runs, "run"));
+            Check::new("ledger", Standing::Good, found)
+        }
         Err(Failure::Message { text, .. }) => Check::new("ledger", Standing::Bad, text),
         Err(_) => Check::new("ledger", Standing::Bad, database),
     }
@@ -148,17 +151,21 @@ fn kit(context: &Context) -> Check {
     let report = lint(&kit, &[]).and_templates(&kit, &templates);
     let errors = report.problems.iter().filter(|problem| problem.is_error()).count();
     let found = format!(
-        "{} capabilities, {} roles, {} agent templates",
-        report.capabilities, report.roles, report.templates
+        "{}, {}, {}",
+        counted(report.capabilities, "capability"),
+        counted(report.roles, "role"),
+        counted(report.templates, "agent template")
     );
     match (errors, report.problems.len()) {
         (0, 0) => Check::new("kit", Standing::Good, found),
         (0, warnings) => {
-            let found = format!("{found}, {warnings} warnings");
+            let found = format!("{found}, {}", counted(warnings, "warning"));
             Check::new("kit", Standing::Note, found).advice("bailiwick lint")
         }
-        (errors, _) => Check::new("kit", Standing::Bad, format!("{found}, {errors} errors"))
-            .advice("bailiwick lint"),
+        (errors, _) => {
+            let found = format!("{found}, {}", counted(errors, "error"));
+            Check::new("kit", Standing::Bad, found).advice("bailiwick lint")
+        }
     }
 }
 
