@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_control::ports::RunStore as _;
+use bailiwick_model::nearest::nearest_few;
 use bailiwick_model::{AgentId, Run, Sha256Hex};
 use bailiwick_source_control::Repository;
 use bailiwick_store::Store;
@@ -62,6 +64,49 @@ pub fn repository_of(context: &Context, run: &Run) -> Option<Repository> {
         Some(root) => Repository::discover(Path::new(root)),
         None => context.repository(),
     }
+}
+
+/// How many agents are named that a person may have meant.
+const MAX_SUGGESTIONS: usize = 3;
+
+/// The id of the agent that a person names; an error that says who may be meant, or how to list all, if there
+/// is none.
+pub fn require(context: &Context, name: &AgentId) -> Result<AgentId, Failure> {
+    let id = resolve(context, name)?;
+    if is_known(context, &id)? {
+        return Ok(id);
+    }
+    Err(Failure::usage(format!("there is no agent `{name}`")).help(suggestion(context, name)?))
+}
+
+/// Whether an agent has run, or is in the ledger: who sat at a person's terminal is in none.
+fn is_known(context: &Context, id: &AgentId) -> Result<bool, Failure> {
+    if !context.database.path().exists() {
+        return Ok(false);
+    }
+    wire::with_store(context, async |store| {
+        Ok(store.find(id).await?.is_some() || !store.attempts(Some(id)).await?.is_empty())
+    })
+}
+
+/// Which agents of this repository a person may have meant, and how to list all.
+pub fn suggestion(context: &Context, name: &AgentId) -> Result<String, Failure> {
+    let list = "`bailiwick ps --all` lists the agents of this repository";
+    if !context.database.path().exists() {
+        return Ok(list.to_owned());
+    }
+    let scope = Scope::observe(context, false)?;
+    let mut runs = wire::with_store(context, async |store| Ok(store.list(None).await?))?;
+    runs.retain(|run| scope.includes(run));
+    let names = runs.iter().map(|run| run.name.as_str());
+    let near: Vec<String> = nearest_few(name.as_str(), names, MAX_SUGGESTIONS)
+        .into_iter()
+        .map(|name| format!("`{name}`"))
+        .collect();
+    Ok(match near.as_slice() {
+        [] => list.to_owned(),
+        near => format!("did you mean {}? {list}", near.join(" or ")),
+    })
 }
 
 /// The id of the agent that a person names. What is in no ledger stays as it is: it may be a session

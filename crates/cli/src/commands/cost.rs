@@ -23,15 +23,9 @@ pub struct Cost {
 impl Cost {
     /// Does what was asked.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
-        self.agent = agent_names::resolve(context, &self.agent)?;
-        let attempts = wire::with_store(context, async |store| {
-            let attempts = store.attempts(Some(&self.agent)).await?;
-            // Who sat at a person's terminal has attempts, and no row in the ledger.
-            if attempts.is_empty() {
-                store.get(&self.agent).await?;
-            }
-            Ok(attempts)
-        })?;
+        self.agent = agent_names::require(context, &self.agent)?;
+        let attempts =
+            wire::with_store(context, async |store| Ok(store.attempts(Some(&self.agent)).await?))?;
         if self.format.format == Format::Json {
             return output::json(&attempts);
         }

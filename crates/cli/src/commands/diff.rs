@@ -39,7 +39,7 @@ impl Diff {
         let Some(agent) = &self.agent else {
             return super::fleet::difference::run(context, &self.files);
         };
-        let agent = agent_names::resolve(context, agent)?;
+        let agent = agent_names::require(context, agent)?;
         let subject = Subject::of_agent(context, &agent, &Places::default())?;
         let said = |error: WorkError| Failure::general(error.to_string());
         let work = subject.found()?;

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::spawn::{Naming, spawn_startable};
 use crate::agent_names;
 use crate::context::Context;
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 use crate::running::login::LoginOption;
@@ -162,9 +163,17 @@ impl Run {
         let Some(id) = named.filter(|_| !context.directory.join(&self.task).is_file()) else {
             return Ok(None);
         };
-        let id = agent_names::resolve(context, &id)?;
+        let name = id;
+        let id = agent_names::resolve(context, &name)?;
         let run = wire::with_store(context, async |store| Ok(store.find(&id).await?))?;
-        Ok(run.map(|run| run.id))
+        match run {
+            Some(run) => Ok(Some(run.id)),
+            None if self.task.extension().is_some() => Ok(None),
+            None => {
+                Err(Failure::usage(format!("there is neither a task file nor an agent `{name}`"))
+                    .help(agent_names::suggestion(context, &name)?))
+            }
+        }
     }
 
     fn spawn(&self, context: &Context, source: &Source) -> Result<AgentId, Failure> {
@@ -330,8 +339,11 @@ fn tell(context: &Context, id: &AgentId, ran: &Ran, holds: Option<bool>) {
     output::line(format_args!("agent     {id}"));
     output::line(format_args!("ended     {}: {}", ran.ending, output::first_line(&ran.detail)));
     output::line(format_args!(
-        "used      {} tokens, {} turns, {} tool calls, {} denied",
-        ran.tokens, ran.turns, ran.tool_calls, ran.denied
+        "used      {}, {}, {}, {} denied",
+        counted(ran.tokens, "token"),
+        counted(ran.turns, "turn"),
+        counted(ran.tool_calls, "tool call"),
+        ran.denied
     ));
     match (ran.ending, holds) {
         (Ending::Completed, holds) => finish::advise(id, holds.unwrap_or(true), repeated),
