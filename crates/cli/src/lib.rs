@@ -4,6 +4,7 @@
 //! prints.
 
 pub mod agent_names;
+pub mod agent_state;
 pub mod claiming;
 pub mod commands;
 pub mod context;

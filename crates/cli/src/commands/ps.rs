@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_model::event::Ending;
-use bailiwick_model::{AgentId, Attempt, Run, RunState};
-use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
+use bailiwick_model::{AgentId, Attempt, Run};
 use clap::Args;
 use serde::Serialize;
 
 use crate::agent_names::{Scope, shown};
+use crate::agent_state::{AgentState, Seen};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
@@ -75,13 +74,9 @@ impl Ps {
         let listed: Vec<Listed> = runs
             .iter()
             .filter(|run| scope.includes(run))
-            .filter_map(|run| match last.get(&run.id) {
-                Some(attempt) if self.all || attempt.ending.is_none() => {
-                    Some(listed(context, run, attempt))
-                }
-                None if self.all && run.state == RunState::Ready => Some(ready(run)),
-                Some(_) | None => None,
-            })
+            .map(|run| listed(context, run, last.get(&run.id)))
+            .filter(|(state, _)| self.all || matches!(state, AgentState::AtWork | AgentState::Asks))
+            .map(|(_, listed)| listed)
             .collect();
         if self.format.format == Format::Json {
             return output::json(&listed);
@@ -100,63 +95,31 @@ impl Ps {
     }
 }
 
-fn listed(context: &Context, run: &Run, attempt: &Attempt) -> Listed {
-    let directory = RunDirectory::new(&context.state, run.id.as_str());
-    let questions = match attempt.ending {
-        Some(_) => Vec::new(),
-        None => match supervisor::ask(&directory, &Request::Status) {
-            Ok(Some(Reply::Standing(standing))) => standing.questions,
-            Ok(_) | Err(_) => Vec::new(),
-        },
-    };
-    let state = match attempt.ending {
-        None if questions.is_empty() => "at work".to_owned(),
-        None => "asks".to_owned(),
-        Some(Ending::Completed) => run.state.to_string(),
-        Some(_) if run.status.next().is_empty() => run.state.to_string(),
-        Some(ending) => ending.to_string(),
-    };
-    let until = attempt.ended_at.unwrap_or_else(wire::now_ms);
-    Listed {
+fn listed(context: &Context, run: &Run, last: Option<&Attempt>) -> (AgentState, Listed) {
+    let (seen, questions) = Seen::observe(context, run);
+    let state = AgentState::of(run, last, seen);
+    let until = |attempt: &Attempt| attempt.ended_at.unwrap_or_else(wire::now_ms);
+    let used = last.map(|attempt| attempt.used).unwrap_or_default();
+    let text = |of: fn(&Attempt) -> &String| last.map(of).cloned().unwrap_or_default();
+    let listed = Listed {
         agent_id: run.id.to_string(),
         name: run.name.to_string(),
         repository: run.repository.clone(),
-        state,
-        cli: attempt.cli.clone(),
-        model: attempt.model.clone(),
-        login: attempt.login.clone(),
-        sandbox: attempt.sandbox.clone(),
-        attempt: attempt.number,
-        started_at: attempt.started_at,
-        elapsed_ms: until.saturating_sub(attempt.started_at),
-        tokens: attempt.used.tokens,
-        turns: attempt.used.turns,
-        tool_calls: attempt.used.tool_calls,
-        denied: attempt.used.denied,
+        state: state.to_string(),
+        cli: text(|attempt| &attempt.cli),
+        model: text(|attempt| &attempt.model),
+        login: text(|attempt| &attempt.login),
+        sandbox: text(|attempt| &attempt.sandbox),
+        attempt: last.map_or(0, |attempt| attempt.number),
+        started_at: last.map_or(0, |attempt| attempt.started_at),
+        elapsed_ms: last.map_or(0, |attempt| until(attempt).saturating_sub(attempt.started_at)),
+        tokens: used.tokens,
+        turns: used.turns,
+        tool_calls: used.tool_calls,
+        denied: used.denied,
         questions,
-    }
-}
-
-/// An agent that was spawned and never started.
-fn ready(run: &Run) -> Listed {
-    Listed {
-        agent_id: run.id.to_string(),
-        name: run.name.to_string(),
-        repository: run.repository.clone(),
-        state: run.state.to_string(),
-        cli: String::new(),
-        model: String::new(),
-        login: String::new(),
-        sandbox: String::new(),
-        attempt: 0,
-        started_at: 0,
-        elapsed_ms: 0,
-        tokens: 0,
-        turns: 0,
-        tool_calls: 0,
-        denied: 0,
-        questions: Vec::new(),
-    }
+    };
+    (state, listed)
 }
 
 fn table(listed: &[Listed], with_repository: bool) {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_model::{AgentId, Attempt, Run, RunState};
-use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
+use bailiwick_model::{AgentId, Attempt, Run, RunStatus};
 use clap::Args;
 use serde::Serialize;
 
 use crate::agent_names::Scope;
+use crate::agent_state::{AgentState, Seen};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
@@ -25,7 +25,7 @@ pub struct Status {
     format: FormatOption,
 }
 
-/// What an agent does or waits for.
+/// What an agent does or waits for, as programs are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Standing {
@@ -38,35 +38,22 @@ enum Standing {
 
 impl Standing {
     /// Nothing for an agent that waits for nobody: its work has landed, or was turned down.
-    fn of(context: &Context, run: &Run, last: Option<&Attempt>) -> Option<Self> {
-        match (run.state, last) {
-            (RunState::Ready, _) | (RunState::Running, None) => Some(Self::Ready),
-            (RunState::Running, Some(attempt)) if attempt.ending.is_some() => {
+    fn of(run: &Run, state: AgentState) -> Option<Self> {
+        match state {
+            AgentState::Ready | AgentState::Running => Some(Self::Ready),
+            AgentState::AtWork => Some(Self::Working),
+            AgentState::Asks => Some(Self::WaitingForApproval),
+            AgentState::Done => Some(Self::Finished),
+            // Those whose run failed with it are not taken up again.
+            AgentState::Ended(_) | AgentState::Failed if run.status != RunStatus::Failed => {
                 Some(Self::Interrupted)
             }
-            (RunState::Running, Some(_)) if has_questions(context, run) => {
-                Some(Self::WaitingForApproval)
-            }
-            (RunState::Running, Some(_)) => Some(Self::Working),
-            (RunState::Done, _) => Some(Self::Finished),
-            (
-                RunState::HalfSpawned
-                | RunState::Failed
-                | RunState::Merged
-                | RunState::RolledBack
-                | RunState::Rejected,
-                _,
-            ) => None,
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Ready => "ready to start",
-            Self::Working => "working",
-            Self::WaitingForApproval => "waits for your approval",
-            Self::Interrupted => "interrupted",
-            Self::Finished => "finished, not landed",
+            AgentState::Ended(_)
+            | AgentState::Failed
+            | AgentState::HalfSpawned
+            | AgentState::Merged
+            | AgentState::RolledBack
+            | AgentState::Rejected => None,
         }
     }
 
@@ -86,6 +73,7 @@ impl Standing {
 struct Shown {
     agent_id: String,
     name: String,
+    state: String,
     standing: Standing,
     next: String,
 }
@@ -101,9 +89,11 @@ impl Status {
         let last: BTreeMap<AgentId, Attempt> =
             attempts.into_iter().map(|attempt| (attempt.run.clone(), attempt)).collect();
         let shown = |run: &Run| {
-            let standing = Standing::of(context, run, last.get(&run.id))?;
+            let state = AgentState::of(run, last.get(&run.id), Seen::observe(context, run).0);
+            let standing = Standing::of(run, state)?;
             let (agent_id, name) = (run.id.to_string(), run.name.to_string());
-            Some(Shown { next: standing.next(&name), agent_id, name, standing })
+            let (next, state) = (standing.next(&name), state.to_string());
+            Some(Shown { agent_id, name, state, standing, next })
         };
         let agents: Vec<Shown> =
             runs.iter().filter(|run| scope.includes(run)).filter_map(shown).collect();
@@ -115,18 +105,9 @@ impl Status {
             output::next_step("bailiwick run TASK.toml; bailiwick ps --all lists those that ended");
             return Ok(());
         }
-        let row =
-            |one: &Shown| vec![one.name.clone(), one.standing.words().to_owned(), one.next.clone()];
+        let row = |one: &Shown| vec![one.name.clone(), one.state.clone(), one.next.clone()];
         let rows: Vec<Vec<String>> = agents.iter().map(row).collect();
-        output::table(&["AGENT", "STATUS", "NEXT"], &rows);
+        output::table(&["AGENT", "STATE", "NEXT"], &rows);
         Ok(())
-    }
-}
-
-fn has_questions(context: &Context, run: &Run) -> bool {
-    let directory = RunDirectory::new(&context.state, run.id.as_str());
-    match supervisor::ask(&directory, &Request::Status) {
-        Ok(Some(Reply::Standing(standing))) => !standing.questions.is_empty(),
-        Ok(_) | Err(_) => false,
     }
 }

@@ -4,7 +4,7 @@ use bailiwick_model::{AgentId, RunStatus};
 use bailiwick_store::Store;
 use clap::{Parser, Subcommand};
 
-use crate::commands::ledger::{record, validate, view};
+use crate::commands::ledger::{record, tree, validate};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{output, wire};
@@ -89,8 +89,8 @@ impl LedgerTool {
             Verb::Merged { id } => record::change(store, &id, RunStatus::Merged, None).await,
             Verb::List { status } => list(store, status).await,
             Verb::Tree { id } => {
-                for tree in view::forest(store, Some(&id)).await? {
-                    view::seed_tree(&tree, 0);
+                for branching in tree::seed_forest(store, &id).await? {
+                    tree::seed_tree(&branching, 0);
                 }
                 Ok(())
             }

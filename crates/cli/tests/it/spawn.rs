@@ -140,7 +140,7 @@ fn a_setup_that_fails_can_be_taken_up_again() {
         ran.err
     );
     let list = scratch.run(BAILIWICK, &["ledger", "list"]).out;
-    assert!(list.contains("running (half spawned)"), "{list}");
+    assert!(list.contains("half-spawned"), "{list}");
     std::fs::write(&flag, "").unwrap();
     spawn(&scratch, &["--agent-id", "one"]).expect_code(0);
     scratch.run(BAILIWICK, &["ledger", "validate", "one"]).expect_code(0);

@@ -1,6 +1,7 @@
 //! `bailiwick ledger`: who was spawned from what, with which spec, at what cost.
 
 pub mod record;
+pub mod tree;
 pub mod validate;
 pub mod view;
 
@@ -30,7 +31,8 @@ enum Verb {
                       list --all-repos"
     )]
     List {
-        /// Only runs with this status: running, done, failed, merged, rejected; or ready, rolled-back
+        /// Only runs in this state, for example ready, at-work, stopped, done, merged, rolled-back;
+        /// running: all that have not ended
         #[arg(long)]
         status: Option<view::Filter>,
         /// The runs of all repositories; also what is shown outside of one
@@ -47,11 +49,17 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Show runs and what was started from them, as a tree
-    #[command(after_help = "Examples:\n  bailiwick ledger tree\n  bailiwick ledger tree fix-42")]
+    /// Show the runs of this repository, each below the one that started it or that it tries again
+    #[command(
+        after_help = "Examples:\n  bailiwick ledger tree\n  bailiwick ledger tree fix-42\n  bailiwick \
+                      ledger tree --all-repos"
+    )]
     Tree {
         /// Only the tree below this run
         id: Option<AgentId>,
+        /// The runs of all repositories; also what is shown outside of one
+        #[arg(long, conflicts_with = "id")]
+        all_repos: bool,
         #[command(flatten)]
         format: FormatOption,
     },
@@ -154,25 +162,33 @@ enum Verb {
 }
 
 impl Ledger {
-    /// A `ledger tree` of everything.
+    /// A `ledger tree` of this repository.
     pub(crate) fn tree() -> Self {
-        Self { verb: Verb::Tree { id: None, format: FormatOption::default() } }
+        let format = FormatOption::default();
+        Self { verb: Verb::Tree { id: None, all_repos: false, format } }
     }
 
     /// Does what was asked.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         self.verb.resolve_names(context)?;
-        let all_repos = matches!(self.verb, Verb::List { all_repos: true, .. });
+        let all_repos = matches!(
+            self.verb,
+            Verb::List { all_repos: true, .. } | Verb::Tree { all_repos: true, .. }
+        );
         let scope = Scope::observe(context, all_repos)?;
         wire::with_store(context, async |store| match self.verb {
             Verb::List { status, format, .. } => {
-                view::list(store, status, &scope, format.format).await
+                view::list(context, store, status, &scope, format.format).await
             }
-            Verb::Show { id, format } => view::show(store, &id, format.format).await,
-            Verb::Tree { id, format } => view::tree(store, id.as_ref(), format.format).await,
-            Verb::Parents { id, format } => view::parents(store, &id, format.format).await,
-            Verb::Descendants { id, format } => view::descendants(store, &id, format.format).await,
-            Verb::Find { dna, format } => view::find(store, &dna, format.format).await,
+            Verb::Show { id, format } => view::show(context, store, &id, format.format).await,
+            Verb::Tree { id, format, .. } => {
+                tree::show(context, store, id.as_ref(), &scope, format.format).await
+            }
+            Verb::Parents { id, format } => view::parents(context, store, &id, format.format).await,
+            Verb::Descendants { id, format } => {
+                view::descendants(context, store, &id, format.format).await
+            }
+            Verb::Find { dna, format } => view::find(context, store, &dna, format.format).await,
             Verb::Spec { id } => view::spec(store, &id).await,
             Verb::Validate(command) => command.run(context, store).await,
             Verb::Init => record::init(context),
@@ -206,9 +222,20 @@ impl Verb {
             | Self::Merged { id }
             | Self::Rejected { id, .. } => id,
             Self::RecordCost(command) => &mut command.id,
-            Self::Descendants { id, .. } | Self::Spec { id } => {
+            Self::Descendants { id, .. } => {
                 if let Ok(name) = AgentId::parse(id) {
-                    *id = agent_names::resolve(context, &name)?.to_string();
+                    *id = agent_names::require(context, &name)?.to_string();
+                }
+                return Ok(());
+            }
+            Self::Spec { id } => {
+                if let Ok(name) = AgentId::parse(id) {
+                    let digest = id.chars().all(|c| c.is_ascii_hexdigit());
+                    let found = match digest {
+                        true => agent_names::resolve(context, &name)?,
+                        false => agent_names::require(context, &name)?,
+                    };
+                    *id = found.to_string();
                 }
                 return Ok(());
             }
@@ -221,7 +248,7 @@ impl Verb {
             | Self::Locks { .. }
             | Self::RevokeLock { .. } => return Ok(()),
         };
-        *id = agent_names::resolve(context, id)?;
+        *id = agent_names::require(context, id)?;
         Ok(())
     }
 }

@@ -1,59 +1,76 @@
 //! Reading the ledger.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use bailiwick_model::run::UnknownStatus;
-use bailiwick_model::{AgentId, Run, RunState, RunStatus};
+use bailiwick_model::{AgentId, Attempt, Run, RunStatus};
 use bailiwick_store::{Event, Store};
-use serde::Serialize;
 
 use crate::agent_names::{Scope, shown};
+use crate::agent_state::{AgentState, Seen, UnknownState};
+use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, BOLD, Format, GREEN, RED, YELLOW, styled};
+use crate::output::{self, BOLD, Format, styled};
 use crate::running::view::line;
 use crate::verifying::Shown;
 
-/// Which runs are listed: by their status, or by a state that a status covers.
+/// Which runs are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Filter {
-    /// Runs with this status.
-    Status(RunStatus),
-    /// Runs in this state.
-    State(RunState),
+pub struct Filter {
+    /// Those with this status, if it has a word for it.
+    status: Option<RunStatus>,
+    /// Those in this state.
+    state: AgentState,
 }
 
 impl FromStr for Filter {
-    type Err = UnknownStatus;
+    type Err = UnknownState;
 
-    fn from_str(text: &str) -> Result<Self, UnknownStatus> {
-        let states = [RunState::Ready, RunState::RolledBack];
-        match states.into_iter().find(|state| state.as_str() == text) {
-            Some(state) => Ok(Self::State(state)),
-            None => text.parse().map(Self::Status),
-        }
+    fn from_str(text: &str) -> Result<Self, UnknownState> {
+        // Every status has the word of a state.
+        Ok(Self { status: text.parse().ok(), state: text.parse()? })
+    }
+}
+
+/// How runs stand.
+pub struct States<'a> {
+    context: &'a Context,
+    last: BTreeMap<AgentId, Attempt>,
+}
+
+impl<'a> States<'a> {
+    /// Reads what is known of all attempts.
+    pub async fn read(context: &'a Context, store: &Store) -> Result<Self, Failure> {
+        let attempts = store.attempts(None).await?.into_iter();
+        let last = attempts.map(|attempt| (attempt.run.clone(), attempt)).collect();
+        Ok(Self { context, last })
+    }
+
+    /// How a run stands.
+    pub fn of(&self, run: &Run) -> AgentState {
+        AgentState::of(run, self.last.get(&run.id), Seen::observe(self.context, run).0)
     }
 }
 
 /// Lists runs.
 pub async fn list(
+    context: &Context,
     store: &Store,
     filter: Option<Filter>,
     scope: &Scope,
     format: Format,
 ) -> Result<(), Failure> {
-    let mut runs = match filter {
-        Some(Filter::Status(status)) => store.list(Some(status)).await?,
-        Some(Filter::State(_)) | None => store.list(None).await?,
-    };
+    let states = States::read(context, store).await?;
+    let mut runs = store.list(None).await?;
     runs.retain(|run| scope.includes(run));
-    if let Some(Filter::State(state)) = filter {
-        runs.retain(|run| run.state == state);
+    if let Some(filter) = filter {
+        runs.retain(|run| Some(run.status) == filter.status || states.of(run) == filter.state);
     }
     if format == Format::Json || runs.is_empty() {
-        return show_runs(&runs, format);
+        return show_runs(&states, &runs, format);
     }
     let mut headings = COLUMNS;
-    let mut rows: Vec<[String; 5]> = runs.iter().map(|run| row(run, &run.name)).collect();
+    let mut rows: Vec<[String; 5]> = runs.iter().map(|run| row(&states, run, &run.name)).collect();
     if *scope == Scope::AllRepositories {
         // The branch says no more than the name; where a run is, matters more here.
         let [.., last] = &mut headings;
@@ -66,12 +83,12 @@ pub async fn list(
     Ok(())
 }
 
-const COLUMNS: [&str; 5] = ["RUN", "STATUS", "STARTED", "PARENT", "BRANCH"];
+const COLUMNS: [&str; 5] = ["RUN", "STATE", "STARTED", "PARENT", "BRANCH"];
 
-fn row(run: &Run, called: &AgentId) -> [String; 5] {
+fn row(states: &States<'_>, run: &Run, called: &AgentId) -> [String; 5] {
     [
         called.to_string(),
-        standing(run),
+        states.of(run).to_string(),
         when(run.started_ts),
         run.parent_branch.clone().unwrap_or_else(|| "-".to_owned()),
         run.branch.clone(),
@@ -79,18 +96,35 @@ fn row(run: &Run, called: &AgentId) -> [String; 5] {
 }
 
 /// Finds runs by the beginning of their identity.
-pub async fn find(store: &Store, dna: &str, format: Format) -> Result<(), Failure> {
-    show_runs(&store.with_dna(dna).await?, format)
+pub async fn find(
+    context: &Context,
+    store: &Store,
+    dna: &str,
+    format: Format,
+) -> Result<(), Failure> {
+    let states = States::read(context, store).await?;
+    show_runs(&states, &store.with_dna(dna).await?, format)
 }
 
 /// Shows what a run descends from.
-pub async fn parents(store: &Store, id: &AgentId, format: Format) -> Result<(), Failure> {
+pub async fn parents(
+    context: &Context,
+    store: &Store,
+    id: &AgentId,
+    format: Format,
+) -> Result<(), Failure> {
     let line = store.ancestors(id).await?;
-    show_runs(line.get(1..).unwrap_or_default(), format)
+    let states = States::read(context, store).await?;
+    show_runs(&states, line.get(1..).unwrap_or_default(), format)
 }
 
 /// Lists what descends from a run, or from an identity.
-pub async fn descendants(store: &Store, id: &str, format: Format) -> Result<(), Failure> {
+pub async fn descendants(
+    context: &Context,
+    store: &Store,
+    id: &str,
+    format: Format,
+) -> Result<(), Failure> {
     let runs = match AgentId::parse(id) {
         Ok(id) => {
             let mut runs = store.descendants(&id).await?;
@@ -99,10 +133,10 @@ pub async fn descendants(store: &Store, id: &str, format: Format) -> Result<(), 
         }
         Err(_) => store.forked_or_created_by(id).await?,
     };
-    show_runs(&runs, format)
+    show_runs(&States::read(context, store).await?, &runs, format)
 }
 
-fn show_runs(runs: &[Run], format: Format) -> Result<(), Failure> {
+pub(super) fn show_runs(states: &States<'_>, runs: &[Run], format: Format) -> Result<(), Failure> {
     if format == Format::Json {
         return output::json(&runs);
     }
@@ -111,16 +145,9 @@ fn show_runs(runs: &[Run], format: Format) -> Result<(), Failure> {
         output::next_step("bailiwick run <task.toml> starts one");
         return Ok(());
     }
-    let rows: Vec<Vec<String>> = runs.iter().map(|run| row(run, &run.id).into()).collect();
+    let rows: Vec<Vec<String>> = runs.iter().map(|run| row(states, run, &run.id).into()).collect();
     output::table(&COLUMNS, &rows);
     Ok(())
-}
-
-fn standing(run: &Run) -> String {
-    match run.half_spawned {
-        true => format!("{} (half spawned)", run.status),
-        false => run.state.to_string(),
-    }
 }
 
 fn when(seconds: i64) -> String {
@@ -129,7 +156,12 @@ fn when(seconds: i64) -> String {
 }
 
 /// Shows one run with everything that happened to it.
-pub async fn show(store: &Store, id: &AgentId, format: Format) -> Result<(), Failure> {
+pub async fn show(
+    context: &Context,
+    store: &Store,
+    id: &AgentId,
+    format: Format,
+) -> Result<(), Failure> {
     let run = store.get(id).await?;
     let events = store.events(id.as_str()).await?;
     if format == Format::Json {
@@ -142,7 +174,8 @@ pub async fn show(store: &Store, id: &AgentId, format: Format) -> Result<(), Fai
         }
     };
     let cents = run.cost_cents;
-    field("status", Some(&standing(&run)));
+    let state = States::read(context, store).await?.of(&run);
+    field("state", Some(state.as_str()));
     field("repository", run.repository.as_deref().map(|place| shown(Some(place))).as_deref());
     if run.id != run.name {
         field("name", Some(run.name.as_str()));
@@ -238,99 +271,5 @@ pub async fn spec(store: &Store, id: &str) -> Result<(), Failure> {
         }
         None => Err(Failure::usage(format!("no spec is kept for `{id}`"))
             .help("specs are kept for runs made by `bailiwick spawn`; a short SHA must be unique")),
-    }
-}
-
-/// A run with what was started from it.
-#[derive(Debug, Serialize)]
-pub struct Branching {
-    run: Run,
-    children: Vec<Branching>,
-}
-
-/// Shows runs and what was started from them.
-pub async fn tree(store: &Store, id: Option<&AgentId>, format: Format) -> Result<(), Failure> {
-    let roots = forest(store, id).await?;
-    if format == Format::Json {
-        return output::json(&roots);
-    }
-    if roots.is_empty() {
-        return show_runs(&[], format);
-    }
-    for root in &roots {
-        output::line(label(&root.run));
-        branches(&root.children, "");
-    }
-    if let Some(root) = roots.first() {
-        output::next_step(format_args!("bailiwick ledger show {}", root.run.id));
-    }
-    Ok(())
-}
-
-/// The trees below `id`, or all trees.
-pub async fn forest(store: &Store, id: Option<&AgentId>) -> Result<Vec<Branching>, Failure> {
-    let mut left = match id {
-        Some(id) => store.descendants(id).await?,
-        None => store.list(None).await?,
-    };
-    let is_child = |run: &Run, all: &[Run]| {
-        let parent = run.parent_branch.as_deref();
-        all.iter().any(|other| other.id != run.id && is_parent(other, parent))
-    };
-    let mut roots = Vec::new();
-    let all = left.clone();
-    let first: Vec<Run> = match id {
-        Some(id) => all.iter().filter(|run| run.id == *id).cloned().collect(),
-        None => all.iter().filter(|run| !is_child(run, &all)).cloned().collect(),
-    };
-    for run in first {
-        left.retain(|other| other.id != run.id);
-        roots.push(grow(run, &mut left));
-    }
-    // Runs that are each other's parents have no root: each such ring begins at its oldest.
-    while let Some(run) = left.first().cloned() {
-        left.remove(0);
-        roots.push(grow(run, &mut left));
-    }
-    Ok(roots)
-}
-
-fn is_parent(run: &Run, parent: Option<&str>) -> bool {
-    parent == Some(run.id.as_str()) || parent == Some(run.branch.as_str())
-}
-
-fn grow(run: Run, left: &mut Vec<Run>) -> Branching {
-    let (children, others): (Vec<Run>, Vec<Run>) =
-        left.drain(..).partition(|other| is_parent(&run, other.parent_branch.as_deref()));
-    *left = others;
-    let children = children.into_iter().map(|child| grow(child, left)).collect();
-    Branching { run, children }
-}
-
-fn label(run: &Run) -> String {
-    let colour = match run.state {
-        RunState::HalfSpawned | RunState::Ready | RunState::Running => YELLOW,
-        RunState::Done | RunState::Merged => GREEN,
-        RunState::Failed | RunState::Rejected | RunState::RolledBack => RED,
-    };
-    format!("{} [{}] branch={}", run.id, styled(colour, standing(run)), run.branch)
-}
-
-fn branches(children: &[Branching], indent: &str) {
-    for (index, child) in children.iter().enumerate() {
-        let last = index + 1 == children.len();
-        let (arm, below) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-        output::line(format_args!("{indent}{arm}{}", label(&child.run)));
-        branches(&child.children, &format!("{indent}{below}"));
-    }
-}
-
-/// The tree as the seed prints it: an indent for each step down.
-pub fn seed_tree(tree: &Branching, depth: usize) {
-    let run = &tree.run;
-    let indent = "  ".repeat(depth);
-    output::line(format_args!("{indent}{} [{}] branch={}", run.id, run.status, run.branch));
-    for child in &tree.children {
-        seed_tree(child, depth + 1);
     }
 }
