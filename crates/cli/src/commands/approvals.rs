@@ -186,7 +186,7 @@ pub fn whose(context: &Context, agent: &AgentId, question: &str) -> Result<Asked
 }
 
 fn answer(context: &Context, agent: &AgentId, id: String, answer: Answer) -> Result<(), Failure> {
-    let agent = &agent_names::resolve(context, agent)?;
+    let agent = &agent_names::require(context, agent)?;
     match whose(context, agent, &id)? {
         Asked::Elsewhere => {}
         Asked::Here(approval) => {
@@ -203,8 +203,7 @@ fn answer(context: &Context, agent: &AgentId, id: String, answer: Answer) -> Res
             ));
         }
     }
-    let directory = RunDirectory::new(&context.state, agent.as_str());
-    match ask(&directory, agent, &Request::Answer { id, answer })? {
+    match ask(context, agent, &Request::Answer { id, answer })? {
         Reply::Done | Reply::Standing(_) => Ok(()),
         Reply::Refused(why) => Err(Failure::usage(why)),
     }

@@ -8,7 +8,7 @@ use bailiwick_control::ports::{LandError, Landing, Method, RunStore as _, Work a
 use bailiwick_control::verification::Verification;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::settings::LandMethod;
-use bailiwick_model::{AgentId, Run, RunStatus, Sha256Hex};
+use bailiwick_model::{AgentId, Run, RunState, RunStatus, Sha256Hex};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::require_landable;
+use crate::running::{require_landable, way_on};
 use crate::verifying::{Live, Manner, Places, Shown, Subject};
 use crate::{claiming, wire};
 
@@ -82,7 +82,7 @@ impl Land {
 
     /// Does what was asked.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
-        self.agent = agent_names::resolve(context, &self.agent)?;
+        self.agent = agent_names::require(context, &self.agent)?;
         let quiet = false;
         self.land(context, quiet)
     }
@@ -287,12 +287,17 @@ fn already_landed(
 fn may_land(run: &Run) -> Result<(), Failure> {
     match run.status {
         RunStatus::Running | RunStatus::Done if !run.half_spawned => Ok(()),
-        RunStatus::Running | RunStatus::Done => Err(Failure::usage(format!(
-            "`{}` was spawned only half, so there is nothing to land",
-            run.id
-        ))),
-        RunStatus::Failed | RunStatus::Merged | RunStatus::Rejected => {
-            Err(Failure::usage(format!("`{}` is {}, and cannot land", run.id, run.status)))
+        RunStatus::Merged if run.state == RunState::Merged => {
+            Err(Failure::usage(format!("`{}` is merged: it has landed already", run.id))
+                .help(way_on(run)))
+        }
+        RunStatus::Running
+        | RunStatus::Done
+        | RunStatus::Failed
+        | RunStatus::Merged
+        | RunStatus::Rejected => {
+            let text = format!("`{}` is {}, and cannot land", run.id, run.state);
+            Err(Failure::usage(text).help(way_on(run)))
         }
     }
 }
@@ -321,6 +326,21 @@ fn record(agent: &AgentId, done: &Done, method: Method) -> LandedRecord {
     }
 }
 
+/// What can be done with an agent that has changed nothing.
+fn nothing_to_land(run: Option<&Run>, agent: &AgentId) -> String {
+    match run.map(|run| run.state) {
+        Some(RunState::Ready) => {
+            format!(
+                "it was never started: bailiwick run {agent}; or remove it: bailiwick rm {agent}"
+            )
+        }
+        Some(_) | None => format!(
+            "see what it did: bailiwick logs {agent}; begin its task again: bailiwick respawn {agent} \
+             --reason TEXT"
+        ),
+    }
+}
+
 fn refused(subject: &Subject, agent: &AgentId, error: NotLanded, json: bool) -> Failure {
     match error {
         NotLanded::Failed(verification) => {
@@ -339,6 +359,11 @@ fn refused(subject: &Subject, agent: &AgentId, error: NotLanded, json: bool) -> 
         }
         NotLanded::Refused(error @ LandError::Unclean { .. }) => Failure::usage(error.to_string())
             .help("commit or stash what is there, or land on a branch of its own: --branch NAME"),
+        NotLanded::Refused(LandError::Nothing { branch, .. }) => {
+            let short = branch.strip_prefix("refs/heads/").unwrap_or(&branch);
+            Failure::usage(format!("nothing to land: {short} has all that `{agent}` made"))
+                .help(nothing_to_land(subject.run.as_ref(), agent))
+        }
         NotLanded::Refused(error) => Failure::usage(error.to_string()),
         NotLanded::KeptMoving { .. } | NotLanded::Unrecorded(_) => {
             Failure::general(error.to_string())

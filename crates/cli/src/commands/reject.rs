@@ -10,6 +10,7 @@ use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
+use crate::running::way_on;
 use crate::verifying::{Places, Subject};
 use crate::wire;
 
@@ -40,7 +41,7 @@ struct Rejected {
 impl Reject {
     /// Does what was asked.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
-        self.agent = agent_names::resolve(context, &self.agent)?;
+        self.agent = agent_names::require(context, &self.agent)?;
         let subject = Subject::of_agent(context, &self.agent, &Places::default())?;
         let _lock = subject.lock(&self.agent)?;
         let kept = reject(&subject, &self.agent, self.reason.as_deref())?;
@@ -78,9 +79,15 @@ pub(crate) fn reject(
     reason: Option<&str>,
 ) -> Result<Option<String>, Failure> {
     if let Some(run) = &subject.run {
-        run.status
-            .may_become(RunStatus::Rejected)
-            .map_err(|why| Failure::usage(format!("run `{agent}`: {why}")))?;
+        run.status.may_become(RunStatus::Rejected).map_err(|_| {
+            let text = match run.status {
+                RunStatus::Rejected => format!("`{agent}` is rejected already"),
+                RunStatus::Running | RunStatus::Done | RunStatus::Failed | RunStatus::Merged => {
+                    format!("`{agent}` is {}, and cannot be rejected", run.state)
+                }
+            };
+            Failure::usage(text).help(way_on(run))
+        })?;
     }
     let work = subject.work.clone();
     let kept = match work.and_then(|work| work.snapshot(&work.base()?)) {

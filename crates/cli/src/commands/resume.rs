@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bailiwick_control::dispatch::Asked;
+use bailiwick_control::ports::RunStore as _;
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Allowance;
 use bailiwick_runner::supervisor::{Reply, Request, RunDirectory};
@@ -10,13 +11,15 @@ use clap::Args;
 
 use super::approvals::whose;
 use super::run::{How, Wanted, hold};
-use super::stop::ask;
+use super::stop::{ask, not_at_work};
 use crate::agent_names;
+use crate::agent_state::{AgentState, Seen};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 use crate::running::view::View;
 use crate::running::{Start, interrupt, recover};
+use crate::wire;
 
 /// Go on with an agent that was stopped, cut off, timed out or has spent its budget
 #[derive(Debug, Args)]
@@ -75,11 +78,32 @@ impl Resume {
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         recover::find(context)?;
-        self.agent = agent_names::resolve(context, &self.agent)?;
+        self.agent = agent_names::require(context, &self.agent)?;
+        if self.message.is_none() {
+            require_unfinished(context, &self.agent)?;
+        }
         let start = Start::Resume(self.message);
         let wanted = Wanted { budget: self.budget.allowance(), ..Wanted::default() };
         hold(context, &self.agent, &start, &self.how, wanted, self.format.format)
     }
+}
+
+/// An error if an agent has come to its end, and nobody has told it more since.
+fn require_unfinished(context: &Context, agent: &AgentId) -> Result<(), Failure> {
+    let (run, attempts) = wire::with_store(context, async |store| {
+        Ok((store.find(agent).await?, store.attempts(Some(agent)).await?))
+    })?;
+    let directory = RunDirectory::new(&context.state, agent.as_str());
+    let told = directory.not_heard().is_ok_and(|words| !words.is_empty());
+    let Some(run) = run.filter(|_| !told) else { return Ok(()) };
+    let state = AgentState::of(&run, attempts.last(), Seen::Free);
+    if state != AgentState::Done {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("`{agent}` is {state}: it has nothing to go on with")).help(format!(
+        "tell it more: bailiwick attach {agent} 'TEXT'; check its work: bailiwick verify {agent}; begin \
+         its task again: bailiwick respawn {agent}"
+    )))
 }
 
 /// Watch an agent, or say something to it
@@ -107,11 +131,11 @@ impl Attach {
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         recover::find(context)?;
-        self.agent = agent_names::resolve(context, &self.agent)?;
+        self.agent = agent_names::require(context, &self.agent)?;
         let directory = RunDirectory::new(&context.state, self.agent.as_str());
         let held = directory.is_held().unwrap_or(false);
         match (self.message, held) {
-            (Some(text), true) => match ask(&directory, &self.agent, &Request::Message { text })? {
+            (Some(text), true) => match ask(context, &self.agent, &Request::Message { text })? {
                 Reply::Refused(why) => Err(Failure::general(why)),
                 Reply::Done | Reply::Standing(_) => {
                     output::note("it hears this when its turn has ended");
@@ -124,8 +148,7 @@ impl Attach {
                 hold(context, &self.agent, &start, &self.how, wanted, self.format.format)
             }
             (None, true) => watch(context, &self.agent, self.format),
-            (None, false) => Err(Failure::usage(format!("`{}` is not at work", self.agent))
-                .help(format!("say something to it: bailiwick attach {} 'TEXT'", self.agent))),
+            (None, false) => Err(not_at_work(context, &self.agent)?),
         }
     }
 }
@@ -145,7 +168,7 @@ fn watch(context: &Context, agent: &AgentId, format: FormatOption) -> Result<(),
     {
         after = last.number;
     }
-    if let Reply::Standing(standing) = ask(&directory, agent, &Request::Status)? {
+    if let Reply::Standing(standing) = ask(context, agent, &Request::Status)? {
         standing.questions.iter().for_each(|(id, about)| view.ask(id, about));
     }
     loop {

@@ -107,11 +107,12 @@ impl Verify {
         };
         let subject = match AgentId::parse(&self.what) {
             Ok(id) if !context.directory.join(&self.what).is_file() => {
-                let id = agent_names::resolve(context, &id)?;
+                let id = agent_names::require(context, &id)?;
                 Subject::of_agent(context, &id, &places)?
             }
             _ => Subject::of_task(context, &PathBuf::from(&self.what), None, &places)?,
         };
+        subject.require_worktree()?;
         subject.recover()?;
         let mut live = Live::start(self.format.format == Format::Json);
         let verification = subject.verify(self.mode.into(), self.manner, &self.only, &mut live)?;

@@ -45,7 +45,7 @@ use bailiwick_model::event::{Ending, Phase, What};
 use bailiwick_model::fleet::AuditLevel;
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::task::Login;
-use bailiwick_model::{AgentId, Event, RunStatus, Settings};
+use bailiwick_model::{AgentId, Event, Run, RunState, RunStatus, Settings};
 use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_policy::{PathPolicy, Policy};
 use bailiwick_runner::agents::adapter::Session as Conversation;
@@ -234,12 +234,8 @@ impl Running {
         // One that is done can be told something more, as long as it has neither landed nor was rejected.
         let again = matches!(start, Start::Resume(_)) && run.status == RunStatus::Done;
         if (run.status != RunStatus::Running && !again) || run.half_spawned {
-            let state = if run.half_spawned { "spawned only half" } else { run.status.as_str() };
-            return Err(Failure::usage(format!(
-                "`{}` is {state}, and no agent can be started",
-                self.id
-            ))
-            .help(format!("a new attempt at its task: bailiwick respawn {}", self.id)));
+            let text = format!("`{}` is {}, and cannot be started again", self.id, run.state);
+            return Err(Failure::usage(text).help(way_on(run)));
         }
         match (start, self.earlier.last()) {
             (Start::Fresh, Some(_)) => {
@@ -525,6 +521,27 @@ impl Running {
     /// Where the agent works.
     pub fn worktree(&self) -> &Path {
         &self.subject.worktree
+    }
+}
+
+/// What can be done with a run of which no agent is at work.
+pub fn way_on(run: &Run) -> String {
+    let id = &run.id;
+    match run.state {
+        RunState::HalfSpawned => {
+            format!("its spawn was cut short; go on: bailiwick spawn TASK --agent-id {id}")
+        }
+        RunState::Ready => format!("start it: bailiwick run {id}"),
+        RunState::Running => format!("go on with it: bailiwick resume {id}"),
+        RunState::Done => format!("check its work, and land it: bailiwick land {id}"),
+        RunState::Merged => {
+            format!(
+                "to undo it: bailiwick rollback {id}; after that, bailiwick respawn {id} tries again"
+            )
+        }
+        RunState::Failed | RunState::RolledBack | RunState::Rejected => {
+            format!("a new attempt at its task: bailiwick respawn {id}")
+        }
     }
 }
 

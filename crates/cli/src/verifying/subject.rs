@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use bailiwick_control::ports::{RunStore as _, Work as _, WorkError};
 use bailiwick_kit::{Bound, bind, task_text};
 use bailiwick_model::task::Line;
-use bailiwick_model::{AgentId, Run, Settings, Sha256Hex, Source, Task};
+use bailiwick_model::{AgentId, Run, RunState, Settings, Sha256Hex, Source, Task};
+use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::{GitWork, Repository, SpawnLock, WorktreeWorkspaces};
 
 use crate::agent_names;
@@ -187,11 +188,57 @@ impl Subject {
 
     /// Its work, or the failure that it cannot be found.
     pub fn found(&self) -> Result<&GitWork, Failure> {
+        if self.work.is_err() {
+            self.require_worktree()?;
+        }
         self.work.as_ref().map_err(|error| Failure::general(error.to_string()))
+    }
+
+    /// An error if the worktree of an agent was removed; it says where its work is.
+    pub fn require_worktree(&self) -> Result<(), Failure> {
+        let Some(run) = self.run.as_ref().filter(|_| !self.worktree.exists()) else {
+            return Ok(());
+        };
+        let id = &run.id;
+        let kept = format!("refs/bailiwick/kept/{id}");
+        let is_kept = self.repository.commit(&kept)?.is_some();
+        let help = match run.state {
+            RunState::Merged | RunState::RolledBack => match self.landed_commit(id)? {
+                Some(commit) => format!("what it landed: git show {commit:.12}"),
+                None => format!("what it landed: bailiwick ledger show {id}"),
+            },
+            RunState::HalfSpawned
+            | RunState::Ready
+            | RunState::Running
+            | RunState::Done
+            | RunState::Failed
+            | RunState::Rejected => {
+                let place = if is_kept { &kept } else { &run.branch };
+                format!("what is kept of its work: git diff {:.12} {place}", self.base)
+            }
+        };
+        let text = format!("the worktree of `{id}` was removed, and it is {}", run.state);
+        Err(Failure::general(text).help(help))
+    }
+
+    /// The commit as which the work of an agent has landed, if the ledger names it.
+    fn landed_commit(&self, id: &AgentId) -> Result<Option<String>, Failure> {
+        let events =
+            wire::with_store(&self.context, async |store| Ok(store.events(id.as_str()).await?))?;
+        let landed = events.iter().rev().find(|event| event.kind == "landed");
+        let detail: Option<serde_json::Value> =
+            landed.and_then(|event| serde_json::from_str(&event.detail).ok());
+        Ok(detail.and_then(|detail| Some(detail.get("commit")?.as_str()?.to_owned())))
     }
 
     /// Makes sure that nobody else lands, rejects or spawns this agent at the same time.
     pub fn lock(&self, id: &AgentId) -> Result<SpawnLock, Failure> {
+        let directory = RunDirectory::new(&self.context.state, id.as_str());
+        if directory.is_held().unwrap_or(false) {
+            return Err(Failure::usage(format!("`{id}` is at work")).help(format!(
+                "wait for its end: bailiwick logs -f {id}; or end it: bailiwick stop {id}"
+            )));
+        }
         let workspaces = WorktreeWorkspaces::new(self.repository.clone(), &self.context.state);
         Ok(workspaces.lock(id)?)
     }

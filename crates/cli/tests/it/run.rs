@@ -221,6 +221,28 @@ fn a_run_that_was_denied_cannot_land_whatever_was_said_to_it() {
 }
 
 #[test]
+fn an_agent_in_the_background_is_at_work_as_soon_as_its_start_is_told() {
+    let scratch = scene(&[&shell("sleep 600")]);
+    for id in ["one", "two", "three"] {
+        run(&scratch, &["run", "-d", "task.toml", "--agent-id", id]).expect_code(0);
+        let seen = [&["ps"][..], &["status"], &["ledger", "list", "--status", "at-work"]];
+        for view in seen {
+            let seen = run(&scratch, view).expect_code(0);
+            let line = seen.out.lines().find(|line| line.starts_with(id)).unwrap_or_default();
+            assert!(line.contains("at work"), "{view:?}: {}{}", seen.out, seen.err);
+        }
+        run(&scratch, &["stop", id]).expect_code(0);
+        for view in [&["ps", "--all"][..], &["status"], &["ledger", "list"], &["ledger", "tree"]] {
+            let seen = run(&scratch, view).expect_code(0);
+            let line = seen.out.lines().find(|line| line.starts_with(id)).unwrap_or_default();
+            assert!(line.contains("stopped"), "{view:?}: {}{}", seen.out, seen.err);
+        }
+        let stopped = run(&scratch, &["stop", id]).expect_code(2);
+        assert!(stopped.err.contains("not at work: it is stopped"), "{}", stopped.err);
+    }
+}
+
+#[test]
 fn what_was_cut_off_does_not_land_and_what_is_done_can_be_told_more() {
     let scratch = scene(&[&write("src/new.txt", "new\n"), &shell("sleep 600")]);
     let mut child =
@@ -233,6 +255,12 @@ fn what_was_cut_off_does_not_land_and_what_is_done_can_be_told_more() {
     assert!(land.err.contains("did not come to its end (cut-off)"), "{}", land.err);
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
     run(&scratch, &["run", "task.toml", "--agent-id", "two"]).expect_code(0);
+    let resumed = run(&scratch, &["resume", "two"]).expect_code(2);
+    assert!(resumed.err.contains("`two` is done"), "{}", resumed.err);
+    assert!(resumed.err.contains("bailiwick attach two"), "{}", resumed.err);
+    assert!(resumed.err.contains("bailiwick respawn two"), "{}", resumed.err);
+    let cost = run(&scratch, &["cost", "two", "-o", "json"]).expect_code(0);
+    assert_eq!(cost.out.matches("\"number\"").count(), 1, "nothing was started: {}", cost.out);
     run(&scratch, &["attach", "two", "once more"]).expect_code(0);
     run(&scratch, &["land", "two"]).expect_code(0);
 }
@@ -357,7 +385,7 @@ fn commits_come_in_where_the_role_allows_them_and_only_those() {
 #[test]
 fn a_task_that_cannot_be_run_says_why_and_starts_nothing() {
     let scratch = scene(&[]);
-    let empty = run(&scratch, &["run", "task.toml", "--agent-id", "one"]).expect_code(1);
+    let empty = run(&scratch, &["run", "task.toml", "--agent-id", "one"]).expect_code(2);
     assert!(empty.err.contains("[[agent.script]]"), "{}", empty.err);
     let text = scratch.read("task.toml").replace("\"script\"", "\"nobody\"");
     scratch.write("task.toml", &text);
