@@ -26,6 +26,7 @@ pub mod mcp;
 pub mod prepare;
 pub mod prune;
 pub mod ps;
+pub mod reason;
 pub mod reject;
 pub mod replay;
 pub mod respawn;

@@ -1,6 +1,6 @@
 //! `bailiwick respawn`: a new attempt at a task, told what was wrong with the last.
 
-use bailiwick_control::respawn::failure_report;
+use bailiwick_control::respawn::{Former, failure_report};
 use bailiwick_kit::task_text;
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::{AgentId, Run, RunState, RunStatus, Source};
@@ -8,6 +8,7 @@ use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_store::Event;
 use clap::Args;
 
+use super::reason;
 use super::reject::reject;
 use super::spawn::{Lineage, Naming, print, spawn};
 use crate::agent_names;
@@ -45,7 +46,7 @@ pub struct Respawn {
 impl Respawn {
     /// Does what was asked.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
-        self.agent = agent_names::resolve(context, &self.agent)?;
+        self.agent = agent_names::require(context, &self.agent)?;
         let former = &self.agent;
         let subject = Subject::of_agent(context, former, &Places::default())?;
         let lock = subject.lock(former)?;
@@ -56,22 +57,27 @@ impl Respawn {
         let rolled_back = run.state == RunState::RolledBack;
         if run.status == RunStatus::Merged && !rolled_back {
             return Err(Failure::usage(format!("`{former}` has landed"))
-                .help(format!("to undo it: bailiwick rollback {former}")));
+                .help(format!("undo it first: bailiwick rollback {former}")));
         }
         let last = events.iter().rev().find(|event| event.kind == "verification-failed");
         let shown: Option<Shown> = last.and_then(|event| serde_json::from_str(&event.detail).ok());
         let said = events.iter().rev().find(|event| event.kind == "rejected");
         let said = said.map(|event| event.detail.clone()).filter(|text| !text.is_empty());
-        let reverted = || rolled_back.then(|| reverted(&events));
+        let reverted = || reverted(&events).filter(|_| rolled_back);
         let reason = self.reason.clone().or(said).or_else(reverted);
-        if shown.is_none() && reason.is_none() {
+        let reason = match shown {
+            Some(_) => reason,
+            None => reason::or_ask(reason, "what was wrong with it?", self.format.format),
+        };
+        if shown.is_none() && reason.is_none() && !rolled_back {
             return Err(Failure::usage(format!("nothing says what was wrong with `{former}`"))
                 .help(format!(
                     "verify it first: bailiwick verify {former}, or say why: --reason TEXT"
                 )));
         }
         let failures = shown.map(|shown| shown.failures()).unwrap_or_default();
-        let report = failure_report(former.as_str(), reason.as_deref(), &failures);
+        let work = if rolled_back { Former::RolledBack } else { Former::NotAccepted };
+        let report = failure_report(former.as_str(), work, reason.as_deref(), &failures);
         let id = match self.agent_id.clone() {
             Some(id) => id,
             None => next_id(&run.name, &names_beside(&run, &all))?,
@@ -118,16 +124,11 @@ impl Respawn {
     }
 }
 
-/// What a new attempt is told of work that had landed and was reverted.
-fn reverted(events: &[Event]) -> String {
-    let last = events.iter().rev().find(|event| event.kind == "rolled-back");
-    let detail: Option<serde_json::Value> =
-        last.and_then(|event| serde_json::from_str(&event.detail).ok());
-    let reason = detail.as_ref().and_then(|detail| detail.get("reason")?.as_str());
-    match reason {
-        Some(reason) => format!("The work had landed and was rolled back: {reason}"),
-        None => "The work had landed and was rolled back.".to_owned(),
-    }
+/// Why work that had landed was reverted, if somebody said it.
+fn reverted(events: &[Event]) -> Option<String> {
+    let last = events.iter().rev().find(|event| event.kind == "rolled-back")?;
+    let detail: serde_json::Value = serde_json::from_str(&last.detail).ok()?;
+    Some(detail.get("reason")?.as_str()?.to_owned())
 }
 
 /// The names that are taken where a run is.
@@ -140,10 +141,13 @@ fn names_beside(run: &Run, all: &[Run]) -> Vec<AgentId> {
 fn next_id(former: &AgentId, taken: &[AgentId]) -> Result<AgentId, Failure> {
     let name = former.as_str();
     let (stem, number) = match name.rsplit_once('-') {
-        Some((stem, number)) if !stem.is_empty() => match number.parse::<u32>() {
-            Ok(number) if (2..1000).contains(&number) => (stem, number),
-            _ => (name, 1),
-        },
+        // The number counts attempts only behind a name that is there.
+        Some((stem, number)) if taken.iter().any(|id| id.as_str() == stem) => {
+            match number.parse::<u32>() {
+                Ok(number) if (2..1000).contains(&number) => (stem, number),
+                _ => (name, 1),
+            }
+        }
         _ => (name, 1),
     };
     let ids = (number + 1..).map(|number| {
@@ -175,6 +179,7 @@ mod tests {
         assert_eq!(next("fix", &["fix"]), "fix-2");
         assert_eq!(next("fix-2", &["fix", "fix-2"]), "fix-3");
         assert_eq!(next("fix", &["fix", "fix-2"]), "fix-3");
+        assert_eq!(next("fix-42", &["fix-42"]), "fix-42-2", "an issue's number is no count");
         assert_eq!(next("fix-42000", &[]), "fix-42000-2");
         assert_eq!(next(&"a".repeat(64), &[]).len(), 64);
     }

@@ -10,10 +10,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::land::LandedRecord;
+use super::reason;
 use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
+use crate::running::way_on;
 use crate::verifying::{Live, Manner, Places, Shown, Subject};
 use crate::wire;
 
@@ -52,12 +54,14 @@ struct RolledBack {
 impl Rollback {
     /// Does what was asked.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
-        self.agent = agent_names::resolve(context, &self.agent)?;
-        let agent = &self.agent;
+        self.agent = agent_names::require(context, &self.agent)?;
+        let agent = &self.agent.clone();
         let mut subject = Subject::of_agent(context, agent, &Places::default())?;
         let _lock = subject.lock(agent)?;
         subject.recover()?;
         let (run, record) = landed(&subject, agent)?;
+        let format = self.format.format;
+        self.reason = reason::or_ask(self.reason.take(), "why is it rolled back?", format);
         // The agent's worktree may be gone; what has landed is in the repository.
         let root = subject.repository.root().to_path_buf();
         subject.work =
@@ -193,11 +197,16 @@ fn landed(subject: &Subject, agent: &AgentId) -> Result<(Run, LandedRecord), Fai
         let run = store.find(agent).await?;
         Ok((run, store.events(agent.as_str()).await?))
     })?;
-    let Some(run) = run.filter(|run| run.status == RunStatus::Merged) else {
-        return Err(Failure::usage(format!("`{agent}` has not landed")));
+    let Some(run) = run else {
+        return Err(Failure::general(format!("`{agent}` is not in the ledger")));
     };
     if run.state == RunState::RolledBack {
-        return Err(Failure::usage(format!("`{agent}` was rolled back already")));
+        let text = format!("`{agent}` was rolled back already");
+        return Err(Failure::usage(text).help(way_on(&run)));
+    }
+    if run.status != RunStatus::Merged {
+        let text = format!("`{agent}` is {}, and has not landed", run.state);
+        return Err(Failure::usage(text).help(way_on(&run)));
     }
     let record = events.iter().rev().find(|event| event.kind == "landed");
     let record = record.and_then(|event| serde_json::from_str(&event.detail).ok());

@@ -212,13 +212,60 @@ fn the_ledger_says_that_work_was_rolled_back_and_it_can_be_tried_again() {
     assert!(run["summary"].as_str().unwrap().starts_with("rolled back by "), "{run}");
     let listed = place.bailiwick(&["ledger", "list"]).expect_code(0);
     assert!(listed.out.contains("rolled-back"), "{}", listed.out);
-    place.bailiwick(&["land", "one"]).expect_code(2);
+    let land = place.bailiwick(&["land", "one"]).expect_code(2);
+    assert!(land.err.contains("`one` is rolled-back"), "{}", land.err);
+    assert!(land.err.contains("bailiwick respawn one"), "{}", land.err);
     place.bailiwick(&["respawn", "one"]).expect_code(0);
     let prompt = place.scratch.read("tasks/one-2/prompt.md");
-    assert!(prompt.contains("rolled back: slower than before"), "{prompt}");
+    assert!(prompt.contains("had landed and was rolled back"), "{prompt}");
+    assert!(prompt.contains("said:\n\n```text\nslower than before\n```"), "{prompt}");
+    let tree = place.bailiwick(&["ledger", "tree"]).expect_code(0);
+    assert!(tree.out.contains("└─ one-2 [ready]"), "{}", tree.out);
+    assert!(tree.out.contains("respawn of one"), "{}", tree.out);
     place.work("one-2", "src/b.txt", "faster\n");
     place.bailiwick(&["land", "one-2"]).expect_code(0);
     assert_eq!(status(&place, "one-2"), "merged");
+}
+
+#[test]
+fn nobody_is_quoted_who_gave_no_reason() {
+    let place = place().spawn("one");
+    place.work("one", "src/b.txt", "b\n");
+    place.bailiwick(&["land", "one"]).expect_code(0);
+    place.bailiwick(&["rollback", "one"]).expect_code(0);
+    let message = place.scratch.git(&["log", "-1", "--format=%B", "main"]);
+    assert!(message.starts_with("Roll one back\n\nBailiwick-Agent: "), "{message}");
+    place.bailiwick(&["respawn", "one"]).expect_code(0);
+    let prompt = place.scratch.read("tasks/one-2/prompt.md");
+    assert!(prompt.contains("had landed and was rolled back"), "{prompt}");
+    assert!(!prompt.contains("The person who looked at it said"), "{prompt}");
+}
+
+#[test]
+fn what_cannot_land_is_told_with_its_state_and_the_next_command() {
+    let place = place().spawn("one").spawn("two");
+    let nothing = place.bailiwick(&["land", "one"]).expect_code(2);
+    assert!(nothing.err.contains("nothing to land"), "{}", nothing.err);
+    assert!(nothing.err.contains("bailiwick run one"), "{}", nothing.err);
+    place.work("one", "src/b.txt", "b\n");
+    let held = std::fs::File::open(place.scratch.state().join("runs/one/lock")).unwrap();
+    held.lock().unwrap();
+    for verb in ["land", "reject", "rollback"] {
+        let busy = place.bailiwick(&[verb, "one"]).expect_code(2);
+        assert!(busy.err.contains("`one` is at work"), "{}", busy.err);
+        assert!(busy.err.contains("bailiwick stop one"), "{}", busy.err);
+    }
+    drop(held);
+    place.bailiwick(&["land", "one"]).expect_code(0);
+    let again = place.bailiwick(&["land", "one"]).expect_code(2);
+    assert!(again.err.contains("`one` is merged: it has landed already"), "{}", again.err);
+    assert!(again.err.contains("bailiwick rollback one"), "{}", again.err);
+    place.bailiwick(&["reject", "two"]).expect_code(0);
+    for (verb, said) in [("land", "rejected, and cannot land"), ("reject", "rejected already")] {
+        let refused = place.bailiwick(&[verb, "two"]).expect_code(2);
+        assert!(refused.err.contains(said), "{}", refused.err);
+        assert!(refused.err.contains("bailiwick respawn two"), "{}", refused.err);
+    }
 }
 
 #[test]
@@ -231,7 +278,7 @@ fn a_rollback_that_conflicts_moves_nothing() {
     let refused = place.bailiwick(&["rollback", "one"]).expect_code(2);
     assert!(refused.err.contains("src/a.txt"), "{}", refused.err);
     assert_eq!(head(&place, "main"), before);
-    place.bailiwick(&["rollback", "nobody"]).expect_code(1);
+    place.bailiwick(&["rollback", "nobody"]).expect_code(2);
 }
 
 #[test]

@@ -1,0 +1,24 @@
+//! Why a person does something: asked for where somebody can answer, and never made up.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+use crate::output::Format;
+use crate::running::view::forget_typed;
+
+/// The reason that was given, or what a person says when asked for one; nothing if there is none.
+pub fn or_ask(given: Option<String>, question: &str, format: Format) -> Option<String> {
+    let somebody = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let reason = match given {
+        None if somebody && format == Format::Human => ask(question),
+        given => given,
+    };
+    reason.filter(|text| !text.trim().is_empty())
+}
+
+fn ask(question: &str) -> Option<String> {
+    forget_typed(&std::io::stdin());
+    let _ = write!(anstream::stderr(), "{question} (Enter: no reason) ");
+    let mut said = String::new();
+    std::io::stdin().lock().read_line(&mut said).ok()?;
+    Some(said.trim().to_owned())
+}
