@@ -10,7 +10,7 @@ use bailiwick_runner::checks::{build_caches, is_build_cache_in_use, remove_build
 use clap::Args;
 use serde::Serialize;
 
-use super::rm::{hold, private_places, remove_files};
+use super::rm::{hold, private_places, remove_files, task_directory};
 use crate::agent_names::{self, Scope};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -110,14 +110,9 @@ impl Prune {
         let scope = Scope::observe(context, self.all_repos)?;
         let mut forced = BTreeSet::new();
         for name in &self.force {
-            forced.insert(agent_names::resolve(context, name)?);
+            forced.insert(agent_names::require(context, name)?);
         }
-        let runs = wire::with_store(context, async |store| {
-            for id in &forced {
-                store.get(id).await?;
-            }
-            Ok(store.list(None).await?)
-        })?;
+        let runs = wire::with_store(context, async |store| Ok(store.list(None).await?))?;
         let mut items = Vec::new();
         for run in runs.into_iter().filter(|run| scope.includes(run) || forced.contains(&run.id)) {
             items.extend(agent_item(context, run, &forced)?);
@@ -147,7 +142,8 @@ fn agent_item(
     if !worktree.as_ref().is_none_or(|worktree| is_ours(context, worktree)) {
         return Ok(None);
     }
-    let places = private_places(context, &run).into_iter().chain(worktree);
+    let task = task_directory(context, &run)?;
+    let places = private_places(context, &run).into_iter().chain(worktree).chain(task);
     let places: Vec<PathBuf> = places.filter(|place| place.exists()).collect();
     if places.is_empty() {
         return Ok(None);
@@ -201,7 +197,7 @@ fn remove(context: &Context, item: &Item) -> Result<(), Failure> {
                 output::note(format_args!("{} is at work, and was kept", item.what));
                 return Ok(());
             };
-            remove_files(context, run)
+            remove_files(context, run).map(drop)
         }
         Target::Cache(place) => remove_build_cache(place).map(drop).map_err(|error| {
             Failure::general(format!("{} cannot be removed: {error}", place.display()))

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::{RunStore as _, Work as _, WorkError};
+use bailiwick_control::ports::{RunStore as _, Work as _, WorkError, spec_sha};
 use bailiwick_model::claim::Outcome;
 use bailiwick_model::{AgentId, Run, RunState, RunStatus};
 use bailiwick_runner::supervisor::{RunDirectory, RunLock};
@@ -17,7 +17,7 @@ use crate::running::recover;
 use crate::verifying::{Places, Subject};
 use crate::wire;
 
-/// Remove an agent's worktree and private files; its branch, ledger row and events stay
+/// Remove an agent's worktree, task directory and private files; its branch, ledger row and events stay
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick rm fix-42\n  bailiwick rm fix-42 --force")]
 pub struct Rm {
@@ -37,7 +37,7 @@ impl Rm {
     }
 
     fn remove(&self, context: &Context, name: &AgentId) -> Result<(), Failure> {
-        let agent = agent_names::resolve(context, name)?;
+        let agent = agent_names::require(context, name)?;
         let run = wire::with_store(context, async |store| Ok(store.get(&agent).await?))?;
         let Some(_lock) = hold(context, &run)? else {
             return Err(Failure::usage(format!("`{name}` is at work"))
@@ -51,14 +51,19 @@ impl Rm {
             ))
             .help(format!("reject it first: bailiwick reject {name}; or say --force")));
         }
-        remove_files(context, &run)?;
+        let removed = remove_files(context, &run)?;
         if unused {
             wire::with_store(context, async |store| {
                 let why = Some("removed before it was started");
                 Ok(store.change_status(&run.id, RunStatus::Rejected, why).await?)
             })?;
         }
-        output::line(format_args!("removed   {name}"));
+        match removed {
+            Removed::Files => output::line(format_args!("removed   {name}")),
+            Removed::Nothing => {
+                output::note(format_args!("`{name}` is {}, and has no files left", run.state));
+            }
+        }
         Ok(())
     }
 }
@@ -83,14 +88,29 @@ fn has_work(context: &Context, run: &Run) -> Result<bool, Failure> {
     Ok(snapshot.commit != subject.base || snapshot.head != subject.base)
 }
 
-/// Removes the worktree and the private files of a run that the caller holds.
-pub(super) fn remove_files(context: &Context, run: &Run) -> Result<(), Failure> {
+/// Whether there was anything to remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Removed {
+    Files,
+    Nothing,
+}
+
+/// Removes the worktree, the task directory and the private files of a run that the caller holds.
+pub(super) fn remove_files(context: &Context, run: &Run) -> Result<Removed, Failure> {
+    let task = task_directory(context, run)?;
+    let worktree = run.worktree_path.as_ref().map(PathBuf::from);
+    let places = private_places(context, run).into_iter().chain(task.clone());
+    let places: Vec<PathBuf> = places.filter(|place| place.exists()).collect();
+    let removed = match worktree.is_some_and(|worktree| worktree.exists()) || !places.is_empty() {
+        true => Removed::Files,
+        false => Removed::Nothing,
+    };
     if let (Some(worktree), Some(repository)) =
         (&run.worktree_path, agent_names::repository_of(context, run))
     {
         forget_worktree(&repository, Path::new(worktree))?;
     }
-    for place in private_places(context, run) {
+    for place in places {
         match std::fs::remove_dir_all(&place) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Failure::general(format!(
@@ -101,11 +121,40 @@ pub(super) fn remove_files(context: &Context, run: &Run) -> Result<(), Failure> 
             Ok(()) | Err(_) => {}
         }
     }
+    if let Some(tasks) = task.as_ref().and_then(|task| task.parent()) {
+        // It stays if there is anything else in it.
+        let _ = std::fs::remove_dir(tasks);
+    }
     let now = wire::now_ms();
     wire::with_store(context, async |store| {
         Ok(store.release_run(&run.id, Outcome::Revoked, now).await?)
     })?;
-    Ok(())
+    Ok(removed)
+}
+
+/// The names of the files that a spawn writes for its agent into the checkout.
+const TASK_FILES: [&str; 3] = [".gitignore", "task.toml", "prompt.md"];
+
+/// The directory with what a spawn gave its agent; nothing if there is none, if git tracks something in it, or
+/// if it has another task or other files than those that we wrote.
+pub(super) fn task_directory(context: &Context, run: &Run) -> Result<Option<PathBuf>, Failure> {
+    let Some(repository) = agent_names::repository_of(context, run) else { return Ok(None) };
+    let inside = format!("tasks/{}", run.id);
+    let directory = repository.root().join(&inside);
+    let is_directory = std::fs::symlink_metadata(&directory).is_ok_and(|found| found.is_dir());
+    let Ok(entries) = std::fs::read_dir(&directory) else { return Ok(None) };
+    let is_ours = |entry: std::fs::DirEntry| {
+        TASK_FILES.iter().any(|name| entry.file_name() == *name)
+            && entry.file_type().is_ok_and(|kind| kind.is_file())
+    };
+    let all_ours = entries.into_iter().all(|entry| entry.is_ok_and(is_ours));
+    let task = std::fs::read_to_string(directory.join("task.toml")).unwrap_or_default();
+    let unchanged = spec_sha(&task).as_str() == run.spec_sha;
+    if !is_directory || !all_ours || !unchanged {
+        return Ok(None);
+    }
+    let tracked = repository.git().run(["ls-files", "-z", "--", &inside])?;
+    Ok(tracked.is_empty().then_some(directory))
 }
 
 /// Where a run has files that only its agent needed.

@@ -96,6 +96,59 @@ fn lists_show_this_repository_unless_all_are_asked_for() {
     }
 }
 
+#[test]
+fn an_unknown_agent_is_answered_with_near_names_or_with_how_to_list_all() {
+    let place = place().spawn("fix-42").spawn("docs");
+    let commands: [&[&str]; 20] = [
+        &["stop"],
+        &["attach"],
+        &["logs"],
+        &["diff"],
+        &["verify"],
+        &["land"],
+        &["reject"],
+        &["respawn"],
+        &["rollback"],
+        &["rm"],
+        &["resume"],
+        &["cost"],
+        &["run"],
+        &["prune", "--yes", "--force"],
+        &["ledger", "show"],
+        &["ledger", "tree"],
+        &["ledger", "parents"],
+        &["ledger", "descendants"],
+        &["ledger", "spec"],
+        &["ledger", "merged"],
+    ];
+    for command in commands {
+        let near = place.bailiwick(&[command, &["fix-43"]].concat()).expect_code(2);
+        assert!(near.err.contains("agent `fix-43`"), "{command:?}: {}", near.err);
+        assert!(near.err.contains("did you mean `fix-42`?"), "{command:?}: {}", near.err);
+        let far = place.bailiwick(&[command, &["zzzzzz"]].concat()).expect_code(2);
+        assert!(far.err.contains("bailiwick ps --all"), "{command:?}: {}", far.err);
+        assert!(!far.err.contains("did you mean"), "{command:?}: {}", far.err);
+    }
+    let state = place.bailiwick(&["ledger", "list", "--status", "foo"]).expect_code(2);
+    for word in ["half-spawned", "ready", "at-work", "stopped", "cut-off", "done", "rolled-back"] {
+        assert!(state.err.contains(word), "{word}: {}", state.err);
+    }
+}
+
+#[test]
+fn the_tree_shows_this_repository_unless_all_are_asked_for() {
+    let place = place().spawn("one");
+    let other = second(&place);
+    run_in(&place, &other, &["spawn", "task.toml", "--agent-id", "two"]).expect_code(0);
+    let here = place.bailiwick(&["ledger", "tree"]).expect_code(0);
+    assert!(here.out.contains("one [ready]") && !here.out.contains("two"), "{}", here.out);
+    let there = run_in(&place, &other, &["ledger", "tree"]).expect_code(0);
+    assert!(there.out.contains("two [ready]") && !there.out.contains("one"), "{}", there.out);
+    let all = place.bailiwick(&["ledger", "tree", "--all-repos"]).expect_code(0);
+    assert!(all.out.contains("one [ready]") && all.out.contains("two [ready]"), "{}", all.out);
+    assert!(all.out.contains(other.to_str().unwrap()), "{}", all.out);
+}
+
 /// The ledger of older versions does not say which repository a run is of; its worktree does.
 #[test]
 fn a_run_without_a_repository_is_known_by_its_worktree() {

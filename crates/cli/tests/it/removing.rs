@@ -43,6 +43,8 @@ fn prune_removes_what_is_finished_and_says_what_it_keeps() {
     }
     place.bailiwick(&["land", "landed"]).expect_code(0);
     place.bailiwick(&["reject", "rejected"]).expect_code(0);
+    let commit = place.scratch.git(&["rev-parse", "--short=12", "main"]);
+    let given = |id: &str| place.scratch.root().join("tasks").join(id).exists();
     let there = |id: &str| place.worktree(id).exists();
 
     let dry = place.bailiwick(&["prune", "--dry-run"]).expect_code(0);
@@ -58,12 +60,39 @@ fn prune_removes_what_is_finished_and_says_what_it_keeps() {
     assert!(pruned["freed_bytes"].as_u64().unwrap() > 0, "{pruned}");
     assert!(!there("landed") && !there("rejected") && there("open") && there("forced"));
     assert!(place.worktree("open").join("src/open.txt").exists(), "open work is kept");
+    assert!(!given("landed") && !given("rejected") && given("open"), "so is what it was given");
+    for (id, work) in [("landed", commit.trim()), ("rejected", "refs/bailiwick/kept/rejected")] {
+        for verb in ["diff", "verify"] {
+            let ran = place.bailiwick(&[verb, id]).expect_code(1);
+            let said = format!("the worktree of `{id}` was removed");
+            assert!(ran.err.contains(&said) && ran.err.contains(work), "{}", ran.err);
+            assert_eq!(ran.out, "");
+        }
+        let ran = place.bailiwick(&["rm", id]).expect_code(0);
+        assert!(ran.err.contains("has no files left") && ran.out.is_empty(), "{}", ran.err);
+    }
 
     place.bailiwick(&["prune", "--yes", "--force", "forced"]).expect_code(0);
     assert!(!there("forced") && there("open"));
     let nothing = place.bailiwick(&["prune", "--yes"]).expect_code(0);
     assert!(nothing.out.contains("nothing to remove"), "{}", nothing.out);
     place.verify("open", &[]).code(0);
+}
+
+#[test]
+fn a_task_directory_that_is_not_only_ours_is_kept() {
+    let place = place().spawn("changed").spawn("more").spawn("tracked").spawn("ours");
+    let task = "tasks/changed/task.toml";
+    place.scratch.write(task, &place.scratch.read(task).replace("Add b", "Add c"));
+    place.scratch.write("tasks/more/notes.md", "mine\n");
+    place.scratch.git(&["add", "--force", "tasks/tracked/prompt.md"]);
+    for id in ["changed", "more", "tracked", "ours"] {
+        place.bailiwick(&["reject", id]).expect_code(0);
+    }
+    place.bailiwick(&["prune", "--yes"]).expect_code(0);
+    let given = |id: &str| place.scratch.root().join("tasks").join(id).exists();
+    assert!(given("changed") && given("more") && given("tracked"));
+    assert!(!given("ours"), "the control");
 }
 
 #[test]
