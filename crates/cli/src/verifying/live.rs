@@ -1,5 +1,5 @@
 //! What a verification is doing, on standard error: one line that moves on a terminal, a line for
-//! each step elsewhere.
+//! each step that takes long elsewhere. Verdicts are told once, by the table that follows.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bailiwick_control::verification::Progress;
 use bailiwick_verify::Pass;
 
-use crate::output::{self, DIM, GREEN, RED, shortened, styled};
+use crate::output::{self, shortened};
 use crate::running::view::plain;
 
 /// Shows progress until it is dropped.
@@ -18,7 +18,6 @@ pub struct Live {
     thread: Option<JoinHandle<()>>,
     pass: Pass,
     check: String,
-    began: Instant,
     quiet: bool,
 }
 
@@ -26,14 +25,8 @@ impl Live {
     /// Shows on standard error; nothing at all if `quiet`.
     pub fn start(quiet: bool) -> Self {
         let quiet = quiet || output::is_quiet();
-        let mut live = Self {
-            lines: None,
-            thread: None,
-            pass: Pass::Worktree,
-            check: String::new(),
-            began: Instant::now(),
-            quiet,
-        };
+        let mut live =
+            Self { lines: None, thread: None, pass: Pass::Worktree, check: String::new(), quiet };
         if !quiet && std::io::stderr().is_terminal() {
             let (lines, received) = mpsc::channel::<String>();
             live.lines = Some(lines);
@@ -63,7 +56,6 @@ impl Live {
             }
             Progress::Check(name) => {
                 self.check = (*name).to_owned();
-                self.began = Instant::now();
                 if self.lines.is_some() {
                     self.show(format!("{}: {name}", word(self.pass)));
                 }
@@ -71,19 +63,7 @@ impl Live {
             Progress::Running(line) => {
                 self.show(format!("{}: {}: {line}", word(self.pass), self.check));
             }
-            Progress::Done(result) => {
-                let mark = match result.verdict.holds() {
-                    true => styled(GREEN, "holds"),
-                    false => styled(RED, "fails"),
-                };
-                let took = self.began.elapsed();
-                let reused = if result.reused { ", checked before" } else { "" };
-                self.keep(&format!(
-                    "{mark}  {} {}",
-                    result.capability,
-                    styled(DIM, format_args!("({}{reused}, {})", word(result.pass), elapsed(took)))
-                ));
-            }
+            Progress::Done(_) => {}
         }
     }
 
@@ -93,14 +73,6 @@ impl Live {
             None if self.quiet => {}
             None => output::progress(format_args!("{line} …")),
         }
-    }
-
-    /// A line that stays, where there is no table to come that says the same.
-    fn keep(&self, line: &str) {
-        if self.quiet || self.lines.is_some() {
-            return;
-        }
-        let _ = writeln!(anstream::stderr(), "{line}");
     }
 }
 

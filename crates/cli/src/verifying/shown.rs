@@ -4,7 +4,7 @@ use bailiwick_control::verification::{CheckResult, Verification};
 use bailiwick_verify::{Pass, Verdict};
 use serde::{Deserialize, Serialize};
 
-use super::live::word;
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, DIM, GREEN, RED, styled};
 
@@ -102,13 +102,11 @@ impl Shown {
         let failed: Vec<&str> =
             self.failed.iter().map(|failed| failed.capability.as_str()).collect();
         match failed.as_slice() {
-            [] => format!("all {} hold on {base:.12}", self.passed.len()),
-            some => format!(
-                "{} of {} fail on {base:.12}: {}",
-                some.len(),
-                some.len() + self.passed.len(),
-                some.join(", ")
-            ),
+            [] => format!("{} on {base:.12}", holding(self.passed.len())),
+            some => {
+                let all = some.len() + self.passed.len();
+                format!("{} on {base:.12}: {}", not_holding(some.len(), all), some.join(", "))
+            }
         }
     }
 
@@ -121,11 +119,11 @@ impl Shown {
             rows.push(row("holds", &passed.capability, passed.pass, &what));
         }
         for failed in &self.failed {
-            rows.push(row("FAILS", &failed.capability, failed.pass, &failed.reason));
+            rows.push(row("FAILS", &failed.capability, failed.pass, "see below"));
         }
         output::table(&["", "CAPABILITY", "TREE", "MEASURED"], &rows);
         for failed in &self.failed {
-            let title = format!("{} ({})", failed.capability, word(failed.pass));
+            let title = format!("{} ({})", failed.capability, short(failed.pass));
             output::line(format_args!("\n{}", styled(RED.bold(), title)));
             output::wrapped("  ", &failed.reason);
             for line in failed.detail.iter().flat_map(|detail| detail.lines()) {
@@ -140,10 +138,7 @@ impl Shown {
         let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
         output::line(match self.failed.len() {
             0 => format!("\n{}", styled(GREEN, format_args!("all hold, on {branch} {base:.12}"))),
-            some => format!(
-                "\n{}",
-                styled(RED, format_args!("{some} of {} do not hold", some + self.passed.len()))
-            ),
+            some => format!("\n{}", styled(RED, not_holding(some, some + self.passed.len()))),
         });
     }
 
@@ -157,6 +152,16 @@ impl Shown {
             (false, _) => Err(Failure::Said(2)),
         }
     }
+}
+
+fn holding(all: usize) -> String {
+    let verb = if all == 1 { "holds" } else { "hold" };
+    format!("{} {verb}", counted(all, "check"))
+}
+
+fn not_holding(failed: usize, all: usize) -> String {
+    let verb = if failed == 1 { "does" } else { "do" };
+    format!("{failed} of {} {verb} not hold", counted(all, "check"))
 }
 
 fn row(verdict: &str, capability: &str, pass: Pass, what: &str) -> Vec<String> {

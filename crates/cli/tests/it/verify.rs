@@ -105,6 +105,24 @@ const MERGED: &str = "simulated-merge";
 const COMMANDS: &str = "quality::commands-green";
 const WHITELIST: &str = "scope::files-whitelist";
 
+#[test]
+fn each_verdict_and_each_reason_is_told_once_also_where_nobody_watches() {
+    let task = "[verification]\ncommands = [\"test ! -e src/bad\"]\n[body]\ntext = \"go\"\n";
+    let place = Place::new(&[WHITELIST, COMMANDS], task, &[("src/a", "a\n")]).spawn("one");
+    let count = |text: &str, parts: [&str; 2]| {
+        text.lines().filter(|line| parts.iter().all(|part| line.contains(part))).count()
+    };
+    place.work("one", "src/bad", "x\n");
+    let ran = place.bailiwick(&["verify", "one"]).expect_code(2);
+    let said = ran.out + &ran.err;
+    for capability in [WHITELIST, COMMANDS] {
+        assert_eq!(count(&said, [capability, "FAILS"]), 1, "{said}");
+    }
+    assert_eq!(count(&said, ["", "ended with 1"]), 1, "{said}");
+    assert!(said.contains("2 of 2 checks do not hold"), "{said}");
+    assert!(!said.contains("fails"), "{said}");
+}
+
 /// Fault 1: the simulated merge was never called, and a change that merges cleanly but no longer
 /// compiles passed in all modes.
 #[test]

@@ -65,11 +65,12 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
             Compared::NoClaim => {}
         }
     }
-    match false_claims.first() {
-        Some(first) => {
+    match false_claims.as_slice() {
+        [only] => Verdict::fail(format!("the report is not true: {only}")),
+        [first, ..] => {
             Verdict::fail_with(format!("the report is not true: {first}"), false_claims.join("\n"))
         }
-        None => Verdict::pass(evidence(subject, &agreed, &unmeasured)),
+        [] => Verdict::pass(evidence(subject, &agreed, &unmeasured)),
     }
 }
 
