@@ -81,7 +81,7 @@ pub fn bound(context: &Context, what: &What) -> Result<(Bound, CompiledPolicy), 
         (Some(repository), Some(commit)) => wire::committed_kit(context, repository, &commit)?,
         _ => wire::working_kit(context)?,
     };
-    let bound = bind(&kit, &source(context, what)?)?;
+    let bound = wire::bind_committed(context, &kit, &source(context, what)?, "HEAD")?;
     let compiled = of_bound(context, &bound, None, repository.as_ref().map(Repository::root))?;
     Ok((bound, compiled))
 }

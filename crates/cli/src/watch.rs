@@ -8,6 +8,7 @@ use bailiwick_kit::{Tree, TreeError};
 use bailiwick_source_control::git::Listing;
 use bailiwick_source_control::{DirectoryTree, Repository};
 
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output;
 
@@ -89,7 +90,11 @@ impl Watch {
             seen.get(inside).is_some_and(Option::is_some)
         };
         let behind = paths.iter().filter(unknown).find(read);
-        match (note_differences(&self.repository, &paths)?, behind) {
+        let all = match self.prefix.trim_end_matches('/') {
+            "" => paths.clone(),
+            directory => vec![directory.to_owned()],
+        };
+        match (note_differences(&self.repository, &paths, &all)?, behind) {
             (Kept::Committed, Some(path)) => {
                 output::note(format_args!(
                     "{path} was read through a link and is not in the commit; an agent is bound by \
@@ -102,19 +107,23 @@ impl Watch {
     }
 }
 
-/// Says how these files differ from the commit. Git has the last word: it knows of line endings
-/// and filters.
-pub(crate) fn note_differences(repository: &Repository, paths: &[String]) -> Result<Kept, Failure> {
-    if paths.is_empty() {
-        return Ok(Kept::Committed);
-    }
-    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let differences = repository.differences(&paths)?;
+/// Says how these files differ from the commit, and how many do below `all`. Git has the last word: it knows
+/// of line endings and filters.
+pub(crate) fn note_differences(
+    repository: &Repository,
+    paths: &[String],
+    all: &[String],
+) -> Result<Kept, Failure> {
+    let differing = |paths: &[String]| -> Result<_, Failure> {
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        Ok(if paths.is_empty() { Vec::new() } else { repository.differences(&paths)? })
+    };
+    let differences = differing(paths)?;
     let Some(first) = differences.first() else { return Ok(Kept::Committed) };
-    let more = match differences.len() - 1 {
+    let count = differing(all)?.len().max(differences.len());
+    let more = match count - 1 {
         0 => String::new(),
-        1 => ", and 1 more file".to_owned(),
-        many => format!(", and {many} more files"),
+        more => format!(", and {}", counted(more, "more file")),
     };
     output::note(format_args!(
         "{} {}{more}; an agent is bound by what is committed",

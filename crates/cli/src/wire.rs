@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bailiwick_kit::templates::discovery::IN_KIT;
-use bailiwick_kit::{Kit, Layer, Layout, Origin, Tree};
+use bailiwick_kit::{Bound, Kit, Layer, Layout, Origin, Tree, bind};
 use bailiwick_model::{Problem, Source};
 use bailiwick_source_control::git::Input;
 use bailiwick_source_control::{CommitTree, DirectoryTree, Repository};
@@ -14,6 +14,7 @@ use bailiwick_store::Store;
 use tokio::runtime::Runtime;
 
 use crate::context::Context;
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output;
 use crate::templates;
@@ -64,6 +65,42 @@ pub fn committed_kit(
             KIT_DIRECTORIES.iter().flat_map(|(_, names)| *names).copied().collect();
         let prefix = inside.to_str().ok_or_else(|| not_utf8(directory))?;
         Ok(Box::new(CommitTree::read(&repository.git(), commit, prefix, &names)?))
+    })
+}
+
+/// Binds a task by the kit of a commit. If only the working copy has what it needs, the error says so.
+pub fn bind_committed(
+    context: &Context,
+    kit: &Kit,
+    source: &Source,
+    revision: &str,
+) -> Result<Bound, Failure> {
+    bind(kit, source).map_err(|problems| {
+        let here = working_kit(context).is_ok_and(|working| bind(&working, source).is_ok());
+        match here {
+            true => uncommitted(context, &source.file, revision),
+            false => problems.into(),
+        }
+    })
+}
+
+/// That a task needs what is in the working copy alone.
+pub fn uncommitted(context: &Context, task: &str, revision: &str) -> Failure {
+    let kit = kit_shown(context);
+    let differing = context.repository().and_then(|repository| {
+        let paths: Vec<&str> = kit.split(' ').collect();
+        repository.differences(&paths).ok()
+    });
+    let many = match differing.map_or(0, |all| all.len()) {
+        0 => String::new(),
+        count => format!(" ({} of {kit})", counted(count, "file")),
+    };
+    let text = format!(
+        "what {task} needs is not committed at {revision}{many}, and an agent is bound by what is committed"
+    );
+    Failure::general(text).help(match revision {
+        "HEAD" => format!("git add {kit} && git commit -m 'Say what agents may do here'"),
+        _ => format!("commit {kit} there, or start from another commit: --base REVISION"),
     })
 }
 
@@ -154,7 +191,9 @@ pub fn note_differences(context: &Context) -> Result<(), Failure> {
             None => paths.extend(templates::repository_directories(context, &repository)?),
             Some(_) => paths.push(format!("{prefix}{IN_KIT}")),
         }
-        watch::note_differences(&repository, &paths)?;
+        let mut all = paths.clone();
+        all.extend(Some(inside).filter(|inside| !inside.is_empty()));
+        watch::note_differences(&repository, &paths, &all)?;
     }
     Ok(())
 }

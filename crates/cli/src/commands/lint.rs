@@ -2,15 +2,20 @@
 
 use std::path::PathBuf;
 
+use bailiwick_control::brief;
 use bailiwick_kit::lint::{Report, lint};
+use bailiwick_kit::{Kit, bind};
 use bailiwick_model::{Problem, Settings, Source};
 use bailiwick_source_control::DirectoryTree;
 use clap::Args;
 use serde::Serialize;
 
 use crate::context::Context;
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, YELLOW, styled};
+use crate::policy_file;
+use crate::running::declared::working_problems;
 use crate::templates;
 use crate::watch::Kept;
 use crate::wire::{self, REPOSITORY_KIT};
@@ -68,7 +73,14 @@ impl Lint {
         let sources: Result<Vec<_>, _> =
             tasks.iter().map(|task| wire::read_task(context, task)).collect();
         let templates = templates::working(context)?;
-        let mut report = lint(&kit, &sources?).and_templates(&kit, &templates);
+        let sources = sources?;
+        let mut report = lint(&kit, &sources).and_templates(&kit, &templates);
+        for source in &sources {
+            let found = unusable(context, &kit, source)?;
+            let new = |problem: &Problem| !report.problems.contains(problem);
+            let new: Vec<Problem> = found.into_iter().filter(new).collect();
+            report.problems.extend(new);
+        }
         if let Some(repository) = context.repository() {
             report = report.and_foreign(&DirectoryTree::new(repository.root()), &templates);
         }
@@ -137,6 +149,25 @@ fn example(tasks: &[PathBuf]) -> Option<&PathBuf> {
     tasks.iter().find(|task| task.ends_with("tasks/example.toml"))
 }
 
+/// What would stand against a run of a task, though the task itself can be read.
+fn unusable(context: &Context, kit: &Kit, source: &Source) -> Result<Vec<Problem>, Failure> {
+    // What cannot be bound is told already.
+    let Ok(bound) = bind(kit, source) else { return Ok(Vec::new()) };
+    let mut problems = working_problems(context, source)?;
+    problems.extend(brief::compose(&bound).err());
+    match policy_file::of_bound(context, &bound, None, None) {
+        Err(Failure::Problems(more)) => problems.extend(more),
+        Err(failure) => return Err(failure),
+        Ok(_) => {}
+    }
+    if let (Some(named), Some(repository)) = (&bound.task.task.kit_commit, context.repository())
+        && let Err(failure) = wire::binding_commit(&repository, Some(named.as_str()), "HEAD")
+    {
+        problems.push(Problem::error("cannot-run", source.whole(), failure.to_string()));
+    }
+    Ok(problems)
+}
+
 /// What is wrong with the repository's settings in the working copy.
 fn settings_problem(context: &Context) -> Result<Option<Problem>, Failure> {
     let Some(repository) = context.repository() else { return Ok(None) };
@@ -152,19 +183,21 @@ fn show(report: &Report, errors: usize, warnings: usize) {
     for problem in &report.problems {
         output::text_out(output::rendered(problem));
     }
-    let count = |number: usize, one: &str| match number {
-        1 => format!("1 {one}"),
-        _ => format!("{number} {one}s"),
-    };
     let verdict = match (errors, warnings) {
         (0, 0) => styled(GREEN, "no problems"),
-        (0, _) => styled(YELLOW, count(warnings, "warning")),
-        (_, 0) => styled(RED, count(errors, "error")),
-        _ => styled(RED, format!("{}, {}", count(errors, "error"), count(warnings, "warning"))),
+        (0, _) => styled(YELLOW, counted(warnings, "warning")),
+        (_, 0) => styled(RED, counted(errors, "error")),
+        _ => {
+            let both = [counted(errors, "error"), counted(warnings, "warning")];
+            styled(RED, both.join(", "))
+        }
     };
     output::line(format_args!(
-        "{} capabilities, {} roles, {} agent templates, {} tasks: {verdict}",
-        report.capabilities, report.roles, report.templates, report.tasks
+        "{}, {}, {}, {}: {verdict}",
+        counted(report.capabilities, "capability"),
+        counted(report.roles, "role"),
+        counted(report.templates, "agent template"),
+        counted(report.tasks, "task")
     ));
     if let Some(told) = importable(report.importable) {
         output::note(told);

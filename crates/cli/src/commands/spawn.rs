@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bailiwick_control::executor::{self, SpawnError};
 use bailiwick_control::ports::{RunStore as _, Workspaces as _};
 use bailiwick_control::spawn::{Request, Step};
-use bailiwick_kit::{Bound, bind};
+use bailiwick_kit::Bound;
 use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task::{Line, Login};
 use bailiwick_model::{AgentId, RunName, Settings, Source, Task};
@@ -19,6 +19,7 @@ use super::prepare::agent_id;
 use super::run::How;
 use crate::claiming::Patience;
 use crate::context::{Context, variable};
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::managed::Managed;
 use crate::output::{self, Format, FormatOption};
@@ -218,7 +219,7 @@ fn note_uncommitted(repository: &Repository) -> Result<(), Failure> {
     if let Some(first) = changed.first() {
         let more = match changed.len() {
             1 => String::new(),
-            count => format!(" and {} more", count - 1),
+            count => format!(" and {}", counted(count - 1, "more file")),
         };
         output::note(format_args!(
             "{} has uncommitted changes ({first}{more}): commit or stash them, or the work cannot land there",
@@ -235,6 +236,8 @@ pub(crate) struct Planned<'a> {
     pub(crate) commit: &'a str,
     pub(crate) bound: &'a Bound,
     pub(crate) settings: &'a Settings,
+    /// What the person calls the commit that it starts from.
+    pub(crate) revision: &'a str,
 }
 
 /// Spawns an agent if `check` finds nothing that stands against it.
@@ -256,8 +259,8 @@ fn spawn_checked(
     let named_kit = named_kit.as_ref().map(Line::as_str);
     let binding = wire::binding_commit(&repository, named_kit, &base)?;
     let kit = wire::committed_kit(context, &repository, &binding)?;
+    let bound = wire::bind_committed(context, &kit, source, named)?;
     wire::note_differences(context)?;
-    let bound = bind(&kit, source)?;
     let place = claiming::place(&repository)?;
     let (name, id) = match naming {
         Naming::Exactly(id) => (id.clone(), id.clone()),
@@ -273,6 +276,7 @@ fn spawn_checked(
         commit: &binding,
         bound: &bound,
         settings: &settings,
+        revision: named,
     })?;
     let workspaces = WorktreeWorkspaces::new(repository.clone(), &context.state).spawning_on(named);
     let worktree = workspaces.worktree_path(&id);

@@ -1,11 +1,13 @@
 //! What an agent is given: its task, and what the repository says to agents, from the base commit.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use bailiwick_control::brief;
 use bailiwick_control::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::attempt::Allowance;
+use bailiwick_model::nearest::nearest;
 use bailiwick_model::task::Login;
 use bailiwick_model::{Settings, Source, Task, task};
 use bailiwick_policy::Policy;
@@ -19,6 +21,7 @@ use bailiwick_runner::supervisor::{self, Enclosure, RunDirectory};
 use bailiwick_source_control::Repository;
 use serde_json::{Value, json};
 
+use super::declared::{Declared, Files, working_problems};
 use super::handed::{self, Handed};
 use super::{Running, Start, Wishes, enclose, granted, loads, login, skill_files};
 use crate::commands::spawn::Planned;
@@ -63,9 +66,8 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
         Failure::general(format!("{} cannot be made: {error}", directory.path().display()))
     })?;
     let task = &subject.bound.task;
-    let adapter = adapter(&subject.bound.task, &subject.settings, |name| {
-        adapter_named(&subject.context, &subject.repository, &subject.commit, name)
-    })?;
+    let name = program_name(task, &subject.settings);
+    let adapter = adapter_named(&subject.context, &subject.repository, &subject.commit, name)?;
     let found = enclose::program(adapter.as_ref(), &subject.context.state)?;
     let budget = budget(running, wishes)?;
     require_prices(&subject.settings, task, adapter.as_ref(), &budget)?;
@@ -153,33 +155,44 @@ fn delegation(directory: &RunDirectory, enclosure: &Enclosure) -> Value {
     json!({"command": program, "args": ["mcp", "--socket", socket]})
 }
 
-/// What an attempt needs that is there before its agent is: the program, the price of its model, a login,
-/// what its task grants, its MCP servers and the sandbox. An error leaves nothing behind.
+/// What an attempt needs that is there before its agent is: what files declare, the program, a login, what its
+/// task grants and the sandbox. An error leaves nothing behind.
 pub(crate) fn require_startable(
     context: &Context,
     planned: &Planned<'_>,
     login: Option<Login>,
     sandbox: SandboxLevel,
 ) -> Result<(), Failure> {
-    let Planned { repository, commit, bound, settings } = planned;
+    let Planned { repository, commit, bound, settings, revision } = planned;
     let task = &bound.task;
-    let adapter = adapter(task, settings, |name| adapter_named(context, repository, commit, name))?;
+    let login = login.unwrap_or(task.agent.login);
+    let declared = Declared {
+        task,
+        source: &bound.source,
+        settings,
+        files: &|path| wire::committed_file(repository, commit, path),
+        user_kit: &context.user_kit,
+        login,
+    };
+    let adapter = declared.require().or_else(|failure| {
+        // The working copy may have a price, an adapter or a server that the commit has not.
+        match working_problems(context, &bound.source)?.is_empty() {
+            true if task.agent.login == login => {
+                Err(wire::uncommitted(context, &bound.source.file, revision))
+            }
+            _ => Err(failure),
+        }
+    })?;
     enclose::program(adapter.as_ref(), &context.state)?;
-    require_prices(settings, task, adapter.as_ref(), &Budget::of(&task.budget).0)?;
-    login::paid(adapter.as_ref(), login.unwrap_or(task.agent.login))?;
+    login::paid(adapter.as_ref(), login)?;
     granted::of(&task.agent, &RunDirectory::new(&context.state, "unnamed"))?;
-    servers(repository, commit, &task.agent.mcp_servers)?;
     preconditions::require_sandbox(sandbox)
 }
 
-/// The adapter that the task, the settings or the usual choice names.
-fn adapter(
-    task: &Task,
-    settings: &Settings,
-    named: impl FnOnce(&str) -> Result<Arc<dyn Adapter>, Failure>,
-) -> Result<Arc<dyn Adapter>, Failure> {
+/// The agent program that the task, the settings or the usual choice names.
+pub(super) fn program_name<'a>(task: &'a Task, settings: &'a Settings) -> &'a str {
     let of_task = task.agent.cli.as_ref().map(task::Line::as_str);
-    named(of_task.or(settings.run.cli.as_deref()).unwrap_or(USUAL))
+    of_task.or(settings.run.cli.as_deref()).unwrap_or(USUAL)
 }
 
 /// The adapter of this name: one of ours, or one that the commit or the user describes.
@@ -189,6 +202,16 @@ pub fn adapter_named(
     commit: &str,
     name: &str,
 ) -> Result<Arc<dyn Adapter>, Failure> {
+    let files = |path: &str| wire::committed_file(repository, commit, path);
+    adapter_in(&files, &context.user_kit, name)
+}
+
+/// The same, with the files of a commit or of the working copy.
+pub(super) fn adapter_in(
+    files: &Files<'_>,
+    user_kit: &Path,
+    name: &str,
+) -> Result<Arc<dyn Adapter>, Failure> {
     if let Some(adapter) = agents::adapter(name) {
         return Ok(Arc::from(adapter));
     }
@@ -196,15 +219,16 @@ pub fn adapter_named(
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     let mut text = None;
     if plain {
-        text = wire::committed_file(repository, commit, &file)?;
-        let own = context.user_kit.join("adapters").join(format!("{name}.toml"));
+        text = files(&file)?;
+        let own = user_kit.join("adapters").join(format!("{name}.toml"));
         text = text.or_else(|| std::fs::read_to_string(own).ok());
     }
     let Some(text) = text else {
-        return Err(Failure::usage(format!("there is no agent program `{name}`")).help(format!(
-            "claude-code, codex, gemini, opencode, script, or one that {file} of the base commit \
-             describes"
-        )));
+        let near = nearest(name, agents::NAMES);
+        let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+        let names = agents::NAMES.join(", ");
+        return Err(Failure::usage(format!("there is no agent program `{name}`"))
+            .help(format!("{near}the programs are {names}, and those that {file} describes")));
     };
     Ok(Arc::new(Manifest::parse(&Source::new(file, text))?))
 }
@@ -270,7 +294,7 @@ fn budget(running: &Running, wishes: &Wishes) -> Result<Allowance, Failure> {
 
 /// An amount as agent programs want to be told it.
 #[expect(clippy::cast_precision_loss, reason = "more than there is money in the world is rounded")]
-fn dollars(micro_usd: u64) -> f64 {
+pub(super) fn dollars(micro_usd: u64) -> f64 {
     micro_usd as f64 / 1e6
 }
 
@@ -350,14 +374,20 @@ pub(super) fn servers(
     commit: &str,
     chosen: &[task::Line],
 ) -> Result<BTreeMap<String, Value>, Failure> {
+    servers_in(&|path| wire::committed_file(repository, commit, path), chosen)
+}
+
+/// The same, with the files of a commit or of the working copy.
+pub(super) fn servers_in(
+    files: &Files<'_>,
+    chosen: &[task::Line],
+) -> Result<BTreeMap<String, Value>, Failure> {
     if chosen.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let text = wire::committed_file(repository, commit, SERVERS)?;
-    let text = text.ok_or_else(|| {
-        Failure::usage(format!(
-            "the task chooses MCP servers, and the base commit has no {SERVERS}"
-        ))
+    let text = files(SERVERS)?.ok_or_else(|| {
+        Failure::usage(format!("the task chooses MCP servers, and there is no {SERVERS}"))
+            .help(format!("describe them in {SERVERS}, and commit it"))
     })?;
     let all: Value = serde_json::from_str(&text)
         .map_err(|error| Failure::general(format!("{SERVERS} cannot be read: {error}")))?;
@@ -371,9 +401,8 @@ pub(super) fn servers(
                 .help("to start agents, name templates in [agent] allowed-subagents"));
             }
             let found = all.get("mcpServers").and_then(|servers| servers.get(name.as_str()));
-            let found = found.ok_or_else(|| {
-                Failure::usage(format!("{SERVERS} of the base commit has no server `{name}`"))
-            })?;
+            let found =
+                found.ok_or_else(|| Failure::usage(format!("{SERVERS} has no server `{name}`")))?;
             Ok((name.to_string(), found.clone()))
         })
         .collect()

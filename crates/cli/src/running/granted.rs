@@ -27,8 +27,33 @@ pub struct Granted {
     pub secrets: Vec<String>,
 }
 
+/// An error if a task grants something twice, or by what is no name of a variable.
+pub fn require_names(agent: &task::Agent) -> Result<(), Failure> {
+    let of_files = || agent.secret_files.iter().chain(&agent.config_files);
+    if let Some(name) = of_files().find(|name| !is_variable(name.as_str())) {
+        return Err(Failure::usage(format!("`{name}` is no name of a variable")));
+    }
+    let plain = agent.secrets.iter().chain(&agent.configs).map(ToString::to_string);
+    let mut all: Vec<String> =
+        plain.chain(of_files().map(|name| file_variable(name.as_str()))).collect();
+    all.sort();
+    let same = all.windows(2).find_map(|two| match two {
+        [one, other] if one == other => Some(one),
+        _ => None,
+    });
+    match same {
+        Some(name) => Err(Failure::usage(format!("the task grants {name} twice"))),
+        None => Ok(()),
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 /// What a task grants, out of the environment of whoever holds its agent.
 pub fn of(agent: &task::Agent, directory: &RunDirectory) -> Result<Granted, Failure> {
+    require_names(agent)?;
     let mut granted = Granted::default();
     for name in &agent.secrets {
         let value = secret(name)?;
@@ -38,35 +63,24 @@ pub fn of(agent: &task::Agent, directory: &RunDirectory) -> Result<Granted, Fail
     for name in &agent.secret_files {
         let value = secret(name)?;
         granted.secrets.push(value.clone());
-        granted.put(directory, name, value)?;
+        granted.put(directory, name, value);
     }
     for name in &agent.configs {
         granted.variables.push((name.to_string(), plain(name)?));
     }
     for name in &agent.config_files {
-        granted.put(directory, name, plain(name)?)?;
+        granted.put(directory, name, plain(name)?);
     }
     granted.variables.sort();
-    let same = granted.variables.windows(2).find_map(|two| match two {
-        [one, other] if one.0 == other.0 => Some(one.0.clone()),
-        _ => None,
-    });
-    match same {
-        Some(name) => Err(Failure::usage(format!("the task grants {name} twice"))),
-        None => Ok(granted),
-    }
+    Ok(granted)
 }
 
 impl Granted {
-    fn put(&mut self, directory: &RunDirectory, name: &Line, value: String) -> Result<(), Failure> {
+    fn put(&mut self, directory: &RunDirectory, name: &Line, value: String) {
         let name = name.as_str();
-        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(Failure::usage(format!("`{name}` is no name of a variable")));
-        }
         let path = directory.granted().join(name);
         self.variables.push((file_variable(name), path.display().to_string()));
         self.files.push((name.to_owned(), value));
-        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use bailiwick_source_control::Repository;
 
+use super::declared::Files;
 use crate::failure::Failure;
 use crate::wire;
 
@@ -23,6 +24,11 @@ pub fn read(
     commit: &str,
     files: &[String],
 ) -> Result<Vec<Handed>, Failure> {
+    read_in(&|path| wire::committed_file(repository, commit, path), files)
+}
+
+/// The same, with the files of a commit or of the working copy.
+pub(super) fn read_in(repository: &Files<'_>, files: &[String]) -> Result<Vec<Handed>, Failure> {
     let mut paths: Vec<&str> = Vec::new();
     for file in files {
         if !is_plain(file) {
@@ -33,13 +39,9 @@ pub fn read(
             paths.push(file);
         }
     }
-    if paths.is_empty() {
-        return Ok(Vec::new());
-    }
-    let texts = wire::committed_files(repository, commit, &paths)?;
     let mut found = Vec::new();
-    for (path, text) in paths.into_iter().zip(texts) {
-        let Some(text) = text else {
+    for path in paths {
+        let Some(text) = repository(path)? else {
             return Err(Failure::usage(format!("{path} is not in the commit that it starts from")));
         };
         found.push(Handed { path: path.to_owned(), text });

@@ -9,6 +9,7 @@ use bailiwick_runner::proxy::{Fresh, Key, Upstream, Wire};
 
 use super::found_logins::{self, FoundLogin, Usage};
 use crate::context::variable;
+use crate::counted::counted;
 use crate::failure::Failure;
 
 /// A login, as options of commands name it.
@@ -136,19 +137,26 @@ pub fn paid(
     login: Login,
 ) -> Result<Option<(Upstream, Vec<String>)>, Failure> {
     let Some(wire) = adapter.wire() else { return Ok(None) };
+    require_usable(adapter, login)?;
     match login {
         Login::ApiKey => upstream(adapter, wire).map(Some),
-        Login::Subscription if adapter.name() == "claude-code" => claude_subscription().map(Some),
-        Login::Vertex if adapter.name() == "claude-code" => claude_at_google().map(Some),
-        Login::Bedrock if adapter.name() == "claude-code" => claude_at_amazon().map(Some),
-        Login::Subscription | Login::Bedrock | Login::Vertex => Err(Failure::usage(format!(
-            "{name} cannot be run with the login `{}`: it would talk to its own hosts instead of the model \
-             proxy, and nothing would count what it spends",
-            login.as_str(),
-            name = adapter.name(),
-        ))
-        .help(format!("logins of {} in a run: {}", adapter.name(), usable_names(adapter)))),
+        Login::Subscription => claude_subscription().map(Some),
+        Login::Vertex => claude_at_google().map(Some),
+        Login::Bedrock => claude_at_amazon().map(Some),
     }
+}
+
+/// An error if an agent program cannot be run with a login, whatever the person has.
+pub fn require_usable(adapter: &dyn Adapter, login: Login) -> Result<(), Failure> {
+    if adapter.wire().is_none() || usable(adapter).contains(&login) {
+        return Ok(());
+    }
+    let (name, login) = (adapter.name(), login.as_str());
+    Err(Failure::usage(format!(
+        "{name} cannot be run with the login `{login}`: it would talk to its own hosts instead of the model \
+         proxy, and nothing would count what it spends"
+    ))
+    .help(format!("logins of {name} in a run: {}", usable_names(adapter))))
 }
 
 /// What a person without an API key is told: the logins that were found, and how each is used.
@@ -292,16 +300,19 @@ const HELP_TAKES: Duration = Duration::from_secs(30);
 
 /// What a program says that has a person's login. It may ask nobody, and is ended after its time.
 fn helped(program: &str, arguments: &[&str], limit: Duration) -> Result<String, String> {
-    let seconds = limit.as_secs().to_string();
+    let seconds = limit.as_secs();
     let said = std::process::Command::new("timeout")
-        .args(["-k", "2", &seconds, program])
+        .args(["-k", "2", &seconds.to_string(), program])
         .args(arguments)
         .stdin(std::process::Stdio::null())
         .output()
         .map_err(|error| format!("{program}: {error}"))?;
     match said.status.code() {
         Some(0) => Ok(String::from_utf8_lossy(&said.stdout).into_owned()),
-        Some(124 | 137) => Err(format!("`{program}` did not answer within {seconds} seconds")),
+        Some(124 | 137) => {
+            let limit = counted(seconds, "second");
+            Err(format!("`{program}` did not answer within {limit}"))
+        }
         Some(126 | 127) => Err(format!("`{program}` cannot be run")),
         Some(_) | None => {
             Err(format!("{program}: {}", String::from_utf8_lossy(&said.stderr).trim()))
@@ -404,7 +415,7 @@ mod tests {
     fn a_program_that_has_a_login_is_not_waited_for_for_ever() {
         let second = Duration::from_secs(1);
         let hangs = helped("sleep", &["600"], second).unwrap_err();
-        assert!(hangs.contains("`sleep` did not answer within 1 seconds"), "{hangs}");
+        assert!(hangs.contains("`sleep` did not answer within 1 second"), "{hangs}");
         let missing = helped("no-such-program-at-all", &[], second).unwrap_err();
         assert!(missing.contains("cannot be run"), "{missing}");
         let fails = helped("sh", &["-c", "echo log in first >&2; exit 3"], second).unwrap_err();

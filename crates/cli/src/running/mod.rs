@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! assign     what the agent is given, from the base commit and the task
+//! declared   what no run could give it
 //! enclose    what it sees of the machine
 //! login      how it is paid for    found_logins: what the person is logged in to
 //! granted    what it is granted: variables, and files that it alone sees
@@ -16,6 +17,7 @@
 //! ```
 
 pub mod assign;
+pub mod declared;
 pub mod detached;
 pub mod enclose;
 pub mod finish;

@@ -34,6 +34,7 @@ mod kills;
 mod land;
 mod layering;
 mod ledger_processes;
+mod lint_runs;
 mod lint_settings;
 mod names;
 mod new_user;

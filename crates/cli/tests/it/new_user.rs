@@ -24,6 +24,7 @@ fn each_step_works_and_names_the_next() {
     assert!(lint.out.contains("no problems"), "{}", lint.out);
     assert!(lint.err.contains("next: "), "{}", lint.err);
     assert!(lint.err.contains("is not committed"), "says where it differs: {}", lint.err);
+    assert!(lint.err.contains("and 9 more files"), "ten were written: {}", lint.err);
 
     let before = scratch.git(&["status", "--porcelain=v1", "--untracked-files=all"]);
     let prepare = scratch.run(BAILIWICK, &["prepare", TASK]).expect_code(0);
@@ -33,8 +34,14 @@ fn each_step_works_and_names_the_next() {
     assert_eq!(before, scratch.git(&["status", "--porcelain=v1", "--untracked-files=all"]));
     assert!(std::fs::read_dir(scratch.state()).unwrap().next().is_none(), "prepare writes nothing");
 
-    let early = scratch.run(BAILIWICK, &["spawn", TASK]).expect_code(1);
-    assert!(early.err.contains("is not committed"), "the reason is told: {}", early.err);
+    for early in
+        [&["spawn", TASK][..], &["run", TASK], &["hooks", "install", "claude", "--task", TASK]]
+    {
+        let early = scratch.run(BAILIWICK, early).expect_code(1);
+        assert!(early.err.contains("is not committed at HEAD"), "{}", early.err);
+        assert!(early.err.contains("git add .bailiwick && git commit"), "{}", early.err);
+        assert!(!early.err.contains("there is no role"), "{}", early.err);
+    }
 
     scratch.commit("kit");
     let spawn = scratch.run(BAILIWICK, &["spawn", TASK]).expect_code(0);

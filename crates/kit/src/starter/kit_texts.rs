@@ -125,12 +125,13 @@ max-deleted-files = 5
 report-fields-required = [\"files-touched\", \"commands\"]
 
 # [agent]                     # which program does it
-# cli = \"claude-code\"
+# cli = \"claude-code\"         # or codex, gemini, opencode
 # model = \"sonnet\"
 
 # [budget]                    # what it may spend
-# usd = 2.00
+# tokens = 2_000_000
 # minutes = 30
+# usd = 2.00                  # needs the model's price: [prices] in .bailiwick/settings.toml
 
 [body]
 text = \"\"\"

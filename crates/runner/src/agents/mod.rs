@@ -39,6 +39,9 @@ use crate::process::first_words;
 const KNOWN: [(&str, &str); 4] =
     [("claude-code", "claude"), ("codex", "codex"), ("gemini", "gemini"), ("opencode", "opencode")];
 
+/// The names of those that need no manifest.
+pub const NAMES: [&str; 5] = ["claude-code", "codex", "gemini", "opencode", "script"];
+
 /// The adapter of this name, of those that need no manifest.
 pub fn adapter(name: &str) -> Option<Box<dyn Adapter>> {
     let all: [Box<dyn Adapter>; 5] = [

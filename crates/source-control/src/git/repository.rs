@@ -78,7 +78,8 @@ impl Repository {
             "-z",
             "--no-renames",
             "--untracked-files=all",
-            "--ignored=matching",
+            // With all untracked files: each file by itself, never a directory for many.
+            "--ignored=traditional",
             // Git would run in them, as they say.
             "--ignore-submodules=dirty",
             "--",

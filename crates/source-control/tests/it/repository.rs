@@ -188,6 +188,18 @@ fn differences_agree_with_what_was_done() {
 }
 
 #[test]
+fn files_of_a_directory_that_is_ignored_are_told_one_by_one() {
+    let scratch = Scratch::repository();
+    scratch.write(".gitignore", "kit/\n");
+    scratch.commit("first");
+    scratch.write("kit/one", "1\n");
+    scratch.write("kit/below/two", "2\n");
+    let found = differences(&scratch, &["kit"]);
+    let expected = ["kit/below/two", "kit/one"].map(|path| (path.to_owned(), "is ignored by git"));
+    assert_eq!(found, BTreeMap::from(expected));
+}
+
+#[test]
 fn a_new_file_that_is_staged_is_not_committed_either() {
     let scratch = Scratch::repository();
     scratch.commit("first");
