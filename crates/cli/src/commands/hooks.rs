@@ -205,7 +205,8 @@ impl Install {
             (None, None) => return Err(Failure::usage("neither --role nor --task is given")),
         };
         let binding = status::binding_context(context, &scope, kit_root);
-        let policy = policy_file::compile(&binding, &what)?;
+        let policy = policy_file::compile(&binding, &what)
+            .map_err(|failure| explained(context, &scope, &what, failure))?;
         wire::warn(&policy.warnings);
         let disarmed = if self.fix { WhenDisarmed::Mend } else { WhenDisarmed::Refuse };
         let gate = gate_command::program()?;
@@ -236,6 +237,22 @@ impl Install {
             output::next_step("start the agent anew; then: bailiwick hooks status");
         }
         Ok(())
+    }
+}
+
+/// Says why something cannot be installed for all that a person starts, if it could be in this repository.
+fn explained(context: &Context, scope: &Scope, what: &What, failure: Failure) -> Failure {
+    let here = policy_file::compile(context, what).is_ok();
+    match scope {
+        Scope::User if here => {
+            let kit = context.user_kit.display();
+            let text =
+                "--user cannot use this repository's kit, because it counts in every directory";
+            Failure::general(format!("{text}: {failure}")).help(format!(
+                "leave --user out, to install it for this repository alone; or put what it needs into {kit}"
+            ))
+        }
+        Scope::User | Scope::Repository(_) => failure,
     }
 }
 

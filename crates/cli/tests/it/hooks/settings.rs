@@ -268,6 +268,8 @@ fn a_user_is_bound_by_no_repositorys_kit() {
     bench.run(&["install", "claude", "--role", "mine"]).expect_code(0);
     let ran = bench.run(&["install", "claude", "--role", "mine", "--user"]).expect_code(1);
     assert!(ran.err.contains("there is no role `mine`"), "{}", ran.err);
+    assert!(ran.err.contains("--user cannot use this repository's kit"), "{}", ran.err);
+    assert!(ran.err.contains("leave --user out"), "{}", ran.err);
 }
 
 #[test]
