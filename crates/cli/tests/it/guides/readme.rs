@@ -6,7 +6,7 @@ use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 use super::gate::calls_a_tool;
 use super::guide::Guide;
 use super::place::{KEY, Place};
-use super::run::{ASLEEP, STOPPED_ONCE, is_at_work};
+use super::run::{ASLEEP, STOPPED_ONCE};
 use super::shell::Shell;
 
 /// A project whose tests are one command.
@@ -63,8 +63,6 @@ fn run_with_a_subscription(guide: &mut Guide, place: &Place, shell: &mut Shell) 
 fn run_agents(guide: &mut Guide, place: &Place, shell: &mut Shell) {
     place.add_script_task("task.toml", "fix-42", STOPPED_ONCE);
     guide.interrupted("bailiwick logs -f", ASLEEP);
-    guide.run_before("bailiwick ps", shell);
-    is_at_work(place, "fix-42");
     let said = guide.run(shell);
     assert!(said.of("bailiwick ps").out.contains("fix-42"));
     assert!(said.of("bailiwick stop").out.contains("stopped   fix-42"));

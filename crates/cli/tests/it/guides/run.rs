@@ -30,9 +30,6 @@ pub(crate) fn follow(guide: &mut Guide) {
     place.add_script_task(".bailiwick/tasks/example.toml", "example", &steps);
     place.add_script_task("task.toml", "fix-42", STOPPED_ONCE);
     for line in &commands {
-        if line.starts_with("bailiwick ps") {
-            is_at_work(&place, "fix-42");
-        }
         let ran = match line.starts_with("bailiwick logs -f") {
             true => shell.run_until(line, ASLEEP),
             false => shell.run(line).expect_code(0),
@@ -49,13 +46,4 @@ pub(crate) fn follow(guide: &mut Guide) {
     }
     assert!(!place.scratch.state().join("worktrees/fix-42").exists());
     assert_eq!(place.scratch.git(&["show", "main:src/hello.txt"]), "hello\n");
-}
-
-/// Waits until `ps` has an agent.
-pub(crate) fn is_at_work(place: &Place, id: &str) {
-    place.until("an agent at work", || {
-        let listed = place.json(&["ps"]);
-        let listed = listed.as_array().unwrap();
-        listed.iter().any(|one| one["agent_id"] == id).then_some(())
-    });
 }
