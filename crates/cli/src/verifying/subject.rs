@@ -10,6 +10,7 @@ use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::{GitWork, Repository, SpawnLock, WorktreeWorkspaces};
 
 use crate::agent_names;
+use crate::agent_state::{AgentState, Seen};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::wire;
@@ -235,12 +236,24 @@ impl Subject {
     pub fn lock(&self, id: &AgentId) -> Result<SpawnLock, Failure> {
         let directory = RunDirectory::new(&self.context.state, id.as_str());
         if directory.is_held().unwrap_or(false) {
-            return Err(Failure::usage(format!("`{id}` is at work")).help(format!(
-                "wait for its end: bailiwick logs -f {id}; or end it: bailiwick stop {id}"
-            )));
+            return Err(self.busy(id)?);
         }
         let workspaces = WorktreeWorkspaces::new(self.repository.clone(), &self.context.state);
         Ok(workspaces.lock(id)?)
+    }
+
+    /// That somebody else holds the run: its supervisor, or another command.
+    fn busy(&self, id: &AgentId) -> Result<Failure, Failure> {
+        let attempts =
+            wire::with_store(&self.context, async |store| Ok(store.attempts(Some(id)).await?))?;
+        let state = self.run.as_ref().map(|run| AgentState::of(run, attempts.last(), Seen::Held));
+        if state.is_none_or(|state| state == AgentState::AtWork) {
+            return Ok(Failure::usage(format!("`{id}` is at work")).help(format!(
+                "wait for its end: bailiwick logs -f {id}; or end it: bailiwick stop {id}"
+            )));
+        }
+        Ok(Failure::usage(format!("another command works on `{id}` at this moment"))
+            .help("try again when it has ended"))
     }
 }
 
