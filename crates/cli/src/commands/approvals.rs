@@ -186,9 +186,9 @@ pub fn whose(context: &Context, agent: &AgentId, question: &str) -> Result<Asked
 }
 
 fn answer(context: &Context, agent: &AgentId, id: String, answer: Answer) -> Result<(), Failure> {
-    let agent = &agent_names::require(context, agent)?;
+    let agent = &agent_names::resolve(context, agent)?;
     match whose(context, agent, &id)? {
-        Asked::Elsewhere => {}
+        Asked::Elsewhere => drop(agent_names::require(context, agent)?),
         Asked::Here(approval) => {
             let verdict = match answer {
                 Answer::Allow => Verdict::Approve,
