@@ -77,13 +77,13 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
         &[
             ("skills", "a template loads no skills by itself: name them in the prompt"),
             ("mcpServers", "servers are set up for a run, not by a template"),
-            ("hooks", "a template runs no programs of its own"),
             ("memory", "an agent keeps no memory between runs"),
             ("background", "who starts an agent says whether it waits"),
             ("isolation", "every run has a worktree of its own"),
             ("initialPrompt", "is for the main session only"),
         ],
     );
+    hooks(fields)?;
     let max_turns = fields.turns(&["maxTurns"])?;
     Ok(Template {
         agent_type,
@@ -99,6 +99,27 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
         max_turns,
         ..Template::plain()
     })
+}
+
+/// Hooks run programs, which a template does not. Those that can deny a call are limits.
+pub(super) fn hooks(fields: &mut Fields<'_>) -> Result<(), Problem> {
+    const DENYING: [&str; 2] = ["PreToolUse", "PermissionRequest"];
+    let Some(hooks) = fields.take("hooks") else { return Ok(()) };
+    let events = match &hooks {
+        Node::Map(events) => events.as_slice(),
+        Node::Null | Node::Bool(_) | Node::Number(_) | Node::Text(_) | Node::List(_) => &[],
+    };
+    let is_set = |value: &Node| *value != Node::Null && *value != Node::List(Vec::new());
+    let denying =
+        events.iter().find(|(event, value)| DENYING.contains(&event.as_str()) && is_set(value));
+    if let Some((event, _)) = denying {
+        return Err(fields.bad("hooks", &format!("has `{event}`, which can deny calls")).help(
+            "a template runs no hooks: say the limit in `tools` or in a role, and import with \
+             --drop hooks",
+        ));
+    }
+    fields.note(Effect::LeftOut, "hooks", "a template runs no programs of its own");
+    Ok(())
 }
 
 /// The effort, if it is a word.

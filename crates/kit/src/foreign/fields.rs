@@ -6,34 +6,9 @@ use bailiwick_model::nearest::nearest;
 use bailiwick_model::template::AgentType;
 use bailiwick_model::{Place, Problem, Source};
 
+use super::limit_words::may_be_limit;
 use super::node::Node;
 use super::{Effect, Note, Options};
-
-/// Parts of words by which a key that no program knows may still be meant as a limit.
-const LIMIT_WORDS: [&str; 22] = [
-    "tool",
-    "permission",
-    "permit",
-    "allow",
-    "deny",
-    "denied",
-    "forbid",
-    "forbidden",
-    "restrict",
-    "sandbox",
-    "approval",
-    "approve",
-    "readonly",
-    "limit",
-    "maxturn",
-    "maxstep",
-    "maxtoken",
-    "budget",
-    "timeout",
-    "network",
-    "secret",
-    "disable",
-];
 
 /// What becomes of keys that nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,7 +192,7 @@ impl<'a> Fields<'a> {
         let (mut problems, mut metadata) = (Vec::new(), BTreeMap::new());
         for (key, value) in rest {
             if DESCRIBING.contains(&key.as_str())
-                || (unknown == UnknownKeys::Kept && !may_be_limit(&key))
+                || (unknown == UnknownKeys::Kept && !may_be_limit(&key, &value))
             {
                 self.note(Effect::Kept, &key, "as metadata: it limits and grants nothing");
                 metadata.insert(key, value.to_plain_text());
@@ -240,12 +215,6 @@ impl<'a> Fields<'a> {
             Err(problems)
         }
     }
-}
-
-fn may_be_limit(key: &str) -> bool {
-    let plain: String =
-        key.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
-    LIMIT_WORDS.iter().any(|word| plain.contains(word))
 }
 
 /// Keys that describe a file in every format.

@@ -19,6 +19,7 @@ mod fields;
 mod find;
 mod frontmatter;
 mod gemini;
+mod limit_words;
 mod node;
 mod opencode;
 mod render;

@@ -49,13 +49,13 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
             ("arguments", "an agent is given its task in words"),
             ("user-invocable", "who starts an agent is not up to its template"),
             ("background", "who starts an agent says whether it waits"),
-            ("hooks", "a template runs no programs of its own"),
             ("paths", "a template is started by name"),
             ("shell", "a template runs no programs of its own"),
             ("isolation", "every run has a worktree of its own"),
             ("compatibility", "says nothing about what the agent may do"),
         ],
     );
+    claude::hooks(fields)?;
     Ok(Template {
         agent_type,
         description,

@@ -105,8 +105,20 @@ fn what_runs_programs_or_servers_is_left_out() {
     let lines = "hooks:\n  PreToolUse: []\nmcpServers:\n  - gov\nmemory: user\nbackground: true\n\
                  isolation: worktree\ninitialPrompt: Go.\n";
     let imported = imported(CLAUDE, lines);
-    let keys = ["mcpServers", "hooks", "memory", "background", "isolation", "initialPrompt"];
+    let keys = ["mcpServers", "memory", "background", "isolation", "initialPrompt", "hooks"];
     assert_eq!(noted(&imported, Effect::LeftOut), keys);
+}
+
+#[test]
+fn a_hook_that_can_deny_calls_is_refused_until_a_person_drops_it() {
+    for format in [CLAUDE, Format::Skill] {
+        let text = markdown("hooks:\n  PreToolUse:\n    - matcher: Bash\n");
+        let (code, message) = refused(format, &text);
+        assert_eq!(code, "bad-value");
+        assert!(message.contains("PreToolUse") && message.contains("--drop hooks"), "{message}");
+    }
+    let stop = imported(CLAUDE, "hooks:\n  Stop:\n    - hooks: []\n");
+    assert_eq!(noted(&stop, Effect::LeftOut), ["hooks"]);
 }
 
 #[test]
@@ -143,8 +155,17 @@ fn a_key_that_only_describes_is_kept_as_metadata() {
     let keys = ["origin", "activation_triggers", "risk", "version"];
     assert_eq!(noted(&imported, Effect::Kept), keys);
     assert_eq!(noted(&imported, Effect::Narrowed), [""; 0]);
-    for limit in ["tool-set", "toolset", "Permissions", "max_tokens", "network-access", "read-only"]
-    {
+    for limit in [
+        "tool-set",
+        "toolset",
+        "Permissions",
+        "max_tokens",
+        "network-access",
+        "read-only",
+        "scope",
+        "no-bash",
+        "blocked-commands",
+    ] {
         assert_eq!(
             refused(CLAUDE, &markdown(&format!("{limit}: x\n"))).0,
             "unknown-key",
