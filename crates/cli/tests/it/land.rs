@@ -53,6 +53,18 @@ fn exactly_the_verified_tree_lands_and_a_clean_checkout_follows() {
     }
 }
 
+/// An editor that saves a file as it is, or a checkout that was copied: git has not looked since.
+#[test]
+fn work_lands_in_a_checkout_whose_files_were_only_touched() {
+    let place = place().spawn("one");
+    place.work("one", "src/a.txt", "changed\n");
+    let file = std::fs::File::options().write(true).open(place.scratch.root().join("src/a.txt"));
+    file.unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    place.bailiwick(&["land", "one"]).expect_code(0);
+    assert_eq!(place.scratch.read("src/a.txt"), "changed\n");
+    assert_eq!(place.scratch.git(&["status", "--porcelain"]), "");
+}
+
 #[test]
 fn the_repository_says_how_work_lands() {
     let place = place();

@@ -209,6 +209,8 @@ pub(super) fn bring(
     let what = || format!("{} cannot be brought along", checkout.worktree.display());
     let fresh = index.fresh_copy().map_err(trouble(what()))?;
     let git = git(checkout).map_err(trouble(what()))?.with_variable("GIT_INDEX_FILE", &fresh);
+    // A file that was only touched, or whose owner changed, is no change. What is one, stops what follows.
+    let _looked = git.run_with(["update-index", "-q", "--refresh"], Input::File(held));
     let arguments = ["read-tree", "--no-recurse-submodules"].iter().chain(how);
     git.run_with(arguments, Input::File(held)).map_err(trouble(what()))?;
     index.install().map_err(trouble(what()))
