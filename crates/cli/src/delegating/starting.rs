@@ -1,5 +1,6 @@
 //! `spawn_agent`: a full run of ours, in a worktree of its own, that may do no more than its caller.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -11,8 +12,10 @@ use bailiwick_kit::templates::select::{KnownModel, asked_type};
 use bailiwick_kit::templates::{FoundTemplate, TemplateError};
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::event::Usage;
+use bailiwick_model::task::Login;
 use bailiwick_model::template::{AgentType, Template};
 use bailiwick_model::{AgentId, Delegate, RoleName, RunStatus, Settings, Source, task};
+use bailiwick_runner::agents::adapter::Adapter;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -24,9 +27,11 @@ use super::standing::LONGEST;
 use super::startable::lets;
 use super::talking::{Item, input};
 use crate::claiming::Patience;
+use crate::commands::run::How;
 use crate::commands::spawn::{Lineage, Naming, SetupIn, spawn_within};
 use crate::failure::Failure;
-use crate::running::{IfClosed, assign as assigning, detached};
+use crate::running::login::LoginOption;
+use crate::running::{IfClosed, assign as assigning, detached, login};
 use crate::{managed, templates, wire};
 
 /// How many agents of one tree may be at work at once, unless the settings say otherwise.
@@ -127,6 +132,7 @@ struct Birth {
     task: String,
     base: String,
     lineage: Lineage,
+    how: How,
 }
 
 impl Session {
@@ -197,7 +203,8 @@ impl Session {
         let template = template.as_ref();
         let (depth, deepest) = caller.depth(asked, template)?;
         self.require_files(asked, &caller, template)?;
-        let known = self.models(&caller, template).map_err(said)?;
+        let program = self.program(&caller, template).map_err(said)?;
+        let known = models(program.as_ref());
         let given = caller.assignment(asked, template, &known)?;
         let role = caller.role_of(template)?;
         let run = AgentId::make(&role, wire::now_ms(), wire::random().map_err(said)?);
@@ -268,7 +275,8 @@ impl Session {
                 .and_then(|child| declared.as_ref().map(|declared| declared.0.for_child(child))),
             setup: SetupIn::Sandbox,
         };
-        Ok((Birth { delegate, task, base: caller.base, lineage }, pending))
+        let how = self.how_paid(program.as_ref());
+        Ok((Birth { delegate, task, base: caller.base, lineage, how }, pending))
     }
 
     fn start(&self, birth: &Birth, pending: &Pending, gone: &AtomicBool) -> Result<(), String> {
@@ -283,7 +291,7 @@ impl Session {
         let begun = match gone.load(Ordering::Relaxed) {
             true => Err(format!("nobody waits for `{run}` any more")),
             false => require_open(&self.context, run)
-                .and_then(|()| detached::begin(&self.context, run, &self.how, input))
+                .and_then(|()| detached::begin(&self.context, run, &birth.how, input))
                 .map(drop)
                 .map_err(said),
         };
@@ -379,23 +387,33 @@ impl Session {
         Err(format!("agent_type \"{asked}\" {how}; commit it first"))
     }
 
-    /// The models that the agent's program knows.
-    fn models(
+    /// As the caller is run, and paid for in the same way if the agent's program knows that way.
+    fn how_paid(&self, program: &dyn Adapter) -> How {
+        let knows = |login: &LoginOption| login::usable(program).contains(&Login::from(*login));
+        How { login: self.how.login.filter(knows), ..self.how.clone() }
+    }
+
+    /// The agent's program.
+    fn program(
         &self,
         caller: &Caller,
         template: Option<&Template>,
-    ) -> Result<Vec<KnownModel>, Failure> {
+    ) -> Result<Arc<dyn Adapter>, Failure> {
         let name = template.and_then(|template| template.cli.clone()).or(caller.cli.clone());
         let name = name.unwrap_or_else(|| assigning::USUAL.to_owned());
         let repository = self.context.require_repository()?;
-        let adapter = assigning::adapter_named(&self.context, &repository, &caller.binding, &name)?;
-        let can = adapter.capabilities("", "");
-        let known = can.models.iter().map(|model| KnownModel {
-            name: model.clone(),
-            efforts: can.efforts_of(model).to_vec(),
-        });
-        Ok(known.collect())
+        assigning::adapter_named(&self.context, &repository, &caller.binding, &name)
     }
+}
+
+/// The models that a program knows.
+fn models(program: &dyn Adapter) -> Vec<KnownModel> {
+    let can = program.capabilities("", "");
+    let known = can
+        .models
+        .iter()
+        .map(|model| KnownModel { name: model.clone(), efforts: can.efforts_of(model).to_vec() });
+    known.collect()
 }
 
 /// Every agent works in a worktree of its own.

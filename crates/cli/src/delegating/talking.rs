@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::session::{Session, said};
+use crate::commands::run::How;
 use crate::running::detached;
 use crate::{claiming, wire};
 
@@ -152,7 +153,9 @@ impl Session {
         drop(turn);
         let input = pending.input().map_err(|error| format!("`{run}` cannot be told: {error}"))?;
         let before = self.attempts(run)?.len();
-        let begun = detached::begin(&self.context, &one.run, &self.how, input)
+        // It is paid for as before.
+        let how = How { login: None, ..self.how.clone() };
+        let begun = detached::begin(&self.context, &one.run, &how, input)
             .map_err(said)
             .and_then(|log| self.heard(run, before, &log));
         let _turn = self.turn()?;

@@ -36,6 +36,17 @@ impl From<LoginOption> for Login {
     }
 }
 
+impl From<Login> for LoginOption {
+    fn from(login: Login) -> Self {
+        match login {
+            Login::ApiKey => Self::ApiKey,
+            Login::Subscription => Self::Subscription,
+            Login::Bedrock => Self::Bedrock,
+            Login::Vertex => Self::Vertex,
+        }
+    }
+}
+
 /// The logins with which an agent program can be run: those that go through the model proxy.
 pub fn usable(adapter: &dyn Adapter) -> &'static [Login] {
     match (adapter.name(), adapter.wire()) {

@@ -309,6 +309,7 @@ impl Running {
         let earlier = self.all_events()?;
         let delegates = prepared.assignment.mcp_servers.contains_key(OWN_SERVER);
         let level = prepared.enclosure.level;
+        let login = prepared.assignment.login;
         let mut all = compiled.policy.all();
         let fail_fast = all.any(|policy| policy.escalation == EscalationPolicy::FailFast);
         drop(all);
@@ -362,13 +363,13 @@ impl Running {
                 .run
                 .approval_seconds
                 .map_or(APPROVAL, |seconds| Duration::from_secs(u64::from(seconds))),
-            delegation: delegates.then(|| self.delegation(level) as Arc<dyn Delegation>),
+            delegation: delegates.then(|| self.delegation(level, login) as Arc<dyn Delegation>),
             earlier,
         };
         let outcome = supervisor::supervise(supervision, sinks, begun)
             .map_err(|error| Failure::general(error.to_string()));
         if delegates {
-            self.delegation(level).end_below();
+            self.delegation(level, login).end_below();
         }
         outcome
     }
@@ -404,13 +405,13 @@ impl Running {
         Ok(Some(Arc::new(Marked::new(subject, names, as_wanted(level), None)?)))
     }
 
-    /// What answers the agent when it delegates.
-    fn delegation(&self, level: Level) -> Arc<Session> {
+    /// What answers the agent when it delegates. Those that it starts are paid for as it is.
+    fn delegation(&self, level: Level, login: Login) -> Arc<Session> {
         let how = How {
             land: Some(LandWhen::Never),
             no_verify: false,
             sandbox: as_wanted(level),
-            login: None,
+            login: Some(login.into()),
         };
         let context = self.subject.context.clone();
         let caller = Some(self.id.clone());

@@ -5,6 +5,9 @@ use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scratch::Ran;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 
+use serde_json::{Value, json};
+
+use super::delegation::{self, FREE};
 use super::stage::Stage;
 
 const TOKEN: &str = "sk-ant-oat01-the-token-of-nobody";
@@ -104,6 +107,37 @@ fn a_subscription_can_be_chosen_on_the_command_line_and_stays_chosen() {
     held(&stage, "chosen", &ran, &model);
     let (ran, model) = start(&["resume", "chosen", "-m", "look again"]);
     held(&stage, "chosen", &ran, &model);
+}
+
+#[test]
+fn agents_that_a_run_starts_use_its_login() {
+    let stage = Stage::new(Cli::Claude);
+    stage.scratch.write(".bailiwick/roles/free.toml", FREE);
+    let helper = "---\ndescription: Helps with one thing.\nrole: free\n---\nYou help.\n";
+    stage.scratch.write(".bailiwick/agents/helper.md", helper);
+    stage.scratch.commit("Add a helper");
+    let file = stage.scratch.place().join("parent.toml");
+    let chosen = "allowed-subagents = [\"helper\"]\n";
+    std::fs::write(&file, TASK.replace("login = \"subscription\"\n", chosen)).unwrap();
+    let call = |tool: &str, input: Value| {
+        Turn::Calls(vec![Call::raw(&delegation::name(Cli::Claude, tool), input)])
+    };
+    let script = Script::new(vec![
+        call("spawn_agent", json!({"agent_type": "helper", "message": "HELPER-WORK: help."})),
+        call("wait", json!({"ids": ["{{agent_id}}"], "timeout_ms": 170_000})),
+        Turn::say("finished"),
+    ])
+    .when("HELPER-WORK", vec![Turn::say("I have helped")]);
+    let model = ScriptedModel::start(script);
+    let mut command = stage.command(Some(&model), None);
+    command.env_remove("ANTHROPIC_API_KEY").env("CLAUDE_CODE_OAUTH_TOKEN", TOKEN);
+    command.args(["run", file.to_str().unwrap(), "--agent-id", "parent", "--no-verify"]);
+    let ran = Ran::from(command.args(["--login", "subscription"]).output().unwrap());
+    assert_eq!(ran.code, 0, "{}{}\n{:#?}", ran.out, ran.err, model.results());
+    let asked = model.requests();
+    assert!(asked.iter().any(|request| request.body.to_string().contains("I have helped")));
+    let listed = stage.bailiwick(&["ps", "--all", "-o", "json"]);
+    assert_eq!(listed.out.matches("\"subscription\"").count(), 2, "{}", listed.out);
 }
 
 #[test]
