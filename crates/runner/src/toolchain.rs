@@ -13,10 +13,11 @@ use sha2::{Digest as _, Sha256};
 use crate::sandbox::Bind;
 
 /// Managers of versions, whose programs need the directory that they are kept in.
-const MANAGERS: [&str; 14] = [
+const MANAGERS: [&str; 15] = [
     ".nvm",
     ".pyenv",
     ".rbenv",
+    ".rvm",
     ".nodenv",
     ".asdf",
     ".volta",
@@ -45,6 +46,8 @@ const PLACES: [(&str, &str); 10] = [
     ("GOROOT", ""),
 ];
 
+/// As many places as the links of one directory of programs may lead to: each is a mount.
+const MAX_LINKED: usize = 64;
 /// As many links as may be on the way to an interpreter.
 const MAX_LINKS: usize = 8;
 
@@ -168,6 +171,7 @@ impl Host {
                 if environment.is_some() {
                     self.interpreters(&entry).into_iter().for_each(|one| add(&mut binds, one));
                 }
+                self.linked(&entry).into_iter().for_each(|one| add(&mut binds, one));
             }
             path.push(shown.to_owned());
         }
@@ -189,6 +193,36 @@ impl Host {
             places.filter_map(|(name, place)| Some((name.clone(), place.to_str()?.to_owned())));
         let variables: Vec<(String, String)> = places.chain(active).collect();
         Visible { binds, path: path.join(":"), rustup: rustup.map(str::to_owned), variables }
+    }
+
+    /// What the links of a directory of programs lead to: npm, pipx and others install a program elsewhere
+    /// and put a link there. Each is shown with the packages or the virtual environment that it is in.
+    fn linked(&self, bin: &Path) -> Vec<PathBuf> {
+        let mut found: Vec<PathBuf> = Vec::new();
+        for entry in fs::read_dir(bin).into_iter().flatten().flatten() {
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            let Some(program) = is_link.then(|| fs::canonicalize(entry.path()).ok()).flatten()
+            else {
+                continue;
+            };
+            let packages =
+                program.ancestors().filter(|above| above.ends_with("node_modules")).last();
+            let environment = program.parent().and_then(virtual_environment);
+            let interpreters =
+                environment.as_ref().map(|place| self.interpreters(&place.join("bin")));
+            let place = match (packages, environment) {
+                (Some(packages), _) => packages.to_owned(),
+                (None, Some(environment)) => environment,
+                (None, None) => program.clone(),
+            };
+            let places = [place].into_iter().chain(interpreters.into_iter().flatten());
+            let may = |place: &PathBuf| !self.home.starts_with(place) && !in_system(place);
+            found.extend(places.filter(may));
+        }
+        found.sort();
+        found.dedup();
+        found.truncate(MAX_LINKED);
+        found
     }
 
     /// Where the interpreters are that the links in a `bin` of a virtual environment lead to, if that
@@ -324,6 +358,16 @@ impl Host {
         own.find(|place| entry.starts_with(place))
             .or_else(|| entry.ancestors().find(is_manager).map(Path::to_path_buf))
     }
+}
+
+/// Where tools keep their things that do not look for a home in the environment: Java asks the system for it,
+/// and Ruby installs gems beside itself.
+pub(crate) fn homes(home: &Path) -> [(String, String); 3] {
+    [
+        ("MAVEN_OPTS".to_owned(), format!("-Duser.home={}", home.display())),
+        ("GRADLE_USER_HOME".to_owned(), home.join(".gradle").display().to_string()),
+        ("GEM_HOME".to_owned(), home.join(".local/share/gem/installed").display().to_string()),
+    ]
 }
 
 /// The virtual environment whose `bin` this is.

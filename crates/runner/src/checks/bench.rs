@@ -474,6 +474,7 @@ impl Bench {
         }
         all.extend(self.visible.rustup.clone().map(|place| ("RUSTUP_HOME", place)));
         let ours = all.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let ours = ours.chain(toolchain::homes(&places.home));
         ours.chain(more.iter().cloned()).collect()
     }
 }

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use super::Share;
 
 /// A directory below the home, and the variable that moves it.
-const CACHES: [(&str, &str); 19] = [
+const CACHES: [(&str, &str); 20] = [
     (".npm/_cacache", ""),
     (".cache/yarn", "YARN_CACHE_FOLDER"),
     (".yarn/berry/cache", ""),
     (".local/share/pnpm/store", ""),
     (".bun/install/cache", "BUN_INSTALL_CACHE_DIR"),
+    (".cache/node/corepack", "COREPACK_HOME"),
     (".cache/pip", "PIP_CACHE_DIR"),
     (".cache/uv", "UV_CACHE_DIR"),
     (".cache/pypoetry", "POETRY_CACHE_DIR"),

@@ -25,6 +25,7 @@ use crate::process::{self, Capture, Limits};
 use crate::sandbox::{
     AgentPlaces, Bind, Bounds, Launcher, Level, Running, Sandbox, Streams, WorktreeAccess, agent,
 };
+use crate::toolchain;
 
 /// Where our things are inside of a sandbox.
 pub(super) const INSIDE: &str = "/run/bailiwick";
@@ -321,6 +322,9 @@ fn sandbox(
         Level::Partial | Level::Full => "/tmp".to_owned(),
     };
     environment.push(("TMPDIR".to_owned(), temp));
+    let set_up = enclosure.environment.setup_home.is_some();
+    let home = if set_up { Path::new(SETUP_HOME) } else { assignment.home.as_path() };
+    environment.extend(toolchain::homes(home));
     environment.extend(enclosure.variables.iter().cloned());
     environment.extend(plan.environment.iter().cloned());
     environment.extend(assignment.granted.iter().cloned());
