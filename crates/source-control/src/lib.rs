@@ -6,6 +6,6 @@ pub mod git;
 
 pub use directory::DirectoryTree;
 pub use git::{
-    CommitTree, Git, GitError, GitWork, Repository, SpawnLock, WorktreeWorkspaces, recover,
-    run_setup,
+    CommitTree, Git, GitError, GitWork, Repository, SetupRunner, SpawnLock, WorktreeWorkspaces,
+    recover, run_setup,
 };

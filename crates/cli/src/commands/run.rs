@@ -8,6 +8,7 @@ use bailiwick_model::event::Ending;
 use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Source};
+use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::supervisor::RunDirectory;
 use clap::{Args, ValueEnum as _};
 use serde::Serialize;
@@ -69,9 +70,17 @@ pub struct How {
     /// How the model is paid for; else as the task says, or by an API key of your environment
     #[arg(long, value_name = "LOGIN")]
     pub login: Option<LoginOption>,
+    /// Run the task's setup as you, without a sandbox, if this machine can make none
+    #[arg(long)]
+    pub allow_setup: bool,
 }
 
 impl How {
+    /// Whether a setup may run as the person where this machine can make no sandbox.
+    pub(crate) fn open_setup(&self) -> OpenSetup {
+        if self.allow_setup { OpenSetup::Allowed } else { OpenSetup::Refused }
+    }
+
     /// The same as arguments of another process.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let mut all = Vec::new();
@@ -89,6 +98,9 @@ impl How {
         }
         if let Some(login) = self.login.and_then(|login| name(&|| login.to_possible_value())) {
             all.extend(["--login".to_owned(), login]);
+        }
+        if self.allow_setup {
+            all.push("--allow-setup".to_owned());
         }
         all
     }
@@ -212,7 +224,8 @@ pub(crate) fn hold(
     preconditions::require_sandbox(how.sandbox)?;
     let mut running = Running::hold(context, id)?;
     let login = how.login.map(Login::from);
-    let wishes = Wishes { sandbox: how.sandbox, budget, login, quiet, if_closed };
+    let open_setup = how.open_setup();
+    let wishes = Wishes { sandbox: how.sandbox, budget, login, open_setup, quiet, if_closed };
     let mut start = start.clone();
     let outcome = loop {
         let directory = running.directory.clone();
@@ -255,7 +268,7 @@ pub(crate) fn hold(
         landed: false,
     };
     let holds = ran.ending == Ending::Completed && !how.no_verify;
-    let manner = Manner { fresh: false, sandbox: how.sandbox, allow_setup: false };
+    let manner = Manner { sandbox: how.sandbox, open_setup, ..Manner::default() };
     if holds {
         ran.verification = Some(finish::verify(&running, manner, quiet)?);
     }

@@ -1,15 +1,18 @@
 //! `bailiwick spawn`: the agent's task, branch and worktree, recorded in the ledger.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bailiwick_control::executor::{self, SpawnError};
-use bailiwick_control::ports::{RunStore as _, Workspaces as _};
+use bailiwick_control::ports::{Preparation, RunStore as _, WorkspaceError, Workspaces as _};
 use bailiwick_control::spawn::{Request, Step};
 use bailiwick_kit::Bound;
 use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task::{Line, Login};
 use bailiwick_model::{AgentId, RunName, Settings, Source, Task};
 use bailiwick_policy::{Limits, Policy, ToolStack};
+use bailiwick_runner::checks::OpenSetup;
+use bailiwick_runner::environment::BaseTrust;
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::{Repository, WorktreeWorkspaces};
 use clap::Args;
@@ -24,7 +27,8 @@ use crate::failure::Failure;
 use crate::managed::Managed;
 use crate::output::{self, Format, FormatOption};
 use crate::running::{assign, detached};
-use crate::verifying::settings;
+use crate::verifying::worktree_setup::{self, WorktreeSetup};
+use crate::verifying::{SandboxLevel, settings};
 use crate::{agent_names, claiming, policy_file, wire};
 
 /// Make an agent's worktree on its own branch, and record it in the ledger
@@ -46,6 +50,9 @@ pub struct Spawn {
     /// Start the agent in the background, held and gated as `run` does
     #[arg(long)]
     pub(crate) start: bool,
+    /// Run the task's setup as you, without a sandbox, if this machine can make none
+    #[arg(long)]
+    pub(crate) allow_setup: bool,
     #[command(flatten)]
     pub(crate) format: FormatOption,
 }
@@ -72,12 +79,13 @@ impl Spawn {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let format = self.format.format;
-        let start = self.start;
+        let (start, allow_setup) = (self.start, self.allow_setup);
         let spawned = self.spawn(context)?;
         if start {
             let id = AgentId::parse(&spawned.agent_id)
                 .map_err(|error| Failure::general(error.to_string()))?;
-            return detached::start(context, &id, &How::default(), format);
+            let how = How { allow_setup, ..How::default() };
+            return detached::start(context, &id, &how, format);
         }
         if format == Format::Json {
             return output::json(&spawned);
@@ -95,8 +103,14 @@ impl Spawn {
             return spawn_startable(context, &source, naming, &self.base, &how);
         }
         // A person who starts an agent by hand has no sandbox that shows the result of a setup.
-        let lineage = Lineage { setup: SetupIn::Worktree, ..Lineage::default() };
-        spawn(context, &source, naming, &self.base, lineage)
+        let open = if self.allow_setup { OpenSetup::Allowed } else { OpenSetup::Refused };
+        let lineage = Lineage { setup: SetupIn::Worktree(open), ..Lineage::default() };
+        let check = |planned: &Planned<'_>| match planned.bound.task.workspace.setup.is_empty() {
+            true => Ok(()),
+            false => worktree_setup::require_allowed(open),
+        };
+        let patience = Patience::default();
+        spawn_checked(context, &source, naming, &self.base, lineage, patience, &check)
     }
 }
 
@@ -134,8 +148,8 @@ pub(crate) enum SetupIn {
     /// In a sandbox when the agent is started; the result is shared.
     #[default]
     Sandbox,
-    /// In the worktree, as the person.
-    Worktree,
+    /// In a sandbox now; the result is put into the worktree.
+    Worktree(OpenSetup),
 }
 
 impl Lineage {
@@ -193,6 +207,9 @@ pub(crate) fn spawn_startable(
     let chosen = |settings: &Settings| how.land.map_or(settings.run.land, AutoLand::from);
     let check = |planned: &Planned<'_>| {
         assign::require_startable(context, planned, login, how.sandbox)?;
+        if how.sandbox == SandboxLevel::Off && !planned.bound.task.workspace.setup.is_empty() {
+            worktree_setup::require_allowed(how.open_setup())?;
+        }
         match chosen(planned.settings) {
             AutoLand::Auto => note_uncommitted(planned.repository),
             AutoLand::Ask | AutoLand::Never => Ok(()),
@@ -296,10 +313,27 @@ fn spawn_checked(
         (request.run.parent, request.run.creator) = (parent.clone(), parent);
     }
     request.run.fork_parent.clone_from(&lineage.fork_parent);
-    match lineage.setup {
-        SetupIn::Sandbox => request.preparation.setup.clear(),
-        SetupIn::Worktree => {}
-    }
+    let workspaces = match lineage.setup {
+        SetupIn::Sandbox => {
+            request.preparation.setup.clear();
+            workspaces
+        }
+        SetupIn::Worktree(open) => {
+            let setup = WorktreeSetup {
+                state: context.state.clone(),
+                repository: repository.clone(),
+                agent: id.clone(),
+                base: base.clone(),
+                trust: if binding == base { BaseTrust::Trusted } else { BaseTrust::Untrusted },
+                preparation: request.preparation.clone(),
+                time: worktree_setup::time(&settings),
+                open,
+            };
+            workspaces.set_up_by(Arc::new(move |worktree: &Path, _: &Preparation, held| {
+                setup.run(worktree, held).map_err(unset)
+            }))
+        }
+    };
     request.run.named = Some(RunName { name: name.clone(), repository: place });
     wire::warn(&bound.warnings);
     let policy = context.state.join("runs").join(id.as_str()).join("policy.json");
@@ -373,6 +407,12 @@ fn tell(step: &Step) {
         Step::MakeReady => "making it ready …",
         Step::FinishSpawn => return,
     });
+}
+
+/// Why a worktree is not set up.
+fn unset(failure: Failure) -> WorkspaceError {
+    let what = "the worktree cannot be set up".to_owned();
+    WorkspaceError { what, why: failure.to_string() }
 }
 
 fn no_commit(base: &str) -> Failure {

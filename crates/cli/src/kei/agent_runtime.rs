@@ -103,7 +103,8 @@ impl AgentRuntime {
                 let context = Context::observe(kit_root(root), None)?;
                 let format = FormatOption::default();
                 let base = "HEAD".to_owned();
-                let spawn = Spawn { task, agent_id: None, base, start: false, format };
+                let (start, allow_setup) = (false, false);
+                let spawn = Spawn { task, agent_id: None, base, start, allow_setup, format };
                 let spawned = spawn.spawn(&context)?;
                 output::line(format_args!("agent_id={}", spawned.agent_id));
                 output::line(format_args!("prompt={}", spawned.prompt.display()));

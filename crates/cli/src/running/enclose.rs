@@ -3,24 +3,30 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use bailiwick_control::ports::Preparation;
 use bailiwick_model::module::GateModule;
 use bailiwick_policy::path_policy::{Tracked, TrackedKind};
 use bailiwick_policy::{PathPolicy, Policy};
 use bailiwick_runner::agents::{self, adapter::Adapter};
+use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::environment::{self, ProjectEnvironment};
 use bailiwick_runner::sandbox::{Bind, Bounds, Launcher, Level, WorktreeAccess};
 use bailiwick_runner::supervisor::Enclosure;
 use bailiwick_runner::toolchain::{Host, OFFLINE, Visible};
-use bailiwick_source_control::{GitWork, Repository, run_setup};
+use bailiwick_source_control::{GitWork, Repository};
 
 use super::{Running, Wishes, own_program, versions};
 use crate::failure::Failure;
 use crate::policy_file;
 use crate::verifying::SandboxLevel;
+use crate::verifying::worktree_setup::WorktreeSetup;
 
 /// What an agent and all that it starts may take, unless somebody says otherwise.
 const MEMORY: u64 = 8 << 30;
 const PROCESSES: u64 = 4096;
+
+/// Where a run's directory says which setup its agent works with.
+pub const SETUP_NOTE: &str = "setup";
 
 /// The agent program that is our own.
 const SCRIPT: &str = "script";
@@ -72,8 +78,9 @@ pub fn enclosure(running: &Running, found: Found, wishes: &Wishes) -> Result<Enc
     let mut enclosure = enclosed(found, subject.found()?, &policy, wishes.sandbox, scope)?;
     enclosure.environment = subject.environment(enclosure.level)?;
     enclosure.path = enclosure.environment.path(&enclosure.path);
+    note_setup(running, enclosure.environment.setup())?;
     match enclosure.level {
-        Level::Off => set_up_worktree(running)?,
+        Level::Off => set_up_worktree(running, wishes.open_setup)?,
         Level::Partial | Level::Full => subject.place_files(&enclosure.environment)?,
     }
     if !subject.bound.task.agent.hosts.is_empty() {
@@ -132,19 +139,28 @@ pub fn reading(
     })
 }
 
-/// Without a sandbox nothing can be shown in the worktree: the setup runs in it, once, as the person.
-fn set_up_worktree(running: &Running) -> Result<(), Failure> {
-    let marker = running.directory.path().join("set-up");
-    let setup = &running.subject.bound.task.workspace.setup;
-    if setup.is_empty() || marker.exists() {
-        return Ok(());
-    }
-    for line in setup.get() {
-        run_setup(&running.subject.worktree, line.as_str(), None)?;
-    }
-    std::fs::write(&marker, "").map_err(|error| {
-        Failure::general(format!("{} cannot be written: {error}", marker.display()))
-    })
+/// Without a sandbox nothing can be shown in the worktree: what the setup installs is put there, once.
+fn set_up_worktree(running: &Running, open: OpenSetup) -> Result<(), Failure> {
+    let subject = &running.subject;
+    let setup = WorktreeSetup {
+        state: subject.context.state.clone(),
+        repository: subject.repository.clone(),
+        agent: running.id.clone(),
+        base: subject.base.clone(),
+        trust: subject.base_trust(),
+        preparation: Preparation::of(&subject.bound.task),
+        time: subject.time_of_a_check(),
+        open,
+    };
+    setup.run(&subject.worktree, None)
+}
+
+/// Writes down which setup an agent works with, so that nobody removes it before the work is over.
+fn note_setup(running: &Running, setup: Option<&Path>) -> Result<(), Failure> {
+    let Some(setup) = setup else { return Ok(()) };
+    let file = running.directory.path().join(SETUP_NOTE);
+    std::fs::write(&file, setup.as_os_str().as_encoded_bytes())
+        .map_err(|error| Failure::general(format!("{} cannot be written: {error}", file.display())))
 }
 
 /// Which environment is active, where tools are, and that there is no network but to the model.

@@ -49,7 +49,7 @@ impl Marked {
             Ok(Planned { on: RunMode::Worktree, ..planned })
         };
         let checks = names.iter().map(marked).collect::<Result<Vec<_>, _>>()?;
-        let manner = Manner { fresh: false, sandbox, allow_setup: false };
+        let manner = Manner { fresh: false, sandbox, ..Manner::default() };
         let Preparation { prefetch, setup, .. } = Preparation::of(&subject.bound.task);
         let commands = checks.len().saturating_add(prefetch.len()).saturating_add(setup.len());
         let commands = u32::try_from(commands).unwrap_or(u32::MAX);

@@ -51,6 +51,7 @@ use bailiwick_model::{AgentId, Event, Run, RunState, RunStatus, Settings};
 use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_policy::{PathPolicy, Policy};
 use bailiwick_runner::agents::adapter::Session as Conversation;
+use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::sandbox::{Level, WorktreeAccess};
 use bailiwick_runner::supervisor::{
     self, Handle, Outcome, Progress, Proof, RunDirectory, RunLock, Sinks, Supervision, Unshown,
@@ -113,6 +114,8 @@ pub struct Wishes {
     pub budget: Option<Allowance>,
     /// How it is paid for, in the place of what the task says.
     pub login: Option<Login>,
+    /// Whether its setup may run as the person where this machine can make no sandbox.
+    pub open_setup: OpenSetup,
     /// Nothing is shown while it runs.
     pub quiet: bool,
     /// Whether it begins if it was closed.
@@ -412,6 +415,7 @@ impl Running {
             no_verify: false,
             sandbox: as_wanted(level),
             login: Some(login.into()),
+            allow_setup: false,
         };
         let context = self.subject.context.clone();
         let caller = Some(self.id.clone());

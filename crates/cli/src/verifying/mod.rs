@@ -7,6 +7,7 @@ mod reverted;
 pub mod shown;
 mod subject;
 mod verdict_files;
+pub mod worktree_setup;
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use bailiwick_control::verification::{
 };
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::capability::RunMode;
-use bailiwick_runner::checks::{CheckWorkshop, Setup, copied_digest};
+use bailiwick_runner::checks::{CheckWorkshop, OpenSetup, Setup, copied_digest};
+use bailiwick_runner::environment::BaseTrust;
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::{Launcher, Level};
 use bailiwick_runner::toolchain::Host;
@@ -44,6 +46,9 @@ pub struct Manner {
     /// Run the task's setup with the dependencies that the agent changed; look at the change first
     #[arg(long)]
     pub allow_setup: bool,
+    /// Whether a setup may run as the person where this machine can make no sandbox.
+    #[arg(skip)]
+    pub open_setup: OpenSetup,
 }
 
 /// How much of a sandbox there must be.
@@ -177,10 +182,7 @@ impl Subject {
 
     /// How long one command of a check may take.
     pub fn time_of_a_check(&self) -> Duration {
-        self.settings
-            .checks
-            .minutes
-            .map_or(Limits::default().time, |minutes| Duration::from_secs(60 * u64::from(minutes)))
+        worktree_setup::time(&self.settings)
     }
 
     /// Gives a verification what it needs of the world, and tells whether there was a place to run checks
@@ -205,7 +207,11 @@ impl Subject {
         let repository = cache_key(&self.repository);
         let limits = Limits { time: self.time_of_a_check(), ..Limits::default() };
         let mut refused = None;
-        let open = || self.workshop(level, limits, until.clone(), host.clone(), &installed);
+        let open_setup = if manner.allow_setup { OpenSetup::Allowed } else { manner.open_setup };
+        let open = || {
+            let opened = self.workshop(level, limits, until.clone(), host.clone(), &installed);
+            opened.map(|workshop| workshop.open_setup(open_setup))
+        };
         let mut workshop = || -> Result<Box<dyn Workshop>, WorkshopError> {
             let opened = open().inspect_err(|error| refused = Some(error.clone()))?;
             Ok(Box::new(opened))
@@ -253,7 +259,16 @@ impl Subject {
             until,
             launcher,
             host,
+            base: self.base_trust(),
         })
+    }
+
+    /// Who wrote the base: what is bound by another commit than its own is not trusted.
+    pub fn base_trust(&self) -> BaseTrust {
+        match self.commit == self.base {
+            true => BaseTrust::Trusted,
+            false => BaseTrust::Untrusted,
+        }
     }
 
     /// Completes or forgets what killed processes have left.

@@ -1,9 +1,11 @@
 //! Spawning: what is made, what is refused, and what survives a kill.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use bailiwick_testkit::random::Random;
+use bailiwick_testkit::scratch::Ran;
 use bailiwick_testkit::{Depth, Scratch, figure};
 
 use crate::BAILIWICK;
@@ -18,8 +20,30 @@ fn repository() -> Scratch {
     scratch
 }
 
-fn spawn(scratch: &Scratch, more: &[&str]) -> bailiwick_testkit::scratch::Ran {
+fn spawn(scratch: &Scratch, more: &[&str]) -> Ran {
     scratch.run(BAILIWICK, &[&["spawn", "task.toml"], more].concat())
+}
+
+/// A directory of programs on PATH, which a setup sees.
+struct Programs(PathBuf);
+
+impl Programs {
+    fn beside(scratch: &Scratch) -> Self {
+        let place = scratch.place().join("programs");
+        std::fs::create_dir(&place).unwrap();
+        Self(place)
+    }
+
+    /// Adds the program that a setup needs.
+    fn install(&self) {
+        std::os::unix::fs::symlink("/bin/true", self.0.join("program-of-setup")).unwrap();
+    }
+
+    fn run(&self, scratch: &Scratch, arguments: &[&str], more: &[&str]) -> Ran {
+        let path = format!("{}:{}", self.0.display(), std::env::var("PATH").unwrap());
+        let mut command = scratch.command(BAILIWICK);
+        Ran::from(command.args(arguments).args(more).env("PATH", path).output().unwrap())
+    }
 }
 
 #[test]
@@ -121,7 +145,7 @@ fn the_worktree_is_made_ready() {
     let ran = spawn(&scratch, &["--agent-id", "one", "-o", "json"]).expect_code(0);
     serde_json::from_str::<serde_json::Value>(&ran.out)
         .expect("setup does not print into our output");
-    assert!(ran.err.contains("on stdout"), "{}", ran.err);
+    assert!(ran.err.contains("setting up: echo on stdout"), "{}", ran.err);
     let worktree = scratch.state().join("worktrees/one");
     assert_eq!(std::fs::read_to_string(worktree.join("made")).unwrap(), "KEY=1\n");
     assert_eq!(std::fs::read_to_string(worktree.join("cache/deep/x")).unwrap(), "x");
@@ -130,9 +154,11 @@ fn the_worktree_is_made_ready() {
 #[test]
 fn a_setup_that_fails_can_be_taken_up_again() {
     let scratch = repository();
-    let flag = scratch.place().join("flag");
-    let setup = format!("[workspace]\nsetup = [\"test -e {}\"]\n[body]", flag.display());
-    scratch.write("task.toml", &TASK.replace("[body]", &setup));
+    let programs = Programs::beside(&scratch);
+    let setup = "[workspace]\nsetup = [\"program-of-setup\"]\n[body]";
+    scratch.write("task.toml", &TASK.replace("[body]", setup));
+    let spawn =
+        |scratch: &Scratch, more: &[&str]| programs.run(scratch, &["spawn", "task.toml"], more);
     let ran = spawn(&scratch, &["--agent-id", "one"]).expect_code(1);
     assert!(
         ran.err.contains("the setup command") && ran.err.contains("--agent-id one"),
@@ -141,7 +167,7 @@ fn a_setup_that_fails_can_be_taken_up_again() {
     );
     let list = scratch.run(BAILIWICK, &["ledger", "list"]).out;
     assert!(list.contains("half-spawned"), "{list}");
-    std::fs::write(&flag, "").unwrap();
+    programs.install();
     spawn(&scratch, &["--agent-id", "one"]).expect_code(0);
     scratch.run(BAILIWICK, &["ledger", "validate", "one"]).expect_code(0);
     assert!(!scratch.run(BAILIWICK, &["ledger", "list"]).out.contains("half"));
@@ -230,16 +256,18 @@ fn a_killed_spawn_is_taken_up_by_the_next() {
 fn a_cut_off_spawn_goes_on_only_on_its_own_base() {
     let scratch = Scratch::repository();
     let task = "[task]\nrole = \"developer\"\nagent-id = \"one\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
-                [workspace]\nsetup = [\"test -e ../go\"]\n";
+                [workspace]\nsetup = [\"program-of-setup\"]\n";
+    let programs = Programs::beside(&scratch);
+    let spawn = |more: &[&str]| programs.run(&scratch, &["spawn", "task.toml"], more);
     scratch.write("task.toml", task);
     scratch.commit("start");
     let base = scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
-    scratch.run(BAILIWICK, &["spawn", "task.toml"]).expect_code(1);
-    std::fs::write(scratch.state().join("worktrees/go"), "").unwrap();
+    spawn(&[]).expect_code(1);
+    programs.install();
     let strict = "[role]\nname = \"developer\"\n[capabilities]\nrequired = [\"scope::files-whitelist\"]\n[tools]\nallowed = [\"Read\"]\n";
     scratch.write(".bailiwick/roles/developer.toml", strict);
     scratch.commit("stricter");
-    let ran = scratch.run(BAILIWICK, &["spawn", "task.toml"]).expect_code(2);
+    let ran = spawn(&[]).expect_code(2);
     assert!(ran.err.contains(&format!("--base {base}")), "{}", ran.err);
-    scratch.run(BAILIWICK, &["spawn", "task.toml", "--base", &base]).expect_code(0);
+    spawn(&["--base", &base]).expect_code(0);
 }

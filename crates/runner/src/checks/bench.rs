@@ -148,6 +148,11 @@ impl Bench {
         self.level == Level::Off
     }
 
+    /// What holds programs.
+    pub(super) fn level(&self) -> Level {
+        self.level
+    }
+
     /// What every program can read of the host, besides the system.
     pub(super) fn seen(&self) -> Vec<PathBuf> {
         self.visible.binds.iter().map(|bind| bind.source.clone()).collect()

@@ -33,13 +33,14 @@ use bailiwick_control::ports::{Preparation, SetUp, Workshop, WorkshopError};
 use bailiwick_verify::job::{Ended, Ran};
 use bailiwick_verify::{Job, Outcome};
 
-use crate::environment::{Prepared, ProjectEnvironment};
+use crate::environment::{self, BaseTrust, Prepared, ProjectEnvironment};
 use crate::process::{Limits, Until};
 use crate::sandbox::{self, Launcher, Level, Network};
 use crate::toolchain::Host;
 use bench::{Bench, Sources, Unsettled};
 use copying::CopyError;
 use slot::Slot;
+use tracked::Tracked;
 
 pub use copied::copied_digest;
 pub(crate) use slot::open_up;
@@ -66,6 +67,18 @@ pub struct Setup {
     pub launcher: Launcher,
     /// Where the person's tools are.
     pub host: Host,
+    /// Who wrote the base.
+    pub base: BaseTrust,
+}
+
+/// Whether a setup may run without a sandbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OpenSetup {
+    /// No: it is an error where this machine can make none.
+    #[default]
+    Refused,
+    /// Yes, where this machine can make none: a person has said so.
+    Allowed,
 }
 
 /// A slot, and a sandbox around it.
@@ -75,6 +88,8 @@ pub struct CheckWorkshop {
     checkout: PathBuf,
     /// What the person has.
     person: ProjectEnvironment,
+    base: BaseTrust,
+    open_setup: OpenSetup,
 }
 
 impl CheckWorkshop {
@@ -94,11 +109,20 @@ impl CheckWorkshop {
         let slot = Slot::take(&setup.state, &setup.repository)
             .map_err(|error| unusable("there is no place to run checks", error.to_string()))?;
         let Setup { checkout, installed, level, limits, until, launcher, host, .. } = setup;
+        let base = setup.base;
         let checkout = std::fs::canonicalize(&checkout).unwrap_or(checkout);
         let person = ProjectEnvironment::of_person(&host.home, &checkout, &installed);
         let mut bench = Bench::new(slot, level, (limits, until), launcher, host);
         bench.environment = person.clone();
-        Ok(Self { bench, checkout, person })
+        Ok(Self { bench, checkout, person, base, open_setup: OpenSetup::Refused })
+    }
+
+    /// The same, with another answer to whether a setup may run as the person where this machine can make
+    /// no sandbox.
+    #[must_use]
+    pub fn open_setup(mut self, open_setup: OpenSetup) -> Self {
+        self.open_setup = open_setup;
+        self
     }
 
     /// What trees are given besides their own files.
@@ -150,10 +174,7 @@ impl Workshop for CheckWorkshop {
             tell(line);
             succeed("prefetch", line, self.bench.prepare(line, Network::Host))?;
         }
-        for line in &how.setup {
-            tell(line);
-            succeed("setup", line, self.bench.prepare(line, Network::None))?;
-        }
+        self.set_up_tree(how, tell)?;
         // What is verified must be what was given.
         let changed = before.changed(self.bench.tree());
         if changed.is_empty() {
@@ -178,34 +199,28 @@ impl Workshop for CheckWorkshop {
         self.copy(&how.copy)?;
         let before = tracked::observe(self.bench.tree()).map_err(unread)?;
         let files: Vec<PathBuf> = before.paths().into_iter().collect();
-        let key = self.bench.setup_key(&how.setup, &how.hosts, &files).map_err(unread)?;
+        let key = self.bench.setup_key(&how.setup, &how.hosts, &files, self.base);
+        let key = key.map_err(unread)?;
         let place = self.bench.slot.setups().join(key);
         let kept = |error: std::io::Error| unusable("the setup cannot be kept", error.to_string());
         if let Some(found) = Prepared::find(&place) {
             self.bench.environment = self.person.with_setup(&found);
             return Ok(SetUp::Shared);
         }
-        let _lock = Prepared::lock(&place).map_err(kept)?;
-        let prepared = match Prepared::find(&place) {
-            Some(found) => found,
-            None => {
-                self.run_setup(how, tell)?;
-                let changed = before.changed(self.bench.tree());
-                if !changed.is_empty() {
-                    let what = "setup changed tracked files".to_owned();
-                    return Err(WorkshopError { what, why: changed.join(", "), of_tree: false });
-                }
-                let home = self.bench.slot.setup_home();
-                Prepared::keep(&place, self.bench.tree(), &home, &before.paths()).map_err(kept)?
-            }
-        };
+        let lock = Prepared::lock(&place).map_err(kept)?;
+        if !Prepared::is_there(&place) {
+            self.run_setup_of_base(how, &before, tell)?;
+            let home = self.bench.slot.setup_home();
+            Prepared::keep(&place, self.bench.tree(), &home, &before.paths()).map_err(kept)?;
+        }
+        let prepared = Prepared::find_locked(&place, lock).map_err(kept)?;
         self.bench.environment = self.person.with_setup(&prepared);
         Ok(SetUp::Shared)
     }
 
     fn changed(&mut self, paths: &[String]) {
         let trusted = build_time::is_untouched(self.bench.tree(), paths);
-        self.trust_build(trusted);
+        self.trust_build(trusted && self.base == BaseTrust::Trusted);
     }
 
     fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> Outcome {
@@ -239,10 +254,76 @@ impl CheckWorkshop {
         Ok(())
     }
 
+    /// Runs a setup for a worktree whose agent has no sandbox, in one of its own. What it installs is moved
+    /// there, and its home to `home`; the tree must be that of the base.
+    pub fn set_up_worktree(
+        &mut self,
+        how: &Preparation,
+        (worktree, home): (&Path, &Path),
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<(), WorkshopError> {
+        // Paths in what is installed must lead to where it will be.
+        self.bench.environment = ProjectEnvironment::default();
+        self.bench.places.tree = worktree.to_owned();
+        self.bench.places.home = home.to_owned();
+        self.copy(&how.copy)?;
+        let before = tracked::observe(self.bench.tree()).map_err(unread)?;
+        self.run_setup_of_base(how, &before, tell)?;
+        let placed = environment::place(self.bench.tree(), worktree, &before.paths())
+            .and_then(|()| slot::remove(home))
+            .and_then(|()| std::fs::rename(self.bench.slot.setup_home(), home));
+        placed.map_err(|error| unusable("the setup cannot be kept", error.to_string()))
+    }
+
+    /// Runs a setup on the tree that is checked. Checks may run without a sandbox; a setup does only where
+    /// there can be none.
+    fn set_up_tree(
+        &mut self,
+        how: &Preparation,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<(), WorkshopError> {
+        if how.setup.is_empty() {
+            return Ok(());
+        }
+        if self.bench.is_open() {
+            let level = sandbox::level(&sandbox::probe_with(&self.bench.launcher));
+            if level != Level::Off {
+                return self.run_setup(how, level, tell);
+            }
+            if self.open_setup == OpenSetup::Refused {
+                let why = "this machine can make no sandbox for it; --allow-setup runs it as you, with \
+                           your network and your secrets";
+                return Err(unusable("the setup was not run", why.to_owned()));
+            }
+        }
+        for line in &how.setup {
+            tell(line);
+            succeed("setup", line, self.bench.prepare(line, Network::None))?;
+        }
+        Ok(())
+    }
+
+    /// Runs a setup on the base, which is why it fails if it does, and not the work.
+    fn run_setup_of_base(
+        &mut self,
+        how: &Preparation,
+        before: &Tracked,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<(), WorkshopError> {
+        self.run_setup(how, self.bench.level(), tell)
+            .map_err(|error| WorkshopError { of_tree: false, ..error })?;
+        let changed = before.changed(self.bench.tree());
+        if changed.is_empty() {
+            return Ok(());
+        }
+        Err(unusable("setup changed tracked files", changed.join(", ")))
+    }
+
     /// Runs the commands of a setup on the tree, with a network that leads to registries alone.
     fn run_setup(
         &mut self,
         how: &Preparation,
+        level: Level,
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError> {
         self.bench
@@ -250,12 +331,12 @@ impl CheckWorkshop {
             .map_err(|Unsettled { why, .. }| unusable("the tree cannot be used", why))?;
         let way = self
             .bench
-            .way_out(&how.hosts)
+            .way_out(&how.hosts, self.base, level)
             .map_err(|error| unusable("there is no home for the setup", error.to_string()))?;
         for line in &how.setup {
             tell(line);
             succeed("setup", line, self.bench.set_up(line, &way))
-                .map_err(|error| WorkshopError { of_tree: false, ..error })?;
+                .map_err(|error| WorkshopError { why: way.explain(error.why), ..error })?;
         }
         Ok(())
     }

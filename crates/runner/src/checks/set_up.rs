@@ -3,16 +3,16 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bailiwick_verify::job::Ran;
 
 use super::bench::Bench;
 use super::slot;
 use super::work::Writes;
-use crate::environment::{self, Gateway, Registries, SETUP_HOME};
+use crate::environment::{self, BaseTrust, Gateway, Registries};
 use crate::process::{self, Doorkeeper};
-use crate::sandbox::{Bind, Network};
+use crate::sandbox::{Bind, Level, Network};
 use crate::toolchain::OFFLINE;
 
 /// The port of the gateway inside of the sandbox, where nobody else listens.
@@ -23,6 +23,18 @@ pub(super) struct WayOut {
     home: PathBuf,
     registries: Registries,
     gateway: Gateway,
+    /// The sandbox that it runs in, also where checks run in none.
+    level: Level,
+}
+
+impl WayOut {
+    /// Why it failed, and what can be done if that was seen.
+    pub(super) fn explain(&self, why: String) -> String {
+        match environment::advice(&self.gateway.refusals(), &why) {
+            Some(advice) => format!("{why}\n{advice}"),
+            None => why,
+        }
+    }
 }
 
 impl Bench {
@@ -32,19 +44,25 @@ impl Bench {
         setup: &[String],
         hosts: &[String],
         files: &[PathBuf],
+        trust: BaseTrust,
     ) -> io::Result<String> {
-        environment::key(setup, hosts, files, self.tree(), &self.host.stamp())
+        environment::key(setup, hosts, (self.tree(), files, trust), &self.host.stamp())
     }
 
     /// A fresh home for a setup, and the hosts that it can reach.
-    pub(super) fn way_out(&self, hosts: &[String]) -> io::Result<WayOut> {
-        let home = self.slot.setup_home();
+    pub(super) fn way_out(
+        &self,
+        hosts: &[String],
+        trust: BaseTrust,
+        level: Level,
+    ) -> io::Result<WayOut> {
+        let home = if self.is_open() { self.slot.home() } else { self.slot.setup_home() };
         slot::remove(&home)?;
         fs::create_dir_all(&home)?;
-        let registries = Registries::observe(&self.host, self.tree(), hosts);
+        let registries = Registries::observe(&self.host, self.tree(), trust, hosts);
         registries.write(&home)?;
         let gateway = Gateway::new(registries.hosts.clone(), &self.host.proxies);
-        Ok(WayOut { home, registries, gateway })
+        Ok(WayOut { home, registries, gateway, level })
     }
 
     /// Runs a command line of a setup; what it writes to the tree and to its home stays.
@@ -52,12 +70,19 @@ impl Bench {
         let job = self.begin(Writes::Through, Writes::Apart)?;
         let program = self.shell_program(line);
         let mut sandbox = self.sandbox(&job, &program, Network::None);
+        sandbox.level = way.level;
+        if self.is_open() {
+            // Checks copy the tree from where it is, and paths in what is installed must lead there.
+            let seen = sandbox.writable.iter_mut().filter(|bind| bind.target == self.places.tree);
+            seen.for_each(|bind| bind.target = self.tree().to_owned());
+            sandbox.directory = self.tree().to_owned();
+        }
         sandbox.private.retain(|path| *path != self.places.home);
         sandbox.writable.push(Bind::new(&way.home, &self.places.home));
         sandbox.read_only.extend(way.registries.read_only.iter().cloned());
         sandbox.door = Some(DOOR);
         sandbox.environment.retain(|(name, _)| OFFLINE.iter().all(|(other, _)| name != other));
-        sandbox.environment.extend(variables());
+        sandbox.environment.extend(variables(&self.places.home));
         sandbox.environment.extend(way.registries.variables.iter().cloned());
         let keeper: Doorkeeper<'_> = &|listener| Ok(Box::new(way.gateway.open(listener)?));
         let finished = process::run_with_door(
@@ -79,8 +104,8 @@ impl Bench {
     }
 }
 
-/// How programs find the way out. Java reads no variables of the usual names.
-fn variables() -> Vec<(String, String)> {
+/// How programs find the way out. Java and newer versions of yarn read no variables of the usual names.
+fn variables(home: &Path) -> Vec<(String, String)> {
     let proxy = format!("http://127.0.0.1:{DOOR}");
     let mut all: Vec<(String, String)> = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"]
         .map(|name| (name.to_owned(), proxy.clone()))
@@ -91,7 +116,11 @@ fn variables() -> Vec<(String, String)> {
         .collect();
     let others = [
         ("JAVA_TOOL_OPTIONS", java.join(" ")),
-        ("CARGO_HOME", format!("{SETUP_HOME}/.cargo")),
+        ("CARGO_HOME", home.join(".cargo").display().to_string()),
+        ("YARN_HTTP_PROXY", proxy.clone()),
+        ("YARN_HTTPS_PROXY", proxy),
+        // Its `.pnp.cjs` leads to the cache by a path from the tree, which is elsewhere later.
+        ("YARN_ENABLE_GLOBAL_CACHE", "false".to_owned()),
         ("npm_config_update_notifier", "false".to_owned()),
         ("npm_config_audit", "false".to_owned()),
         ("npm_config_fund", "false".to_owned()),

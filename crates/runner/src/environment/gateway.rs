@@ -1,8 +1,9 @@
 //! The way out of a setup's sandbox: an HTTP proxy that connects to the hosts that are allowed.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -10,6 +11,8 @@ use tokio::net::TcpStream;
 
 /// A request's head that is longer is nobody's.
 const LONGEST_HEAD: usize = 64 * 1024;
+/// As much of an answer as is looked at for its status.
+const FIRST_PART: usize = 4096;
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -19,6 +22,16 @@ pub(crate) struct Gateway {
     hosts: Arc<Vec<String>>,
     /// `host:port` of the machine's own proxy.
     parent: Option<String>,
+    refusals: Arc<Mutex<Refusals>>,
+}
+
+/// What a setup asked for in vain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Refusals {
+    /// `host:port` that it may not reach.
+    pub(crate) hosts: BTreeSet<String>,
+    /// Hosts that wanted a login, as far as that can be seen: not through a tunnel.
+    pub(crate) without_login: BTreeSet<String>,
 }
 
 /// A gateway at work; it ends when this is dropped.
@@ -52,7 +65,16 @@ impl Gateway {
             let authority = rest.split('/').next().unwrap_or_default();
             (scheme == "http" && authority.contains(':')).then(|| authority.to_owned())
         });
-        Self { hosts: Arc::new(hosts), parent }
+        Self { hosts: Arc::new(hosts), parent, refusals: Arc::default() }
+    }
+
+    /// What was refused so far.
+    pub(crate) fn refusals(&self) -> Refusals {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Refusals)) {
+        note(&mut self.refusals.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     fn allows(&self, host: &str, port: u16) -> bool {
@@ -91,6 +113,9 @@ impl Gateway {
         };
         let Asked { host, port, forward } = asked;
         if !self.allows(&host, port) {
+            self.note(|refusals| {
+                refusals.hosts.insert(format!("{host}:{port}"));
+            });
             let why = format!(
                 "{host}:{port} is not among the hosts that a setup can reach; add it to `hosts` \
                  under [workspace] of the task"
@@ -104,12 +129,32 @@ impl Gateway {
                 return refuse(&mut program, "502 Bad Gateway", &why).await;
             }
         };
-        match forward {
-            None => program.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?,
-            Some(head) => remote.write_all(&head).await?,
-        }
+        let Some(head) = forward else {
+            program.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
+            remote.write_all(&rest).await?;
+            return tokio::io::copy_bidirectional(&mut program, &mut remote).await.map(drop);
+        };
+        remote.write_all(&head).await?;
         remote.write_all(&rest).await?;
-        tokio::io::copy_bidirectional(&mut program, &mut remote).await.map(drop)
+        let (mut from_program, mut to_program) = program.split();
+        let (mut from_remote, mut to_remote) = remote.split();
+        let sent = async {
+            tokio::io::copy(&mut from_program, &mut to_remote).await?;
+            to_remote.shutdown().await
+        };
+        let answered = async {
+            let mut first = Vec::with_capacity(FIRST_PART);
+            from_remote.read_buf(&mut first).await?;
+            if wants_login(&first) {
+                self.note(|refusals| {
+                    refusals.without_login.insert(host.clone());
+                });
+            }
+            to_program.write_all(&first).await?;
+            tokio::io::copy(&mut from_remote, &mut to_program).await?;
+            to_program.shutdown().await
+        };
+        tokio::try_join!(sent, answered).map(drop)
     }
 
     async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
@@ -131,6 +176,12 @@ impl Gateway {
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
+}
+
+/// Whether an answer says that somebody has to log in.
+fn wants_login(answer: &[u8]) -> bool {
+    let status = answer.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+    answer.starts_with(b"HTTP/") && [b"401", b"403"].iter().any(|code| status == *code)
 }
 
 /// Clouds hand out credentials at such addresses; no registry is there.
@@ -219,6 +270,19 @@ mod tests {
             ("example.org", 443, false),
         ] {
             assert_eq!(gateway.allows(host, port), allowed, "{host}:{port}");
+        }
+    }
+
+    #[test]
+    fn answers_that_want_a_login_are_told_from_others() {
+        for (answer, wants) in [
+            ("HTTP/1.1 401 Unauthorized\r\n", true),
+            ("HTTP/1.0 403 Forbidden\r\n", true),
+            ("HTTP/1.1 404 Not Found\r\n", false),
+            ("HTTP/1.1 200 401\r\n", false),
+            ("", false),
+        ] {
+            assert_eq!(wants_login(answer.as_bytes()), wants, "{answer}");
         }
     }
 

@@ -7,6 +7,7 @@
 //!  caches      what package managers keep in the person's home; never their credentials
 //! ```
 
+mod advice;
 mod caches;
 mod gateway;
 mod prepared;
@@ -17,8 +18,10 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::sandbox::Bind;
 
+pub(crate) use advice::advice;
 pub(crate) use gateway::Gateway;
-pub(crate) use prepared::{Prepared, key};
+pub(crate) use prepared::{InUse, Prepared, key, place};
+pub use prepared::{is_setup_in_use, kept_setups, remove_setup};
 pub(crate) use registries::Registries;
 
 /// Where the setup sees the tree: absolute paths in what it installs lead there.
@@ -33,6 +36,16 @@ const INSTALLED: [&str; 6] =
 /// Whether a directory of this name holds installed packages.
 pub fn is_installed_packages(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| INSTALLED.contains(&name))
+}
+
+/// Who wrote the base commit that a setup runs on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BaseTrust {
+    /// People who may write to the repository: it says where its packages come from.
+    #[default]
+    Trusted,
+    /// Anybody, as in a fork: it opens no host, and what is made of it is for itself alone.
+    Untrusted,
 }
 
 /// A directory that is shared.
@@ -57,9 +70,16 @@ pub struct ProjectEnvironment {
     pub setup_home: Option<PathBuf>,
     /// Directories at which the tree is seen as well: absolute paths in installed packages lead there.
     pub aliases: Vec<PathBuf>,
+    /// Keeps the result of the setup from being removed.
+    pub(crate) in_use: Option<InUse>,
 }
 
 impl ProjectEnvironment {
+    /// Where the result of the setup is kept that it has.
+    pub fn setup(&self) -> Option<&Path> {
+        self.setup_home.as_deref().and_then(Path::parent)
+    }
+
     /// What a person has: caches, and directories of the checkout that git ignores.
     pub fn of_person(home: &Path, checkout: &Path, installed: &[String]) -> Self {
         let share = |path: &String| {
@@ -92,6 +112,7 @@ impl ProjectEnvironment {
             in_home,
             setup_home: Some(home),
             aliases: vec![PathBuf::from(SETUP_TREE)],
+            in_use: Some(prepared.in_use()),
         }
     }
 

@@ -5,20 +5,21 @@
 //!   tree/             what the setup added to the tree
 //!   home/             its home
 //!   environment.json  written last: which directories and files of `tree` there are
-//! <state>/caches/<repository>/setup/<key>.lock   held while it is made
+//! <state>/caches/<repository>/setup/<key>.lock   held while it is made, used or removed
 //! ```
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bailiwick_model::well_known::is_manifest;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::Share;
+use super::{BaseTrust, Share};
 
 /// How long a result is kept that nobody uses.
 const KEPT: Duration = Duration::from_hours(24 * 30);
@@ -30,7 +31,21 @@ const MAX_DIRECTORIES: usize = 100;
 pub(crate) struct Prepared {
     place: PathBuf,
     contents: Contents,
+    in_use: InUse,
 }
+
+/// As long as this is there, nobody removes the result.
+#[derive(Debug, Clone)]
+pub(crate) struct InUse(#[expect(dead_code, reason = "it is held, not read")] Arc<File>);
+
+impl PartialEq for InUse {
+    /// Which file holds a lock makes no difference.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for InUse {}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Contents {
@@ -38,12 +53,12 @@ struct Contents {
     files: Vec<PathBuf>,
 }
 
-/// What a result depends on: the commands, the tree's manifests and lock files, the tools.
+/// What a result depends on: the commands, the tree's manifests and lock files, the tools. Where nobody
+/// trusts who wrote the tree, all of its files, because a setup may run them.
 pub(crate) fn key(
     setup: &[String],
     hosts: &[String],
-    files: &[PathBuf],
-    tree: &Path,
+    (tree, files, trust): (&Path, &[PathBuf], BaseTrust),
     stamp: &str,
 ) -> io::Result<String> {
     let mut digest = Sha256::new();
@@ -53,9 +68,15 @@ pub(crate) fn key(
     };
     add(stamp.as_bytes());
     setup.iter().chain(hosts).for_each(|line| add(line.as_bytes()));
-    let manifests: BTreeSet<&PathBuf> =
-        files.iter().filter(|path| path.to_str().is_some_and(is_manifest)).collect();
-    for path in manifests {
+    let counts = |path: &&PathBuf| match trust {
+        BaseTrust::Trusted => path.to_str().is_some_and(is_manifest),
+        BaseTrust::Untrusted => true,
+    };
+    if trust == BaseTrust::Untrusted {
+        add(b"untrusted");
+    }
+    let counted: BTreeSet<&PathBuf> = files.iter().filter(counts).collect();
+    for path in counted {
         let file = tree.join(path);
         if fs::symlink_metadata(&file)?.is_file() {
             add(path.as_os_str().as_encoded_bytes());
@@ -66,15 +87,36 @@ pub(crate) fn key(
 }
 
 impl Prepared {
-    /// The result for a key, if there is one.
+    /// The result for a key, if there is one that nobody makes or removes.
     pub(crate) fn find(place: &Path) -> Option<Self> {
+        let lock = open_lock(place).ok()?;
+        lock.try_lock_shared().ok()?;
+        Self::read(place, lock)
+    }
+
+    /// Whether there is one.
+    pub(crate) fn is_there(place: &Path) -> bool {
+        place.join("environment.json").is_file()
+    }
+
+    /// The same for who holds the lock, which others share from now on.
+    pub(crate) fn find_locked(place: &Path, lock: File) -> io::Result<Self> {
+        lock.lock_shared()?;
+        Self::read(place, lock).ok_or_else(|| io::Error::other("somebody has removed it"))
+    }
+
+    fn read(place: &Path, lock: File) -> Option<Self> {
         let text = fs::read(place.join("environment.json")).ok()?;
         let contents = serde_json::from_slice(&text).ok()?;
         // When it was used last is the time of this directory.
         if let Ok(directory) = File::open(place) {
             let _ = directory.set_modified(SystemTime::now());
         }
-        Some(Self { place: place.to_owned(), contents })
+        Some(Self { place: place.to_owned(), contents, in_use: InUse(Arc::new(lock)) })
+    }
+
+    pub(crate) fn in_use(&self) -> InUse {
+        self.in_use.clone()
     }
 
     /// Waits until nobody else makes it.
@@ -82,19 +124,19 @@ impl Prepared {
         let parent = place.parent().unwrap_or(place);
         fs::create_dir_all(parent)?;
         sweep(parent);
-        let path = place.with_extension("lock");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        let file = open_lock(place)?;
         file.lock()?;
         Ok(file)
     }
 
-    /// Keeps what a setup added to a tree, whose files were `tracked` before, and its home.
+    /// Keeps what a setup added to a tree, whose files were `tracked` before, and its home. The lock must
+    /// be held.
     pub(crate) fn keep(
         place: &Path,
         tree: &Path,
         home: &Path,
         tracked: &BTreeSet<PathBuf>,
-    ) -> io::Result<Self> {
+    ) -> io::Result<()> {
         let fresh = place.with_extension("new");
         remove(&fresh)?;
         remove(place)?;
@@ -114,8 +156,7 @@ impl Prepared {
         }
         fs::rename(home, fresh.join("home"))?;
         fs::write(fresh.join("environment.json"), serde_json::to_vec(&contents)?)?;
-        fs::rename(&fresh, place)?;
-        Ok(Self { place: place.to_owned(), contents })
+        fs::rename(&fresh, place)
     }
 
     pub(crate) fn home(&self) -> PathBuf {
@@ -137,6 +178,75 @@ impl Prepared {
         };
         paths.iter().map(share).collect()
     }
+}
+
+/// Moves what a setup added to a tree into another one, whose files were `tracked` before. What an earlier
+/// attempt has left there is replaced.
+pub(crate) fn place(tree: &Path, into: &Path, tracked: &BTreeSet<PathBuf>) -> io::Result<()> {
+    let mut contents = Contents::default();
+    added(tree, Path::new(""), tracked, &mut contents)?;
+    for path in contents.directories.iter().chain(&contents.files) {
+        let target = into.join(path);
+        remove(&target)?;
+        match fs::rename(tree.join(path), &target) {
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                return Err(io::Error::other(format!(
+                    "{} is on another file system than our state",
+                    into.display()
+                )));
+            }
+            moved => moved?,
+        }
+    }
+    Ok(())
+}
+
+fn open_lock(place: &Path) -> io::Result<File> {
+    let path = place.with_extension("lock");
+    OpenOptions::new().create(true).truncate(false).write(true).open(path)
+}
+
+/// The results of setups of one repository, or of all.
+pub fn kept_setups(state: &Path, repository: Option<&str>) -> io::Result<Vec<PathBuf>> {
+    let caches = state.join("caches");
+    let repositories = match repository {
+        Some(name) => vec![caches.join(name)],
+        None => directories(&caches)?,
+    };
+    let mut found = Vec::new();
+    for repository in repositories {
+        found.extend(directories(&repository.join("setup"))?);
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Whether a run or a check uses the result of a setup at this moment, or somebody makes it.
+pub fn is_setup_in_use(place: &Path) -> io::Result<bool> {
+    match open_lock(place)?.try_lock() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Removes the result of a setup; false if it is in use.
+pub fn remove_setup(place: &Path) -> io::Result<bool> {
+    let lock = open_lock(place)?;
+    match lock.try_lock() {
+        Ok(()) => remove(place).map(|()| true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn directories(place: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let paths: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    Ok(paths.into_iter().filter(|path| path.is_dir()).collect())
 }
 
 /// What is new below a directory: whole directories where nothing in them was there before.
@@ -175,13 +285,14 @@ fn sweep(all: &Path) {
         let old = entry.metadata().ok().and_then(|found| found.modified().ok()?.elapsed().ok());
         if old.is_some_and(|age| age > KEPT) && entry.path().is_dir() {
             // What cannot be removed now is removed another time.
-            let _ = remove(&entry.path());
+            let _ = remove_setup(&entry.path());
         }
     }
 }
 
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => fs::remove_file(path),
         // Go makes its modules read-only.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             crate::checks::open_up(path)?;
@@ -212,9 +323,10 @@ mod tests {
         let tracked = ["package.json", "packages/a/index.js"].map(PathBuf::from).into();
         let place = scratch.path().join("setup/key");
         let lock = Prepared::lock(&place).unwrap();
-        let kept = Prepared::keep(&place, &tree, &home, &tracked).unwrap();
-        drop(lock);
-        assert_eq!(Prepared::find(&place), Some(kept.clone()));
+        assert_eq!(Prepared::find(&place), None, "it is being made");
+        Prepared::keep(&place, &tree, &home, &tracked).unwrap();
+        let kept = Prepared::find_locked(&place, lock).unwrap();
+        assert_eq!(Prepared::find(&place), Some(kept.clone()), "others use it at the same time");
         let places = |shares: Vec<Share>| -> Vec<String> {
             shares.iter().map(|share| share.place.display().to_string()).collect()
         };
@@ -222,6 +334,10 @@ mod tests {
         assert_eq!(places(kept.files()), ["packages/a/built.js"]);
         assert!(kept.directories().iter().all(|share| share.source.is_dir()));
         assert!(tree.join("package.json").is_file() && !tree.join("node_modules").exists());
+        assert!(is_setup_in_use(&place).unwrap() && !remove_setup(&place).unwrap());
+        drop(kept);
+        assert!(!is_setup_in_use(&place).unwrap() && remove_setup(&place).unwrap());
+        assert!(!place.exists() && Prepared::find(&place).is_none());
     }
 
     #[test]
@@ -232,10 +348,16 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(tree.path().join(name), text).unwrap();
         write("package-lock.json", "1");
         write("index.js", "1");
-        let keyed = |setup: &[String]| key(setup, &[], &files, tree.path(), "tools").unwrap();
+        let trusting = |setup: &[String], trust: BaseTrust| {
+            key(setup, &[], (tree.path(), &files, trust), "tools").unwrap()
+        };
+        let keyed = |setup: &[String]| trusting(setup, BaseTrust::Trusted);
         let first = keyed(&setup);
+        let foreign = trusting(&setup, BaseTrust::Untrusted);
+        assert_ne!(foreign, first, "what a fork makes is for itself alone");
         write("index.js", "2");
         assert_eq!(keyed(&setup), first);
+        assert_ne!(trusting(&setup, BaseTrust::Untrusted), foreign);
         assert_ne!(keyed(&["npm install".to_owned()]), first);
         write("package-lock.json", "2");
         assert_ne!(keyed(&setup), first);

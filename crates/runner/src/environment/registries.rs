@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::BaseTrust;
 use crate::sandbox::Bind;
 use crate::toolchain::Host;
 
@@ -81,7 +82,7 @@ const OF_PERSON: [&str; 12] = [
 ];
 
 /// Files of the project that name registries.
-const OF_PROJECT: [&str; 9] = [
+const OF_PROJECT: [&str; 11] = [
     ".npmrc",
     ".yarnrc",
     ".yarnrc.yml",
@@ -89,6 +90,8 @@ const OF_PROJECT: [&str; 9] = [
     "pip.conf",
     "uv.toml",
     "Pipfile",
+    "requirements.txt",
+    "Gemfile",
     ".cargo/config.toml",
     ".cargo/config",
 ];
@@ -111,8 +114,9 @@ pub(crate) struct Registries {
 }
 
 impl Registries {
-    /// As the person's environment and files, and the tree's own files say.
-    pub(crate) fn observe(host: &Host, tree: &Path, more: &[String]) -> Self {
+    /// As the person's environment and files say, and the tree's own files if people wrote them who are
+    /// trusted.
+    pub(crate) fn observe(host: &Host, tree: &Path, trust: BaseTrust, more: &[String]) -> Self {
         let mut found = Self::default();
         found.hosts.extend(default_hosts());
         found.hosts.extend(more.iter().cloned());
@@ -128,14 +132,17 @@ impl Registries {
         }
         let person = OF_PERSON.map(|name| host.home.join(name));
         let project = OF_PROJECT.map(|name| tree.join(name));
-        for file in person.iter().chain(&project) {
+        let project = project.iter().filter(|_| trust == BaseTrust::Trusted);
+        for file in person.iter().chain(project) {
             let text = read(file);
             found.hosts.extend(text.lines().filter(|line| !is_comment(line)).flat_map(hosts_in));
         }
         let settings = host.cargo_settings().unwrap_or_default();
         found.hosts.extend(settings.lines().flat_map(hosts_in));
-        let pyproject = read(&tree.join("pyproject.toml"));
-        found.hosts.extend(indexes(&pyproject).iter().flat_map(|url| hosts_in(url)));
+        if trust == BaseTrust::Trusted {
+            let pyproject = read(&tree.join("pyproject.toml"));
+            found.hosts.extend(indexes(&pyproject).iter().flat_map(|url| hosts_in(url)));
+        }
         found.add_files(host, &settings);
         found.add_go_settings(&read(&host.home.join(".config/go/env")));
         found.hosts.sort();
@@ -149,12 +156,21 @@ impl Registries {
         });
         let pip = [".config/pip/pip.conf", ".pip/pip.conf"].map(|name| read(&host.home.join(name)));
         let pip = told(&pip.join("\n"), |key| PIP_KEYS.contains(&key));
+        let yarn = words_told(&read(&host.home.join(".yarnrc")), "registry");
+        let berry = words_told(&read(&host.home.join(".yarnrc.yml")), "npmRegistryServer:");
+        let bundler = words_told(&read(&host.home.join(".bundle/config")), "BUNDLE_MIRROR__");
+        let uv = whole(read(&host.home.join(".config/uv/uv.toml")));
         let all = [
             (".npmrc", npm),
+            (".yarnrc", yarn),
+            (".yarnrc.yml", berry),
+            (".bundle/config", bundler),
+            (".config/uv/uv.toml", uv),
             (".config/pip/pip.conf", format!("[global]\n{pip}")),
             (".cargo/config.toml", cargo.to_owned()),
+            (".m2/settings.xml", maven(&read(&host.home.join(".m2/settings.xml")))),
         ];
-        self.files.extend(all);
+        self.files.extend(all.into_iter().filter(|(_, text)| !text.is_empty()));
     }
 
     /// `go env -w` writes its settings into a file.
@@ -207,6 +223,29 @@ fn told(text: &str, may: impl Fn(&str) -> bool) -> String {
         key.is_some_and(&may) && !has_credentials(line) && !line.contains("${")
     });
     plain.map(|line| format!("{}\n", line.trim())).collect()
+}
+
+/// The lines that begin with a word, without those that have credentials.
+fn words_told(text: &str, word: &str) -> String {
+    let plain = text.lines().filter(|line| line.starts_with(word) && !has_credentials(line));
+    plain.map(|line| format!("{line}\n")).collect()
+}
+
+/// A whole file, if nothing in it looks like a credential.
+fn whole(text: String) -> String {
+    let lower = text.to_ascii_lowercase();
+    let secret = ["token", "password", "username", "auth", "secret", "${"];
+    let has_secret = has_credentials(&text) || secret.iter().any(|word| lower.contains(word));
+    if has_secret { String::new() } else { text }
+}
+
+/// The mirrors that settings of Maven name. Their credentials are in another part of the file.
+fn maven(text: &str) -> String {
+    let mirrors = text.split_once("<mirrors>").and_then(|(_, rest)| rest.split_once("</mirrors>"));
+    match mirrors.map(|(mirrors, _)| mirrors).filter(|mirrors| !has_credentials(mirrors)) {
+        Some(mirrors) => format!("<settings><mirrors>{mirrors}</mirrors></settings>\n"),
+        None => String::new(),
+    }
 }
 
 fn read(file: &Path) -> String {
@@ -265,6 +304,18 @@ mod tests {
         assert_eq!(hosts_in(npm), ["npm.corp.example:8443", "x.example"]);
         let kept = told(npm, |key| NPM_KEYS.contains(&key) || key.ends_with(":registry"));
         assert_eq!(kept, "registry=https://npm.corp.example:8443/api/\n");
+        let settings = "<settings><servers><password>s3cret</password></servers><mirrors><mirror><url>\
+                        https://m.example</url></mirror></mirrors></settings>";
+        assert!(
+            maven(settings).contains("https://m.example") && !maven(settings).contains("s3cret")
+        );
+        assert_eq!(maven("<mirrors>https://me:s3cret@m.example</mirrors>"), "");
+        let berry = "npmRegistryServer: \"https://b.example\"\nnpmAuthToken: s3cret\n";
+        assert_eq!(
+            words_told(berry, "npmRegistryServer:"),
+            "npmRegistryServer: \"https://b.example\"\n"
+        );
+        assert_eq!(whole("[[index]]\nurl = \"https://me:pw@i.example\"\n".to_owned()), "");
         assert_eq!(
             hosts_in("https://a.example|http://b.example:81,direct"),
             ["a.example", "b.example:81"]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use bailiwick_control::ports::{Preparation, SetUp, Workshop as _, WorkshopError};
 use bailiwick_runner::checks::{CheckWorkshop, Setup};
+use bailiwick_runner::environment::BaseTrust;
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::Level;
 use bailiwick_runner::toolchain::Host;
@@ -34,6 +35,7 @@ pub(crate) fn setup(place: &TempDir) -> Setup {
         until: Until::default(),
         launcher: launcher(),
         host: Host::observe(),
+        base: BaseTrust::default(),
     }
 }
 

@@ -25,4 +25,4 @@ pub use work::{
     BaseBranch, GitWork, HeadLog, ImportLimits, Imported, Recovered, RollbackPlan, SpawnRecord,
     record_spawn, recover,
 };
-pub use workspaces::{SpawnLock, WorktreeWorkspaces, run_setup};
+pub use workspaces::{SetupRunner, SpawnLock, WorktreeWorkspaces, run_setup};

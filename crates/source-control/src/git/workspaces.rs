@@ -22,11 +22,16 @@ use super::command::{Input, forget_repository};
 use super::repository::Repository;
 use super::work::record_spawn;
 
+/// Runs the commands of a setup in a worktree. What it starts holds the lock by its standard input.
+pub type SetupRunner =
+    Arc<dyn Fn(&Path, &Preparation, Option<&File>) -> Result<(), WorkspaceError> + Send + Sync>;
+
 /// Workspaces of one repository.
 pub struct WorktreeWorkspaces {
     repository: Repository,
     state: PathBuf,
     base: Option<String>,
+    setup: Option<SetupRunner>,
     held: Mutex<Weak<File>>,
     seen: Mutex<Option<Seen>>,
 }
@@ -44,6 +49,7 @@ impl WorktreeWorkspaces {
             repository,
             state: state.into(),
             base: None,
+            setup: None,
             held: Mutex::default(),
             seen: Mutex::default(),
         }
@@ -54,6 +60,13 @@ impl WorktreeWorkspaces {
     #[must_use]
     pub fn spawning_on(mut self, revision: &str) -> Self {
         self.base = Some(revision.to_owned());
+        self
+    }
+
+    /// The same with somebody else who runs setups; otherwise they run as the person.
+    #[must_use]
+    pub fn set_up_by(mut self, setup: SetupRunner) -> Self {
+        self.setup = Some(setup);
         self
     }
 
@@ -273,8 +286,11 @@ impl Workspaces for WorktreeWorkspaces {
                 failed(format!("{path} cannot be copied into the worktree"), &error)
             })?;
         }
-        for command in &how.setup {
-            run_setup(&worktree, command, self.lock_held().as_deref())?;
+        let held = self.lock_held();
+        match &self.setup {
+            Some(setup) if !how.setup.is_empty() => setup(&worktree, how, held.as_deref())?,
+            Some(_) => {}
+            None => run_setup(&worktree, &how.setup, held.as_deref())?,
         }
         let marker = self.run_directory(id).join("ready");
         // No agent has run where the marker is not there yet, and only then is the record true.
@@ -289,9 +305,17 @@ impl Workspaces for WorktreeWorkspaces {
     }
 }
 
-/// Runs a command of a setup in a worktree, as the person. What it prints goes to standard error:
+/// Runs the commands of a setup in a worktree, as the person. What they print goes to standard error:
 /// standard output is ours.
 pub fn run_setup(
+    worktree: &Path,
+    commands: &[String],
+    held: Option<&File>,
+) -> Result<(), WorkspaceError> {
+    commands.iter().try_for_each(|command| run_as_person(worktree, command, held))
+}
+
+fn run_as_person(
     worktree: &Path,
     command: &str,
     held: Option<&File>,
