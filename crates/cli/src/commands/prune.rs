@@ -1,4 +1,4 @@
-//! `bailiwick prune`: frees the disk space of agents that are finished, and of build caches.
+//! `bailiwick prune`: frees the disk space of agents that are finished, of build caches and of setups.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_model::{AgentId, Run, RunState};
 use bailiwick_runner::checks::{build_caches, is_build_cache_in_use, remove_build_cache};
+use bailiwick_runner::environment::{is_setup_in_use, kept_setups, remove_setup};
+use bailiwick_runner::supervisor::RunDirectory;
 use clap::Args;
 use serde::Serialize;
 
@@ -15,15 +17,17 @@ use crate::agent_names::{self, Scope};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
+use crate::running::enclose::SETUP_NOTE;
 use crate::running::recover;
 use crate::running::view::forget_typed;
 use crate::verifying::cache_key;
 use crate::wire;
 
-/// Remove the worktrees of finished agents, and build caches
+/// Remove the worktrees of finished agents, build caches and what setups have installed
 ///
 /// An agent is finished when its work has landed, was rolled back or was rejected. Branches, ledger rows,
-/// events and verdicts stay. Agents at work are never touched.
+/// events and verdicts stay. Agents at work are never touched, nor is the setup of an agent that is not
+/// finished. The next run of a task makes its setup again.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick prune --dry-run\n  bailiwick prune --yes\n  bailiwick \
@@ -61,6 +65,7 @@ struct Item {
 enum Target {
     Agent(Box<Run>),
     Cache(PathBuf),
+    Setup(PathBuf),
 }
 
 #[derive(Debug, Serialize)]
@@ -121,12 +126,16 @@ impl Prune {
             (Scope::Repository(_), Some(repository)) => Some(cache_key(&repository)),
             (Scope::Repository(_), None) | (Scope::AllRepositories, _) => None,
         };
-        let unread = |error: std::io::Error| {
-            Failure::general(format!("the build caches cannot be read: {error}"))
-        };
+        let unread =
+            |error: std::io::Error| Failure::general(format!("the caches cannot be read: {error}"));
         for place in build_caches(&context.state, key.as_deref()).map_err(unread)? {
             let in_use = is_build_cache_in_use(&place).map_err(unread)?;
             items.extend(cache_item(place, in_use));
+        }
+        let needed = needed_setups(context, &items);
+        for place in kept_setups(&context.state, key.as_deref()).map_err(unread)? {
+            let in_use = is_setup_in_use(&place).map_err(unread)?;
+            items.push(setup_item(place, in_use, &needed));
         }
         Ok(items)
     }
@@ -189,6 +198,28 @@ fn cache_item(place: PathBuf, in_use: bool) -> Option<Item> {
     (!is_empty).then_some(Item { what, bytes, remove: !in_use, why, target })
 }
 
+/// The setups of agents that are kept.
+fn needed_setups(context: &Context, items: &[Item]) -> BTreeSet<PathBuf> {
+    let setup = |item: &Item| match &item.target {
+        Target::Agent(run) if !item.remove => {
+            let directory = RunDirectory::new(&context.state, run.id.as_str());
+            std::fs::read_to_string(directory.path().join(SETUP_NOTE)).ok().map(PathBuf::from)
+        }
+        Target::Agent(_) | Target::Cache(_) | Target::Setup(_) => None,
+    };
+    items.iter().filter_map(setup).collect()
+}
+
+fn setup_item(place: PathBuf, in_use: bool, needed: &BTreeSet<PathBuf>) -> Item {
+    let (remove, why) = match (in_use, needed.contains(&place)) {
+        (true, _) => (false, "in use"),
+        (false, true) => (false, "an open agent needs it"),
+        (false, false) => (true, "installed by a setup"),
+    };
+    let what = format!("setup {}", place.display());
+    Item { what, bytes: size(&place), remove, why, target: Target::Setup(place) }
+}
+
 fn remove(context: &Context, item: &Item) -> Result<(), Failure> {
     match &item.target {
         Target::Agent(run) => {
@@ -199,10 +230,17 @@ fn remove(context: &Context, item: &Item) -> Result<(), Failure> {
             };
             remove_files(context, run).map(drop)
         }
-        Target::Cache(place) => remove_build_cache(place).map(drop).map_err(|error| {
-            Failure::general(format!("{} cannot be removed: {error}", place.display()))
-        }),
+        Target::Cache(place) => {
+            remove_build_cache(place).map(drop).map_err(|error| unremoved(place, &error))
+        }
+        Target::Setup(place) => {
+            remove_setup(place).map(drop).map_err(|error| unremoved(place, &error))
+        }
     }
+}
+
+fn unremoved(place: &Path, error: &std::io::Error) -> Failure {
+    Failure::general(format!("{} cannot be removed: {error}", place.display()))
 }
 
 fn show(items: &[Item]) {
@@ -275,6 +313,21 @@ mod tests {
             assert!(!judge(state, false, false).0, "{state}");
             assert!(judge(state, false, true).0, "{state}");
             assert!(!judge(state, true, true).0, "{state}");
+        }
+    }
+
+    #[test]
+    fn only_setups_that_nobody_uses_or_needs_are_removed() {
+        let place = PathBuf::from("/nowhere/setup/1");
+        let needed = BTreeSet::from([place.clone()]);
+        for (in_use, needed, removed) in [
+            (false, &BTreeSet::new(), true),
+            (true, &BTreeSet::new(), false),
+            (false, &needed, false),
+            (true, &needed, false),
+        ] {
+            let item = setup_item(place.clone(), in_use, needed);
+            assert_eq!(item.remove, removed, "{}", item.why);
         }
     }
 

@@ -42,6 +42,11 @@ fn printed(scratch: &Scratch, agent: &str) -> String {
 
 /// A registry that answers every request with one tarball, and counts them.
 fn registry(tarball: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
+    answering("200 OK", tarball)
+}
+
+/// A registry that answers every request in the same way, and counts them.
+fn answering(status: &'static str, tarball: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let asked = Arc::new(AtomicUsize::new(0));
@@ -58,7 +63,7 @@ fn registry(tarball: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
             }
             counted.fetch_add(1, Ordering::SeqCst);
             let length = tarball.len();
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n");
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&tarball));
         }
     });
@@ -76,28 +81,41 @@ fn package(place: &Path) -> Vec<u8> {
     packed.unwrap().stdout
 }
 
-#[test]
-fn npm_ci_runs_once_and_agents_and_checks_see_node_modules() {
-    let place = tempfile::tempdir().unwrap();
-    let (port, asked) = registry(package(place.path()));
+/// A project with one package, which comes from this registry.
+fn npm_project(port: u16) -> [(&'static str, String); 4] {
     let manifest = r#"{"name":"x","version":"1.0.0","scripts":{"test":"hello"},"devDependencies":{"hello":"1.0.0"}}"#;
     let lock = format!(
         r#"{{"name":"x","version":"1.0.0","lockfileVersion":3,"packages":{{"":{{"name":"x","version":"1.0.0","devDependencies":{{"hello":"1.0.0"}}}},"node_modules/hello":{{"version":"1.0.0","resolved":"http://127.0.0.1:{port}/hello-1.0.0.tgz","dev":true,"bin":{{"hello":"hello.js"}}}}}}}}"#
     );
-    let npmrc = format!("registry=http://127.0.0.1:{port}/\n");
-    let files = [
-        ("package.json", manifest),
-        ("package-lock.json", lock.as_str()),
-        (".npmrc", npmrc.as_str()),
-        (".gitignore", "node_modules\n"),
-    ];
-    let scratch = scene(&files);
-    let setup = "[workspace]\nsetup = [\"npm ci\"]";
+    [
+        ("package.json", manifest.to_owned()),
+        ("package-lock.json", lock),
+        (".npmrc", format!("registry=http://127.0.0.1:{port}/\n")),
+        (".gitignore", "node_modules\n".to_owned()),
+    ]
+}
+
+fn npm_scene(port: u16) -> Scratch {
+    let scratch = scene(&[]);
+    for (path, text) in npm_project(port) {
+        scratch.write(path, &text);
+    }
+    scratch
+}
+
+const NPM_CI: &str = "[workspace]\nsetup = [\"npm ci\"]";
+
+#[test]
+fn npm_ci_runs_once_and_agents_and_checks_see_node_modules() {
+    let place = tempfile::tempdir().unwrap();
+    let (port, asked) = registry(package(place.path()));
+    let scratch = npm_scene(port);
     let (try_it, note) = (shell("npm test"), write("note.txt", "x\n"));
-    scratch.write("task.toml", &task(&["npm test"], setup, &[&try_it, &note]));
+    scratch.write("task.toml", &task(&["npm test"], NPM_CI, &[&try_it, &note]));
+    let lock = scratch.read("package-lock.json");
     let bumped = lock.replace("/hello-1.0.0.tgz", "/other/hello-1.0.0.tgz");
     let bump = write("package-lock.json", &bumped);
-    scratch.write("bump.toml", &task(&["npm test"], setup, &[&bump]));
+    scratch.write("bump.toml", &task(&["npm test"], NPM_CI, &[&bump]));
     scratch.commit("start");
     for agent in ["one", "two"] {
         let ran = scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", agent]).expect_code(0);
@@ -110,6 +128,100 @@ fn npm_ci_runs_once_and_agents_and_checks_see_node_modules() {
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     scratch.run(BAILIWICK, &["verify", "three", "--allow-setup"]).expect_code(0);
     assert_eq!(asked.load(Ordering::SeqCst), 2);
+    // What is installed goes when nobody works with it any more.
+    let setups = || -> Vec<(bool, String)> {
+        let dry = scratch.run(BAILIWICK, &["prune", "--dry-run", "-o", "json"]).expect_code(0);
+        let dry: serde_json::Value = serde_json::from_str(&dry.out).unwrap();
+        let items = dry["items"].as_array().unwrap().iter();
+        let setups = items.filter(|item| item["what"].as_str().unwrap().starts_with("setup "));
+        let told = setups.map(|item| (item["remove"].as_bool().unwrap(), item["why"].to_string()));
+        told.collect()
+    };
+    let mut kept = setups();
+    kept.sort();
+    assert_eq!(kept.len(), 2, "{kept:?}");
+    assert!(!kept[0].0 && kept[0].1.contains("an open agent needs it"), "{kept:?}");
+    assert!(kept[1].0, "what was installed for one check is not needed any more: {kept:?}");
+    for agent in ["one", "two", "three"] {
+        scratch.run(BAILIWICK, &["reject", agent]).expect_code(0);
+    }
+    scratch.run(BAILIWICK, &["prune", "--yes"]).expect_code(0);
+    assert_eq!(setups(), []);
+}
+
+#[test]
+fn a_registry_that_wants_a_login_is_named_with_what_to_do() {
+    let (port, _) = answering("401 Unauthorized", Vec::new());
+    let scratch = npm_scene(port);
+    scratch.write("task.toml", &task(&["npm test"], NPM_CI, &[&write("a", "a\n")]));
+    scratch.commit("start");
+    let ran = scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", "one"]).expect_code(1);
+    assert!(ran.err.contains("127.0.0.1 wants a login"), "{}", ran.err);
+    assert!(ran.err.contains("install the packages in your checkout"), "{}", ran.err);
+}
+
+/// A fork says where its packages come from; nobody has looked at it.
+#[test]
+fn a_base_that_nobody_trusts_opens_no_host() {
+    let place = tempfile::tempdir().unwrap();
+    let (port, asked) = registry(package(place.path()));
+    let scratch = scene(&[]);
+    let ours = scratch.commit("ours");
+    for (path, text) in npm_project(port) {
+        scratch.write(path, &text);
+    }
+    let plain = task(&["npm test"], NPM_CI, &[&write("note.txt", "x\n")]);
+    scratch.write(
+        "theirs.toml",
+        &plain.replace("[scope]", &format!("kit-commit = \"{ours}\"\n[scope]")),
+    );
+    scratch.write("ours.toml", &plain);
+    scratch.commit("theirs");
+    let run = |task: &str| scratch.run(BAILIWICK, &["run", task, "--agent-id", &task[..4]]);
+    let refused = run("theirs.toml").expect_code(1);
+    assert!(refused.err.contains(&format!("cannot reach: 127.0.0.1:{port}")), "{}", refused.err);
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    run("ours.toml").expect_code(0);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+/// A setup runs what strangers have published: never as the person, whoever the agent is.
+#[test]
+fn a_setup_has_a_sandbox_of_its_own_where_the_agent_has_none() {
+    let scratch = scene(&[(".gitignore", "installed\n")]);
+    let secret = scratch.place().join("home/secret");
+    std::fs::write(&secret, "hunter2").unwrap();
+    let escaped = scratch.place().join("escaped");
+    let look = format!(
+        "mkdir installed; pwd > installed/at; {{ cat {}; printenv TOKEN; }} > installed/seen; touch {}; true",
+        secret.display(),
+        escaped.display()
+    );
+    let setup = format!("[workspace]\nsetup = [{look:?}]");
+    let step = shell("cat installed/at");
+    scratch
+        .write("task.toml", &task(&["test -s installed/at"], &setup, &[&step, &write("a", "a\n")]));
+    scratch.commit("start");
+    let bailiwick = |arguments: &[&str]| {
+        let mut command = scratch.command(BAILIWICK);
+        Ran::from(command.env("TOKEN", "hunter2").args(arguments).output().unwrap())
+    };
+    bailiwick(&["spawn", "task.toml", "--agent-id", "by-hand"]).expect_code(0);
+    bailiwick(&["run", "task.toml", "--agent-id", "open", "--sandbox", "off"]).expect_code(0);
+    for agent in ["by-hand", "open"] {
+        let worktree = scratch.state().join("worktrees").join(agent);
+        let read =
+            |file: &str| std::fs::read_to_string(worktree.join("installed").join(file)).unwrap();
+        assert_eq!(read("seen"), "", "{agent}");
+        let at = read("at");
+        assert_eq!(
+            std::path::Path::new(at.trim()),
+            worktree,
+            "what is installed works where it is"
+        );
+    }
+    assert!(printed(&scratch, "open").contains("worktrees/open"));
+    assert!(!escaped.exists(), "a setup has written outside, for an agent or for a check");
 }
 
 /// A virtual environment whose module `hello` and program `hello` say something, with the project's
