@@ -1,9 +1,10 @@
 //! A stranger's first hour: from `init` to a landed change by the README's commands alone, in small
 //! repositories of several languages, with every agent CLI.
 
+mod managers;
 mod repositories;
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::depth::Depth;
@@ -28,13 +29,48 @@ fn clis(project: &Project) -> Vec<Cli> {
 
 fn lands_in(project: &Project) {
     for cli in clis(project) {
-        lands(project, cli);
+        lands(project, cli, Person::Ourselves);
+    }
+}
+
+/// At full depth, if the program of its package manager is there; npm and pip bring theirs.
+fn lands_with(project: &Project, program: &str) {
+    match Depth::from_env() {
+        Depth::Full if managers::has(program) => lands(project, Cli::Claude, Person::Ourselves),
+        Depth::Full => println!("SKIPPED: {} needs {program}", project.name),
+        Depth::Ci => {}
+    }
+}
+
+/// Who runs the commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Person {
+    /// Whoever runs the tests.
+    Ourselves,
+    /// Somebody without any rights of root.
+    Ordinary,
+}
+
+impl Person {
+    /// The same command, run by this person.
+    fn runs(self, command: Command) -> Command {
+        if self == Self::Ourselves {
+            return command;
+        }
+        let mut other = Command::new("unshare");
+        other.args(["--user", "--map-user=1000", "--map-group=1000", "--"]);
+        other.arg(command.get_program()).args(command.get_args());
+        other.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        if let Some(place) = command.get_current_dir() {
+            other.current_dir(place);
+        }
+        other
     }
 }
 
 /// What a person does who has read the README.
-fn lands(project: &Project, cli: Cli) {
-    let context = format!("{} with {}", project.name, cli.name());
+fn lands(project: &Project, cli: Cli, person: Person) {
+    let context = format!("{} with {} by {person:?}", project.name, cli.name());
     let stage = Stage::empty(cli);
     let scratch = &stage.scratch;
     (project.write)(scratch);
@@ -43,7 +79,8 @@ fn lands(project: &Project, cli: Cli) {
     let step = |arguments: &[&str]| {
         let mut command = stage.command(None, None);
         (project.environment)(scratch, &mut command);
-        let ran = Ran::from(command.args(arguments).output().unwrap());
+        command.args(arguments);
+        let ran = Ran::from(person.runs(command).output().unwrap());
         assert_eq!(ran.code, 0, "{context}: {arguments:?}: {}{}", ran.out, ran.err);
         ran
     };
@@ -56,7 +93,7 @@ fn lands(project: &Project, cli: Cli) {
     step(&["prepare", TASK]);
     scratch.commit("Say what agents may do here");
 
-    let (ran, results) = run(&stage, project);
+    let (ran, results) = run(&stage, project, person);
     assert_eq!(ran.code, 0, "{context}: {}{}\n{results:#?}", ran.out, ran.err);
     assert!(
         results.iter().any(|result| result.contains(project.proof)),
@@ -71,7 +108,7 @@ fn lands(project: &Project, cli: Cli) {
 }
 
 /// `bailiwick run`, with a model that makes the change, runs the tests and reports.
-fn run(stage: &Stage, project: &Project) -> (Ran, Vec<String>) {
+fn run(stage: &Stage, project: &Project, person: Person) -> (Ran, Vec<String>) {
     let report = format!(
         "The greeting is friendlier now.\n\nfiles-touched: {}\ncommands: pass\n",
         project.file
@@ -84,8 +121,8 @@ fn run(stage: &Stage, project: &Project) -> (Ran, Vec<String>) {
     let model = ScriptedModel::start(Script::new(turns));
     let mut command = stage.command(Some(&model), None);
     (project.environment)(&stage.scratch, &mut command);
-    command.args(["run", TASK, "--agent-id", "fix-42"]).stdin(Stdio::null());
-    let ran = Ran::from(command.output().unwrap());
+    command.args(["run", TASK, "--agent-id", "fix-42"]);
+    let ran = Ran::from(person.runs(command).stdin(Stdio::null()).output().unwrap());
     let results = model.results().into_iter().map(|result| result.text);
     (ran, results.collect())
 }
@@ -123,4 +160,35 @@ fn a_change_lands_in_a_go_repository() {
 #[test]
 fn a_change_lands_in_a_shell_repository() {
     lands_in(&repositories::SHELL);
+}
+
+#[test]
+fn a_change_lands_in_a_repository_with_a_makefile() {
+    lands(&managers::MAKE, Cli::Claude, Person::Ourselves);
+}
+
+#[test]
+fn a_change_lands_in_repositories_of_other_package_managers() {
+    for (project, program) in [
+        (&managers::YARN, "npm"),
+        (&managers::PNPM, "npm"),
+        (&managers::UV, "python3"),
+        (&managers::POETRY, "python3"),
+        (&managers::MONOREPO, "npm"),
+        (&managers::BUNDLER, "bundle"),
+        (&managers::MAVEN, "mvn"),
+        (&managers::GRADLE, "gradle"),
+    ] {
+        lands_with(project, program);
+    }
+}
+
+/// Who runs these tests may be root, which people are not.
+#[test]
+fn a_change_lands_for_an_ordinary_user() {
+    let mut who = Command::new("id");
+    who.arg("-u").env("PATH", "/usr/bin:/bin");
+    let who = Ran::from(Person::Ordinary.runs(who).output().unwrap()).expect_code(0);
+    assert_eq!(who.out, "1000\n");
+    lands(&repositories::PYTHON, Cli::Claude, Person::Ordinary);
 }

@@ -25,7 +25,7 @@ pub(super) struct Project {
 /// All of them.
 pub(super) const ALL: [&Project; 5] = [&RUST, &PYTHON, &TYPESCRIPT, &GO, &SHELL];
 
-fn nothing(_: &Scratch, _: &mut Command) {}
+pub(super) fn nothing(_: &Scratch, _: &mut Command) {}
 
 pub(super) const RUST: Project = Project {
     name: "rust",
@@ -60,10 +60,14 @@ pub(super) const RUST: Project = Project {
 };
 
 /// The person's own settings of pip and npm, which lead to the packages.
-fn package_settings(_: &Scratch, command: &mut Command) {
+pub(super) fn package_settings(command: &mut Command) {
     let is_setting = |name: &str| {
         let name = name.to_ascii_lowercase();
-        name.starts_with("pip_") || name.starts_with("npm_config_") || name == "ssl_cert_file"
+        let certificates = ["ssl_cert_file", "requests_ca_bundle", "node_extra_ca_certs"];
+        name.starts_with("pip_")
+            || name.starts_with("npm_config_")
+            || name.starts_with("uv_")
+            || certificates.contains(&name.as_str())
     };
     command.envs(std::env::vars().filter(|(name, _)| is_setting(name)));
 }
@@ -79,7 +83,7 @@ pub(super) const PYTHON: Project = Project {
             "from greeter import greet\n\n\ndef test_name():\n    assert \"Ada\" in greet(\"Ada\")\n",
         );
     },
-    environment: package_settings,
+    environment: |_, command| package_settings(command),
     change: "sed -i 's/Hello/Good morning,/' greeter/__init__.py",
     file: "greeter/__init__.py",
     test: ".venv/bin/python -m pytest",
@@ -116,10 +120,10 @@ pub(super) const TYPESCRIPT: Project = Project {
              '../build/greet.js';\n\ntest('name', () => assert.match(greet('Ada'), /Ada/));\n",
         );
         let mut npm = scratch.command("npm");
-        package_settings(scratch, &mut npm);
+        package_settings(&mut npm);
         must(npm.args(["install", "--package-lock-only", "--no-audit", "--no-fund"]));
     },
-    environment: package_settings,
+    environment: |_, command| package_settings(command),
     change: "sed -i 's/Hello/Good morning,/' src/greet.ts",
     file: "src/greet.ts",
     test: "npm test",
@@ -175,7 +179,7 @@ pub(super) const GO: Project = Project {
 };
 
 /// Runs a command that must succeed.
-fn must(command: &mut Command) {
+pub(super) fn must(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
