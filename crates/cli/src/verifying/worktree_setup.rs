@@ -73,7 +73,9 @@ impl WorktreeSetup {
                 output::note("the setup runs without a sandbox, as you");
                 run_setup(worktree, &self.preparation.setup, held)?;
             }
-            level => self.sandboxed(level, worktree, &directory.path().join("setup-home"))?,
+            level @ (Level::Partial | Level::Full) => {
+                self.sandboxed(level, worktree, &directory.path().join("setup-home"))?
+            }
         }
         std::fs::write(&marker, "").map_err(|error| {
             Failure::general(format!("{} cannot be written: {error}", marker.display()))

@@ -177,7 +177,7 @@ fn a_base_that_nobody_trusts_opens_no_host() {
     );
     scratch.write("ours.toml", &plain);
     scratch.commit("theirs");
-    let run = |task: &str| scratch.run(BAILIWICK, &["run", task, "--agent-id", &task[..4]]);
+    let run = |task: &str| scratch.run(BAILIWICK, &["run", task]);
     let refused = run("theirs.toml").expect_code(1);
     assert!(refused.err.contains(&format!("cannot reach: 127.0.0.1:{port}")), "{}", refused.err);
     assert_eq!(asked.load(Ordering::SeqCst), 0);
@@ -214,11 +214,7 @@ fn a_setup_has_a_sandbox_of_its_own_where_the_agent_has_none() {
             |file: &str| std::fs::read_to_string(worktree.join("installed").join(file)).unwrap();
         assert_eq!(read("seen"), "", "{agent}");
         let at = read("at");
-        assert_eq!(
-            std::path::Path::new(at.trim()),
-            worktree,
-            "what is installed works where it is"
-        );
+        assert_eq!(Path::new(at.trim()), worktree, "what is installed works where it is");
     }
     assert!(printed(&scratch, "open").contains("worktrees/open"));
     assert!(!escaped.exists(), "a setup has written outside, for an agent or for a check");

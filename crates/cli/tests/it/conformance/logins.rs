@@ -175,7 +175,7 @@ fn vertex_opens_the_persons_project_and_the_agent_knows_neither_it_nor_the_token
     let seen = std::fs::read_to_string(worktree.join("src/seen.txt")).unwrap();
     assert!(seen.contains("CLAUDE_CODE_USE_VERTEX=1"), "{seen}");
     assert!(!seen.contains(TOKEN) && !seen.contains("a-project-of-nobody"), "{seen}");
-    let said: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let said: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&said["tokens"], &said["denied"]), (&330.into(), &1.into()), "{said:#}");
 }
 
@@ -235,7 +235,7 @@ fn bedrock_is_asked_with_the_persons_keys_and_the_agent_knows_none_of_them() {
         for hidden in [TOKEN, secret, "AKIDOFNOBODY"] {
             assert!(!seen.contains(hidden), "{seen}");
         }
-        let said: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        let said: Value = serde_json::from_str(&ran.out).unwrap();
         assert_eq!((&said["tokens"], &said["denied"]), (&330.into(), &1.into()), "{said:#}");
     }
     // Without keys, or without a region, there is no agent.

@@ -213,7 +213,7 @@ pub(super) const BUNDLER: Project = Project {
     change: "sed -i 's/Hello/Good morning,/' lib/greet.rb",
     file: "lib/greet.rb",
     test: "bundle exec rake test",
-    proof: "1 runs, 1 assertions, 0 failures",
+    proof: "0 failures, 0 errors",
 };
 
 fn write_java(scratch: &Scratch) {

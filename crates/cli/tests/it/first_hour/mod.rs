@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::depth::Depth;
+use bailiwick_testkit::figure;
 use bailiwick_testkit::scratch::Ran;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 
@@ -37,7 +38,7 @@ fn lands_in(project: &Project) {
 fn lands_with(project: &Project, program: &str) {
     match Depth::from_env() {
         Depth::Full if managers::has(program) => lands(project, Cli::Claude, Person::Ourselves),
-        Depth::Full => println!("SKIPPED: {} needs {program}", project.name),
+        Depth::Full => figure(&format!("skipped: {} needs {program}", project.name)),
         Depth::Ci => {}
     }
 }
