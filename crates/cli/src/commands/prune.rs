@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_model::{AgentId, Run, RunState};
 use bailiwick_runner::checks::{build_caches, is_build_cache_in_use, remove_build_cache};
+use bailiwick_runner::supervisor::RunDirectory;
 use clap::Args;
 use serde::Serialize;
 
@@ -14,7 +15,7 @@ use super::rm::{hold, private_places, remove_files};
 use crate::agent_names::{self, Scope};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, Format, FormatOption};
+use crate::output::{self, Column, Format, FormatOption};
 use crate::running::recover;
 use crate::running::view::forget_typed;
 use crate::verifying::cache_key;
@@ -152,7 +153,8 @@ fn agent_item(
     if places.is_empty() {
         return Ok(None);
     }
-    let at_work = hold(context, &run)?.is_none();
+    // To look is not to hold: a dry run writes nothing.
+    let at_work = RunDirectory::new(&context.state, run.id.as_str()).is_held().unwrap_or(true);
     let (remove, why) = judge(run.state, at_work, forced.contains(&run.id));
     let bytes = places.iter().map(|place| size(place)).sum();
     let what = format!("agent {}", run.name);
@@ -218,7 +220,13 @@ fn show(items: &[Item]) {
         vec![action.to_owned(), item.what.clone(), size_text(item.bytes), item.why.to_owned()]
     };
     let rows: Vec<Vec<String>> = items.iter().map(row).collect();
-    output::table(&["ACTION", "WHAT", "SIZE", "WHY"], &rows);
+    let columns = [
+        Column::fixed("ACTION"),
+        Column::path("WHAT"),
+        Column::number("SIZE"),
+        Column::text("WHY"),
+    ];
+    output::table(&columns, &rows);
 }
 
 /// Asks the person; an error where nobody can answer.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::live::word;
 use crate::failure::Failure;
-use crate::output::{self, DIM, GREEN, RED, styled};
+use crate::output::{self, Column, DIM, GREEN, RED, styled};
 
 /// What programs see; `passed` and `failed` are the seed's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,7 +123,13 @@ impl Shown {
         for failed in &self.failed {
             rows.push(row("FAILS", &failed.capability, failed.pass, &failed.reason));
         }
-        output::table(&["", "CAPABILITY", "TREE", "MEASURED"], &rows);
+        let columns = [
+            Column::fixed(""),
+            Column::fixed("CAPABILITY"),
+            Column::fixed("TREE"),
+            Column::text("MEASURED"),
+        ];
+        output::table(&columns, &rows);
         for failed in &self.failed {
             let title = format!("{} ({})", failed.capability, word(failed.pass));
             output::line(format_args!("\n{}", styled(RED.bold(), title)));
