@@ -1,20 +1,16 @@
 //! `bailiwick ps`: which agents are at work, and how the others ended.
 
-use std::collections::BTreeMap;
-
+use bailiwick_model::RunState;
 use bailiwick_model::event::Ending;
-use bailiwick_model::{AgentId, Attempt, Run, RunState};
-use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use clap::Args;
 use serde::Serialize;
 
 use crate::agent_names::{Scope, shown};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, Format, FormatOption};
-use crate::running::recover;
+use crate::output::{self, Column, Format, FormatOption};
+use crate::running::run_list::{self, ListedRun};
 use crate::running::view::plain;
-use crate::wire;
 
 /// List this repository's agents: those at work, or all
 #[derive(Debug, Args)]
@@ -46,7 +42,9 @@ struct Listed {
     /// How much of a sandbox it has.
     sandbox: String,
     attempt: u64,
+    /// When its last attempt began.
     started_at: u64,
+    /// How long all its attempts have worked.
     elapsed_ms: u64,
     tokens: u64,
     turns: u64,
@@ -59,30 +57,13 @@ struct Listed {
 impl Ps {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        recover::find(context)?;
-        let scope = Scope::observe(context, self.all_repos)?;
-        let (runs, attempts) = wire::with_store(context, async |store| {
-            Ok((store.list(None).await?, store.attempts(None).await?))
-        })?;
-        let mut last: BTreeMap<AgentId, Attempt> = BTreeMap::new();
-        for mut attempt in attempts {
-            // A run has used what all its attempts have.
-            if let Some(before) = last.get(&attempt.run) {
-                attempt.used = attempt.used.plus(&before.used);
-            }
-            last.insert(attempt.run.clone(), attempt);
-        }
-        let listed: Vec<Listed> = runs
-            .iter()
-            .filter(|run| scope.includes(run))
-            .filter_map(|run| match last.get(&run.id) {
-                Some(attempt) if self.all || attempt.ending.is_none() => {
-                    Some(listed(context, run, attempt))
-                }
-                None if self.all && run.state == RunState::Ready => Some(ready(run)),
-                Some(_) | None => None,
-            })
-            .collect();
+        let (scope, runs) = run_list::read(context, self.all_repos)?;
+        let is_shown = |one: &&ListedRun| match &one.last {
+            Some(attempt) => self.all || attempt.ending.is_none(),
+            None => self.all && one.run.state == RunState::Ready,
+        };
+        let listed: Vec<Listed> =
+            runs.iter().filter(is_shown).map(|one| listed(context, one)).collect();
         if self.format.format == Format::Json {
             return output::json(&listed);
         }
@@ -100,98 +81,77 @@ impl Ps {
     }
 }
 
-fn listed(context: &Context, run: &Run, attempt: &Attempt) -> Listed {
-    let directory = RunDirectory::new(&context.state, run.id.as_str());
-    let questions = match attempt.ending {
-        Some(_) => Vec::new(),
-        None => match supervisor::ask(&directory, &Request::Status) {
-            Ok(Some(Reply::Standing(standing))) => standing.questions,
-            Ok(_) | Err(_) => Vec::new(),
-        },
+fn listed(context: &Context, one: &ListedRun) -> Listed {
+    let ListedRun { run, last, used, elapsed_ms } = one;
+    let ending = last.as_ref().map(|attempt| attempt.ending);
+    let questions = match ending {
+        Some(None) => run_list::questions(context, &run.id),
+        Some(Some(_)) | None => Vec::new(),
     };
-    let state = match attempt.ending {
-        None if questions.is_empty() => "at work".to_owned(),
-        None => "asks".to_owned(),
-        Some(Ending::Completed) => run.state.to_string(),
-        Some(_) if run.status.next().is_empty() => run.state.to_string(),
-        Some(ending) => ending.to_string(),
+    let state = match ending {
+        None => run.state.to_string(),
+        Some(None) if questions.is_empty() => "at work".to_owned(),
+        Some(None) => "asks".to_owned(),
+        Some(Some(Ending::Completed)) => run.state.to_string(),
+        Some(Some(_)) if run.status.next().is_empty() => run.state.to_string(),
+        Some(Some(ending)) => ending.to_string(),
     };
-    let until = attempt.ended_at.unwrap_or_else(wire::now_ms);
+    let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+    let last = last.as_ref();
     Listed {
         agent_id: run.id.to_string(),
         name: run.name.to_string(),
         repository: run.repository.clone(),
         state,
-        cli: attempt.cli.clone(),
-        model: attempt.model.clone(),
-        login: attempt.login.clone(),
-        sandbox: attempt.sandbox.clone(),
-        attempt: attempt.number,
-        started_at: attempt.started_at,
-        elapsed_ms: until.saturating_sub(attempt.started_at),
-        tokens: attempt.used.tokens,
-        turns: attempt.used.turns,
-        tool_calls: attempt.used.tool_calls,
-        denied: attempt.used.denied,
+        cli: text(last.map(|attempt| &attempt.cli)),
+        model: text(last.map(|attempt| &attempt.model)),
+        login: text(last.map(|attempt| &attempt.login)),
+        sandbox: text(last.map(|attempt| &attempt.sandbox)),
+        attempt: last.map_or(0, |attempt| attempt.number),
+        started_at: last.map_or(0, |attempt| attempt.started_at),
+        elapsed_ms: *elapsed_ms,
+        tokens: used.tokens,
+        turns: used.turns,
+        tool_calls: used.tool_calls,
+        denied: used.denied,
         questions,
     }
 }
 
-/// An agent that was spawned and never started.
-fn ready(run: &Run) -> Listed {
-    Listed {
-        agent_id: run.id.to_string(),
-        name: run.name.to_string(),
-        repository: run.repository.clone(),
-        state: run.state.to_string(),
-        cli: String::new(),
-        model: String::new(),
-        login: String::new(),
-        sandbox: String::new(),
-        attempt: 0,
-        started_at: 0,
-        elapsed_ms: 0,
-        tokens: 0,
-        turns: 0,
-        tool_calls: 0,
-        denied: 0,
-        questions: Vec::new(),
-    }
-}
-
 fn table(listed: &[Listed], with_repository: bool) {
-    let name = listed.iter().map(|one| one.name.len()).max().unwrap_or(0).max(5);
-    let state = listed.iter().map(|one| one.state.len()).max().unwrap_or(0).max(5);
-    let heading = format!(
-        "{:name$}  {:state$}  {:11}  {:>7}  {:>9}  {:>5}  {:>6}{}",
-        "AGENT",
-        "STATE",
-        "PROGRAM",
-        "TIME",
-        "TOKENS",
-        "CALLS",
-        "DENIED",
-        if with_repository { "  REPOSITORY" } else { "" }
-    );
-    output::line(output::styled(output::BOLD, heading));
-    for one in listed {
-        let seconds = one.elapsed_ms / 1000;
-        output::line(format_args!(
-            "{:name$}  {:state$}  {:11}  {:>7}  {:>9}  {:>5}  {:>6}{}",
-            one.name,
-            one.state,
-            one.cli,
-            format!("{}:{:02}", seconds / 60, seconds % 60),
-            one.tokens,
-            one.tool_calls,
-            one.denied,
-            match with_repository {
-                true => format!("  {}", shown(one.repository.as_deref())),
-                false => String::new(),
-            }
-        ));
-        for (id, about) in &one.questions {
-            output::line(format_args!("  asks ({id}): {}", plain(about)));
-        }
+    let mut columns = vec![
+        Column::fixed("AGENT"),
+        Column::fixed("STATE"),
+        Column::fixed("PROGRAM").optional(),
+        Column::number("TIME"),
+        Column::number("TOKENS"),
+        Column::number("CALLS").optional(),
+        Column::number("DENIED"),
+    ];
+    if with_repository {
+        columns.push(Column::path("REPOSITORY"));
     }
+    let row = |one: &Listed| {
+        let seconds = one.elapsed_ms / 1000;
+        let mut cells = vec![
+            one.name.clone(),
+            one.state.clone(),
+            one.cli.clone(),
+            format!("{}:{:02}", seconds / 60, seconds % 60),
+            one.tokens.to_string(),
+            one.tool_calls.to_string(),
+            one.denied.to_string(),
+        ];
+        if with_repository {
+            cells.push(shown(one.repository.as_deref()));
+        }
+        cells
+    };
+    let rows: Vec<Vec<String>> = listed.iter().map(row).collect();
+    output::table_with(&columns, &rows, |number| {
+        let Some(one) = listed.get(number) else { return };
+        for (id, about) in &one.questions {
+            output::wrapped(&format!("  asks ({id}): "), &plain(about));
+        }
+    });
 }

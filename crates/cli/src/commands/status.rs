@@ -1,18 +1,13 @@
 //! `bailiwick status`: the agents of this repository that wait for somebody, with the next command.
 
-use std::collections::BTreeMap;
-
-use bailiwick_model::{AgentId, Attempt, Run, RunState};
-use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
+use bailiwick_model::{Attempt, Run, RunState};
 use clap::Args;
 use serde::Serialize;
 
-use crate::agent_names::Scope;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, Format, FormatOption};
-use crate::running::recover;
-use crate::wire;
+use crate::output::{self, Column, Format, FormatOption};
+use crate::running::run_list::{self, ListedRun};
 
 /// Show what this repository's agents do and wait for, with the next command for each
 #[derive(Debug, Args)]
@@ -44,7 +39,7 @@ impl Standing {
             (RunState::Running, Some(attempt)) if attempt.ending.is_some() => {
                 Some(Self::Interrupted)
             }
-            (RunState::Running, Some(_)) if has_questions(context, run) => {
+            (RunState::Running, Some(_)) if !run_list::questions(context, &run.id).is_empty() => {
                 Some(Self::WaitingForApproval)
             }
             (RunState::Running, Some(_)) => Some(Self::Working),
@@ -93,20 +88,13 @@ struct Shown {
 impl Status {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        recover::find(context)?;
-        let scope = Scope::observe(context, self.all_repos)?;
-        let (runs, attempts) = wire::with_store(context, async |store| {
-            Ok((store.list(None).await?, store.attempts(None).await?))
-        })?;
-        let last: BTreeMap<AgentId, Attempt> =
-            attempts.into_iter().map(|attempt| (attempt.run.clone(), attempt)).collect();
-        let shown = |run: &Run| {
-            let standing = Standing::of(context, run, last.get(&run.id))?;
-            let (agent_id, name) = (run.id.to_string(), run.name.to_string());
+        let (_, runs) = run_list::read(context, self.all_repos)?;
+        let shown = |one: &ListedRun| {
+            let standing = Standing::of(context, &one.run, one.last.as_ref())?;
+            let (agent_id, name) = (one.run.id.to_string(), one.run.name.to_string());
             Some(Shown { next: standing.next(&name), agent_id, name, standing })
         };
-        let agents: Vec<Shown> =
-            runs.iter().filter(|run| scope.includes(run)).filter_map(shown).collect();
+        let agents: Vec<Shown> = runs.iter().filter_map(shown).collect();
         if self.format.format == Format::Json {
             return output::json(&agents);
         }
@@ -118,15 +106,8 @@ impl Status {
         let row =
             |one: &Shown| vec![one.name.clone(), one.standing.words().to_owned(), one.next.clone()];
         let rows: Vec<Vec<String>> = agents.iter().map(row).collect();
-        output::table(&["AGENT", "STATUS", "NEXT"], &rows);
+        let columns = [Column::fixed("AGENT"), Column::text("STATUS"), Column::fixed("NEXT")];
+        output::table(&columns, &rows);
         Ok(())
-    }
-}
-
-fn has_questions(context: &Context, run: &Run) -> bool {
-    let directory = RunDirectory::new(&context.state, run.id.as_str());
-    match supervisor::ask(&directory, &Request::Status) {
-        Ok(Some(Reply::Standing(standing))) => !standing.questions.is_empty(),
-        Ok(_) | Err(_) => false,
     }
 }
