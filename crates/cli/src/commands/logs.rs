@@ -38,13 +38,8 @@ const PAGE: u32 = 1000;
 impl Logs {
     /// Does what was asked.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
-        self.agent = agent_names::resolve(context, &self.agent)?;
+        self.agent = agent_names::existing(context, &self.agent)?;
         let kept = context.database.open()?;
-        // Who sat at a person's terminal has attempts, and no row in the ledger.
-        let attempts = kept.with(async |store| store.attempts(Some(&self.agent)).await)?;
-        if attempts.is_empty() {
-            kept.with(async |store| store.get(&self.agent).await)?;
-        }
         let directory = RunDirectory::new(&context.state, self.agent.as_str());
         let mut after = 0;
         let mut first = true;
@@ -89,7 +84,7 @@ impl Logs {
                 if let Some(line) = view::line(event) {
                     let clock = format!("{}  ", view::clock(event.at));
                     if std::io::stdout().is_terminal() {
-                        let lines = output::folded(&line, &clock, view::INDENT, view::MAX_LINES);
+                        let lines = view::folded(event, &line, &clock);
                         lines.iter().for_each(output::line);
                     } else {
                         output::line(format_args!("{clock}{line}"));
