@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_control::ports::StoreError;
 use bailiwick_model::{AgentId, Run, Sha256Hex};
 use bailiwick_source_control::Repository;
 use bailiwick_store::Store;
@@ -85,6 +86,20 @@ pub fn resolve(context: &Context, name: &AgentId) -> Result<AgentId, Failure> {
         }
         Choice::Several(runs) => Err(ambiguous(name, &runs)),
     }
+}
+
+/// The id of an agent that there is; one that sat at a terminal has attempts, and no row in the ledger.
+pub fn existing(context: &Context, name: &AgentId) -> Result<AgentId, Failure> {
+    let id = resolve(context, name)?;
+    let unknown = |error: StoreError| {
+        Failure::usage(error.to_string()).help("`bailiwick ps --all` lists those that there are")
+    };
+    let found = wire::with_store(context, async |store| {
+        let is_known = !store.attempts(Some(&id)).await?.is_empty();
+        Ok(if is_known { Ok(()) } else { store.get(&id).await.map(drop) })
+    })?;
+    found.map_err(unknown)?;
+    Ok(id)
 }
 
 /// An error unless a run belongs to this repository, as far as that is known.

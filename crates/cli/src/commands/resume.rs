@@ -107,7 +107,7 @@ impl Attach {
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         recover::find(context)?;
-        self.agent = agent_names::resolve(context, &self.agent)?;
+        self.agent = agent_names::existing(context, &self.agent)?;
         let directory = RunDirectory::new(&context.state, self.agent.as_str());
         let held = directory.is_held().unwrap_or(false);
         match (self.message, held) {
