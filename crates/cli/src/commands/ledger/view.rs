@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::agent_names::{Scope, shown};
 use crate::failure::Failure;
-use crate::output::{self, BOLD, Format, GREEN, RED, YELLOW, styled};
+use crate::output::{self, BOLD, Column, Format, GREEN, RED, YELLOW, styled};
 use crate::running::view::line;
 use crate::verifying::Shown;
 
@@ -57,7 +57,7 @@ pub async fn list(
     if *scope == Scope::AllRepositories {
         // The branch says no more than the name; where a run is, matters more here.
         let [.., last] = &mut headings;
-        *last = "REPOSITORY";
+        *last = Column::path("REPOSITORY");
         for ([.., last], run) in rows.iter_mut().zip(&runs) {
             *last = shown(run.repository.as_deref());
         }
@@ -66,7 +66,13 @@ pub async fn list(
     Ok(())
 }
 
-const COLUMNS: [&str; 5] = ["RUN", "STATUS", "STARTED", "PARENT", "BRANCH"];
+const COLUMNS: [Column; 5] = [
+    Column::fixed("RUN"),
+    Column::fixed("STATUS"),
+    Column::fixed("STARTED"),
+    Column::text("PARENT"),
+    Column::text("BRANCH"),
+];
 
 fn row(run: &Run, called: &AgentId) -> [String; 5] {
     [
@@ -224,7 +230,7 @@ pub async fn locks(store: &Store, format: Format) -> Result<(), Failure> {
 }
 
 /// Prints the task.toml that a run was given.
-pub async fn spec(store: &Store, id: &str) -> Result<(), Failure> {
+pub async fn spec(store: &Store, id: &str, format: Format) -> Result<(), Failure> {
     use bailiwick_control::ports::RunStore as _;
     let run = match AgentId::parse(id) {
         Ok(id) => store.find(&id).await?,
@@ -232,10 +238,13 @@ pub async fn spec(store: &Store, id: &str) -> Result<(), Failure> {
     };
     let sha = run.map_or_else(|| id.to_owned(), |run| run.spec_sha);
     match store.spec(&sha).await? {
-        Some(text) => {
-            output::plain(&text);
-            Ok(())
-        }
+        Some(text) => match format {
+            Format::Human => {
+                output::plain(&text);
+                Ok(())
+            }
+            Format::Json => output::json(&serde_json::json!({ "sha": sha, "task_toml": text })),
+        },
         None => Err(Failure::usage(format!("no spec is kept for `{id}`"))
             .help("specs are kept for runs made by `bailiwick spawn`; a short SHA must be unique")),
     }
