@@ -36,6 +36,7 @@ mod ledger_processes;
 mod lint_settings;
 mod names;
 mod new_user;
+mod output_formats;
 mod preconditions;
 mod real_agent_files;
 mod real_clis;
@@ -44,12 +45,14 @@ mod run;
 mod run_kills;
 mod run_load;
 mod schemas;
+mod screens;
 mod seed_binaries;
 mod spawn;
 mod spec_fields;
 mod template_contract;
 mod tree;
 mod verify;
+mod writes_nothing;
 
 /// The programs under test.
 const BAILIWICK: &str = env!("CARGO_BIN_EXE_bailiwick");
