@@ -275,6 +275,9 @@ pub struct Usage {
     /// Tokens that it has kept for later.
     #[serde(default)]
     pub cache_write: u64,
+    /// Whether some of it is an estimate: the answer did not say, or was cut short.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
 }
 
 impl Usage {

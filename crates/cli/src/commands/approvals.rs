@@ -10,6 +10,7 @@ use bailiwick_model::fleet::{AgentApproval, DEFAULT_NAMESPACE, Kind};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use serde_json::json;
 
 use super::fleet::acting::ask as ask_plane;
 use super::stop::ask;
@@ -50,6 +51,8 @@ enum Verb {
         agent: AgentId,
         /// The agent's question
         question: Option<String>,
+        #[command(flatten)]
+        format: FormatOption,
     },
     /// Do not let it run
     #[command(
@@ -61,6 +64,8 @@ enum Verb {
         agent: AgentId,
         /// The agent's question
         question: Option<String>,
+        #[command(flatten)]
+        format: FormatOption,
     },
 }
 
@@ -79,17 +84,11 @@ impl Approvals {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         match self.verb {
             Verb::List { format } => list(context, format),
-            Verb::Approve { agent, question: Some(question) } => {
-                answer(context, &agent, question, Answer::Allow)
+            Verb::Approve { agent, question, format } => {
+                decided(context, &agent, question, Answer::Allow, format.format)
             }
-            Verb::Deny { agent, question: Some(question) } => {
-                answer(context, &agent, question, Answer::Deny)
-            }
-            Verb::Approve { agent, question: None } => {
-                decide(context, agent.as_str(), Verdict::Approve)
-            }
-            Verb::Deny { agent, question: None } => {
-                decide(context, agent.as_str(), Verdict::Reject)
+            Verb::Deny { agent, question, format } => {
+                decided(context, &agent, question, Answer::Deny, format.format)
             }
         }
     }
@@ -145,8 +144,29 @@ fn pending(context: &Context) -> Result<Vec<Waiting>, Failure> {
     asked.collect()
 }
 
+/// Answers a question of an agent; or decides an approval of the control plane, which has no question.
+fn decided(
+    context: &Context,
+    agent: &AgentId,
+    question: Option<String>,
+    said: Answer,
+    format: Format,
+) -> Result<(), Failure> {
+    match question {
+        Some(question) => answer(context, agent, question, said, format),
+        None => decide(context, agent.as_str(), verdict(said), format),
+    }
+}
+
+fn verdict(answer: Answer) -> Verdict {
+    match answer {
+        Answer::Allow => Verdict::Approve,
+        Answer::Deny => Verdict::Reject,
+    }
+}
+
 /// Decides an approval of the control plane, as it is at this moment.
-fn decide(context: &Context, name: &str, decision: Verdict) -> Result<(), Failure> {
+fn decide(context: &Context, name: &str, decision: Verdict, format: Format) -> Result<(), Failure> {
     let approval = Target { namespace: DEFAULT_NAMESPACE.to_owned(), name: name.to_owned() };
     let answer = ask_plane(context, async |plane, caller| {
         let kind = Kind::AgentApproval;
@@ -170,8 +190,8 @@ fn decide(context: &Context, name: &str, decision: Verdict) -> Result<(), Failur
         Ok(plane.decide(&caller, &approval, request).await?)
     })?;
     let phase = serde_json::to_value(answer.phase).unwrap_or_default();
-    output::line(format_args!("approval/{name} {}", phase.as_str().unwrap_or_default()));
-    Ok(())
+    let text = format!("approval/{name} {}", phase.as_str().unwrap_or_default());
+    output::done(format, text, &json!({ "approval": name, "phase": phase }))
 }
 
 /// Whose a question of an agent is: the control plane's, if that has started the agent or one above it.
@@ -185,16 +205,18 @@ pub fn whose(context: &Context, agent: &AgentId, question: &str) -> Result<Asked
     })
 }
 
-fn answer(context: &Context, agent: &AgentId, id: String, answer: Answer) -> Result<(), Failure> {
+fn answer(
+    context: &Context,
+    agent: &AgentId,
+    id: String,
+    answer: Answer,
+    format: Format,
+) -> Result<(), Failure> {
     let agent = &agent_names::resolve(context, agent)?;
     match whose(context, agent, &id)? {
         Asked::Elsewhere => drop(agent_names::require(context, agent)?),
         Asked::Here(approval) => {
-            let verdict = match answer {
-                Answer::Allow => Verdict::Approve,
-                Answer::Deny => Verdict::Reject,
-            };
-            return decide(context, approval.name(), verdict);
+            return decide(context, approval.name(), verdict(answer), format);
         }
         Asked::Unknown => {
             let why = format!("the control plane has no open question `{id}` of `{agent}`");
@@ -203,8 +225,14 @@ fn answer(context: &Context, agent: &AgentId, id: String, answer: Answer) -> Res
             ));
         }
     }
+    let value = json!({ "agent_id": agent, "question": id, "answer": answer });
+    let word = match answer {
+        Answer::Allow => "approved",
+        Answer::Deny => "denied",
+    };
+    let text = format!("{word}  question {id} of {agent}");
     match ask(context, agent, &Request::Answer { id, answer })? {
-        Reply::Done | Reply::Standing(_) => Ok(()),
+        Reply::Done | Reply::Standing(_) => output::done(format, text, &value),
         Reply::Refused(why) => Err(Failure::usage(why)),
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::context::{Context, variable};
 use crate::failure::Failure;
-use crate::output::{self, BOLD, DIM, Format, FormatOption, styled};
+use crate::output::{self, BOLD, Column, DIM, Format, FormatOption, styled};
 use crate::wire::{self, REPOSITORY_KIT};
 
 /// Show, and copy, the limits and duties that roles are made of
@@ -41,7 +41,12 @@ enum Verb {
     /// Copy a capability under a new name, to be changed
     #[command(after_help = "Example:\n  bailiwick capabilities fork policy::no-git-ops --as \
                             policy::no-git-ops-lax")]
-    Fork(Fork),
+    Fork {
+        #[command(flatten)]
+        fork: Fork,
+        #[command(flatten)]
+        format: FormatOption,
+    },
 }
 
 /// Which capability is copied, and under which name.
@@ -62,7 +67,7 @@ impl Capabilities {
         match self.verb {
             Verb::List { format } => list(&kit, format.format),
             Verb::Show { name, format } => show(&kit, &name, format.format),
-            Verb::Fork(request) => {
+            Verb::Fork { fork, format } => {
                 let (root, layout) = match (&context.kit_root, context.repository()) {
                     (Some(root), _) => (context.directory.join(root), layout_of(root)),
                     (None, Some(repository)) => {
@@ -70,7 +75,7 @@ impl Capabilities {
                     }
                     (None, None) => (context.user_kit.clone(), Layout::Plain),
                 };
-                request.run(&kit, &root, layout)
+                fork.run(&kit, &root, layout, format.format)
             }
         }
     }
@@ -120,7 +125,15 @@ fn list(kit: &Kit, format: Format) -> Result<(), Failure> {
     match format {
         Format::Json => output::json(&objects),
         Format::Human => {
-            output::table(&["CAPABILITY", "DNA", "GATE", "CHECK", "FROM", "DESCRIPTION"], &rows);
+            let columns = [
+                Column::fixed("CAPABILITY"),
+                Column::fixed("DNA"),
+                Column::fixed("GATE"),
+                Column::fixed("CHECK"),
+                Column::fixed("FROM"),
+                Column::text("DESCRIPTION"),
+            ];
+            output::table(&columns, &rows);
             output::next_step("bailiwick capabilities show <capability>");
             Ok(())
         }
@@ -233,7 +246,13 @@ fn object(kit: &Kit, found: &FoundCapability) -> Value {
 
 impl Fork {
     /// Copies the capability into the kit at `root`.
-    pub(crate) fn run(&self, kit: &Kit, root: &Path, layout: Layout) -> Result<(), Failure> {
+    pub(crate) fn run(
+        &self,
+        kit: &Kit,
+        root: &Path,
+        layout: Layout,
+        format: Format,
+    ) -> Result<(), Failure> {
         let target = CapabilityName::parse(&self.target)
             .map_err(|error| Failure::usage(error.to_string()))?;
         let source = find(kit, &self.source)?;
@@ -245,6 +264,14 @@ impl Fork {
         let forked = fork(&source, &target, &creator, &now)?;
         let directory = root.join(layout.capability(&target));
         write(&directory, &forked)?;
+        if format == Format::Json {
+            return output::json(&json!({
+                "source": source.declared.name(),
+                "name": target,
+                "directory": directory.display().to_string(),
+                "fields_rewritten": forked.fields_rewritten,
+            }));
+        }
         output::line(format_args!("forked {} → {target}", source.declared.name()));
         output::line(format_args!("  dir: {}", directory.display()));
         output::line(format_args!("  fields rewritten: {}", forked.fields_rewritten));

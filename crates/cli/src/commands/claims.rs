@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, Format, FormatOption};
+use crate::output::{self, Column, Format, FormatOption};
 use crate::wire;
 
 /// See which agents have claimed which paths, and end a claim
@@ -73,7 +73,14 @@ fn list(context: &Context, all: bool, format: Format) -> Result<(), Failure> {
     }
     let now = wire::now_ms();
     let rows: Vec<Vec<String>> = shown.iter().map(|claim| row(claim, now)).collect();
-    output::table(&["CLAIM", "AGENT", "STATE", "PATHS", "REPOSITORY"], &rows);
+    let columns = [
+        Column::number("CLAIM"),
+        Column::fixed("AGENT"),
+        Column::fixed("STATE"),
+        Column::text("PATHS"),
+        Column::path("REPOSITORY"),
+    ];
+    output::table(&columns, &rows);
     Ok(())
 }
 

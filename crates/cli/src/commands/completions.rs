@@ -9,7 +9,7 @@ use crate::output;
 
 /// Print completions for a shell
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bailiwick completions bash > \
+#[command(after_help = "Example:\n  bailiwick completions bash > \\\n      \
                         ~/.local/share/bash-completion/completions/bailiwick")]
 pub struct Completions {
     /// The shell

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use bailiwick_control::brief;
 use bailiwick_kit::bind;
 use clap::Args;
+use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::{output, wire};
+use crate::output::{self, Format, FormatOption};
+use crate::wire;
 
 /// Write the prompt of a task to prompt.md beside it
 ///
@@ -22,6 +24,8 @@ pub struct Compose {
     /// Print the prompt instead of writing a file
     #[arg(long)]
     pub(crate) stdout: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatOption,
 }
 
 impl Compose {
@@ -31,14 +35,19 @@ impl Compose {
         let bound = bind(&kit, &wire::read_task(context, &self.task)?)?;
         let prompt = brief::compose(&bound)?;
         wire::warn(&bound.warnings);
+        let format = self.format.format;
         if self.stdout {
-            output::plain(&prompt);
+            match format {
+                Format::Human => output::plain(&prompt),
+                Format::Json => output::json(&json!({ "prompt": prompt }))?,
+            }
             wire::note(watch)?;
             return Ok(());
         }
         let shown = self.task.with_file_name("prompt.md");
         wire::write_whole(&context.directory.join(&shown), &prompt)?;
-        output::line(format_args!("wrote {}", shown.display()));
+        let written = json!({ "written": shown.display().to_string(), "prompt": prompt });
+        output::done(format, format_args!("wrote {}", shown.display()), &written)?;
         wire::note(watch)?;
         output::next_step(format_args!(
             "bailiwick spawn {}{}",

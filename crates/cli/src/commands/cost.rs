@@ -1,14 +1,26 @@
 //! `bailiwick cost`: what a run has used, attempt by attempt.
 
+use std::collections::BTreeSet;
+
+use bailiwick_control::ports::RunStore as _;
 use bailiwick_control::supervision::budget::Limit;
-use bailiwick_model::{AgentId, Attempt};
+use bailiwick_control::supervision::prices::Prices;
+use bailiwick_model::event::{Ending, Usage, What};
+use bailiwick_model::{AgentId, Attempt, Event};
+use bailiwick_runner::agents;
+use bailiwick_store::Store;
 use clap::Args;
+use serde_json::{Value, json};
 
 use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
+use crate::verifying;
 use crate::wire;
+
+/// How many events are read at once.
+const PAGE: u32 = 1000;
 
 /// Show what an agent has used, and of how much
 #[derive(Debug, Args)]
@@ -24,36 +36,225 @@ impl Cost {
     /// Does what was asked.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         self.agent = agent_names::require(context, &self.agent)?;
-        let attempts =
-            wire::with_store(context, async |store| Ok(store.attempts(Some(&self.agent)).await?))?;
+        let (run, attempts, events) = wire::with_store(context, async |store| {
+            let attempts = store.attempts(Some(&self.agent)).await?;
+            Ok((store.find(&self.agent).await?, attempts, usages(store, &self.agent).await?))
+        })?;
+        let repository = run.as_ref().and_then(|run| agent_names::repository_of(context, run));
+        let base = run.as_ref().and_then(|run| run.base.as_deref());
+        let settings = repository.zip(base).map(|(found, base)| verifying::settings(&found, base));
+        // Where the repository is gone, nobody knows what was said of prices in it.
+        let prices = settings.and_then(Result::ok).map(|settings| Prices::new(settings.prices));
+        let costs: Vec<AttemptCost> = attempts
+            .iter()
+            .enumerate()
+            .map(|(number, attempt)| {
+                let next = attempts.get(number + 1).map_or(u64::MAX, |next| next.started_at);
+                let within = |(at, _): &&(u64, Usage)| (attempt.started_at..next).contains(at);
+                let usages = events.iter().filter(within).map(|(_, usage)| usage);
+                AttemptCost::of(attempt, usages.collect(), prices.as_ref())
+            })
+            .collect();
         if self.format.format == Format::Json {
-            return output::json(&attempts);
+            return output::json(&costs.iter().map(AttemptCost::json).collect::<Vec<_>>());
         }
         if attempts.is_empty() {
             output::note(format_args!("`{}` has not run", self.agent));
         }
-        attempts.iter().for_each(show);
+        costs.iter().for_each(AttemptCost::show);
         Ok(())
     }
 }
 
-fn show(attempt: &Attempt) {
-    let ending = attempt.ending.map_or("at work".to_owned(), |ending| ending.to_string());
-    output::line(format_args!(
-        "attempt {}  {} {}  {ending}",
-        attempt.number, attempt.cli, attempt.model
-    ));
-    let (used, budget) = (&attempt.used, &attempt.budget);
-    let until = attempt.ended_at.unwrap_or_else(wire::now_ms);
-    let time = until.saturating_sub(attempt.started_at);
-    for (limit, used, of) in [
-        (Limit::Tokens, used.tokens, budget.tokens),
-        (Limit::Money, used.micro_usd, budget.micro_usd),
-        (Limit::Turns, used.turns, budget.turns),
-        (Limit::Time, time, budget.milliseconds),
-        (Limit::ToolCalls, used.tool_calls, budget.tool_calls),
-    ] {
-        let of = of.map(|of| format!(" of {}", limit.shown(of))).unwrap_or_default();
-        output::line(format_args!("  {:10}  {}{of}", limit.as_str(), limit.shown(used)));
+/// Every answer of a model that was counted, with its time.
+async fn usages(store: &Store, run: &AgentId) -> Result<Vec<(u64, Usage)>, Failure> {
+    let (mut found, mut after) = (Vec::new(), 0);
+    loop {
+        let page: Vec<Event> = store.run_events(run, after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = last.number;
+        for event in page {
+            if let What::Usage(usage) = event.what {
+                found.push((event.at, usage));
+            }
+        }
+    }
+}
+
+/// An attempt, and how well it is known what it has used.
+struct AttemptCost<'a> {
+    attempt: &'a Attempt,
+    /// Whether some answer was cut short, so that nobody knows how many tokens it took.
+    tokens_estimated: bool,
+    /// Models that it has used and no settings state a price of.
+    unpriced_models: BTreeSet<String>,
+}
+
+impl<'a> AttemptCost<'a> {
+    fn of(attempt: &'a Attempt, usages: Vec<&Usage>, prices: Option<&Prices>) -> Self {
+        let is_priced = |model: &str| match prices {
+            Some(prices) => prices.of(model).is_some(),
+            None => attempt.used.micro_usd > 0,
+        };
+        let models = usages.iter().map(|usage| &usage.model).filter(|model| !is_priced(model));
+        Self {
+            attempt,
+            tokens_estimated: may_lack_an_answer(attempt)
+                || usages.iter().any(|usage| usage.estimated),
+            unpriced_models: models.cloned().collect(),
+        }
+    }
+
+    /// Whether anything is known of what it cost.
+    fn is_priced(&self) -> bool {
+        self.unpriced_models.is_empty() || self.attempt.used.micro_usd > 0
+    }
+
+    fn json(&self) -> Value {
+        let mut value = json!(self.attempt);
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("tokens_estimated".to_owned(), json!(self.tokens_estimated));
+            fields.insert("unpriced_models".to_owned(), json!(self.unpriced_models));
+        }
+        if let Some(money) = value.pointer_mut("/used/micro_usd").filter(|_| !self.is_priced()) {
+            *money = Value::Null;
+        }
+        value
+    }
+
+    fn show(&self) {
+        let attempt = self.attempt;
+        let ending = attempt.ending.map_or("at work".to_owned(), |ending| ending.to_string());
+        let model = if attempt.model.is_empty() { "" } else { " " };
+        output::line(format_args!(
+            "attempt {}  {}{model}{}  {ending}",
+            attempt.number, attempt.cli, attempt.model
+        ));
+        let (used, budget) = (&attempt.used, &attempt.budget);
+        let until = attempt.ended_at.unwrap_or_else(wire::now_ms);
+        let time = until.saturating_sub(attempt.started_at);
+        for (limit, used, of) in [
+            (Limit::Tokens, used.tokens, budget.tokens),
+            (Limit::Money, used.micro_usd, budget.micro_usd),
+            (Limit::Turns, used.turns, budget.turns),
+            (Limit::Time, time, budget.milliseconds),
+            (Limit::ToolCalls, used.tool_calls, budget.tool_calls),
+        ] {
+            let of = of.map(|of| format!(" of {}", limit.shown(of))).unwrap_or_default();
+            let shown = match limit {
+                Limit::Money if !self.is_priced() => "-".to_owned(),
+                Limit::Tokens | Limit::Money | Limit::Turns | Limit::Time | Limit::ToolCalls => {
+                    limit.shown(used)
+                }
+            };
+            let text = format!("{shown}{of}{}", self.remark(limit));
+            output::wrapped(&format!("  {:10}  ", limit.as_str()), &text);
+        }
+    }
+
+    /// What has to be known of a number to read it.
+    fn remark(&self, limit: Limit) -> String {
+        match limit {
+            Limit::Tokens if self.tokens_estimated => {
+                " (an estimate: an answer may have been cut short)".to_owned()
+            }
+            Limit::Money if !self.unpriced_models.is_empty() => {
+                let models: Vec<&str> = self.unpriced_models.iter().map(String::as_str).collect();
+                format!(" (no price is known of {}: see [prices])", models.join(", "))
+            }
+            Limit::Tokens | Limit::Money | Limit::Turns | Limit::Time | Limit::ToolCalls => {
+                String::new()
+            }
+        }
+    }
+}
+
+/// Whether an attempt was ended while a model may have been answering.
+fn may_lack_an_answer(attempt: &Attempt) -> bool {
+    let has_model = agents::adapter(&attempt.cli).is_none_or(|adapter| adapter.wire().is_some());
+    let is_cut_short = match attempt.ending {
+        Some(Ending::Stopped | Ending::TimedOut | Ending::CutOff) => true,
+        Some(
+            Ending::Completed
+            | Ending::Failed
+            | Ending::BudgetExhausted
+            | Ending::EnforcementLost
+            | Ending::Denied,
+        )
+        | None => false,
+    };
+    has_model && is_cut_short
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_model::attempt::{Allowance, Used};
+    use bailiwick_model::event::Phase;
+    use bailiwick_model::settings::Price;
+
+    use super::*;
+
+    fn attempt(ending: Ending, micro_usd: u64) -> Attempt {
+        Attempt {
+            run: AgentId::parse("one").unwrap(),
+            number: 1,
+            cli: "claude-code".to_owned(),
+            version: String::new(),
+            model: String::new(),
+            login: String::new(),
+            sandbox: String::new(),
+            session: None,
+            phase: Phase::Over,
+            ending: Some(ending),
+            detail: String::new(),
+            started_at: 0,
+            ended_at: Some(1),
+            used: Used { tokens: 7, micro_usd, ..Used::default() },
+            budget: Allowance::default(),
+        }
+    }
+
+    fn usage(model: &str) -> Usage {
+        Usage { model: model.to_owned(), input: 7, ..Usage::default() }
+    }
+
+    #[test]
+    fn money_is_unknown_where_no_model_has_a_price_and_the_model_is_named() {
+        let (attempt, usage) = (attempt(Ending::Completed, 0), usage("gpt-x"));
+        let cost = AttemptCost::of(&attempt, vec![&usage], Some(&Prices::default()));
+        assert_eq!(cost.json()["used"]["micro_usd"], Value::Null);
+        assert_eq!(cost.json()["unpriced_models"], json!(["gpt-x"]));
+        assert!(cost.remark(Limit::Money).contains("gpt-x"));
+        assert_eq!(cost.remark(Limit::Tokens), "");
+    }
+
+    #[test]
+    fn money_is_shown_where_there_is_a_price_and_what_it_leaves_out_is_named() {
+        let price = Price { input: 1.0, output: 1.0, cache_read: None, cache_write: None };
+        let prices = Prices::new([("claude-*".to_owned(), price)]);
+        let attempt = attempt(Ending::Completed, 7);
+        let (priced, other) = (usage("claude-x"), usage("gpt-x"));
+        let cost = AttemptCost::of(&attempt, vec![&priced], Some(&prices));
+        assert_eq!(
+            (&cost.json()["used"]["micro_usd"], cost.remark(Limit::Money)),
+            (&json!(7), String::new())
+        );
+        let cost = AttemptCost::of(&attempt, vec![&priced, &other], Some(&prices));
+        assert_eq!(cost.json()["used"]["micro_usd"], json!(7));
+        assert_eq!(cost.json()["unpriced_models"], json!(["gpt-x"]));
+    }
+
+    #[test]
+    fn tokens_are_an_estimate_where_an_answer_was_cut_short() {
+        let (done, stopped) = (attempt(Ending::Completed, 0), attempt(Ending::Stopped, 0));
+        let whole = usage("m");
+        let cut = Usage { estimated: true, ..usage("m") };
+        let estimated =
+            |attempt, usage| AttemptCost::of(attempt, vec![usage], None).tokens_estimated;
+        assert!(!estimated(&done, &whole));
+        assert!(estimated(&done, &cut));
+        assert!(estimated(&stopped, &whole));
+        let script = Attempt { cli: "script".to_owned(), ..stopped.clone() };
+        assert!(!AttemptCost::of(&script, Vec::new(), None).tokens_estimated, "it has no model");
     }
 }

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use bailiwick_control::ports::{Work as _, WorkError};
 use bailiwick_model::AgentId;
 use clap::Args;
+use serde::Serialize;
 
 use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Format, FormatOption};
 use crate::verifying::{Places, Subject};
 
 /// Show what an agent changed, committed or not; or what `apply` would change
@@ -19,7 +20,7 @@ use crate::verifying::{Places, Subject};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick diff fix-42\n  bailiwick diff fix-42 --stat\n  bailiwick diff \
-                  -f fleet/"
+                  -f fleet/ -o json"
 )]
 pub struct Diff {
     /// The agent
@@ -31,13 +32,15 @@ pub struct Diff {
     /// Files or directories with documents of the control plane; `-` is standard input
     #[arg(short, long = "filename", value_name = "FILE")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    format: FormatOption,
 }
 
 impl Diff {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let Some(agent) = &self.agent else {
-            return super::fleet::difference::run(context, &self.files);
+            return super::fleet::difference::run(context, &self.files, self.format.format);
         };
         let agent = agent_names::require(context, agent)?;
         let subject = Subject::of_agent(context, &agent, &Places::default())?;
@@ -45,18 +48,80 @@ impl Diff {
         let work = subject.found()?;
         let base = work.base().map_err(said)?;
         let snapshot = work.snapshot(&base).map_err(said)?;
-        let shape = if self.stat { "--stat" } else { "--patch" };
-        let arguments = [
-            "diff",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--find-renames",
-            shape,
-            &snapshot.merge_base_tree,
-            &snapshot.tree,
-        ];
-        let text = subject.repository.git().run(arguments)?;
-        output::plain(&String::from_utf8_lossy(&text));
-        Ok(())
+        let (before, after) = (&snapshot.merge_base_tree, &snapshot.tree);
+        let shown = |shape: &[&str]| {
+            let common = ["diff", "--no-ext-diff", "--no-textconv", "--find-renames"];
+            let arguments = [&common, shape, &[before, after]].concat();
+            let text = subject.repository.git().run(arguments)?;
+            Ok::<_, Failure>(String::from_utf8_lossy(&text).into_owned())
+        };
+        if self.format.format == Format::Human {
+            output::plain(&shown(&[if self.stat { "--stat" } else { "--patch" }])?);
+            return Ok(());
+        }
+        let changes = changes(&shown(&["--numstat", "-z"])?);
+        let patch = if self.stat { None } else { Some(shown(&["--patch"])?) };
+        output::json(&AgentDiff { agent_id: agent.to_string(), changes, patch })
+    }
+}
+
+/// What an agent changed, for programs.
+#[derive(Debug, Serialize)]
+struct AgentDiff {
+    agent_id: String,
+    changes: Vec<FileDiff>,
+    /// Nothing with `--stat`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct FileDiff {
+    path: String,
+    /// What it was called before; nothing if it has the same name.
+    renamed_from: Option<String>,
+    /// Lines; nothing for a file that is not text.
+    added: Option<u64>,
+    removed: Option<u64>,
+}
+
+/// Reads `git diff --numstat -z`: a renamed file has no name beside its numbers, and two after them.
+fn changes(text: &str) -> Vec<FileDiff> {
+    let mut parts = text.split_terminator('\0');
+    let mut all = Vec::new();
+    while let Some(part) = parts.next() {
+        let mut columns = part.splitn(3, '\t');
+        let mut number = || columns.next().and_then(|text| text.parse().ok());
+        let (added, removed) = (number(), number());
+        let (renamed_from, path) = match columns.next() {
+            Some("") | None => (parts.next().map(str::to_owned), parts.next().unwrap_or_default()),
+            Some(path) => (None, path),
+        };
+        all.push(FileDiff { path: path.to_owned(), renamed_from, added, removed });
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renamed_and_binary_files_are_read_from_the_numbers_of_git() {
+        let file = |path: &str, from: Option<&str>, added, removed| FileDiff {
+            path: path.to_owned(),
+            renamed_from: from.map(str::to_owned),
+            added,
+            removed,
+        };
+        assert_eq!(
+            changes("1\t2\ta\tb\0-\t-\timage.png\x003\t0\t\0old\0new\0"),
+            [
+                file("a\tb", None, Some(1), Some(2)),
+                file("image.png", None, None, None),
+                file("new", Some("old"), Some(3), Some(0)),
+            ]
+        );
+        assert_eq!(changes(""), []);
     }
 }

@@ -26,8 +26,8 @@ use crate::verifying::SandboxLevel;
 /// did is kept: `bailiwick logs ID`. Ends with the program's exit code.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick exec --role read-only -- claude\n  bailiwick exec \
-                        --role developer --files 'src/**' -- claude --permission-mode \
-                        acceptEdits\n  bailiwick exec --task .bailiwick/tasks/example.toml -- codex")]
+                        --role developer --files 'src/**' -- \\\n      \
+                        claude --permission-mode acceptEdits\n  bailiwick exec --task .bailiwick/tasks/example.toml -- codex")]
 pub struct Exec {
     /// Bind it to this role
     #[arg(long, value_name = "ROLE", required_unless_present = "task", conflicts_with = "task")]

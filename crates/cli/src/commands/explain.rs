@@ -33,7 +33,8 @@ use crate::wire;
 /// copy. Without a role or task the role `developer` is asked, and it may write anywhere.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick explain -- 'cargo test && git push'\n  bailiwick \
-                        explain --role edit-local --files 'src/**' -- 'sed -i s/a/b/ Cargo.toml'\n  \
+                        explain --role edit-local --files 'src/**' -- \\\n      \
+                        'sed -i s/a/b/ Cargo.toml'\n  \
                         bailiwick explain --task task.toml -o json -- 'rm -rf build'\n  bailiwick \
                         explain --payload payload.json --dialect codex\n  bailiwick explain run/adr-…\n  \
                         bailiwick explain stack/fixer -o json")]

@@ -14,7 +14,8 @@ use crate::failure::Failure;
 #[command(
     disable_help_flag = true,
     after_help = "Examples:\n  bailiwick gate --help\n  bailiwick gate --dialect claude --policy \
-                  policy.json --digest 6ab1… --root . < payload.json"
+                  policy.json \\\n      \
+                  --digest 6ab1… --root . < payload.json"
 )]
 pub struct Gate {
     /// What the gate is told; see `bailiwick gate --help`

@@ -49,9 +49,16 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Plumbing", &["gate", "mcp", "completions", "man"]),
 ];
 
+/// What exit codes mean, for every command.
+pub const EXIT_CODES: &str = "0 success; 1 failed; 2 denied, check failed or wrong usage.";
+
+/// Help is not wider than this, however wide the terminal is.
+const MAX_WIDTH: usize = 100;
+
 /// The whole command line, with help that is grouped and folded to this width.
 pub fn command_line(width: usize) -> Command {
-    let command = Bailiwick::command();
+    let width = width.min(MAX_WIDTH);
+    let command = Bailiwick::command().term_width(width);
     let groups = groups(&command, width);
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"

@@ -76,7 +76,7 @@ impl Which {
 /// policy and the log of decisions are kept with Bailiwick's state, not in the repository.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick hooks install claude --role developer --files \
-                        'src/**' --deny 'src/generated/**'\n  bailiwick hooks install all --task \
+                        'src/**' \\\n      --deny 'src/generated/**'\n  bailiwick hooks install all --task \
                         .bailiwick/tasks/example.toml\n  bailiwick hooks install codex --role \
                         read-only --user --dry-run")]
 struct Install {

@@ -84,7 +84,7 @@ impl Logs {
                 if let Some(line) = view::line(event) {
                     let clock = format!("{}  ", view::clock(event.at));
                     if std::io::stdout().is_terminal() {
-                        let lines = output::folded(&line, &clock, view::INDENT, view::MAX_LINES);
+                        let lines = view::folded(event, &line, &clock);
                         lines.iter().for_each(output::line);
                     } else {
                         output::line(format_args!("{clock}{line}"));

@@ -58,10 +58,9 @@ use crate::preconditions;
     name = "bailiwick",
     version,
     propagate_version = true,
-    after_help = "Examples:\n  bailiwick demo                                    see it work in a \
-                  throwaway repository\n  bailiwick init                                    begin in \
-                  your own\n  bailiwick prepare .bailiwick/tasks/example.toml   what would the agent \
-                  be told?\n\nExit codes: 0 success; 1 failed; 2 denied, check failed or wrong \
+    after_help = "Examples:\n  bailiwick demo            see it work in a throwaway repository\n  \
+                  bailiwick init            begin in your own\n  bailiwick run task.toml   have an \
+                  agent do a task\n\nExit codes: 0 success; 1 failed; 2 denied, check failed or wrong \
                   usage."
 )]
 pub struct Bailiwick {
@@ -211,7 +210,8 @@ impl Command {
 impl Bailiwick {
     /// Reads the command line of this process; wrong usage and `--help` end it.
     pub fn from_command_line() -> Self {
-        let matches = grouped_help::command_line(output::width()).get_matches();
+        let colour = Colour::of_arguments(std::env::args_os().skip(1)).of_help();
+        let matches = grouped_help::command_line(output::width()).color(colour).get_matches();
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 

@@ -40,7 +40,7 @@ pub struct Prepare {
 /// How an invocation is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Shape {
-    /// A block to copy from.
+    /// For people.
     #[default]
     Human,
     /// One JSON object.
@@ -54,7 +54,7 @@ impl Prepare {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let (invocation, watch) = self.invocation(context)?;
         match self.format {
-            Shape::Human => output::plain(&invocation.to_string()),
+            Shape::Human => show(&invocation),
             Shape::Json => output::json(&invocation)?,
             Shape::Toml => {
                 output::plain(&toml::to_string_pretty(&invocation).map_err(|error| {
@@ -62,6 +62,11 @@ impl Prepare {
                 })?)
             }
         }
+        self.lead_on(context, watch)
+    }
+
+    /// Says where the working copy differs from what binds, and what comes next.
+    fn lead_on(&self, context: &Context, watch: Option<Watch>) -> Result<(), Failure> {
         let kept = wire::note(watch)?;
         if self.format == Shape::Human {
             let task = self.task.display();
@@ -79,6 +84,16 @@ impl Prepare {
         Ok(())
     }
 
+    /// The same as the seed prints it, for programs that read its lines.
+    pub(crate) fn run_as_seed(self, context: &Context) -> Result<(), Failure> {
+        if self.format != Shape::Human {
+            return self.run(context);
+        }
+        let (invocation, watch) = self.invocation(context)?;
+        output::plain(&invocation.to_string());
+        self.lead_on(context, watch)
+    }
+
     pub(crate) fn invocation(
         &self,
         context: &Context,
@@ -90,6 +105,16 @@ impl Prepare {
         wire::warn(&bound.warnings);
         Ok((invocation, watch))
     }
+}
+
+/// Shows a person what an agent would be told, and who it would be.
+fn show(invocation: &AgentInvocation) {
+    let field = |name: &str, value: &str| output::line(format_args!("{name:9}  {value}"));
+    field("agent", &invocation.agent_id);
+    field("role", &invocation.role);
+    field("identity", &invocation.dna);
+    output::line(format_args!("\n{}\n", output::styled(output::BOLD, "It would be told:")));
+    output::line(invocation.prompt.trim_end());
 }
 
 /// The id that was given, or that the task gives, or a new one.

@@ -16,7 +16,7 @@ use super::rm::{hold, private_places, remove_files, task_directory};
 use crate::agent_names::{self, Scope};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, Format, FormatOption};
+use crate::output::{self, Column, Format, FormatOption};
 use crate::running::enclose::SETUP_NOTE;
 use crate::running::recover;
 use crate::running::view::forget_typed;
@@ -157,7 +157,8 @@ fn agent_item(
     if places.is_empty() {
         return Ok(None);
     }
-    let at_work = hold(context, &run)?.is_none();
+    // To look is not to hold: a dry run writes nothing.
+    let at_work = RunDirectory::new(&context.state, run.id.as_str()).is_held().unwrap_or(true);
     let (remove, why) = judge(run.state, at_work, forced.contains(&run.id));
     let bytes = places.iter().map(|place| size(place)).sum();
     let what = format!("agent {}", run.name);
@@ -252,7 +253,13 @@ fn show(items: &[Item]) {
         vec![action.to_owned(), item.what.clone(), size_text(item.bytes), item.why.to_owned()]
     };
     let rows: Vec<Vec<String>> = items.iter().map(row).collect();
-    output::table(&["ACTION", "WHAT", "SIZE", "WHY"], &rows);
+    let columns = [
+        Column::fixed("ACTION"),
+        Column::path("WHAT"),
+        Column::number("SIZE"),
+        Column::text("WHY"),
+    ];
+    output::table(&columns, &rows);
 }
 
 /// Asks the person; an error where nobody can answer.

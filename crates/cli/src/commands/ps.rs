@@ -1,8 +1,6 @@
 //! `bailiwick ps`: which agents are at work, and how the others ended.
 
-use std::collections::BTreeMap;
-
-use bailiwick_model::{AgentId, Attempt, Run};
+use bailiwick_model::Attempt;
 use clap::Args;
 use serde::Serialize;
 
@@ -10,10 +8,9 @@ use crate::agent_names::{Scope, shown};
 use crate::agent_state::{AgentState, Seen};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, Format, FormatOption};
-use crate::running::recover;
+use crate::output::{self, Column, Format, FormatOption};
+use crate::running::run_list::{self, ListedRun};
 use crate::running::view::plain;
-use crate::wire;
 
 /// List this repository's agents: those at work, or all
 #[derive(Debug, Args)]
@@ -45,7 +42,9 @@ struct Listed {
     /// How much of a sandbox it has.
     sandbox: String,
     attempt: u64,
+    /// When its last attempt began.
     started_at: u64,
+    /// How long all its attempts have worked.
     elapsed_ms: u64,
     tokens: u64,
     turns: u64,
@@ -58,23 +57,10 @@ struct Listed {
 impl Ps {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        recover::find(context)?;
-        let scope = Scope::observe(context, self.all_repos)?;
-        let (runs, attempts) = wire::with_store(context, async |store| {
-            Ok((store.list(None).await?, store.attempts(None).await?))
-        })?;
-        let mut last: BTreeMap<AgentId, Attempt> = BTreeMap::new();
-        for mut attempt in attempts {
-            // A run has used what all its attempts have.
-            if let Some(before) = last.get(&attempt.run) {
-                attempt.used = attempt.used.plus(&before.used);
-            }
-            last.insert(attempt.run.clone(), attempt);
-        }
+        let (scope, runs) = run_list::read(context, self.all_repos)?;
         let listed: Vec<Listed> = runs
             .iter()
-            .filter(|run| scope.includes(run))
-            .map(|run| listed(context, run, last.get(&run.id)))
+            .map(|one| listed(context, one))
             .filter(|(state, _)| self.all || matches!(state, AgentState::AtWork | AgentState::Asks))
             .map(|(_, listed)| listed)
             .collect();
@@ -95,11 +81,11 @@ impl Ps {
     }
 }
 
-fn listed(context: &Context, run: &Run, last: Option<&Attempt>) -> (AgentState, Listed) {
+fn listed(context: &Context, one: &ListedRun) -> (AgentState, Listed) {
+    let ListedRun { run, last, used, elapsed_ms } = one;
+    let last = last.as_ref();
     let (seen, questions) = Seen::observe(context, run);
     let state = AgentState::of(run, last, seen);
-    let until = |attempt: &Attempt| attempt.ended_at.unwrap_or_else(wire::now_ms);
-    let used = last.map(|attempt| attempt.used).unwrap_or_default();
     let text = |of: fn(&Attempt) -> &String| last.map(of).cloned().unwrap_or_default();
     let listed = Listed {
         agent_id: run.id.to_string(),
@@ -112,7 +98,7 @@ fn listed(context: &Context, run: &Run, last: Option<&Attempt>) -> (AgentState, 
         sandbox: text(|attempt| &attempt.sandbox),
         attempt: last.map_or(0, |attempt| attempt.number),
         started_at: last.map_or(0, |attempt| attempt.started_at),
-        elapsed_ms: last.map_or(0, |attempt| until(attempt).saturating_sub(attempt.started_at)),
+        elapsed_ms: *elapsed_ms,
         tokens: used.tokens,
         turns: used.turns,
         tool_calls: used.tool_calls,
@@ -123,38 +109,39 @@ fn listed(context: &Context, run: &Run, last: Option<&Attempt>) -> (AgentState, 
 }
 
 fn table(listed: &[Listed], with_repository: bool) {
-    let name = listed.iter().map(|one| one.name.len()).max().unwrap_or(0).max(5);
-    let state = listed.iter().map(|one| one.state.len()).max().unwrap_or(0).max(5);
-    let heading = format!(
-        "{:name$}  {:state$}  {:11}  {:>7}  {:>9}  {:>5}  {:>6}{}",
-        "AGENT",
-        "STATE",
-        "PROGRAM",
-        "TIME",
-        "TOKENS",
-        "CALLS",
-        "DENIED",
-        if with_repository { "  REPOSITORY" } else { "" }
-    );
-    output::line(output::styled(output::BOLD, heading));
-    for one in listed {
-        let seconds = one.elapsed_ms / 1000;
-        output::line(format_args!(
-            "{:name$}  {:state$}  {:11}  {:>7}  {:>9}  {:>5}  {:>6}{}",
-            one.name,
-            one.state,
-            one.cli,
-            format!("{}:{:02}", seconds / 60, seconds % 60),
-            one.tokens,
-            one.tool_calls,
-            one.denied,
-            match with_repository {
-                true => format!("  {}", shown(one.repository.as_deref())),
-                false => String::new(),
-            }
-        ));
-        for (id, about) in &one.questions {
-            output::line(format_args!("  asks ({id}): {}", plain(about)));
-        }
+    let mut columns = vec![
+        Column::fixed("AGENT"),
+        Column::fixed("STATE"),
+        Column::fixed("PROGRAM").optional(),
+        Column::number("TIME"),
+        Column::number("TOKENS"),
+        Column::number("CALLS").optional(),
+        Column::number("DENIED"),
+    ];
+    if with_repository {
+        columns.push(Column::path("REPOSITORY"));
     }
+    let row = |one: &Listed| {
+        let seconds = one.elapsed_ms / 1000;
+        let mut cells = vec![
+            one.name.clone(),
+            one.state.clone(),
+            one.cli.clone(),
+            format!("{}:{:02}", seconds / 60, seconds % 60),
+            one.tokens.to_string(),
+            one.tool_calls.to_string(),
+            one.denied.to_string(),
+        ];
+        if with_repository {
+            cells.push(shown(one.repository.as_deref()));
+        }
+        cells
+    };
+    let rows: Vec<Vec<String>> = listed.iter().map(row).collect();
+    output::table_with(&columns, &rows, |number| {
+        let Some(one) = listed.get(number) else { return };
+        for (id, about) in &one.questions {
+            output::wrapped(&format!("  asks ({id}): "), &plain(about));
+        }
+    });
 }

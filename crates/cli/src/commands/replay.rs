@@ -25,7 +25,7 @@ use crate::policy_file::compile_working;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick replay --role edit-local --files 'src/**'\n  \
                         bailiwick replay decisions.jsonl --task task.toml\n  bailiwick replay \
-                        --kit-root ../new-kit --role developer --files '**' -o json")]
+                        --kit-root ../new --role developer --files '**' -o json")]
 pub struct Replay {
     /// Logs of decisions; those that installed hooks have kept if none are named
     logs: Vec<PathBuf>,

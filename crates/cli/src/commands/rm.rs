@@ -8,11 +8,12 @@ use bailiwick_model::{AgentId, Run, RunState, RunStatus};
 use bailiwick_runner::supervisor::{RunDirectory, RunLock};
 use bailiwick_source_control::Repository;
 use clap::Args;
+use serde::Serialize;
 
 use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Format, FormatOption};
 use crate::running::recover;
 use crate::verifying::{Places, Subject};
 use crate::wire;
@@ -27,16 +28,35 @@ pub struct Rm {
     /// Also work that has neither landed nor been rejected
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+/// An agent whose files were removed, for programs.
+#[derive(Debug, Serialize)]
+struct RemovedAgent {
+    agent_id: AgentId,
+    name: AgentId,
 }
 
 impl Rm {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         recover::find(context)?;
-        self.agents.iter().try_for_each(|agent| self.remove(context, agent))
+        let mut removed = Vec::new();
+        for name in &self.agents {
+            removed.push(self.remove(context, name)?);
+            if self.format.format == Format::Human {
+                output::line(format_args!("removed   {name}"));
+            }
+        }
+        match self.format.format {
+            Format::Human => Ok(()),
+            Format::Json => output::json(&removed),
+        }
     }
 
-    fn remove(&self, context: &Context, name: &AgentId) -> Result<(), Failure> {
+    fn remove(&self, context: &Context, name: &AgentId) -> Result<RemovedAgent, Failure> {
         let agent = agent_names::require(context, name)?;
         let run = wire::with_store(context, async |store| Ok(store.get(&agent).await?))?;
         let Some(_lock) = hold(context, &run)? else {
@@ -58,13 +78,10 @@ impl Rm {
                 Ok(store.change_status(&run.id, RunStatus::Rejected, why).await?)
             })?;
         }
-        match removed {
-            Removed::Files => output::line(format_args!("removed   {name}")),
-            Removed::Nothing => {
-                output::note(format_args!("`{name}` is {}, and has no files left", run.state));
-            }
+        if matches!(removed, Removed::Nothing) {
+            output::note(format_args!("`{name}` is {}, and has no files left", run.state));
         }
-        Ok(())
+        Ok(RemovedAgent { agent_id: run.id, name: run.name })
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, BOLD, Format, FormatOption, styled};
+use crate::output::{self, BOLD, Column, Format, FormatOption, styled};
 use crate::wire;
 
 /// Show the roles that an agent may have
@@ -36,7 +36,10 @@ enum Verb {
     },
     /// Print the roles as a page of Markdown
     #[command(after_help = "Example:\n  bailiwick roles doc > docs/AGENT-ROLES.md")]
-    Doc,
+    Doc {
+        #[command(flatten)]
+        format: FormatOption,
+    },
 }
 
 impl Roles {
@@ -46,8 +49,12 @@ impl Roles {
         match self.verb {
             Verb::List { format } => list(&kit, format.format),
             Verb::Show { name, format } => show(&kit, &name, format.format),
-            Verb::Doc => {
-                output::plain(&role_matrix::render(&kit)?);
+            Verb::Doc { format } => {
+                let page = role_matrix::render(&kit)?;
+                match format.format {
+                    Format::Human => output::plain(&page),
+                    Format::Json => output::json(&json!({ "markdown": page }))?,
+                }
                 Ok(())
             }
         }
@@ -77,7 +84,14 @@ fn list(kit: &Kit, format: Format) -> Result<(), Failure> {
     match format {
         Format::Json => output::json(&objects),
         Format::Human => {
-            output::table(&["ROLE", "LIMITS", "SPAWNABLE", "FROM", "DESCRIPTION"], &rows);
+            let columns = [
+                Column::fixed("ROLE"),
+                Column::number("LIMITS"),
+                Column::fixed("SPAWNABLE"),
+                Column::fixed("FROM"),
+                Column::text("DESCRIPTION"),
+            ];
+            output::table(&columns, &rows);
             output::next_step("bailiwick roles show <role>");
             Ok(())
         }

@@ -350,7 +350,11 @@ fn conclude(
 fn tell(context: &Context, id: &AgentId, ran: &Ran, holds: Option<bool>) {
     let repeated = &context.repeated;
     output::line(format_args!("agent     {id}"));
-    output::line(format_args!("ended     {}: {}", ran.ending, output::first_line(&ran.detail)));
+    let detail = match output::first_line(&ran.detail) {
+        none if none.is_empty() => none,
+        detail => format!(": {detail}"),
+    };
+    output::line(format_args!("ended     {}{detail}", ran.ending));
     output::line(format_args!(
         "used      {}, {}, {}, {} denied",
         counted(ran.tokens, "token"),

@@ -1,18 +1,14 @@
 //! `bailiwick status`: the agents of this repository that wait for somebody, with the next command.
 
-use std::collections::BTreeMap;
-
-use bailiwick_model::{AgentId, Attempt, Run, RunStatus};
+use bailiwick_model::{Run, RunStatus};
 use clap::Args;
 use serde::Serialize;
 
-use crate::agent_names::Scope;
 use crate::agent_state::{AgentState, Seen};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, Format, FormatOption};
-use crate::running::recover;
-use crate::wire;
+use crate::output::{self, Column, Format, FormatOption};
+use crate::running::run_list::{self, ListedRun};
 
 /// Show what this repository's agents do and wait for, with the next command for each
 #[derive(Debug, Args)]
@@ -81,22 +77,16 @@ struct Shown {
 impl Status {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        recover::find(context)?;
-        let scope = Scope::observe(context, self.all_repos)?;
-        let (runs, attempts) = wire::with_store(context, async |store| {
-            Ok((store.list(None).await?, store.attempts(None).await?))
-        })?;
-        let last: BTreeMap<AgentId, Attempt> =
-            attempts.into_iter().map(|attempt| (attempt.run.clone(), attempt)).collect();
-        let shown = |run: &Run| {
-            let state = AgentState::of(run, last.get(&run.id), Seen::observe(context, run).0);
+        let (_, runs) = run_list::read(context, self.all_repos)?;
+        let shown = |one: &ListedRun| {
+            let ListedRun { run, last, .. } = one;
+            let state = AgentState::of(run, last.as_ref(), Seen::observe(context, run).0);
             let standing = Standing::of(run, state)?;
             let (agent_id, name) = (run.id.to_string(), run.name.to_string());
             let (next, state) = (standing.next(&name), state.to_string());
             Some(Shown { agent_id, name, state, standing, next })
         };
-        let agents: Vec<Shown> =
-            runs.iter().filter(|run| scope.includes(run)).filter_map(shown).collect();
+        let agents: Vec<Shown> = runs.iter().filter_map(shown).collect();
         if self.format.format == Format::Json {
             return output::json(&agents);
         }
@@ -107,7 +97,8 @@ impl Status {
         }
         let row = |one: &Shown| vec![one.name.clone(), one.state.clone(), one.next.clone()];
         let rows: Vec<Vec<String>> = agents.iter().map(row).collect();
-        output::table(&["AGENT", "STATE", "NEXT"], &rows);
+        let columns = [Column::fixed("AGENT"), Column::text("STATE"), Column::fixed("NEXT")];
+        output::table(&columns, &rows);
         Ok(())
     }
 }

@@ -6,12 +6,13 @@ use bailiwick_control::ports::RunStore as _;
 use bailiwick_model::{AgentId, RunStatus};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use clap::Args;
+use serde::Serialize;
 
 use crate::agent_names;
 use crate::agent_state::{AgentState, Seen};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Format, FormatOption};
 use crate::running::recover;
 use crate::wire;
 
@@ -25,6 +26,15 @@ pub struct Stop {
     /// Why; kept with the run
     #[arg(long, value_name = "TEXT", default_value = "stopped by hand")]
     reason: String,
+    #[command(flatten)]
+    format: FormatOption,
+}
+
+/// An agent that was stopped, for programs.
+#[derive(Debug, Serialize)]
+struct Stopped {
+    agent_id: String,
+    reason: String,
 }
 
 /// How long an agent gets to be gone.
@@ -34,6 +44,7 @@ impl Stop {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         recover::find(context)?;
+        let mut stopped = Vec::new();
         for name in &self.agents {
             let agent = &agent_names::require(context, name)?;
             let directory = RunDirectory::new(&context.state, agent.as_str());
@@ -49,13 +60,20 @@ impl Stop {
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }
-            output::line(format_args!("stopped   {agent}"));
-            output::next_step(format_args!(
-                "go on with it: bailiwick resume {agent}{}",
-                context.repeated
-            ));
+            let reason = self.reason.clone();
+            stopped.push(Stopped { agent_id: agent.to_string(), reason });
+            if self.format.format == Format::Human {
+                output::line(format_args!("stopped   {agent}"));
+                output::next_step(format_args!(
+                    "go on with it: bailiwick resume {agent}{}",
+                    context.repeated
+                ));
+            }
         }
-        Ok(())
+        match self.format.format {
+            Format::Human => Ok(()),
+            Format::Json => output::json(&stopped),
+        }
     }
 }
 

@@ -93,11 +93,13 @@ impl AgentRuntime {
         preconditions::require_git()?;
         match self.verb {
             Verb::Compose { task, kit_root: root } => {
-                Compose { task, stdout: false }.run(&Context::observe(kit_root(root), None)?)
+                let format = FormatOption::default();
+                Compose { task, stdout: false, format }
+                    .run(&Context::observe(kit_root(root), None)?)
             }
             Verb::Prepare { task, kit_root: root, format } => {
                 let context = Context::observe(kit_root(root), None)?;
-                Prepare { task, agent_id: None, format }.run(&context)
+                Prepare { task, agent_id: None, format }.run_as_seed(&context)
             }
             Verb::Spawn { task, kit_root: root } => {
                 let context = Context::observe(kit_root(root), None)?;

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::capabilities::Fork;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::output::Format;
 use crate::wire;
 
 /// Judge tool calls and work by one capability, and copy capabilities
@@ -63,7 +64,12 @@ impl CapabilityTool {
                 let holds_kit =
                     ["_capabilities", "_roles"].iter().any(|name| kit_root.join(name).is_dir());
                 let context = Context::observe(holds_kit.then(|| kit_root.clone()), None)?;
-                fork.run(&wire::working_kit(&context)?, &kit_root, Layout::Underscore)
+                fork.run(
+                    &wire::working_kit(&context)?,
+                    &kit_root,
+                    Layout::Underscore,
+                    Format::Human,
+                )
             }
         }
     }

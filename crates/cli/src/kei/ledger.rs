@@ -7,7 +7,8 @@ use clap::{Parser, Subcommand};
 use crate::commands::ledger::{record, tree, validate};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::{output, wire};
+use crate::output::{self, Format};
+use crate::wire;
 
 /// The ledger of agents
 #[derive(Debug, Parser)]
@@ -78,15 +79,19 @@ impl LedgerTool {
     pub fn run(self) -> Result<(), Failure> {
         let context = Context::observe(None, self.db.as_deref())?;
         wire::with_store(&context, async |store| match self.verb {
-            Verb::Init => record::init(&context),
-            Verb::Fork(command) => command.run(store).await,
+            Verb::Init => record::init(&context, Format::Human),
+            Verb::Fork(command) => command.run(store, Format::Human).await,
             Verb::Done { id, summary } => {
-                record::change(store, &id, RunStatus::Done, Some(&summary)).await
+                let summary = Some(summary.as_str());
+                record::change(store, &id, RunStatus::Done, summary, Format::Human).await
             }
             Verb::Fail { id, reason } => {
-                record::change(store, &id, RunStatus::Failed, Some(&reason)).await
+                let reason = Some(reason.as_str());
+                record::change(store, &id, RunStatus::Failed, reason, Format::Human).await
             }
-            Verb::Merged { id } => record::change(store, &id, RunStatus::Merged, None).await,
+            Verb::Merged { id } => {
+                record::change(store, &id, RunStatus::Merged, None, Format::Human).await
+            }
             Verb::List { status } => list(store, status).await,
             Verb::Tree { id } => {
                 for branching in tree::seed_forest(store, &id).await? {
@@ -94,7 +99,7 @@ impl LedgerTool {
                 }
                 Ok(())
             }
-            Verb::Validate(command) => command.run(&context, store).await,
+            Verb::Validate(command) => command.run(&context, store, Format::Human).await,
             Verb::Descendants { dna } => descendants(store, &dna).await,
             Verb::RecordCost(command) => command.run(store).await,
         })

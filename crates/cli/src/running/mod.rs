@@ -32,6 +32,7 @@ pub mod loads;
 pub mod login;
 pub mod marked;
 pub mod recover;
+pub mod run_list;
 pub mod skill_files;
 pub mod versions;
 pub mod view;

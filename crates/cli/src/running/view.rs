@@ -16,16 +16,16 @@ use rustix::process::getpgrp;
 use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
 
 use crate::counted::counted;
-use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, shortened, styled};
+use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, shortened, shortened_middle, styled};
 use crate::verifying::live::elapsed;
 
 /// How often it is looked whether a question still waits.
 const LOOK: Duration = Duration::from_millis(300);
 /// What is shown of one event at most, on a terminal and elsewhere.
-pub const MAX_LINES: usize = 8;
+const MAX_LINES: usize = 8;
 const MAX_PIPED_CHARS: usize = 400;
 /// What stands before further lines of the same event.
-pub const INDENT: &str = "    ";
+const INDENT: &str = "    ";
 /// What is shown of the command or the files that a denial is about: its reason comes after it.
 const MAX_DENIED_CHARS: usize = 120;
 /// What is shown of what a command printed.
@@ -130,7 +130,8 @@ impl View {
                 clear();
             }
             let lines = match std::io::stderr().is_terminal() {
-                true => output::folded(&line, "", INDENT, MAX_LINES),
+                true => folded(event, &line, ""),
+                false if is_denial(event) => vec![line],
                 false => vec![shortened(&line, MAX_PIPED_CHARS)],
             };
             for line in lines {
@@ -241,7 +242,7 @@ pub fn line(event: &Event) -> Option<String> {
         }
         (What::Decision { tool, about, answer: Answer::Deny, reason, .. }, _) => {
             let reason = reason.as_deref().unwrap_or_default();
-            let (tool, about) = (one(tool), shortened(&one(about), MAX_DENIED_CHARS));
+            let (tool, about) = (one(tool), shortened_middle(&one(about), MAX_DENIED_CHARS));
             format!("{} {tool} {about} {}", styled(RED, "denies"), styled(DIM, one(reason)))
         }
         (What::ToolResult { ok, output, .. }, Witness::Proxy) if !output.trim().is_empty() => {
@@ -277,6 +278,16 @@ pub fn line(event: &Event) -> Option<String> {
         | (What::Mcp { .. } | What::Usage(_) | What::Other, _) => return None,
     };
     Some(format!("{of}{text}"))
+}
+
+/// The line of an event in as many lines as a terminal needs; the reason of a denial is never cut.
+pub fn folded(event: &Event, line: &str, first: &str) -> Vec<String> {
+    let most = if is_denial(event) { usize::MAX } else { MAX_LINES };
+    output::folded(line, first, INDENT, most)
+}
+
+fn is_denial(event: &Event) -> bool {
+    matches!(event.what, What::Decision { answer: Answer::Deny, .. })
 }
 
 /// A time of the day, in hours, minutes and seconds of UTC.
@@ -351,22 +362,28 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_shows_its_reason_within_80_columns() {
+    fn a_denial_shows_its_whole_reason_within_80_and_40_columns() {
+        let reason = "it is not on the task's whitelist, ".repeat(10) + "Instead: write src/**.";
         let denial = What::Decision {
             call: None,
-            tool: "Bash".to_owned(),
-            about: "printf x > ".to_owned() + &"long/".repeat(100),
+            tool: "Write".to_owned(),
+            about: "long/".repeat(100) + "last.rs",
             answer: Answer::Deny,
             rule: Some("scope::files-whitelist".to_owned()),
-            reason: Some("it is not on the task's whitelist. Instead: write src/**.".to_owned()),
+            reason: Some(reason.clone()),
         };
         let event = Event { agent: None, ..event(denial) };
-        let lines = output::folded(&line(&event).unwrap(), "", INDENT, MAX_LINES);
-        let text = lines.iter().map(|line| anstream::adapter::strip_str(line).to_string());
-        let text: Vec<String> = text.collect();
-        assert!(text.iter().all(|line| line.chars().count() <= 80), "{text:#?}");
-        assert!(text.join(" ").contains("Instead: write src/**."), "{text:#?}");
-        assert!(text.len() <= 4, "{text:#?}");
+        assert!(is_denial(&event));
+        let line = line(&event).unwrap();
+        for width in [80, 40] {
+            let lines = output::folded_to(width, &line, "12:00:00  ", INDENT);
+            let text: Vec<String> =
+                lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+            assert!(text.iter().all(|line| line.chars().count() <= width), "{text:#?}");
+            let words: Vec<&str> = text.iter().flat_map(|line| line.split_whitespace()).collect();
+            assert!(words.join(" ").ends_with(&reason), "{text:#?}");
+            assert!(words.concat().contains("/last.rs"), "the name of the file: {text:#?}");
+        }
     }
 
     fn event(what: What) -> Event {

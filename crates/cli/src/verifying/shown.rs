@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counted::counted;
 use crate::failure::Failure;
-use crate::output::{self, DIM, GREEN, RED, styled};
+use crate::output::{self, Column, DIM, GREEN, RED, styled};
 
 /// What programs see; `passed` and `failed` are the seed's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,7 +121,13 @@ impl Shown {
         for failed in &self.failed {
             rows.push(row("FAILS", &failed.capability, failed.pass, "see below"));
         }
-        output::table(&["", "CAPABILITY", "TREE", "MEASURED"], &rows);
+        let columns = [
+            Column::fixed(""),
+            Column::fixed("CAPABILITY"),
+            Column::fixed("TREE"),
+            Column::text("MEASURED"),
+        ];
+        output::table(&columns, &rows);
         for failed in &self.failed {
             let title = format!("{} ({})", failed.capability, short(failed.pass));
             output::line(format_args!("\n{}", styled(RED.bold(), title)));

@@ -10,6 +10,7 @@ use bailiwick_policy::ToolStack;
 use bailiwick_source_control::Repository;
 use bailiwick_store::Location;
 use bailiwick_testkit::Scratch;
+use bailiwick_testkit::scratch::Ran;
 use serde_json::Value;
 
 use crate::BAILIWICK;
@@ -74,26 +75,29 @@ fn list_is_the_answer_of_list_agents() {
 fn if_the_users_directory_has_no_template_of_ours_all_are_copied_there_and_nowhere_else() {
     let scratch = Scratch::repository();
     put(&own(&scratch), "mine.md", &template("mine"));
-    let ran = scratch.run(BAILIWICK, &["agents", "list"]).expect_code(0);
-    assert!(ran.err.contains("wrote 4 templates"), "{}", ran.err);
+    let told = serve_root_session(&scratch, &[]);
+    assert!(told.contains("wrote 4 templates"), "{told}");
     let mut expected = SHIPPED.map(str::to_owned).to_vec();
     expected.insert(2, "mine.md".to_owned());
     assert_eq!(names(&own(&scratch)), expected, "and no leftovers");
     assert!(!scratch.place().join("home/.codex").exists());
     assert_eq!(names(&scratch.root()), [".git"]);
-    let again = scratch.run(BAILIWICK, &["agents", "list"]).expect_code(0);
-    assert!(!again.err.contains("wrote"), "{}", again.err);
+    let again = serve_root_session(&scratch, &[]);
+    assert!(!again.contains("wrote"), "{again}");
+}
+
+/// Starts `bailiwick mcp`, which ends at once because nobody speaks to it; what it told.
+fn serve_root_session(scratch: &Scratch, arguments: &[&str]) -> String {
+    let mut command = scratch.command(BAILIWICK);
+    let ran = command.arg("mcp").args(arguments).stdin(Stdio::null()).output().unwrap();
+    String::from_utf8(ran.stderr).unwrap()
 }
 
 /// Inside of a run nothing of the person's is written.
 #[test]
 fn when_a_root_session_starts_the_user_gets_the_first_templates() {
     let scratch = Scratch::repository();
-    let start = |arguments: &[&str]| {
-        let mut command = scratch.command(BAILIWICK);
-        let ran = command.arg("mcp").args(arguments).stdin(Stdio::null()).output().unwrap();
-        String::from_utf8(ran.stderr).unwrap()
-    };
+    let start = |arguments: &[&str]| serve_root_session(&scratch, arguments);
     let forwards = start(&["--socket", "nowhere.sock"]);
     assert!(!forwards.contains("wrote") && !own(&scratch).exists(), "{forwards}");
     let told = start(&[]);
@@ -108,8 +112,8 @@ fn when_a_root_session_starts_the_user_gets_the_first_templates() {
 fn a_template_of_the_users_is_never_covered_by_a_copy_of_ours() {
     let scratch = Scratch::repository();
     put(&scratch.place().join("home/.codex/.agents"), "Worker.md", &template("strict"));
-    let ran = scratch.run(BAILIWICK, &["agents", "list"]).expect_code(0);
-    assert!(!ran.err.contains("wrote"), "{}", ran.err);
+    let told = serve_root_session(&scratch, &[]);
+    assert!(!told.contains("wrote"), "{told}");
     assert_eq!(names(&own(&scratch)), [""; 0]);
     assert_eq!(described(&scratch, "", "worker"), "strict");
 }
@@ -117,15 +121,15 @@ fn a_template_of_the_users_is_never_covered_by_a_copy_of_ours() {
 #[test]
 fn one_that_was_deleted_or_changed_stays_so() {
     let scratch = Scratch::repository();
-    scratch.run(BAILIWICK, &["agents", "list"]).expect_code(0);
+    serve_root_session(&scratch, &[]);
     std::fs::remove_file(own(&scratch).join("worker.md")).unwrap();
     put(&own(&scratch), "explorer.md", &template("changed"));
-    scratch.run(BAILIWICK, &["agents", "list"]).expect_code(0);
+    serve_root_session(&scratch, &[]);
     assert_eq!(names(&own(&scratch)), ["architect.md", "explorer.md", "orchestrator.md"]);
     assert_eq!(described(&scratch, "", "explorer"), "changed");
     assert_eq!(json(&scratch, &["agents", "show", "worker", "-o", "json"])["origin"], "embedded");
     std::fs::remove_dir_all(own(&scratch)).unwrap();
-    scratch.run(BAILIWICK, &["agents", "list"]).expect_code(0);
+    serve_root_session(&scratch, &[]);
     assert_eq!(names(&own(&scratch)), SHIPPED);
 }
 
@@ -133,13 +137,13 @@ fn one_that_was_deleted_or_changed_stays_so() {
 fn a_directory_that_cannot_be_written_is_told_and_the_embedded_ones_serve() {
     let scratch = Scratch::repository();
     let mut command = scratch.command(BAILIWICK);
+    command.arg("mcp").stdin(Stdio::null()).env("XDG_CONFIG_HOME", "/proc");
+    let ran = Ran::from(command.output().unwrap());
+    assert!(ran.err.contains("cannot be written to /proc/bailiwick/agents"), "{}", ran.err);
+    let mut command = scratch.command(BAILIWICK);
     command.args(["agents", "list", "-o", "json"]).env("XDG_CONFIG_HOME", "/proc");
-    let output = command.output().unwrap();
-    let (out, err) =
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert!(output.status.success(), "{err}");
-    assert!(err.contains("cannot be written to /proc/bailiwick/agents"), "{err}");
-    assert!(out.contains("\"worker\""), "{out}");
+    let ran = Ran::from(command.output().unwrap()).expect_code(0);
+    assert!(ran.out.contains("\"worker\""), "{}", ran.out);
 }
 
 #[test]
@@ -343,12 +347,12 @@ fn many_at_once_seed_one_whole_set() {
     let scratch = Scratch::repository();
     let start = |_| {
         let mut command = scratch.command(BAILIWICK);
-        command.args(["agents", "list"]).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg("mcp").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().unwrap()
     };
     let started: Vec<_> = (0..8).map(start).collect();
     for mut child in started {
-        assert!(child.wait().unwrap().success());
+        child.wait().unwrap();
     }
     assert_eq!(names(&own(&scratch)), SHIPPED);
     for (file, text) in bailiwick_kit::embedded::agent_templates() {

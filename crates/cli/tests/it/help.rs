@@ -111,6 +111,17 @@ fn manual_pages_are_written_where_they_are_asked_for() {
         let text = scratch.read(&format!("pages/{page}"));
         assert!(text.contains(".TH"), "{page}: {text}");
     }
+    let page = scratch.read("pages/bailiwick-ledger-record-cost.1");
+    for part in [
+        "\\-\\-cents <CENTS>",
+        "[\\-\\-replace]",
+        "<ID>",
+        "EXAMPLES",
+        "EXIT STATUS",
+        "0 success; 1",
+    ] {
+        assert!(page.contains(part), "{part} is missing in\n{page}");
+    }
     std::fs::create_dir(scratch.root().join("below")).unwrap();
     scratch.run(BAILIWICK, &["-C", "below", "man", "../others"]).expect_code(0);
     assert!(scratch.root().join("others/bailiwick.1").is_file());
@@ -163,6 +174,33 @@ fn doctor_tells_what_is_here() {
 }
 
 #[test]
+fn doctor_lists_described_programs_and_ends_with_a_verdict() {
+    let scratch = Scratch::repository();
+    let described = "[adapter]\nname = \"babysitter\"\nprogram = \"sh\"\n[launch]\narguments = \
+                     [\"-c\", \"{prompt}\"]\n[gate]\nkind = \"none\"\n";
+    scratch.write(".bailiwick/adapters/babysitter.toml", described);
+    scratch.write(".bailiwick/adapters/broken.toml", "[adapter]\nnam = 1\n");
+    let quick = ["doctor", "--quick"];
+    let early = scratch.run(BAILIWICK, &quick).expect_code(0);
+    assert!(early.out.contains("has no commit"), "{}", early.out);
+    scratch.commit("start");
+    let ran = scratch.run(BAILIWICK, &quick).expect_code(0);
+    let line = |name: &str| ran.out.lines().find(|line| line.contains(name)).unwrap().to_owned();
+    assert!(line("babysitter").starts_with("good"), "{}", ran.out);
+    assert!(line("broken").contains("cannot be used"), "{}", ran.out);
+    assert!(
+        ran.out.trim_end().lines().last().unwrap().contains("agents can run here")
+            || ran.out.ends_with("Agents can run here.\n"),
+        "{}",
+        ran.out
+    );
+    scratch.write(".bailiwick/roles/broken.toml", "[role]\nnam = 1\n");
+    let bad = scratch.run(BAILIWICK, &quick).expect_code(1);
+    let verdict = bad.out.lines().last().unwrap();
+    assert!(verdict.starts_with("Agents cannot run here. Fix this first: kit:"), "{verdict}");
+}
+
+#[test]
 fn doctor_runs_agent_programs_with_nothing_of_the_persons() {
     let scratch = Scratch::repository();
     let bin = scratch.place().join("bin");
@@ -175,4 +213,16 @@ fn doctor_runs_agent_programs_with_nothing_of_the_persons() {
     command.args(["doctor", "-o", "json"]).env("PATH", path).env("ANTHROPIC_API_KEY", "secret");
     let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
     assert!(output.contains("9.9.9 key=none"), "{output}");
+}
+
+#[test]
+fn an_agent_that_there_is_not_is_wrong_usage_with_the_way_to_those_that_there_are() {
+    let scratch = Scratch::repository();
+    scratch.commit("start");
+    for command in ["stop", "attach", "logs", "cost", "diff", "rm"] {
+        let ran = scratch.run(BAILIWICK, &[command, "nobody"]).expect_code(2);
+        assert!(ran.err.contains("there is no run `nobody`"), "{command}: {}", ran.err);
+        assert!(ran.err.contains("bailiwick ps --all"), "{command}: {}", ran.err);
+        assert_eq!(ran.out, "", "{command}");
+    }
 }

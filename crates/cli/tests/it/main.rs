@@ -38,6 +38,7 @@ mod lint_runs;
 mod lint_settings;
 mod names;
 mod new_user;
+mod output_formats;
 mod preconditions;
 mod real_agent_files;
 mod real_clis;
@@ -46,12 +47,14 @@ mod run;
 mod run_kills;
 mod run_load;
 mod schemas;
+mod screens;
 mod seed_binaries;
 mod spawn;
 mod spec_fields;
 mod template_contract;
 mod tree;
 mod verify;
+mod writes_nothing;
 
 /// The programs under test.
 const BAILIWICK: &str = env!("CARGO_BIN_EXE_bailiwick");

@@ -184,7 +184,15 @@ fn a_budget_of_tool_calls_is_held_and_can_be_raised() {
     assert!(worktree.join("4.txt").exists(), "it went on after a person raised it");
     let cost: Value =
         serde_json::from_str(&run(&scratch, &["cost", "one", "-o", "json"]).out).unwrap();
-    assert_eq!(cost.as_array().unwrap().len(), 2, "two attempts");
+    let attempts = cost.as_array().unwrap();
+    assert_eq!(attempts.len(), 2, "two attempts");
+    let took = |attempt: &Value| {
+        attempt["ended_at"].as_u64().unwrap() - attempt["started_at"].as_u64().unwrap()
+    };
+    let listed: Value =
+        serde_json::from_str(&run(&scratch, &["ps", "--all", "-o", "json"]).out).unwrap();
+    let whole: u64 = attempts.iter().map(took).sum();
+    assert_eq!(listed[0]["elapsed_ms"], whole, "the time of both attempts: {listed:#}");
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn a_kit_in_the_seeds_layout_is_read() {
         assert!(ran.err.contains("git add kit/_capabilities kit/_roles"), "{}", ran.err);
         assert!(ran.err.contains("run kit/task.toml --kit-root kit"), "{}", ran.err);
         assert!(ran.out.contains("You MUST NOT shout."), "{}", ran.out);
-        assert!(ran.out.contains("dna: quiet::DT-RF-SG-??::"), "{}", ran.out);
+        assert!(ran.out.contains(" quiet::DT-RF-SG-??::"), "{}", ran.out);
     }
     let mut inside = scratch.command(KEI_AGENT_RUNTIME);
     inside.current_dir(scratch.root().join("kit")).args(["prepare", "task.toml"]);

@@ -244,6 +244,39 @@ pub struct Assignment {
     pub skill_files: Option<PathBuf>,
 }
 
+impl Assignment {
+    /// One with no task: what is left of it is how the program is started.
+    pub fn empty(version: String, session: Session, worktree: PathBuf, home: PathBuf) -> Self {
+        Self {
+            version,
+            prompt: String::new(),
+            system_prompt: None,
+            model: None,
+            effort: None,
+            session,
+            repository: worktree.clone(),
+            worktree,
+            home,
+            model_url: String::new(),
+            login: Login::ApiKey,
+            gate: None,
+            tools: None,
+            searches: false,
+            sub_agents: Vec::new(),
+            mcp_servers: BTreeMap::new(),
+            instructions: Vec::new(),
+            skills: BTreeMap::new(),
+            turns: None,
+            usd: None,
+            script: Vec::new(),
+            granted: Vec::new(),
+            hidden: Redaction::default(),
+            granted_files: None,
+            skill_files: None,
+        }
+    }
+}
+
 /// How the gate is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gate {

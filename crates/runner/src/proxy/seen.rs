@@ -93,10 +93,12 @@ impl Seen {
         }
         if usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write) == 0 {
             usage.input = tokens(sent);
+            usage.estimated = true;
         }
         let written = if self.written == 0 { received } else { self.written };
         if usage.output == 0 || !self.ended {
             usage.output = usage.output.max(tokens(written));
+            usage.estimated = true;
         }
         usage
     }
@@ -126,6 +128,7 @@ mod tests {
         let mut seen = Seen::default();
         let usage = seen.usage("m", 401, 40);
         assert_eq!((usage.model.as_str(), usage.input, usage.output), ("m", 101, 10));
+        assert!(usage.estimated);
         let usage = seen.usage("m", 0, 0);
         assert_eq!((usage.input, usage.output), (1, 1));
         seen.say("twelve bytes");
@@ -133,8 +136,10 @@ mod tests {
         seen.usage = Usage { input: 7, output: 1, ..Usage::default() };
         assert_eq!(seen.usage("m", 4000, 4000).input, 7, "what is said counts");
         assert_eq!(seen.usage("m", 0, 0).output, 3, "it broke off before it said how much");
+        assert!(seen.usage("m", 0, 0).estimated);
         seen.ended = true;
         assert_eq!(seen.usage("m", 0, 0).output, 1);
+        assert!(!seen.usage("m", 0, 0).estimated, "the answer says all of it");
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! the gate was asked, the model was told so, and the mark is not there, are runs of this program with
 //! this configuration believed to be held. The proof is kept under a digest of all that it depends on.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -12,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bailiwick_control::supervision::Redaction;
 use bailiwick_policy::Decision;
 use bailiwick_policy::decision::Objection;
 use bailiwick_policy::protocol::Question;
@@ -112,24 +110,22 @@ fn bare(assignment: &Assignment, home: PathBuf) -> Assignment {
     let told = Instruction { path: "AGENTS.md".to_owned(), text: "Be brief.".to_owned() };
     let skill = "---\nname: canary\ndescription: Says nothing.\n---\nSay nothing.\n".to_owned();
     let skill = ("canary/SKILL.md".to_owned(), skill);
+    let session = Session::New("00000000-0000-4000-8000-000000000000".to_owned());
+    let (version, worktree) = (assignment.version.clone(), assignment.worktree.clone());
     Assignment {
         prompt: "Say whether you are there.".to_owned(),
-        system_prompt: None,
-        session: Session::New("00000000-0000-4000-8000-000000000000".to_owned()),
-        home,
-        mcp_servers: BTreeMap::new(),
+        model: assignment.model.clone(),
+        effort: assignment.effort.clone(),
+        repository: assignment.repository.clone(),
+        model_url: assignment.model_url.clone(),
+        login: assignment.login,
+        gate: assignment.gate.clone(),
         instructions: assignment.instructions.iter().take(1).map(|_| told.clone()).collect(),
         skills: assignment.skills.iter().take(1).map(|_| skill.clone()).collect(),
-        sub_agents: Vec::new(),
         // It has to be able to make the call that is denied, also where the agent will not.
         tools: assignment.tools.clone().map(|tools| [tools, vec!["Bash".to_owned()]].concat()),
-        turns: None,
-        usd: None,
-        granted: Vec::new(),
-        hidden: Redaction::default(),
-        granted_files: None,
-        skill_files: None,
-        ..assignment.clone()
+        searches: assignment.searches,
+        ..Assignment::empty(version, session, worktree, home)
     }
 }
 
@@ -366,38 +362,19 @@ impl Keeper for Seen {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::agents::adapter::{Gate, Input};
     use crate::agents::{ClaudeCode, Gemini, Interactive, Person, unattended};
-    use bailiwick_model::task::Login;
 
     fn assignment() -> Assignment {
+        let session = Session::New("a".to_owned());
         Assignment {
-            version: "1.0.0".to_owned(),
             prompt: "Do the work.".to_owned(),
-            system_prompt: None,
-            model: None,
-            effort: None,
-            session: Session::New("a".to_owned()),
-            worktree: "/worktree".into(),
             repository: "/repository".into(),
-            home: "/home".into(),
             model_url: "http://127.0.0.1:1".to_owned(),
-            login: Login::ApiKey,
-            gate: None,
-            tools: None,
-            searches: false,
-            sub_agents: Vec::new(),
-            mcp_servers: BTreeMap::new(),
-            instructions: Vec::new(),
-            skills: BTreeMap::new(),
-            turns: None,
-            usd: None,
-            script: Vec::new(),
-            granted: Vec::new(),
-            hidden: Redaction::default(),
-            granted_files: None,
-            skill_files: None,
+            ..Assignment::empty("1.0.0".to_owned(), session, "/worktree".into(), "/home".into())
         }
     }
 

@@ -7,11 +7,11 @@ use bailiwick_model::Problem;
 use bailiwick_source_control::DirectoryTree;
 use clap::Args;
 
-use super::{seed, show};
+use super::show;
 use crate::commands::lint;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, Format, FormatOption};
+use crate::output::{self, Column, Format, FormatOption};
 use crate::templates;
 
 /// List the agent templates that are in force here
@@ -33,7 +33,6 @@ pub struct List {
 impl List {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        seed(context);
         let survey = templates::working(context)?.survey();
         let detail = if self.expanded { Detail::Expanded } else { Detail::Brief };
         let mut answer = AgentsListed { agents: Vec::new(), errors: Vec::new() };
@@ -85,7 +84,15 @@ fn told(error: TemplateError) -> Vec<Problem> {
 
 fn table(templates: &[FoundTemplate]) {
     let rows: Vec<Vec<String>> = templates.iter().map(row).collect();
-    output::table(&["AGENT", "MAY", "TOOLS", "PERSONAS", "FROM", "DESCRIPTION"], &rows);
+    let columns = [
+        Column::fixed("AGENT"),
+        Column::fixed("MAY"),
+        Column::fixed("TOOLS"),
+        Column::text("PERSONAS"),
+        Column::fixed("FROM"),
+        Column::text("DESCRIPTION"),
+    ];
+    output::table(&columns, &rows);
 }
 
 fn row(found: &FoundTemplate) -> Vec<String> {

@@ -6,7 +6,7 @@ use bailiwick_model::nearest::nearest;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{failure, seed};
+use super::failure;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, styled};
@@ -31,7 +31,6 @@ pub struct Show {
 impl Show {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        seed(context);
         let found = templates::working(context)?.find(&self.name).map_err(failure)?;
         let persona = self.persona.as_deref();
         if let Some(name) = persona {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::delegating::Session;
 use crate::failure::Failure;
-use crate::output::{self, Format, FormatOption};
+use crate::output::{self, Column, Format, FormatOption};
 use crate::running::recover;
 
 /// How wide a budget is drawn.
@@ -160,7 +160,16 @@ fn print(nodes: &[Node]) {
         ]
     };
     let rows: Vec<Vec<String>> = nodes.iter().map(row).collect();
-    output::table(&["AGENT", "TYPE", "STATUS", "MODEL", "BUDGET", "AT", "NOTE"], &rows);
+    let columns = [
+        Column::fixed("AGENT"),
+        Column::text("TYPE"),
+        Column::fixed("STATUS"),
+        Column::text("MODEL"),
+        Column::fixed("BUDGET"),
+        Column::number("AT"),
+        Column::text("NOTE"),
+    ];
+    output::table(&columns, &rows);
 }
 
 /// How much an agent has used, with what it gave to others, of what it has used most of.

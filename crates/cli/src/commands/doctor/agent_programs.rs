@@ -1,10 +1,7 @@
 //! The agent CLIs of this machine: where they are, whether they obey the gate, what they are logged in to.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::supervision::Redaction;
-use bailiwick_model::task::Login;
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
 use bailiwick_runner::agents::{self, FoundAgent};
 use bailiwick_runner::sandbox::Level;
@@ -16,7 +13,7 @@ use super::{Check, Standing};
 use crate::context::{Context, variable};
 use crate::failure::Failure;
 use crate::output;
-use crate::running::enclose::{self, Found};
+use crate::running::enclose;
 use crate::running::found_logins::{self, Usage};
 use crate::running::{assign, login};
 
@@ -124,7 +121,8 @@ fn tried(
     let Some(found) = enclose::program_on(&path, adapter, &context.state)? else {
         return Ok(GateProof::NotTried("it does not say its version".to_owned()));
     };
-    let assignment = assignment(&found, &worktree, &home)?;
+    let session = Session::New(assign::random_name()?);
+    let assignment = Assignment::empty(found.version.clone(), session, worktree.clone(), home);
     let git = worktree.join(".git");
     let enclosure = enclose::reading(found, &git, &git, level)?;
     let scratch = RunDirectory::new(&root, "canary");
@@ -137,37 +135,6 @@ fn tried(
             Unshown::Lost(why) => GateProof::Disobeyed(why),
             Unshown::Untried(why) => GateProof::NotTried(why),
         },
-    })
-}
-
-/// An agent with no task: what is left of it is how the program is started and gated.
-fn assignment(found: &Found, worktree: &Path, home: &Path) -> Result<Assignment, Failure> {
-    Ok(Assignment {
-        version: found.version.clone(),
-        prompt: String::new(),
-        system_prompt: None,
-        model: None,
-        effort: None,
-        session: Session::New(assign::random_name()?),
-        worktree: worktree.to_owned(),
-        repository: worktree.to_owned(),
-        home: home.to_owned(),
-        model_url: String::new(),
-        login: Login::ApiKey,
-        gate: None,
-        tools: None,
-        searches: false,
-        sub_agents: Vec::new(),
-        mcp_servers: BTreeMap::new(),
-        instructions: Vec::new(),
-        skills: BTreeMap::new(),
-        turns: None,
-        usd: None,
-        script: Vec::new(),
-        granted: Vec::new(),
-        hidden: Redaction::default(),
-        granted_files: None,
-        skill_files: None,
     })
 }
 
@@ -193,6 +160,11 @@ fn logins(name: &str) -> Result<Vec<String>, Failure> {
     Ok(all)
 }
 
+/// Whether there is any agent CLI on this machine.
+pub(super) fn is_any_installed(agents: &[AgentProgram]) -> bool {
+    agents.iter().any(|agent| agent.gate != GateProof::NotInstalled)
+}
+
 /// What a person is told of the CLIs.
 pub(super) fn checks(agents: &[AgentProgram]) -> Vec<Check> {
     let mut all: Vec<Check> = agents.iter().map(check).collect();
@@ -200,10 +172,10 @@ pub(super) fn checks(agents: &[AgentProgram]) -> Vec<Check> {
     let usable = |agent: &AgentProgram| {
         matches!(agent.gate, GateProof::ProvenNow | GateProof::ProvenBefore | GateProof::Skipped)
     };
-    if installed.clone().count() == 0 {
+    if !is_any_installed(agents) {
         let none = Check::new("agent CLIs", Standing::Note, "none is installed");
         all.push(none.advice("npm install -g @anthropic-ai/claude-code, or another of these"));
-    } else if !installed.clone().any(usable) {
+    } else if !installed.into_iter().any(usable) {
         all.push(Check::new(
             "agent CLIs",
             Standing::Bad,

@@ -1,6 +1,7 @@
 //! `bailiwick doctor`: what this machine can give.
 
 mod agent_programs;
+mod described;
 
 use bailiwick_kit::lint::lint;
 use bailiwick_runner::sandbox::{self, Level, Part};
@@ -19,7 +20,8 @@ use crate::{templates, wire};
 ///
 /// Starts each agent CLI that is installed once, in the sandbox and without a key, and has a scripted model
 /// ask it for a command: only a CLI that asks the gate first, and keeps to its denial, can be used in runs.
-/// What was proven is remembered. Exits with 1 if agents cannot run here.
+/// What was proven is remembered. Programs that .bailiwick/adapters/ describes are listed, and not started.
+/// Ends with a verdict; exits with 1 if agents cannot run here.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick doctor\n  bailiwick doctor --quick\n  bailiwick doctor -o json \
@@ -32,6 +34,9 @@ pub struct Doctor {
     #[command(flatten)]
     format: FormatOption,
 }
+
+/// What the check of the repository is called.
+const REPOSITORY: &str = "repository";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -69,36 +74,63 @@ impl Doctor {
         checks.extend(sandbox_parts());
         let agents = agent_programs::look(context, level, self.quick)?;
         checks.extend(agent_programs::checks(&agents));
+        let described = described::look(context);
+        checks.extend(described::checks(&described));
         let bad = checks.iter().filter(|check| check.standing == Standing::Bad).count();
+        let verdict = verdict(&checks, agent_programs::is_any_installed(&agents));
         match self.format.format {
             Format::Json => output::json(&serde_json::json!({
                 "good": bad == 0,
                 "sandbox": level,
                 "checks": checks,
                 "agents": agents,
+                "described": described,
+                "verdict": verdict,
             }))?,
-            Format::Human => show(&checks),
+            Format::Human => {
+                show(&checks);
+                output::line("");
+                let colour = if bad > 0 { RED } else { GREEN };
+                output::wrapped("", &styled(colour.bold(), verdict));
+            }
         }
         if bad > 0 { Err(Failure::Said(1)) } else { Ok(()) }
     }
 }
 
+/// All of it in a sentence: whether agents can run here, or what to do first.
+fn verdict(checks: &[Check], any_installed: bool) -> String {
+    let first = |check: &Check| match check.advice.as_deref().and_then(|text| text.lines().next()) {
+        Some(advice) => format!("{} ({})", check.found, advice.trim()),
+        None => check.found.clone(),
+    };
+    if let Some(bad) = checks.iter().find(|check| check.standing == Standing::Bad) {
+        return format!("Agents cannot run here. Fix this first: {}: {}", bad.what, first(bad));
+    }
+    let unready = |check: &&Check| check.what == REPOSITORY && check.standing == Standing::Note;
+    match (any_installed, checks.iter().find(unready)) {
+        (false, _) => "Only scripted agents can run here: install an agent CLI first.".to_owned(),
+        (true, Some(check)) => {
+            format!("Agents can run on this machine, but not here yet: {}.", first(check))
+        }
+        (true, None) => "Agents can run here.".to_owned(),
+    }
+}
+
 fn show(checks: &[Check]) {
+    let longest = checks.iter().map(|check| check.what.chars().count()).max().unwrap_or(0);
+    // Behind the mark, the name, and two spaces after each.
+    let indent = " ".repeat("good".len() + 2 + longest + 2);
     for check in checks {
         let mark = match check.standing {
             Standing::Good => styled(GREEN, "good"),
             Standing::Note => styled(YELLOW, "note"),
             Standing::Bad => styled(RED, "bad "),
         };
-        let room = output::width().saturating_sub(26);
-        // What is wrong is never cut.
-        let found = match check.standing {
-            Standing::Good => output::shortened(&check.found, room),
-            Standing::Note | Standing::Bad => check.found.clone(),
-        };
-        output::line(format_args!("{mark}  {:18}  {found}", check.what));
+        let title = format!("{mark}  {:longest$}  ", check.what);
+        output::wrapped_behind(&title, &indent, &check.found);
         for line in check.advice.iter().flat_map(|advice| advice.lines()) {
-            output::line(format_args!("{:26}{}", "", line.trim_start()));
+            output::wrapped_behind(&indent, &indent, line);
         }
     }
 }
@@ -116,15 +148,14 @@ fn repository(context: &Context) -> Check {
         Some(repository) => {
             let root = repository.root().display().to_string();
             match repository.commit("HEAD") {
-                Ok(Some(_)) => Check::new("repository", Standing::Good, root),
-                Ok(None) => {
-                    Check::new("repository", Standing::Note, format!("{root} has no commit"))
-                        .advice("an agent needs a base: commit once")
-                }
-                Err(error) => Check::new("repository", Standing::Bad, error.to_string()),
+                Ok(Some(_)) => Check::new(REPOSITORY, Standing::Good, root),
+                Ok(None) => Check::new(REPOSITORY, Standing::Note, format!("{root} has no commit"))
+                    .advice("an agent needs a base: commit once"),
+                Err(error) => Check::new(REPOSITORY, Standing::Bad, error.to_string()),
             }
         }
-        None => Check::new("repository", Standing::Note, "this directory is in no git repository"),
+        None => Check::new(REPOSITORY, Standing::Note, "this directory is in no git repository")
+            .advice("go to one, or make one: git init && git commit --allow-empty -m start"),
     }
 }
 

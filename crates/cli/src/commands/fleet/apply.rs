@@ -20,7 +20,8 @@ use crate::wire;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick apply -f fleet/\n  bailiwick apply -f stack.yaml --dry-run\n  \
-                  bailiwick get stack fixer -o yaml | sed s/haiku/sonnet/ | bailiwick apply -f -"
+                  bailiwick get stack fixer -o yaml | sed s/haiku/sonnet/ | \\\n      \
+                  bailiwick apply -f -"
 )]
 pub struct Apply {
     /// Files or directories with documents; `-` is standard input

@@ -4,11 +4,12 @@ use bailiwick_model::fleet::{AnyObject, Kind, Moment, Standing};
 use serde_json::Value;
 
 use super::ago;
+use crate::output::Column;
 
-/// A column: its title, where its value stands, and whether it is only for wide tables.
-type Column = (&'static str, &'static str, bool);
+/// A field of a kind: its title, where its value stands, and whether it is only for wide tables.
+type Field = (&'static str, &'static str, bool);
 
-fn columns(kind: Kind) -> &'static [Column] {
+fn columns(kind: Kind) -> &'static [Field] {
     match kind {
         Kind::AgentStack => &[
             ("AGENT", "/spec/baseAgent", false),
@@ -176,14 +177,18 @@ fn columns(kind: Kind) -> &'static [Column] {
 }
 
 /// The titles of a table.
-pub fn header(kind: Kind, wide: bool) -> Vec<&'static str> {
-    let mut titles = vec!["NAME"];
+pub fn header(kind: Kind, wide: bool) -> Vec<Column> {
+    let mut titles = vec![Column::fixed("NAME")];
     let ready = !bailiwick_model::fleet::expected_conditions(kind).is_empty();
-    titles.extend(columns(kind).iter().filter(|(_, _, only)| wide || !only).map(|(it, _, _)| *it));
+    let shown = columns(kind).iter().filter(|(_, _, only)| wide || !only);
+    titles.extend(shown.map(|(title, _, _)| match *title {
+        "PATH" | "CHECKOUT" => Column::path(title),
+        _ => Column::text(title),
+    }));
     if ready {
-        titles.push("READY");
+        titles.push(Column::text("READY"));
     }
-    titles.push("AGE");
+    titles.push(Column::fixed("AGE"));
     titles
 }
 

@@ -2,15 +2,16 @@
 
 use bailiwick_control::ports::fleet::{FleetStore, Selection};
 use bailiwick_control::resources::{self, DeclareError};
-use bailiwick_model::fleet::{AnyObject, Author};
+use bailiwick_model::fleet::{AnyObject, Author, Metadata};
 use clap::Args;
+use serde_json::json;
 
 use super::get::pair;
 use super::named::{Named, fetch, named};
 use super::{Namespace, actor, now};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Format, FormatOption};
 use crate::wire;
 
 /// How many objects are read at once.
@@ -36,6 +37,8 @@ pub struct Delete {
     /// Only say what would go
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    format: FormatOption,
 }
 
 impl Delete {
@@ -55,8 +58,17 @@ impl Delete {
             for one in &all {
                 found.extend(self.find(store, one).await?);
             }
+            let mut deleted = Vec::new();
             for object in &found {
                 self.take_away(store, object, &actor).await?;
+                let Metadata { namespace, name, .. } = &object.metadata;
+                deleted.push(json!({
+                    "kind": object.kind, "namespace": namespace, "name": name,
+                    "dry_run": self.dry_run,
+                }));
+            }
+            if self.format.format == Format::Json {
+                return output::json(&deleted);
             }
             if let ([], [one]) = (found.as_slice(), all.as_slice()) {
                 output::note(format_args!("no {}", one.kind.plural()));
@@ -106,7 +118,9 @@ impl Delete {
             resources::delete(store, kind, namespace, name, version, actor, now()).await?;
         }
         let would = if self.dry_run { " (dry run)" } else { "" };
-        output::line(format_args!("{}/{name} deleted{would}", kind.short()));
+        if self.format.format == Format::Human {
+            output::line(format_args!("{}/{name} deleted{would}", kind.short()));
+        }
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use super::named::{fetch, named};
 use super::{Namespace, ago, documents, now};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, GREEN, RED, styled};
+use crate::output::{self, Format, FormatOption, GREEN, RED, styled};
 use crate::wire;
 
 /// Show resources with their conditions: what holds, what does not, and why
@@ -21,6 +21,8 @@ pub struct Describe {
     objects: Vec<String>,
     #[command(flatten)]
     namespace: Namespace,
+    #[command(flatten)]
+    format: FormatOption,
 }
 
 impl Describe {
@@ -38,6 +40,9 @@ impl Describe {
             }
             Ok(found)
         })?;
+        if self.format.format == Format::Json {
+            return output::json(&found);
+        }
         for (number, object) in found.iter().enumerate() {
             if number > 0 {
                 output::line("");

@@ -7,24 +7,36 @@ use bailiwick_control::ports::fleet::{FleetStore, Selection};
 use bailiwick_control::resources::{self, Outcome};
 use bailiwick_model::fleet::{AnyObject, Kind, Metadata};
 use bailiwick_store::Store;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::unified::unified;
 use super::{actor, documents, now};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Format};
 use crate::wire;
 
 /// How a comparison that found something ends.
 const DIFFERENT: u8 = 1;
 
+/// How an object would change.
+#[derive(Debug, Serialize)]
+struct ObjectDiff {
+    kind: Kind,
+    namespace: String,
+    name: String,
+    /// For people, without values of secrets.
+    diff: String,
+}
+
 /// Shows what would change. It ends with 0 if nothing would, with 1 if something would, and with 2 if it
 /// cannot be said.
-pub fn run(context: &Context, files: &[PathBuf]) -> Result<(), Failure> {
+pub fn run(context: &Context, files: &[PathBuf], format: Format) -> Result<(), Failure> {
     let found = compare(context, files).map_err(not_said)?;
-    for text in &found {
-        output::plain(text);
+    match format {
+        Format::Json => output::json(&found)?,
+        Format::Human => found.iter().for_each(|one| output::plain(&one.diff)),
     }
     if found.is_empty() { Ok(()) } else { Err(Failure::Said(DIFFERENT)) }
 }
@@ -41,7 +53,7 @@ fn not_said(failure: Failure) -> Failure {
     }
 }
 
-fn compare(context: &Context, files: &[PathBuf]) -> Result<Vec<String>, Failure> {
+fn compare(context: &Context, files: &[PathBuf]) -> Result<Vec<ObjectDiff>, Failure> {
     let documents = documents::read(context, files)?;
     let actor = actor()?;
     wire::with_store(context, async |store| {
@@ -64,7 +76,8 @@ fn compare(context: &Context, files: &[PathBuf]) -> Result<Vec<String>, Failure>
             let shown = unified((&names.0, &names.1), &before, &after);
             // Where only what may not be shown differs, that is all that is said.
             let hidden = || format!("{place} differs in what is not shown\n");
-            found.push(shown.unwrap_or_else(hidden));
+            let diff = shown.unwrap_or_else(hidden);
+            found.push(ObjectDiff { kind, namespace: namespace.clone(), name: name.clone(), diff });
         }
         Ok(found)
     })

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{Namespace, actor, ago, now};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, Format, FormatOption};
+use crate::output::{self, Column, Format, FormatOption};
 use crate::wire;
 
 /// The longest value.
@@ -45,6 +45,8 @@ enum Verb {
         from_file: Option<PathBuf>,
         #[command(flatten)]
         namespace: Namespace,
+        #[command(flatten)]
+        format: FormatOption,
     },
     /// The secrets with the names of their keys
     #[command(after_help = "Example:\n  bailiwick secrets list -o json")]
@@ -61,6 +63,8 @@ enum Verb {
         name: String,
         #[command(flatten)]
         namespace: Namespace,
+        #[command(flatten)]
+        format: FormatOption,
     },
 }
 
@@ -68,12 +72,18 @@ impl Secrets {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         match self.verb {
-            Verb::Set { name, key, from_file, namespace } => {
+            Verb::Set { name, key, from_file, namespace, format } => {
                 let value = value(context, from_file)?;
-                set(context, &namespace.namespace, &name, &key, value)
+                set(context, &namespace.namespace, &name, &key, value)?;
+                let shown = json!({ "name": name, "key": key });
+                output::done(format.format, format_args!("secret/{name} {key} set"), &shown)
             }
             Verb::List { namespace, format } => list(context, &namespace.namespace, format.format),
-            Verb::Rm { name, namespace } => remove(context, &namespace.namespace, &name),
+            Verb::Rm { name, namespace, format } => {
+                remove(context, &namespace.namespace, &name)?;
+                let shown = json!({ "name": name, "deleted": true });
+                output::done(format.format, format_args!("secret/{name} deleted"), &shown)
+            }
         }
     }
 }
@@ -133,9 +143,7 @@ fn set(
         let set = Write::Secret { namespace, name, values };
         store.commit(vec![set, Write::Audit(entry)], now()).await?;
         Ok(())
-    })?;
-    output::line(format_args!("secret/{name} {key} set"));
-    Ok(())
+    })
 }
 
 fn list(context: &Context, namespace: &str, format: Format) -> Result<(), Failure> {
@@ -165,7 +173,13 @@ fn list(context: &Context, namespace: &str, format: Format) -> Result<(), Failur
             ]);
         }
     }
-    output::table(&["NAME", "KEY", "VERSION", "AGE"], &rows);
+    let columns = [
+        Column::fixed("NAME"),
+        Column::fixed("KEY"),
+        Column::number("VERSION"),
+        Column::fixed("AGE"),
+    ];
+    output::table(&columns, &rows);
     Ok(())
 }
 
@@ -182,7 +196,5 @@ fn remove(context: &Context, namespace: &str, name: &str) -> Result<(), Failure>
             now(),
         )
         .await?)
-    })?;
-    output::line(format_args!("secret/{name} deleted"));
-    Ok(())
+    })
 }

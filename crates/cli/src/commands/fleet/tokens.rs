@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{actor, now};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, Format, FormatOption};
+use crate::output::{self, Column, Format, FormatOption};
 use crate::wire;
 
 /// What every token begins with, so that it is recognised where it should not be.
@@ -79,6 +79,8 @@ enum Verb {
     Revoke {
         /// Its id
         id: String,
+        #[command(flatten)]
+        format: FormatOption,
     },
 }
 
@@ -90,7 +92,7 @@ impl Tokens {
                 make(context, &person, scope.into(), expires_after, format.format)
             }
             Verb::List { format } => list(context, format.format),
-            Verb::Revoke { id } => revoke(context, &id),
+            Verb::Revoke { id, format } => revoke(context, &id, format.format),
         }
     }
 }
@@ -183,11 +185,17 @@ fn list(context: &Context, format: Format) -> Result<(), Failure> {
             vec![token.id.clone(), token.actor.clone(), word(token.scope).to_owned(), state(token)]
         })
         .collect();
-    output::table(&["ID", "PERSON", "SCOPE", "STATE"], &rows);
+    let columns = [
+        Column::fixed("ID"),
+        Column::text("PERSON"),
+        Column::fixed("SCOPE"),
+        Column::text("STATE"),
+    ];
+    output::table(&columns, &rows);
     Ok(())
 }
 
-fn revoke(context: &Context, id: &str) -> Result<(), Failure> {
+fn revoke(context: &Context, id: &str, format: Format) -> Result<(), Failure> {
     let tokens = wire::with_store(context, async |store| Ok(store.tokens().await?))?;
     let Some(mut token) = tokens.into_iter().find(|token| token.id == id) else {
         return Err(Failure::usage(format!("there is no token `{id}`"))
@@ -196,6 +204,5 @@ fn revoke(context: &Context, id: &str) -> Result<(), Failure> {
     let now: Moment = now();
     token.revoked_at.get_or_insert(now);
     keep(context, &token, "TokenRevoked")?;
-    output::line(format_args!("{id} revoked"));
-    Ok(())
+    output::done(format, format_args!("{id} revoked"), &json!({ "id": id, "revoked": true }))
 }

@@ -66,7 +66,8 @@ enum Verb {
     /// Say what a rule would do with an event; nothing is changed
     #[command(
         after_help = "Examples:\n  bailiwick trigger test ci --delivery wd-…\n  bailiwick trigger test \
-                      ci --payload failed.json --event workflow_run --repository app"
+                      ci --payload failed.json \\\n      \
+                      --event workflow_run --repository app"
     )]
     Test {
         #[command(flatten)]

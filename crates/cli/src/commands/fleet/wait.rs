@@ -3,12 +3,13 @@
 use bailiwick_control::ports::fleet::{FleetStore, Selection};
 use bailiwick_model::fleet::{AnyObject, RunPhase, Span};
 use clap::Args;
+use serde_json::json;
 
 use super::named::named;
 use super::{Namespace, now};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, FormatOption};
 use crate::wire;
 
 /// Wait until a resource is as you want it
@@ -31,6 +32,8 @@ pub struct Wait {
     timeout: Span,
     #[command(flatten)]
     namespace: Namespace,
+    #[command(flatten)]
+    format: FormatOption,
 }
 
 enum Met {
@@ -57,8 +60,9 @@ impl Wait {
                     FleetStore::get(store, one.kind, &self.namespace.namespace, name).await?;
                 match self.met(found.as_ref())? {
                     Met::Yes => {
-                        output::line(format_args!("{} {}", self.object, self.what));
-                        return Ok(());
+                        let value = json!({ "object": self.object, "for": self.what });
+                        let text = format!("{} {}", self.object, self.what);
+                        return output::done(self.format.format, text, &value);
                     }
                     Met::Never(why) => return Err(Failure::usage(why)),
                     Met::NotYet => {}

@@ -92,18 +92,33 @@ enum Verb {
     Spec {
         /// The run, or the SHA of a spec or its beginning
         id: String,
+        #[command(flatten)]
+        format: FormatOption,
     },
     /// Check that everything a run should have is there
     #[command(after_help = "Example:\n  bailiwick ledger validate agent/fix-42")]
-    Validate(validate::Validate),
+    Validate {
+        #[command(flatten)]
+        validate: validate::Validate,
+        #[command(flatten)]
+        format: FormatOption,
+    },
     /// Make the database, if there is none
     #[command(after_help = "Example:\n  bailiwick ledger init")]
-    Init,
+    Init {
+        #[command(flatten)]
+        format: FormatOption,
+    },
     /// Record a run that was started by other means
     #[command(
         after_help = "Example:\n  bailiwick ledger fork fix-42 agent/fix-42 --spec-sha 9f3c…"
     )]
-    Fork(Box<record::Fork>),
+    Fork {
+        #[command(flatten)]
+        fork: Box<record::Fork>,
+        #[command(flatten)]
+        format: FormatOption,
+    },
     /// Note that a run is done
     #[command(
         after_help = "Example:\n  bailiwick ledger done fix-42 --summary 'two files changed'"
@@ -114,6 +129,8 @@ enum Verb {
         /// What it did
         #[arg(long)]
         summary: String,
+        #[command(flatten)]
+        format: FormatOption,
     },
     /// Note that a run failed
     #[command(after_help = "Example:\n  bailiwick ledger fail fix-42 --reason 'tests do not pass'")]
@@ -123,12 +140,16 @@ enum Verb {
         /// Why
         #[arg(long)]
         reason: String,
+        #[command(flatten)]
+        format: FormatOption,
     },
     /// Note that the work of a run has landed
     #[command(after_help = "Example:\n  bailiwick ledger merged fix-42")]
     Merged {
         /// The run
         id: AgentId,
+        #[command(flatten)]
+        format: FormatOption,
     },
     /// Note that the work of a run was turned down
     #[command(after_help = "Example:\n  bailiwick ledger rejected fix-42 --reason 'out of scope'")]
@@ -138,13 +159,22 @@ enum Verb {
         /// Why
         #[arg(long)]
         reason: String,
+        #[command(flatten)]
+        format: FormatOption,
     },
     /// Add to what a run has cost
     #[command(
-        after_help = "Example:\n  bailiwick ledger record-cost fix-42 --cents 37 --provider \
-                            anthropic --model sonnet"
+        override_usage = "bailiwick ledger record-cost [OPTIONS] --cents <CENTS>\n           \
+                          --provider <PROVIDER> --model <MODEL> <ID>",
+        after_help = "Example:\n  bailiwick ledger record-cost fix-42 --cents 37 \\\n      \
+                      --provider anthropic --model sonnet"
     )]
-    RecordCost(record::RecordCost),
+    RecordCost {
+        #[command(flatten)]
+        cost: record::RecordCost,
+        #[command(flatten)]
+        format: FormatOption,
+    },
     /// List the times that the lock on the file formats was revoked
     #[command(after_help = "Example:\n  bailiwick ledger locks")]
     Locks {
@@ -158,6 +188,8 @@ enum Verb {
         /// Why the lock is revoked
         #[arg(long)]
         reason: String,
+        #[command(flatten)]
+        format: FormatOption,
     },
 }
 
@@ -189,23 +221,33 @@ impl Ledger {
                 view::descendants(context, store, &id, format.format).await
             }
             Verb::Find { dna, format } => view::find(context, store, &dna, format.format).await,
-            Verb::Spec { id } => view::spec(store, &id).await,
-            Verb::Validate(command) => command.run(context, store).await,
-            Verb::Init => record::init(context),
-            Verb::Fork(command) => command.run(store).await,
-            Verb::Done { id, summary } => {
-                record::change(store, &id, RunStatus::Done, Some(&summary)).await
+            Verb::Spec { id, format } => view::spec(store, &id, format.format).await,
+            Verb::Validate { validate, format } => {
+                validate.run(context, store, format.format).await
             }
-            Verb::Fail { id, reason } => {
-                record::change(store, &id, RunStatus::Failed, Some(&reason)).await
+            Verb::Init { format } => record::init(context, format.format),
+            Verb::Fork { fork, format } => fork.run(store, format.format).await,
+            Verb::Done { id, summary, format } => {
+                let summary = Some(summary.as_str());
+                record::change(store, &id, RunStatus::Done, summary, format.format).await
             }
-            Verb::Merged { id } => record::change(store, &id, RunStatus::Merged, None).await,
-            Verb::Rejected { id, reason } => {
-                record::change(store, &id, RunStatus::Rejected, Some(&reason)).await
+            Verb::Fail { id, reason, format } => {
+                let reason = Some(reason.as_str());
+                record::change(store, &id, RunStatus::Failed, reason, format.format).await
             }
-            Verb::RecordCost(command) => command.run(store).await,
+            Verb::Merged { id, format } => {
+                record::change(store, &id, RunStatus::Merged, None, format.format).await
+            }
+            Verb::Rejected { id, reason, format } => {
+                let reason = Some(reason.as_str());
+                record::change(store, &id, RunStatus::Rejected, reason, format.format).await
+            }
+            // Its answer is JSON for everybody, as programs of others read it.
+            Verb::RecordCost { cost, .. } => cost.run(store).await,
             Verb::Locks { format } => view::locks(store, format.format).await,
-            Verb::RevokeLock { reason } => record::revoke_lock(store, &reason).await,
+            Verb::RevokeLock { reason, format } => {
+                record::revoke_lock(store, &reason, format.format).await
+            }
         })
     }
 }
@@ -219,16 +261,16 @@ impl Verb {
             | Self::Tree { id: Some(id), .. }
             | Self::Done { id, .. }
             | Self::Fail { id, .. }
-            | Self::Merged { id }
+            | Self::Merged { id, .. }
             | Self::Rejected { id, .. } => id,
-            Self::RecordCost(command) => &mut command.id,
+            Self::RecordCost { cost, .. } => &mut cost.id,
             Self::Descendants { id, .. } => {
                 if let Ok(name) = AgentId::parse(id) {
                     *id = agent_names::require(context, &name)?.to_string();
                 }
                 return Ok(());
             }
-            Self::Spec { id } => {
+            Self::Spec { id, .. } => {
                 if let Ok(name) = AgentId::parse(id) {
                     let digest = id.chars().all(|c| c.is_ascii_hexdigit());
                     let found = match digest {
@@ -242,9 +284,9 @@ impl Verb {
             Self::List { .. }
             | Self::Tree { id: None, .. }
             | Self::Find { .. }
-            | Self::Validate(_)
-            | Self::Init
-            | Self::Fork(_)
+            | Self::Validate { .. }
+            | Self::Init { .. }
+            | Self::Fork { .. }
             | Self::Locks { .. }
             | Self::RevokeLock { .. } => return Ok(()),
         };

@@ -4,15 +4,17 @@ use bailiwick_control::ports::{NewRun, RunStore as _};
 use bailiwick_model::{AgentId, Dna, RunStatus};
 use bailiwick_store::{Cost, Store};
 use clap::Args;
+use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Format};
 
 const MOST_CHARACTERS: usize = 256;
 
 /// A run that was started by other means.
 #[derive(Debug, Args)]
+#[group(skip)]
 pub struct Fork {
     /// The agent's id
     id: AgentId,
@@ -54,7 +56,7 @@ fn short_line(text: &str) -> Result<String, String> {
 
 impl Fork {
     /// Records the run.
-    pub async fn run(self, store: &Store) -> Result<(), Failure> {
+    pub async fn run(self, store: &Store, format: Format) -> Result<(), Failure> {
         let Self { id, branch, spec_sha, parent, worktree, dna, creator, fork_parent } = self;
         let run = NewRun {
             id,
@@ -70,15 +72,15 @@ impl Fork {
             named: None,
         };
         store.record(&run, None).await?;
-        output::line(format_args!("forked {} -> {}", run.id, run.branch));
-        Ok(())
+        let value = json!({ "agent_id": run.id, "branch": run.branch });
+        output::done(format, format_args!("forked {} -> {}", run.id, run.branch), &value)
     }
 }
 
 /// Makes the database; opening it did.
-pub fn init(context: &Context) -> Result<(), Failure> {
-    output::line(format_args!("initialised {}", context.database));
-    Ok(())
+pub fn init(context: &Context, format: Format) -> Result<(), Failure> {
+    let value = json!({ "database": context.database.to_string() });
+    output::done(format, format_args!("initialised {}", context.database), &value)
 }
 
 /// Moves a run on.
@@ -87,14 +89,16 @@ pub async fn change(
     id: &AgentId,
     next: RunStatus,
     summary: Option<&str>,
+    format: Format,
 ) -> Result<(), Failure> {
     store.change_status(id, next, summary).await?;
-    output::line(format_args!("{id} is {next}"));
-    Ok(())
+    let value = json!({ "agent_id": id, "status": next });
+    output::done(format, format_args!("{id} is {next}"), &value)
 }
 
 /// What a run has cost.
 #[derive(Debug, Args)]
+#[group(skip)]
 pub struct RecordCost {
     /// The run
     pub(super) id: AgentId,
@@ -117,7 +121,7 @@ impl RecordCost {
     pub async fn run(self, store: &Store) -> Result<(), Failure> {
         let Self { id, cents, provider, model, replace } = self;
         let total = store.record_cost(&id, &Cost { cents, provider, model, replace }).await?;
-        let answer = serde_json::json!({
+        let answer = json!({
             "ok": true, "agent_id": id, "total_cost_cents": total,
         });
         output::line(answer);
@@ -126,11 +130,12 @@ impl RecordCost {
 }
 
 /// Records that the lock on the file formats is revoked.
-pub async fn revoke_lock(store: &Store, reason: &str) -> Result<(), Failure> {
+pub async fn revoke_lock(store: &Store, reason: &str, format: Format) -> Result<(), Failure> {
     let reason = short_line(reason)
         .map_err(|error| Failure::usage(format!("the reason cannot be used: {error}")))?;
     store.note("lock-revoked", &reason).await?;
-    output::line(format_args!("recorded: the schema lock is revoked, {reason}"));
+    let text = format!("recorded: the schema lock is revoked, {reason}");
+    output::done(format, text, &json!({ "revoked": true, "reason": reason }))?;
     output::next_step("amend docs/AGENT-SCHEMA-LOCKED.md with the same reason");
     Ok(())
 }

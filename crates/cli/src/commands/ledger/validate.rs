@@ -7,13 +7,15 @@ use bailiwick_model::{AgentId, Run};
 use bailiwick_source_control::Git;
 use bailiwick_store::Store;
 use clap::Args;
+use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Format};
 
 /// Which run, and in which checkout.
 #[derive(Debug, Args)]
+#[group(skip)]
 pub struct Validate {
     /// The branch of the run, or its id
     branch: String,
@@ -24,24 +26,43 @@ pub struct Validate {
 
 impl Validate {
     /// Says what is missing; exit code 2 if anything is.
-    pub async fn run(self, context: &Context, store: &Store) -> Result<(), Failure> {
+    pub async fn run(
+        self,
+        context: &Context,
+        store: &Store,
+        format: Format,
+    ) -> Result<(), Failure> {
         let root = match (&self.repo_root, context.repository()) {
             (Some(root), _) => context.directory.join(root),
             (None, Some(repository)) => repository.root().to_owned(),
             (None, None) => context.directory.clone(),
         };
         let Some(run) = find(store, &self.branch).await? else {
-            output::error(&format!("MISSING for {}: a row in the ledger", self.branch), None);
-            return Err(Failure::Said(2));
+            let row = "a row in the ledger".to_owned();
+            let text = format!("MISSING for {}: {row}", self.branch);
+            return told(format, &self.branch, vec![row], &text);
         };
         let missing = missing(store, &run, &root).await?;
         if missing.is_empty() {
-            output::line(format_args!("OK: all 6 artefacts present for {}", run.id));
-            return Ok(());
+            let text = format!("OK: all 6 artefacts present for {}", run.id);
+            return told(format, run.id.as_str(), missing, &text);
         }
-        output::error(&format!("MISSING for {}:\n  - {}", run.id, missing.join("\n  - ")), None);
-        Err(Failure::Said(2))
+        let text = format!("MISSING for {}:\n  - {}", run.id, missing.join("\n  - "));
+        told(format, run.id.as_str(), missing, &text)
     }
+}
+
+/// Says what was found; an error if anything is missing.
+fn told(format: Format, run: &str, missing: Vec<String>, text: &str) -> Result<(), Failure> {
+    let complete = missing.is_empty();
+    match (format, complete) {
+        (Format::Json, _) => {
+            output::json(&json!({ "run": run, "complete": complete, "missing": missing }))?;
+        }
+        (Format::Human, true) => output::line(text),
+        (Format::Human, false) => output::error(text, None),
+    }
+    if complete { Ok(()) } else { Err(Failure::Said(2)) }
 }
 
 async fn find(store: &Store, text: &str) -> Result<Option<Run>, Failure> {

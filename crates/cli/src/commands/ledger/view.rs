@@ -10,7 +10,7 @@ use crate::agent_names::{Scope, shown};
 use crate::agent_state::{AgentState, Seen, UnknownState};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, BOLD, Format, styled};
+use crate::output::{self, BOLD, Column, Format, styled};
 use crate::running::view::line;
 use crate::verifying::Shown;
 
@@ -74,7 +74,7 @@ pub async fn list(
     if *scope == Scope::AllRepositories {
         // The branch says no more than the name; where a run is, matters more here.
         let [.., last] = &mut headings;
-        *last = "REPOSITORY";
+        *last = Column::path("REPOSITORY");
         for ([.., last], run) in rows.iter_mut().zip(&runs) {
             *last = shown(run.repository.as_deref());
         }
@@ -83,7 +83,13 @@ pub async fn list(
     Ok(())
 }
 
-const COLUMNS: [&str; 5] = ["RUN", "STATE", "STARTED", "PARENT", "BRANCH"];
+const COLUMNS: [Column; 5] = [
+    Column::fixed("RUN"),
+    Column::fixed("STATE"),
+    Column::fixed("STARTED"),
+    Column::text("PARENT"),
+    Column::text("BRANCH"),
+];
 
 fn row(states: &States<'_>, run: &Run, called: &AgentId) -> [String; 5] {
     [
@@ -257,7 +263,7 @@ pub async fn locks(store: &Store, format: Format) -> Result<(), Failure> {
 }
 
 /// Prints the task.toml that a run was given.
-pub async fn spec(store: &Store, id: &str) -> Result<(), Failure> {
+pub async fn spec(store: &Store, id: &str, format: Format) -> Result<(), Failure> {
     use bailiwick_control::ports::RunStore as _;
     let run = match AgentId::parse(id) {
         Ok(id) => store.find(&id).await?,
@@ -265,10 +271,13 @@ pub async fn spec(store: &Store, id: &str) -> Result<(), Failure> {
     };
     let sha = run.map_or_else(|| id.to_owned(), |run| run.spec_sha);
     match store.spec(&sha).await? {
-        Some(text) => {
-            output::plain(&text);
-            Ok(())
-        }
+        Some(text) => match format {
+            Format::Human => {
+                output::plain(&text);
+                Ok(())
+            }
+            Format::Json => output::json(&serde_json::json!({ "sha": sha, "task_toml": text })),
+        },
         None => Err(Failure::usage(format!("no spec is kept for `{id}`"))
             .help("specs are kept for runs made by `bailiwick spawn`; a short SHA must be unique")),
     }

@@ -60,7 +60,7 @@ fn call(id: &str, tool: &str, input: Value) -> ToolCall {
 
 fn usage(model: &str, numbers: [u64; 4]) -> Usage {
     let [input, output, cache_read, cache_write] = numbers;
-    Usage { model: model.into(), input, output, cache_read, cache_write }
+    Usage { model: model.into(), input, output, cache_read, cache_write, estimated: false }
 }
 
 /// As each of them is sent by its host, with two calls and some words.

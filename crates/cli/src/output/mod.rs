@@ -1,7 +1,9 @@
 //! Printing: results on standard output, everything else on standard error.
 
+mod table;
+
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +14,9 @@ use anstyle::{AnsiColor, Style};
 use bailiwick_model::{Problem, Severity};
 use clap::ValueEnum;
 use serde::Serialize;
+use textwrap::core::display_width;
 
+pub use self::table::{Column, table, table_with};
 use crate::failure::Failure;
 
 /// How a listing is shown.
@@ -46,6 +50,33 @@ pub enum Colour {
 }
 
 impl Colour {
+    /// What a command line says, read before its help is printed: that is done while it is parsed.
+    pub fn of_arguments(arguments: impl Iterator<Item = std::ffi::OsString>) -> Self {
+        let mut words = arguments.take_while(|word| word != "--");
+        let mut colour = Self::default();
+        while let Some(word) = words.next() {
+            let Some(word) = word.to_str() else { continue };
+            let value = match word.strip_prefix("--color") {
+                Some("") => words.next().and_then(|value| value.into_string().ok()),
+                Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+                None => None,
+            };
+            if let Some(value) = value.and_then(|value| Self::from_str(&value, false).ok()) {
+                colour = value;
+            }
+        }
+        colour
+    }
+
+    /// The same for help.
+    pub fn of_help(self) -> clap::ColorChoice {
+        match self {
+            Self::Auto => clap::ColorChoice::Auto,
+            Self::Always => clap::ColorChoice::Always,
+            Self::Never => clap::ColorChoice::Never,
+        }
+    }
+
     /// Makes it the choice of everything that prints.
     pub fn choose(self) {
         match self {
@@ -184,6 +215,21 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Prints what was done: a line for people, or a value for programs.
+pub fn done(
+    format: Format,
+    text: impl fmt::Display,
+    value: &impl Serialize,
+) -> Result<(), Failure> {
+    match format {
+        Format::Human => {
+            line(text);
+            Ok(())
+        }
+        Format::Json => json(value),
+    }
+}
+
 /// Prints text for programs on standard error, as it is.
 pub fn plain_error(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
@@ -292,63 +338,21 @@ pub fn width() -> usize {
     size.map_or(80, |(terminal_size::Width(columns), _)| usize::from(columns).max(40))
 }
 
-/// Prints rows with aligned columns. The last column is cut where the terminal ends.
-pub fn table(header: &[&str], rows: &[Vec<String>]) {
-    let columns = header.len();
-    // A cell is of one line, whoever wrote what is in it.
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| row.iter().map(|cell| cell.replace(['\n', '\r', '\t'], " ")).collect())
-        .collect();
-    let widest = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        let lengths = cells.map(|cell| cell.chars().count());
-        lengths.chain(header.get(column).map(|title| title.chars().count())).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(widest).collect();
-    let before_last: usize =
-        widths.iter().take(columns.saturating_sub(1)).map(|width| width + 2).sum();
-    let room = width().saturating_sub(before_last).max(12);
-    let render = |cells: &[String]| {
-        let mut text = String::new();
-        for (column, cell) in cells.iter().enumerate() {
-            let padding = widths.get(column).copied().unwrap_or(0);
-            if column + 1 == columns {
-                let _ = write!(text, "{}", shortened(cell, room));
-            } else {
-                let _ = write!(text, "{cell:padding$}  ");
-            }
-        }
-        text.trim_end().to_owned()
-    };
-    let header: Vec<String> = header.iter().map(|title| (*title).to_owned()).collect();
-    line(styled(BOLD, render(&header)));
-    for row in &rows {
-        line(render(row));
-    }
-}
-
 /// Prints a text in as many lines as it needs, behind a title.
 pub fn wrapped(title: &str, text: &str) {
-    wrapped_behind(title, &" ".repeat(title.chars().count()), text);
+    wrapped_behind(title, &" ".repeat(display_width(title)), text);
 }
 
-/// The same, with something else in front of every line but the first.
+/// The same, with something else in front of every line but the first. What is not printed to a terminal
+/// stays in one line.
 pub fn wrapped_behind(title: &str, indent: &str, text: &str) {
-    let room = width().saturating_sub(indent.chars().count()).max(20);
-    let (mut current, mut before) = (String::new(), title);
-    for word in text.split_whitespace() {
-        if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > room {
-            line(format_args!("{before}{current}"));
-            before = indent;
-            current.clear();
-        }
-        if !current.is_empty() {
-            current.push(' ');
-        }
-        current.push_str(word);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if !io::stdout().is_terminal() {
+        return line(format_args!("{title}{text}").to_string().trim_end());
     }
-    line(format_args!("{before}{current}"));
+    for text in folded_to(width(), &text, title, indent) {
+        line(text.trim_end());
+    }
 }
 
 /// A text folded at spaces to this width.
@@ -363,23 +367,48 @@ pub fn folded_to(width: usize, text: &str, first: &str, further: &str) -> Vec<St
 
 /// A text folded at spaces to the width of the terminal; one of more lines than `max_lines` is cut.
 pub fn folded(text: &str, first: &str, further: &str, max_lines: usize) -> Vec<String> {
-    let mut lines = folded_to(width(), text, first, further);
-    if lines.len() > max_lines {
-        lines.truncate(max_lines);
-        if let Some(last) = lines.last_mut() {
-            last.push_str(" …");
-        }
+    let lines = folded_to(width(), text, first, further);
+    if lines.len() <= max_lines {
+        return lines;
+    }
+    // The sign that it was cut has to fit as well, and no style may go on behind it.
+    let mut lines = folded_to(width().saturating_sub(2), text, first, further);
+    lines.truncate(max_lines);
+    if let Some(last) = lines.last_mut() {
+        let reset = if last.contains('\u{1b}') { "\u{1b}[0m" } else { "" };
+        *last = format!("{last} …{reset}");
     }
     lines
 }
 
-/// A text cut to `room` characters, with a sign that it was cut.
+/// A text cut to `room` columns of a terminal, with a sign that it was cut.
 pub fn shortened(text: &str, room: usize) -> String {
-    if text.chars().count() <= room {
+    if display_width(text) <= room {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(room.saturating_sub(1)).collect();
+    let kept = fitting(text.chars(), room.saturating_sub(1));
     format!("{}…", kept.trim_end())
+}
+
+/// A text cut in its middle to `room` columns: of a path or a command both ends matter.
+pub fn shortened_middle(text: &str, room: usize) -> String {
+    if display_width(text) <= room {
+        return text.to_owned();
+    }
+    let kept = room.saturating_sub(1);
+    let first = fitting(text.chars(), kept / 3);
+    let last = fitting(text.chars().rev(), kept.saturating_sub(kept / 3));
+    format!("{first}…{}", last.chars().rev().collect::<String>())
+}
+
+/// As many of these as fit into `room` columns.
+fn fitting(text: impl Iterator<Item = char>, room: usize) -> String {
+    let mut used = 0;
+    text.take_while(|c| {
+        used += display_width(c.encode_utf8(&mut [0; 4]));
+        used <= room
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -405,5 +434,14 @@ mod tests {
         for ours in [styled(RED.bold(), "no"), styled(DIM, "x"), styled(YELLOW, "note:")] {
             assert_eq!(tame(&ours), ours);
         }
+    }
+
+    #[test]
+    fn the_colour_of_help_is_read_from_the_words_before_a_double_dash() {
+        let read = |line: &str| Colour::of_arguments(line.split(' ').map(Into::into));
+        assert_eq!(read("--color never help"), Colour::Never);
+        assert_eq!(read("help run --color=always"), Colour::Always);
+        assert_eq!(read("help run"), Colour::Auto);
+        assert_eq!(read("exec -- x --color never"), Colour::Auto);
     }
 }

@@ -1,0 +1,241 @@
+//! Tables that fit the terminal. Where there is none, every cell is shown whole.
+
+use std::io;
+
+use textwrap::core::display_width;
+
+use super::{BOLD, line, shortened, shortened_middle, styled, width};
+
+/// What stands between two columns.
+const GAP: usize = 2;
+/// A flexible column is not made narrower than this.
+const MIN_FLEXIBLE: usize = 10;
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    title: &'static str,
+    fit: Fit,
+    /// Whether it is left out where the terminal is too narrow for all of them.
+    optional: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// Never cut: somebody copies it, or it is short.
+    Fixed,
+    /// The same, with its end below the end of its title.
+    Number,
+    /// Cut at its end.
+    Text,
+    /// Cut in its middle: of a path both ends matter.
+    Path,
+}
+
+impl Column {
+    /// A column that is never cut, such as one of ids.
+    pub const fn fixed(title: &'static str) -> Self {
+        Self { title, fit: Fit::Fixed, optional: false }
+    }
+
+    /// A column of numbers, aligned at its right side and never cut.
+    pub const fn number(title: &'static str) -> Self {
+        Self { title, fit: Fit::Number, optional: false }
+    }
+
+    /// A column of text that is cut where the terminal is too narrow.
+    pub const fn text(title: &'static str) -> Self {
+        Self { title, fit: Fit::Text, optional: false }
+    }
+
+    /// A column of paths that are cut in their middle where the terminal is too narrow.
+    pub const fn path(title: &'static str) -> Self {
+        Self { title, fit: Fit::Path, optional: false }
+    }
+
+    /// The same column, left out where the terminal is too narrow.
+    #[must_use]
+    pub const fn optional(mut self) -> Self {
+        self.optional = true;
+        self
+    }
+
+    /// The narrowest it can be, with cells that need so much.
+    fn least(self, needed: usize) -> usize {
+        match self.fit {
+            Fit::Fixed | Fit::Number => needed,
+            Fit::Text | Fit::Path => needed.min(display_width(self.title).max(MIN_FLEXIBLE)),
+        }
+    }
+
+    fn cell(self, text: &str, width: usize) -> String {
+        let text = match self.fit {
+            Fit::Fixed | Fit::Number => text.to_owned(),
+            Fit::Text => shortened(text, width),
+            Fit::Path => shortened_middle(text, width),
+        };
+        let padding = " ".repeat(width.saturating_sub(display_width(&text)));
+        match self.fit {
+            Fit::Number => padding + &text,
+            Fit::Fixed | Fit::Text | Fit::Path => text + &padding,
+        }
+    }
+}
+
+/// Prints rows below their titles, as wide as the terminal at most.
+pub fn table(columns: &[Column], rows: &[Vec<String>]) {
+    table_with(columns, rows, |_| {});
+}
+
+/// The same; what is to stand below a row is printed by `below`, which gets the row's number.
+pub fn table_with(columns: &[Column], rows: &[Vec<String>], below: impl Fn(usize)) {
+    let lines = table_lines(columns, rows, terminal_width());
+    let (titles, rows) =
+        lines.split_first().map_or((None, &[][..]), |(first, rest)| (Some(first), rest));
+    titles.into_iter().for_each(|titles| line(styled(BOLD, titles)));
+    for (number, row) in rows.iter().enumerate() {
+        line(row);
+        below(number);
+    }
+}
+
+/// The lines of a table, the first of which has the titles. No line is wider than `room`, if there is
+/// a limit, unless columns that are never cut need more.
+fn table_lines(columns: &[Column], rows: &[Vec<String>], room: Option<usize>) -> Vec<String> {
+    let titles: Vec<String> = columns.iter().map(|column| column.title.to_owned()).collect();
+    // A cell is of one line, whoever wrote what is in it.
+    let one_line = |cell: &String| cell.replace(['\n', '\r', '\t'], " ");
+    let rows = rows.iter().map(|row| row.iter().map(one_line).collect::<Vec<String>>());
+    let rows: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();
+    let shown = shown(columns, &rows, room);
+    let widths = widths(columns, &shown, &rows, room);
+    let render = |row: &Vec<String>| {
+        let cells = shown.iter().zip(&widths).filter_map(|(number, width)| {
+            Some(columns.get(*number)?.cell(row.get(*number)?, *width))
+        });
+        cells.collect::<Vec<String>>().join(&" ".repeat(GAP)).trim_end().to_owned()
+    };
+    rows.iter().map(render).collect()
+}
+
+/// How wide the widest cell of a column is.
+fn needed(rows: &[Vec<String>], column: usize) -> usize {
+    let cells = rows.iter().filter_map(|row| row.get(column));
+    cells.map(|cell| display_width(cell)).max().unwrap_or(0)
+}
+
+/// The columns that are shown, by number: optional ones are left out, the last first, until the others fit.
+fn shown(columns: &[Column], rows: &[Vec<String>], room: Option<usize>) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..columns.len()).collect();
+    let Some(room) = room else { return shown };
+    let least = |number: &usize| {
+        let needed = needed(rows, *number);
+        columns.get(*number).map_or(0, |column| column.least(needed))
+    };
+    let is_optional = |number: &usize| columns.get(*number).is_some_and(|column| column.optional);
+    while shown.iter().map(least).sum::<usize>() + gaps(shown.len()) > room {
+        let Some(place) = shown.iter().rposition(is_optional) else { break };
+        shown.remove(place);
+    }
+    shown
+}
+
+fn gaps(columns: usize) -> usize {
+    GAP * columns.saturating_sub(1)
+}
+
+/// How wide each shown column is: as its widest cell, less where the terminal is too narrow for all of them.
+fn widths(
+    columns: &[Column],
+    shown: &[usize],
+    rows: &[Vec<String>],
+    room: Option<usize>,
+) -> Vec<usize> {
+    let mut widths: Vec<usize> = shown.iter().map(|number| needed(rows, *number)).collect();
+    let Some(room) = room else { return widths };
+    let shown = shown.iter().filter_map(|number| columns.get(*number));
+    let least: Vec<usize> =
+        shown.zip(&widths).map(|(column, needed)| column.least(*needed)).collect();
+    let mut excess = (widths.iter().sum::<usize>() + gaps(widths.len())).saturating_sub(room);
+    while excess > 0 {
+        let narrower = widths.iter_mut().zip(&least).filter(|(width, least)| **width > **least);
+        let Some((widest, _)) = narrower.max_by_key(|(width, _)| **width) else { break };
+        *widest -= 1;
+        excess -= 1;
+    }
+    widths
+}
+
+/// How wide the terminal is that results are printed to; nothing if they go elsewhere.
+fn terminal_width() -> Option<usize> {
+    io::IsTerminal::is_terminal(&io::stdout()).then(width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [Column; 4] = [
+        Column::fixed("RUN"),
+        Column::number("CALLS"),
+        Column::path("PLACE"),
+        Column::text("DESCRIPTION"),
+    ];
+
+    fn rows() -> Vec<Vec<String>> {
+        [
+            ["fix-42", "7", "/home/ada/src/parser", "Mends the parser, and its tests"],
+            ["fix-the-long-name", "1042", "/srv/b", "日本語の説明がここにあります"],
+        ]
+        .map(|row| row.map(str::to_owned).to_vec())
+        .to_vec()
+    }
+
+    #[test]
+    fn without_a_terminal_nothing_is_cut() {
+        let lines = table_lines(&COLUMNS, &rows(), None);
+        assert_eq!(
+            lines,
+            [
+                "RUN                CALLS  PLACE                 DESCRIPTION",
+                "fix-42                 7  /home/ada/src/parser  Mends the parser, and its tests",
+                "fix-the-long-name   1042  /srv/b                日本語の説明がここにあります",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_widest_flexible_columns_shrink_and_fixed_ones_never() {
+        let lines = table_lines(&COLUMNS, &rows(), Some(60));
+        assert_eq!(
+            lines,
+            [
+                "RUN                CALLS  PLACE             DESCRIPTION",
+                "fix-42                 7  /home…src/parser  Mends the parse…",
+                "fix-the-long-name   1042  /srv/b            日本語の説明が…",
+            ]
+        );
+        for room in 48..100 {
+            for line in table_lines(&COLUMNS, &rows(), Some(room)) {
+                assert!(display_width(&line) <= room, "{room}: {line}");
+            }
+        }
+        let narrow = table_lines(&COLUMNS, &rows(), Some(20)).join("\n");
+        assert!(narrow.contains("fix-the-long-name   1042"), "{narrow}");
+    }
+
+    #[test]
+    fn optional_columns_are_left_out_where_there_is_no_room() {
+        let columns = [Column::fixed("A"), Column::number("N").optional(), Column::fixed("B")];
+        let rows = [["first", "1", "second"].map(str::to_owned).to_vec()];
+        assert_eq!(table_lines(&columns, &rows, Some(16)), ["A      N  B", "first  1  second"]);
+        assert_eq!(table_lines(&columns, &rows, Some(15)), ["A      B", "first  second"]);
+    }
+
+    #[test]
+    fn a_cell_of_many_lines_is_shown_in_one() {
+        let rows = [vec!["a".to_owned(), "1\n2\t3".to_owned()]];
+        let lines = table_lines(&[Column::fixed("A"), Column::text("B")], &rows, Some(80));
+        assert_eq!(lines, ["A  B", "a  1 2 3"]);
+    }
+}

@@ -1,0 +1,150 @@
+//! What people see on a terminal: tables and help that fit it, and no colour against their will.
+
+use bailiwick_cli::Bailiwick;
+use bailiwick_cli::commands::grouped_help::command_line;
+use bailiwick_testkit::Scratch;
+use clap::{Command, CommandFactory as _};
+
+use crate::BAILIWICK;
+use crate::generated::compare;
+use crate::run::{scene, write};
+
+/// Runs a shell's text on a terminal of so many columns, as `$B` for `bailiwick`.
+fn on_terminal(scratch: &Scratch, columns: usize, text: &str) -> String {
+    let file = scratch.place().join("screen.sh");
+    std::fs::write(&file, format!("stty cols {columns} rows 50\nB={BAILIWICK}\n{text}\n")).unwrap();
+    let line = format!("sh {}", file.display());
+    let mut command = scratch.command("script");
+    command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm-256color");
+    let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().replace('\r', "")
+}
+
+fn widest(text: &str) -> (usize, &str) {
+    let lines = text.lines().map(|line| (line.chars().count(), line));
+    lines.max_by_key(|(width, _)| *width).unwrap_or_default()
+}
+
+/// Each command as a person types it.
+fn each(command: &Command, name: &str, found: &mut Vec<String>) {
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        let name = format!("{name} {}", sub.get_name()).trim().to_owned();
+        each(sub, &name, found);
+        found.push(name);
+    }
+}
+
+#[test]
+fn tables_of_the_embedded_kit_fit_80_and_120_columns() {
+    let scratch = Scratch::repository();
+    for (name, line) in [
+        ("roles", "$B roles list"),
+        ("capabilities", "$B capabilities list"),
+        ("agents", "$B agents list"),
+    ] {
+        for columns in [80, 120] {
+            let shown = on_terminal(&scratch, columns, &format!("{line} --color never -q"));
+            let (width, text) = widest(&shown);
+            assert!(width <= columns, "{width} columns of {columns}: {text}");
+            compare(&format!("crates/cli/tests/it/screens/{name}-{columns}.txt"), &shown);
+        }
+        let piped = on_terminal(&scratch, 80, &format!("{line} -q | cat"));
+        assert!(!piped.contains('…'), "nothing is cut in a pipe:\n{piped}");
+    }
+}
+
+#[test]
+fn tables_of_runs_fit_80_columns_and_cut_no_id() {
+    let scratch = scene(&[&write("src/new.txt", "new\n")]);
+    let id = "an-agent-with-quite-a-long-name";
+    scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", id]).expect_code(0);
+    scratch.run(BAILIWICK, &["reject", id]).expect_code(0);
+    for line in [
+        "$B ps --all",
+        "$B ps --all --all-repos",
+        "$B ledger list",
+        "$B ledger list --all-repos",
+        "$B prune --dry-run --all-repos",
+    ] {
+        let shown = on_terminal(&scratch, 80, &format!("{line} --color never"));
+        let (width, text) = widest(&shown);
+        assert!(shown.contains(id), "{line}:\n{shown}");
+        assert!(width <= 80, "{line}: {width} columns: {text}");
+    }
+    let piped = scratch.run(BAILIWICK, &["ledger", "list", "--all-repos"]).expect_code(0).out;
+    assert!(piped.contains(scratch.root().to_str().unwrap()), "{piped}");
+}
+
+#[test]
+fn doctor_fits_80_columns_with_aligned_columns() {
+    let scratch = Scratch::repository();
+    scratch.commit("start");
+    let shown = on_terminal(&scratch, 80, "$B doctor --quick --color never");
+    let (width, text) = widest(&shown);
+    assert!(width <= 80, "{width} columns: {text}");
+    let checks = shown.lines().filter(|line| line.starts_with("good") || line.starts_with("note"));
+    let begins = |line: &str| line.trim_end().rfind("  ").map(|place| place + 2);
+    let places: std::collections::BTreeSet<_> = checks.map(begins).collect();
+    assert_eq!(places.len(), 1, "{shown}");
+}
+
+#[test]
+fn help_of_every_command_fits_80_columns() {
+    let mut root = command_line(80);
+    root.build();
+    let mut names = vec![String::new()];
+    each(&Bailiwick::command(), "", &mut names);
+    assert!(names.len() > 100, "only {} commands were looked at", names.len());
+    for name in names {
+        let mut command = &mut root;
+        for word in name.split_whitespace() {
+            command = command.find_subcommand_mut(word).unwrap();
+        }
+        for help in [command.render_help(), command.render_long_help()] {
+            let help = help.to_string();
+            let (width, text) = widest(&help);
+            assert!(width <= 80, "help of `{name}` has {width} columns: {text}");
+        }
+    }
+}
+
+#[test]
+fn examples_in_help_are_not_folded() {
+    let mut root = Bailiwick::command();
+    root.build();
+    let mut names = Vec::new();
+    each(&root, "", &mut names);
+    for name in names {
+        let words = name.split_whitespace();
+        let command = words.fold(&root, |command, word| command.find_subcommand(word).unwrap());
+        let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let (width, text) = widest(&examples);
+        assert!(width <= 80, "an example of `{name}` has {width} columns: {text}");
+    }
+}
+
+#[test]
+fn help_has_no_colour_against_the_will_of_a_person() {
+    let scratch = Scratch::bare();
+    let shown = on_terminal(&scratch, 80, "$B help run; $B run --help");
+    assert!(shown.contains('\u{1b}'), "the control has no style:\n{shown}");
+    let mut names = Vec::new();
+    each(&Bailiwick::command(), "", &mut names);
+    let calls: Vec<String> = names
+        .iter()
+        // The gate has a help of its own.
+        .filter(|name| *name != "gate")
+        .map(|name| {
+            format!(
+                "$B --color never help {name}; $B {name} --help --color=never; NO_COLOR=1 $B help \
+                 {name}; NO_COLOR=1 $B {name} -h"
+            )
+        })
+        .collect();
+    let text = format!("$B --color never help; $B --color never --help; {}", calls.join("\n"));
+    let shown = on_terminal(&scratch, 80, &text);
+    assert!(shown.contains("Usage: bailiwick ledger record-cost"), "{shown}");
+    assert!(!shown.contains('\u{1b}'), "{}", shown.lines().find(|l| l.contains('\u{1b}')).unwrap());
+    let (width, text) = widest(&shown);
+    assert!(width <= 80, "{width} columns: {text}");
+}
