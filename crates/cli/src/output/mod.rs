@@ -309,8 +309,11 @@ pub fn rendered(problem: &Problem) -> String {
         Severity::Warning => Level::WARNING,
     };
     let width = width();
-    let folded = |text: &str, before: usize| {
-        folded_to(width.saturating_sub(before).max(20), text, "", "").join("\n")
+    let terminal = terminal_size::terminal_size().is_some();
+    // Whoever reads a pipe looks for whole sentences.
+    let folded = |text: &str, before: usize| match terminal {
+        true => folded_to(width.saturating_sub(before).max(20), text, "", "").join("\n"),
+        false => text.to_owned(),
     };
     let title = folded(&problem.message, problem.code.len() + "warning[]: ".len());
     let title = level.primary_title(title).id(problem.code);
