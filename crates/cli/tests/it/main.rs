@@ -39,6 +39,7 @@ mod lint_settings;
 mod names;
 mod new_user;
 mod output_formats;
+mod path_limits;
 mod preconditions;
 mod real_agent_files;
 mod real_clis;

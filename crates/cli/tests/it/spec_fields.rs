@@ -17,7 +17,6 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     ("Condition", "last_transition_time", "a record"),
     ("ChildRun", "context_digest", "a record"),
     ("ChildRun", "contract_fulfilled", "a record"),
-    ("UnknownKind", "near", "read in model, in its own message"),
     ("WorkItemSessionLink", "work_item_ref", "read in model, as a field to select by"),
     ("WorkItemSessionLink", "session_ref", "read in model, as a field to select by"),
     ("WorkItemSessionLink", "branch_name", "a record"),

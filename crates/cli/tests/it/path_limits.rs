@@ -1,0 +1,74 @@
+//! Limits on paths in a run: what no text shows is stopped by mounts, and what mounts cannot stop is removed
+//! after the call. Scripted agents in the full sandbox.
+
+use bailiwick_testkit::Scratch;
+
+use crate::run::{events, kinds, run, shell, write};
+
+/// What a script of the agent does, which the gate does not read.
+const SCRIPT: &str = "echo evil > docs/guide.md\nmkdir -p build && echo built > build/out\n\
+                      echo '{}' > src/package.json\necho fine > src/made.txt\n";
+
+fn scene(whitelist: &str) -> Scratch {
+    let scratch = Scratch::repository();
+    let role = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilities]\nrequired = \
+                [\"scope::files-whitelist\", \"safety::no-dep-bump\"]\n[tools]\nallowed = [\"*\"]\n";
+    scratch.write(".bailiwick/roles/helper.toml", role);
+    scratch.write("docs/guide.md", "guide\n");
+    scratch.write("src/a.txt", "a\n");
+    let steps = [
+        write("src/gen.sh", SCRIPT),
+        shell("sh src/gen.sh"),
+        shell("cat build/out"),
+        shell("cat build/out src/made.txt"),
+    ];
+    let steps: String = steps.iter().map(|step| format!("[[agent.script]]\n{step}\n")).collect();
+    let task = format!(
+        "[task]\nrole = \"helper\"\n[scope]\nfiles-whitelist = [{whitelist:?}]\n[body]\ntext = \"do \
+         it\"\n[agent]\ncli = \"script\"\n{steps}"
+    );
+    scratch.write("task.toml", &task);
+    scratch.commit("start");
+    scratch
+}
+
+#[test]
+fn what_a_script_does_outside_of_the_scope_never_lands() {
+    let scratch = scene("src/**");
+    let arguments = ["run", "task.toml", "--agent-id", "one", "--land", "auto"];
+    run(&scratch, &arguments).expect_code(0);
+    let landed = scratch.git(&["ls-tree", "-r", "--name-only", "HEAD", "docs", "src", "build"]);
+    assert_eq!(landed, "docs/guide.md\nsrc/a.txt\nsrc/gen.sh\nsrc/made.txt\n");
+    assert_eq!(scratch.git(&["show", "HEAD:docs/guide.md"]), "guide\n");
+}
+
+#[test]
+fn a_forbidden_new_file_is_removed_and_the_agent_is_told_once() {
+    let scratch = scene("src/**");
+    run(&scratch, &["run", "task.toml", "--agent-id", "one"]).expect_code(0);
+    let events = events(&scratch, "one");
+    let decisions = kinds(&events, "decision");
+    let answers: Vec<_> = decisions.iter().map(|decision| decision["answer"].clone()).collect();
+    assert_eq!(answers, ["allow", "allow", "deny", "allow"]);
+    assert_eq!(decisions[2]["rule"], "safety::no-dep-bump");
+    let heard = kinds(&events, "tool-result")[2]["output"].as_str().unwrap().to_owned();
+    assert!(heard.contains("src/package.json") && heard.contains("removed"), "{heard}");
+    let last = kinds(&events, "tool-result")[3]["output"].as_str().unwrap().to_owned();
+    assert!(last.contains("built\nfine"), "its build output is still there: {last}");
+    let run = scratch.state().join("runs/one");
+    assert_eq!(std::fs::read_to_string(run.join("removed/1/package.json")).unwrap(), "{}\n");
+    assert!(!scratch.state().join("worktrees/one/build").exists());
+    let logged = kinds(&events, "error");
+    assert!(logged[0]["message"].as_str().unwrap().contains("src/package.json"), "{logged:?}");
+}
+
+#[test]
+fn a_pattern_at_the_root_keeps_the_rest_of_the_tree_protected() {
+    let scratch = scene("**/*.txt");
+    let denied = run(&scratch, &["run", "task.toml", "--agent-id", "one"]);
+    let events = events(&scratch, "one");
+    // `src/gen.sh` is not in the scope, and the gate says so.
+    assert_eq!(kinds(&events, "decision")[0]["answer"], "deny", "{}", denied.err);
+    let worktree = scratch.state().join("worktrees/one");
+    assert_eq!(std::fs::read_to_string(worktree.join("docs/guide.md")).unwrap(), "guide\n");
+}
