@@ -32,6 +32,10 @@ pub(crate) fn follow(guide: &mut Guide) {
     guide.run(&mut shell);
     guide.elsewhere("scripts/test", "this test is a part of it");
     guide.run(&mut shell);
+    guide.elsewhere("cargo install", "the programs of this build are used");
+    guide.run(&mut shell);
+    guide.elsewhere("scripts/dist", "scripts/test runs it at full depth");
+    guide.run(&mut shell);
     begin(guide, &place, &mut shell);
     run_with_a_subscription(guide, &place, &mut shell);
     run_agents(guide, &place, &mut shell);
@@ -40,7 +44,6 @@ pub(crate) fn follow(guide: &mut Guide) {
 }
 
 fn begin(guide: &mut Guide, place: &Place, shell: &mut Shell) {
-    guide.elsewhere("cargo install", "the programs of this build are used");
     guide.fill("cd your-project", format!("cd {}", place.scratch.root().display()));
     guide.fill("ANTHROPIC_API_KEY=…", format!("ANTHROPIC_API_KEY={KEY}"));
     let said = guide.run(shell);
