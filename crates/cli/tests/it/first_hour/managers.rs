@@ -88,6 +88,11 @@ fn lock(scratch: &Scratch, place: &Path, line: &[&str]) {
     must(command.args(line));
 }
 
+/// A place of a public registry.
+fn url(name: &str, path: &str) -> String {
+    format!("https://{name}.org{path}")
+}
+
 pub(super) const YARN: Project = Project {
     name: "yarn",
     write: |scratch| {
@@ -133,12 +138,13 @@ pub(super) const POETRY: Project = Project {
     name: "poetry",
     write: |scratch| {
         write_python(scratch, "");
+        let index = url("pypi", "/simple/");
         scratch.write(
             "pyproject.toml",
-            "[tool.poetry]\nname = \"greeter\"\nversion = \"0.1.0\"\ndescription = \"\"\nauthors = []\n\n\
+            &format!("[tool.poetry]\nname = \"greeter\"\nversion = \"0.1.0\"\ndescription = \"\"\nauthors = []\n\n\
              [tool.poetry.dependencies]\npython = \">=3.9\"\n\n[tool.poetry.group.dev.dependencies]\npytest = \
-             \"8.4.2\"\n\n[[tool.poetry.source]]\nname = \"simple\"\nurl = \"https://pypi.org/simple/\"\n\n\
-             [build-system]\nrequires = [\"poetry-core\"]\nbuild-backend = \"poetry.core.masonry.api\"\n",
+             \"8.4.2\"\n\n[[tool.poetry.source]]\nname = \"simple\"\nurl = \"{index}\"\n\n\
+             [build-system]\nrequires = [\"poetry-core\"]\nbuild-backend = \"poetry.core.masonry.api\"\n"),
         );
         lock(scratch, python_programs(), &["poetry", "lock", "--quiet"]);
     },
@@ -196,8 +202,9 @@ pub(super) const MONOREPO: Project = Project {
 pub(super) const BUNDLER: Project = Project {
     name: "bundler",
     write: |scratch| {
-        scratch
-            .write("Gemfile", "source \"https://rubygems.org\"\ngem \"rake\"\ngem \"minitest\"\n");
+        let source = url("rubygems", "");
+        let gems = format!("source \"{source}\"\ngem \"rake\"\ngem \"minitest\"\n");
+        scratch.write("Gemfile", &gems);
         scratch.write("lib/greet.rb", "def greet(name) = \"Hello #{name}\"\n");
         scratch.write(
             "test/test_greet.rb",
