@@ -1,7 +1,9 @@
 //! Opening the database, and bringing its schema up to date.
 
-use std::fs::{File, OpenOptions};
-use std::path::PathBuf;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -41,6 +43,25 @@ pub struct Store {
     pub(crate) fleet: Arc<Fleet>,
 }
 
+/// Makes the file if there is none, and takes it from other users: it has prompts and what agents said. SQLite
+/// gives the files beside it the same mode.
+fn make_private(file: &Path) -> io::Result<()> {
+    // One that is there is never opened here: closing it would drop SQLite's locks of this process.
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => return made.map(drop),
+    }
+    let mode = fs::metadata(file)?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    match fs::set_permissions(file, Permissions::from_mode(mode & 0o700)) {
+        // Another user's is that user's to protect.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        changed => changed,
+    }
+}
+
 impl Store {
     /// Opens the database; makes it, with its directory, if there is none.
     pub fn open(location: Location) -> Pending<'static, Result<Self, StoreError>> {
@@ -56,10 +77,12 @@ impl Store {
         sqlx::any::install_default_drivers();
         let fail = |why: String| StoreError::Database { database: location.to_string(), why };
         if let Some(directory) = location.path().parent() {
-            std::fs::create_dir_all(directory).map_err(|error| {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+            made.map_err(|error| {
                 fail(format!("its directory {} cannot be made: {error}", directory.display()))
             })?;
         }
+        make_private(location.path()).map_err(|error| fail(error.to_string()))?;
         let url = location.url().ok_or_else(|| fail("its path is not UTF-8".to_owned()))?;
         let lock = lock(&location).map_err(|error| fail(error.to_string()))?;
         let failed = |error: sqlx::Error| fail(reason(&error));
@@ -175,7 +198,7 @@ pub(crate) fn reason(error: &sqlx::Error) -> String {
 }
 
 /// Held while the database is opened; the file beside it stays, empty.
-fn lock(location: &Location) -> std::io::Result<File> {
+fn lock(location: &Location) -> io::Result<File> {
     let mut path = location.path().as_os_str().to_owned();
     path.push(".lock");
     let file =

@@ -1,5 +1,9 @@
 //! Opening: fresh, again, too new, impossible; and what the ledger looks like to others.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
 use bailiwick_control::ports::fleet::{FleetStore, Write};
 use bailiwick_control::ports::{NewRun, RunStore as _, StoreError};
 use bailiwick_model::fleet::{API_VERSION, AnyObject, Kind, Metadata, Moment};
@@ -40,6 +44,19 @@ async fn failure(location: Location) -> StoreError {
 
 fn cost(cents: u32, replace: bool) -> Cost {
     Cost { cents, provider: "acme".to_owned(), model: "large".to_owned(), replace }
+}
+
+#[tokio::test]
+async fn other_users_cannot_read_a_database() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("state");
+    let file = directory.join("bailiwick.db");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    Store::open(Location::file(file.clone())).await.unwrap().close().await;
+    assert_eq!((mode(&directory), mode(&file)), (0o700, 0o600));
+    std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    Store::open(Location::file(file.clone())).await.unwrap().close().await;
+    assert_eq!(mode(&file), 0o600, "one of an older version");
 }
 
 #[tokio::test]
