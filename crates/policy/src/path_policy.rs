@@ -1,7 +1,9 @@
 //! The limits on paths of a policy, for those who enforce them by mounts: which files of a worktree may
 //! change, whatever program changes them.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::module::GateModule;
@@ -12,7 +14,7 @@ use crate::policy::Policy;
 
 /// Above this many, files outside of the scope are protected by directory: a mount for each would cost more
 /// than a run's start may.
-const MAX_PROTECTED_FILES: usize = 8_192;
+const MAX_PROTECTED_FILES: usize = 4_096;
 
 /// Which paths of a worktree may change.
 #[derive(Debug, Clone)]
@@ -40,8 +42,8 @@ enum Forbids {
 /// A file of the base commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tracked {
-    /// From the root of the worktree.
-    pub path: String,
+    /// From the root of the worktree. Limits are asked about it as text.
+    pub path: PathBuf,
     /// What it is.
     pub kind: TrackedKind,
 }
@@ -64,7 +66,13 @@ pub struct MountPlan {
     /// written elsewhere goes to scratch space.
     pub writable: Vec<String>,
     /// Files and directories that can only be read.
-    pub protected: Vec<String>,
+    pub protected: Vec<PathBuf>,
+}
+
+impl Tracked {
+    fn text(&self) -> Cow<'_, str> {
+        self.path.to_string_lossy()
+    }
 }
 
 impl PathPolicy {
@@ -132,13 +140,14 @@ impl PathPolicy {
         let mut writable = self.roots(tracked);
         let within = |path: &str, roots: &[String]| roots.iter().any(|root| is_below(path, root));
         let forbidden = tracked.iter().filter(|entry| {
-            let seen = entry.kind != TrackedKind::Link || is_rule(&entry.path);
-            seen && self.forbids(&entry.path).is_some()
+            let text = entry.text();
+            let seen = entry.kind != TrackedKind::Link || is_rule(&text);
+            seen && self.forbids(&text).is_some()
         });
         let (inside, outside): (Vec<&Tracked>, Vec<&Tracked>) =
-            forbidden.partition(|entry| within(&entry.path, &writable));
+            forbidden.partition(|entry| within(&entry.text(), &writable));
         let path = |entry: &&Tracked| entry.path.clone();
-        let mut protected: Vec<String> = inside.iter().map(path).collect();
+        let mut protected: Vec<PathBuf> = inside.iter().map(path).collect();
         match outside.len() > MAX_PROTECTED_FILES {
             false => protected.extend(outside.iter().map(path)),
             true => protected.extend(tops(&outside, &writable)),
@@ -156,8 +165,9 @@ impl PathPolicy {
     /// The directories below which something may change.
     fn roots(&self, tracked: &[Tracked]) -> Vec<String> {
         let is_directory = |path: &str| {
-            let first = tracked.iter().find(|entry| is_below(&entry.path, path));
-            first.is_some_and(|entry| entry.path != path || entry.kind == TrackedKind::Submodule)
+            let first = tracked.iter().find(|entry| is_below(&entry.text(), path));
+            let submodule = |entry: &Tracked| entry.kind == TrackedKind::Submodule;
+            first.is_some_and(|entry| entry.text() != path || submodule(entry))
         };
         let mut roots = BTreeSet::from([String::new()]);
         for limit in &self.limits {
@@ -193,12 +203,13 @@ fn both(some: &BTreeSet<String>, others: &BTreeSet<String>) -> BTreeSet<String> 
 }
 
 /// The outermost directories and files that have these files and nothing that can be written.
-fn tops(files: &[&Tracked], writable: &[String]) -> BTreeSet<String> {
-    let top = |path: &str| {
-        let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
-        let mut parts = ends.filter_map(|end| path.get(..end));
-        let holds = |part: &str| writable.iter().any(|root| is_below(root, part));
-        parts.find(|part| !holds(part)).unwrap_or(path).to_owned()
+fn tops(files: &[&Tracked], writable: &[String]) -> BTreeSet<PathBuf> {
+    let holds = |part: &Path| writable.iter().any(|root| is_below(root, &part.to_string_lossy()));
+    let top = |path: &Path| {
+        let mut parts: Vec<&Path> = path.ancestors().collect();
+        // The last is the root.
+        parts.pop();
+        parts.into_iter().rev().find(|part| !holds(part)).unwrap_or(path).to_owned()
     };
     files.iter().map(|entry| top(&entry.path)).collect()
 }
@@ -224,7 +235,7 @@ mod tests {
     }
 
     fn files(paths: &[&str]) -> Vec<Tracked> {
-        let file = |path: &&str| Tracked { path: (*path).to_owned(), kind: TrackedKind::File };
+        let file = |path: &&str| Tracked { path: path.into(), kind: TrackedKind::File };
         paths.iter().map(file).collect()
     }
 
@@ -237,7 +248,10 @@ mod tests {
     fn a_directory_of_the_scope_is_written_and_the_rest_protected() {
         let plan = policy(&["src/**"], &[], &[WHITELIST]).mounts(&files(&TREE));
         assert_eq!(plan.writable, ["src", REPORT]);
-        assert_eq!(plan.protected, ["AGENTS.md", "Cargo.toml", "docs/a.md", "tests/a.rs"]);
+        assert_eq!(
+            plan.protected,
+            ["AGENTS.md", "Cargo.toml", "docs/a.md", "tests/a.rs"].map(PathBuf::from)
+        );
     }
 
     #[test]
@@ -246,7 +260,7 @@ mod tests {
             [WHITELIST, "scope_files_denylist", "safety_no_dep_bump", "scope_no_rule_edits"];
         let policy = policy(&["src/**"], &["src/lib.rs"], &gates);
         let plan = policy.mounts(&files(&TREE));
-        assert_eq!(&plan.protected[..2], ["src/lib.rs", "src/sub/Cargo.toml"]);
+        assert_eq!(plan.protected[..2], ["src/lib.rs", "src/sub/Cargo.toml"].map(PathBuf::from));
         assert_eq!(policy.forbids("src/new/package.json"), Some("of::safety_no_dep_bump"));
         assert_eq!(policy.forbids("src/new.rs"), None);
         assert_eq!(policy.forbids(".claude/agents/one/review.md"), None);
@@ -269,14 +283,18 @@ mod tests {
             assert_eq!(plan.writable, [""], "{glob}");
         }
         let plan = policy(&["src/lib.rs"], &[], &[WHITELIST]).mounts(&files(&TREE));
-        assert_eq!(plan.protected[0], "src/sub/Cargo.toml", "its neighbours stay protected");
+        assert_eq!(
+            plan.protected[0],
+            Path::new("src/sub/Cargo.toml"),
+            "its neighbours stay protected"
+        );
     }
 
     #[test]
     fn without_a_whitelist_everything_else_is_written() {
         let plan = policy(&[], &["docs/**"], &["scope_files_denylist"]).mounts(&files(&TREE));
         assert_eq!(plan.writable, [""]);
-        assert_eq!(plan.protected, ["docs/a.md"]);
+        assert_eq!(plan.protected, [PathBuf::from("docs/a.md")]);
         let plan = policy(&[], &[], &[WHITELIST]).mounts(&files(&TREE));
         assert!(plan.writable.is_empty() && plan.protected.len() == TREE.len());
     }
@@ -301,17 +319,17 @@ mod tests {
         let mut tracked = files(&["a/src/lib.rs", "top"]);
         tracked.extend(files(&many.iter().map(String::as_str).collect::<Vec<_>>()));
         let plan = policy(&["a/src/**"], &[], &[WHITELIST]).mounts(&tracked);
-        assert_eq!(plan.protected, ["a/b", "top"]);
+        assert_eq!(plan.protected, ["a/b", "top"].map(PathBuf::from));
     }
 
     #[test]
     fn a_link_is_protected_where_it_is_a_rule() {
         let mut tracked = files(&["src/lib.rs"]);
         for path in ["latest", "CLAUDE.md"] {
-            tracked.push(Tracked { path: path.to_owned(), kind: TrackedKind::Link });
+            tracked.push(Tracked { path: path.into(), kind: TrackedKind::Link });
         }
         let gates = [WHITELIST, "scope_no_rule_edits"];
         let plan = policy(&["src/**"], &[], &gates).mounts(&tracked);
-        assert_eq!(plan.protected, ["CLAUDE.md"]);
+        assert_eq!(plan.protected, [PathBuf::from("CLAUDE.md")]);
     }
 }

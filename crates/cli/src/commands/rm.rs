@@ -46,9 +46,6 @@ impl Rm {
         let mut removed = Vec::new();
         for name in &self.agents {
             removed.push(self.remove(context, name)?);
-            if self.format.format == Format::Human {
-                output::line(format_args!("removed   {name}"));
-            }
         }
         match self.format.format {
             Format::Human => Ok(()),
@@ -78,8 +75,12 @@ impl Rm {
                 Ok(store.change_status(&run.id, RunStatus::Rejected, why).await?)
             })?;
         }
-        if matches!(removed, Removed::Nothing) {
-            output::note(format_args!("`{name}` is {}, and has no files left", run.state));
+        match (removed, self.format.format) {
+            (Removed::Nothing, _) => {
+                output::note(format_args!("`{name}` is {}, and has no files left", run.state));
+            }
+            (Removed::Files, Format::Human) => output::line(format_args!("removed   {name}")),
+            (Removed::Files, Format::Json) => {}
         }
         Ok(RemovedAgent { agent_id: run.id, name: run.name })
     }

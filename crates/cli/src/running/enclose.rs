@@ -1,6 +1,7 @@
 //! What an agent sees of the machine: its program, compilers, git; and what it may write.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use bailiwick_control::ports::Preparation;
@@ -212,17 +213,17 @@ pub(super) struct Scope {
 /// The files of a commit.
 fn tracked(repository: &Repository, commit: &str) -> Result<Vec<Tracked>, Failure> {
     let listed = repository.git().run(["ls-tree", "-r", "-z", "--full-tree", commit])?;
-    let listed = String::from_utf8_lossy(&listed).into_owned();
-    let entry = |line: &str| {
-        let (what, path) = line.split_once('\t')?;
-        let kind = match what.split(' ').next()? {
-            "120000" => TrackedKind::Link,
-            "160000" => TrackedKind::Submodule,
+    let entry = |line: &[u8]| {
+        let tab = line.iter().position(|byte| *byte == b'\t')?;
+        let (what, path) = (line.get(..tab)?, line.get(tab + 1..)?);
+        let kind = match what.split(|byte| *byte == b' ').next()? {
+            b"120000" => TrackedKind::Link,
+            b"160000" => TrackedKind::Submodule,
             _ => TrackedKind::File,
         };
-        Some(Tracked { path: path.to_owned(), kind })
+        Some(Tracked { path: PathBuf::from(OsStr::from_bytes(path)), kind })
     };
-    Ok(listed.split_terminator('\0').filter_map(entry).collect())
+    Ok(listed.split(|byte| *byte == 0).filter_map(entry).collect())
 }
 
 impl Scope {
@@ -243,7 +244,18 @@ impl Scope {
             [all] if all.is_empty() => WorktreeAccess::Writable,
             some => WorktreeAccess::WritableBelow(directories(worktree, some)),
         };
-        Ok(Self { access, protected: plan.protected.iter().map(PathBuf::from).collect() })
+        let (protected, odd): (Vec<PathBuf>, Vec<PathBuf>) =
+            plan.protected.into_iter().partition(|path| path.to_str().is_some());
+        // What is written outside of the scope never lands, so only those within it matter.
+        let writable = |path: &&PathBuf| plan.writable.iter().any(|root| path.starts_with(root));
+        match odd.iter().find(writable) {
+            None => Ok(Self { access, protected }),
+            Some(path) => Err(Failure::general(format!(
+                "{} cannot be protected from the agent: its name is not UTF-8",
+                path.display()
+            ))
+            .help("rename it, or narrow [scope] files-whitelist so that its directory is outside")),
+        }
     }
 }
 

@@ -3,13 +3,18 @@
 //! Mounts protect what is tracked. Only names that are new in a writable directory can appear at all.
 
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
+use std::ffi::OsStr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use bailiwick_control::ports::{ForbiddenFiles, Removed, WorkError};
 use bailiwick_policy::PathPolicy;
-use bailiwick_source_control::git::Git;
+use bailiwick_runner::supervisor::RunDirectory;
+use bailiwick_source_control::Repository;
+use bailiwick_source_control::git::{ignore_rules, untracked};
 use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, open, openat2, renameat};
 use rustix::io::Errno;
 
@@ -18,42 +23,77 @@ pub struct NewFiles {
     worktree: PathBuf,
     /// Where they are moved, each into a directory of its own.
     removed: PathBuf,
+    /// The file with the ignore rules of the base.
+    ignored: PathBuf,
     paths: PathPolicy,
-    /// What was there before the agent started: the setup's.
-    before: BTreeSet<String>,
+    /// What was there before the agent first started: the setup's.
+    before: BTreeSet<PathBuf>,
     /// How many were moved; held while somebody looks.
     moved: Mutex<u64>,
 }
 
 impl NewFiles {
-    /// The new files of `worktree`; those that `paths` forbids go to `removed`.
-    pub fn new(worktree: PathBuf, removed: PathBuf, paths: PathPolicy) -> Result<Self, WorkError> {
+    /// The new files of a run's worktree.
+    pub fn new(
+        repository: &Repository,
+        base: &str,
+        worktree: PathBuf,
+        run: &RunDirectory,
+        paths: PathPolicy,
+    ) -> Result<Self, WorkError> {
+        let ignored = run.ignore_rules();
+        let rules = ignore_rules(&repository.git(), base).map_err(failed)?;
+        std::fs::write(&ignored, rules).map_err(failed)?;
         let (before, moved) = (BTreeSet::new(), Mutex::new(0));
-        let mut files = Self { worktree, removed, paths, before, moved };
-        files.before = files.untracked()?.into_iter().collect();
+        let mut files = Self { worktree, removed: run.removed(), ignored, paths, before, moved };
+        files.before = files.known(&run.files_before())?;
         Ok(files)
     }
 
-    /// Files that git neither tracks nor ignores.
-    fn untracked(&self) -> Result<Vec<String>, WorkError> {
-        let arguments = ["ls-files", "--others", "--exclude-standard", "--full-name", "-z"];
-        let listed = Git::at(&self.worktree).run(arguments).map_err(failed)?;
-        let listed = String::from_utf8_lossy(&listed).into_owned();
-        Ok(listed.split_terminator('\0').map(str::to_owned).collect())
+    /// What was there before the first attempt. An attempt that was killed leaves forbidden files behind,
+    /// which must not count as the setup's in the next one.
+    fn known(&self, record: &Path) -> Result<BTreeSet<PathBuf>, WorkError> {
+        match std::fs::read(record) {
+            Ok(text) => {
+                let names = text.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+                Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let found = self.untracked()?;
+                let names = found.iter().cloned().map(|path| path.into_os_string().into_vec());
+                let text = names.collect::<Vec<_>>().join(&0);
+                // In one step: half a list would make files of the setup forbidden.
+                let half = record.with_extension("half");
+                std::fs::write(&half, text).map_err(failed)?;
+                std::fs::rename(&half, record).map_err(failed)?;
+                Ok(found.into_iter().collect())
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    fn untracked(&self) -> Result<Vec<PathBuf>, WorkError> {
+        untracked(&self.worktree, &self.ignored).map_err(failed)
     }
 }
 
 impl ForbiddenFiles for NewFiles {
     fn remove(&self) -> Result<Vec<Removed>, WorkError> {
         let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut removed = Vec::new();
-        for path in self.untracked()?.into_iter().filter(|path| !self.before.contains(path)) {
-            let Some(capability) = self.paths.forbids(&path) else { continue };
-            if move_away(&self.worktree, &path, &self.removed, &mut moved).map_err(failed)? {
-                removed.push(Removed { path, capability: capability.to_owned() });
+        let (mut removed, mut trouble) = (Vec::new(), None);
+        for file in self.untracked()?.into_iter().filter(|file| !self.before.contains(file)) {
+            let path = file.to_string_lossy().into_owned();
+            let Some(capability) = self.paths.forbids(path.trim_end_matches('/')) else { continue };
+            match move_away(&self.worktree, &file, &self.removed, &mut moved) {
+                Ok(false) => {}
+                Ok(true) => removed.push(Removed { path, capability: capability.to_owned() }),
+                // The others are moved all the same.
+                Err(error) => {
+                    trouble = Some(failed(format!("{path} cannot be moved away: {error}")));
+                }
             }
         }
-        Ok(removed)
+        trouble.map_or(Ok(removed), Err)
     }
 }
 
@@ -67,12 +107,13 @@ fn failed(error: impl std::fmt::Display) -> WorkError {
 
 /// Moves a file, or what the agent has put there meanwhile. No link is followed: the agent may run while we
 /// move. Gives whether there was anything.
-fn move_away(worktree: &Path, path: &str, to: &Path, moved: &mut u64) -> Result<bool, Errno> {
-    let (directory, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", path));
-    let directory = if directory.is_empty() { "." } else { directory };
+fn move_away(worktree: &Path, file: &Path, to: &Path, moved: &mut u64) -> Result<bool, Errno> {
+    let Some(name) = file.file_name() else { return Ok(false) };
+    let directory = file.parent().filter(|above| !above.as_os_str().is_empty());
     let root = directory_at(worktree)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let directory = directory.unwrap_or(Path::new("."));
     let from = match openat2(&root, directory, flags, Mode::empty(), resolve) {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
         opened => opened?,
@@ -82,20 +123,33 @@ fn move_away(worktree: &Path, path: &str, to: &Path, moved: &mut u64) -> Result<
         Err(error) => return Err(error),
     }
     let to = directory_at(to)?;
-    loop {
+    let place = loop {
         *moved += 1;
-        let place = moved.to_string();
-        match mkdirat(&to, &place, Mode::RWXU) {
+        match mkdirat(&to, moved.to_string(), Mode::RWXU) {
             // From an earlier attempt.
-            Err(Errno::EXIST) => continue,
-            made => made?,
+            Err(Errno::EXIST) => {}
+            made => break made.map(|()| Path::new(&moved.to_string()).join(name))?,
         }
-        let target = format!("{place}/{name}");
-        return match renameat(&from, name.trim_end_matches('/'), &to, &target) {
-            Err(Errno::NOENT) => Ok(false),
-            renamed => renamed.map(|()| true),
-        };
+    };
+    let renamed = renameat(&from, name, &to, &place).or_else(|error| match error {
+        // The directory is the agent's, and so is its mode.
+        Errno::ACCESS | Errno::PERM => {
+            open_for_owner(&from)?;
+            renameat(&from, name, &to, &place)
+        }
+        _ => Err(error),
+    });
+    match renamed {
+        Err(Errno::NOENT) => Ok(false),
+        renamed => renamed.map(|()| true),
     }
+}
+
+/// Lets us write to a directory of ours that is open.
+fn open_for_owner(directory: &OwnedFd) -> Result<(), Errno> {
+    let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(path, mode).map_err(|_| Errno::ACCESS)
 }
 
 fn directory_at(path: &Path) -> Result<OwnedFd, Errno> {

@@ -391,7 +391,8 @@ impl Running {
             return Ok(None);
         }
         let worktree = prepared.assignment.worktree.clone();
-        let files = NewFiles::new(worktree, self.directory.removed(), paths)
+        let Subject { repository, base, .. } = &self.subject;
+        let files = NewFiles::new(repository, base, worktree, &self.directory, paths)
             .map_err(|error| Failure::general(error.to_string()))?;
         Ok(Some(Arc::new(files)))
     }

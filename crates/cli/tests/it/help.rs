@@ -221,7 +221,7 @@ fn an_agent_that_there_is_not_is_wrong_usage_with_the_way_to_those_that_there_ar
     scratch.commit("start");
     for command in ["stop", "attach", "logs", "cost", "diff", "rm"] {
         let ran = scratch.run(BAILIWICK, &[command, "nobody"]).expect_code(2);
-        assert!(ran.err.contains("there is no run `nobody`"), "{command}: {}", ran.err);
+        assert!(ran.err.contains("there is no agent `nobody`"), "{command}: {}", ran.err);
         assert!(ran.err.contains("bailiwick ps --all"), "{command}: {}", ran.err);
         assert_eq!(ran.out, "", "{command}");
     }

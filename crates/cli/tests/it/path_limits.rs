@@ -1,15 +1,23 @@
 //! Limits on paths in a run: what no text shows is stopped by mounts, and what mounts cannot stop is removed
 //! after the call. Scripted agents in the full sandbox.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
 use bailiwick_testkit::Scratch;
 
-use crate::run::{events, kinds, run, shell, write};
+use crate::BAILIWICK;
+use crate::run::{events, kinds, run, shell, wait_for, write};
 
 /// What a script of the agent does, which the gate does not read.
 const SCRIPT: &str = "echo evil > docs/guide.md\nmkdir -p build && echo built > build/out\n\
                       echo '{}' > src/package.json\necho fine > src/made.txt\n";
 
 fn scene(whitelist: &str) -> Scratch {
+    scene_with(whitelist, SCRIPT)
+}
+
+fn scene_with(whitelist: &str, script: &str) -> Scratch {
     let scratch = Scratch::repository();
     let role = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilities]\nrequired = \
                 [\"scope::files-whitelist\", \"safety::no-dep-bump\"]\n[tools]\nallowed = [\"*\"]\n";
@@ -17,7 +25,7 @@ fn scene(whitelist: &str) -> Scratch {
     scratch.write("docs/guide.md", "guide\n");
     scratch.write("src/a.txt", "a\n");
     let steps = [
-        write("src/gen.sh", SCRIPT),
+        write("src/gen.sh", script),
         shell("sh src/gen.sh"),
         shell("cat build/out"),
         shell("cat build/out src/made.txt"),
@@ -71,4 +79,53 @@ fn a_pattern_at_the_root_keeps_the_rest_of_the_tree_protected() {
     assert_eq!(kinds(&events, "decision")[0]["answer"], "deny", "{}", denied.err);
     let worktree = scratch.state().join("worktrees/one");
     assert_eq!(std::fs::read_to_string(worktree.join("docs/guide.md")).unwrap(), "guide\n");
+}
+
+#[test]
+fn a_new_name_that_is_not_utf_8_is_removed_like_any_other() {
+    let script = "d=$(printf 'src/\\377')\nmkdir \"$d\" && echo '{}' > \"$d/package.json\"\n";
+    let scratch = scene_with("src/**", script);
+    run(&scratch, &["run", "task.toml", "--agent-id", "one", "--no-verify"]);
+    let file = OsStr::from_bytes(b"src/\xff/package.json");
+    assert!(!scratch.state().join("worktrees/one").join(file).exists());
+    assert!(scratch.state().join("runs/one/removed/1/package.json").exists());
+}
+
+#[test]
+fn a_tracked_name_that_cannot_be_protected_stops_the_run() {
+    let scratch = scene("src/**");
+    let odd = scratch.root().join(OsStr::from_bytes(b"src/\xff"));
+    std::fs::create_dir(&odd).unwrap();
+    std::fs::write(odd.join("package.json"), "{}\n").unwrap();
+    scratch.commit("odd");
+    let ran = run(&scratch, &["run", "task.toml", "--agent-id", "one"]).expect_code(1);
+    assert!(ran.err.contains("is not UTF-8"), "{}", ran.err);
+}
+
+#[test]
+fn ignore_rules_of_the_agent_and_pipes_hide_nothing() {
+    let script = "mkfifo src/.gitignore\nmkdir src/b && echo '*' > src/b/.gitignore\necho '{}' > \
+                  src/b/package.json\ntrue\n";
+    let scratch = scene_with("src/**", script);
+    run(&scratch, &["run", "task.toml", "--agent-id", "one", "--no-verify"]);
+    let decisions = kinds(&events(&scratch, "one"), "decision");
+    assert_eq!(decisions[2]["rule"], "safety::no-dep-bump", "{decisions:?}");
+    assert!(!scratch.state().join("worktrees/one/src/b/package.json").exists());
+}
+
+#[test]
+fn what_an_attempt_that_was_killed_has_left_is_removed_in_the_next() {
+    let scratch = scene_with(
+        "src/**",
+        "[ -e src/again ] && exit\ntouch src/again\necho '{}' > src/package.json\nsleep 100\n",
+    );
+    let mut command = scratch.command(BAILIWICK);
+    let mut child = command.args(["run", "task.toml", "--agent-id", "one"]).spawn().unwrap();
+    let file = scratch.state().join("worktrees/one/src/package.json");
+    wait_for(|| file.exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(file.exists(), "nobody was left to remove it");
+    run(&scratch, &["resume", "one"]);
+    assert!(!file.exists());
 }

@@ -65,7 +65,7 @@ impl Freezer<'_> {
                 if !found.is_dir() {
                     return Ok(());
                 }
-                mounts::bind(&place, &place, Access::Write)?;
+                mounts::pin(&place)?;
             }
         }
         mounts::bind(path, path, Access::Read)

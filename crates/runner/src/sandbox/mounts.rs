@@ -22,6 +22,13 @@ pub(super) fn bind(source: &Path, target: &Path, access: Access) -> io::Result<(
     restrict(target, access)
 }
 
+/// Mounts a directory over itself, as it is: it can be neither renamed nor removed then.
+pub(super) fn pin(directory: &Path) -> io::Result<()> {
+    // The new mount has the flags of the old one, and so has whatever is mounted below.
+    let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
+    Ok(mount(Some(directory), directory, None::<&str>, flags, None::<&str>)?)
+}
+
 /// A file system in memory.
 pub(super) fn memory(target: &Path, mode: &str) -> io::Result<()> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;

@@ -179,6 +179,16 @@ impl RunDirectory {
         self.0.join("removed")
     }
 
+    /// What the base ignores, as rules of one file.
+    pub fn ignore_rules(&self) -> PathBuf {
+        self.0.join("ignored")
+    }
+
+    /// The new files that were in the worktree before the agent first started.
+    pub fn files_before(&self) -> PathBuf {
+        self.0.join("files-before")
+    }
+
     /// Every decision, with what was known.
     pub fn decisions(&self) -> PathBuf {
         self.0.join("decisions.jsonl")

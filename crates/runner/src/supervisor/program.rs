@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bailiwick_control::ports::WorkError;
 use bailiwick_control::supervision::Standing;
 use bailiwick_control::supervision::budget::Limit;
 use bailiwick_model::event::{Ending, What, Witness};
@@ -199,19 +200,27 @@ fn worked(
     if let Some(between) = between {
         runtime.block_on(between.ended());
     }
-    // After its last call, too. What cannot be looked at now fails the checks that follow.
-    let removed = supervision.forbidden_files.as_ref().map(|files| files.remove());
-    let removed = removed.and_then(Result::ok).unwrap_or_default();
-    removed.iter().for_each(|file| hub.tell(Witness::Supervisor, None, gate::told(file)));
+    let unswept = swept(supervision, hub).err();
     let code = ended.code;
     // A person may leave before there is anything to gate; before a model was asked, the proxy has
     // waited for the gate.
     let announces = screen.is_none() || supervision.adapter.wire().is_none();
     let announced = !(hub.gated && announces) || runtime.block_on(hub.announced(Duration::ZERO));
-    let (ending, detail) = concluded(hub, ended.wrong, verdict, announced);
+    let (ending, detail) = match unswept {
+        Some(error) => (Ending::EnforcementLost, error.to_string()),
+        None => concluded(hub, ended.wrong, verdict, announced),
+    };
     let what = What::Ended { how: ending, detail: detail.clone() };
     hub.tell(Witness::Supervisor, None, what);
     Ok(Went { ending, detail, code })
+}
+
+/// Removes forbidden files that the last call has made.
+fn swept(supervision: &Supervision, hub: &Hub) -> Result<(), WorkError> {
+    let Some(files) = &supervision.forbidden_files else { return Ok(()) };
+    let removed = files.remove()?;
+    removed.iter().for_each(|file| hub.tell(Witness::Supervisor, None, gate::told(file)));
+    Ok(())
 }
 
 /// The way to the model.

@@ -23,6 +23,6 @@ pub use verbs::{CameBack, Ignored, PutAway, Rebase, VerbError, Workspace, Worksp
 pub use work::REJECTED;
 pub use work::{
     BaseBranch, GitWork, HeadLog, ImportLimits, Imported, Recovered, RollbackPlan, SpawnRecord,
-    record_spawn, recover,
+    ignore_rules, record_spawn, recover, untracked,
 };
 pub use workspaces::{SetupRunner, SpawnLock, WorktreeWorkspaces, run_setup};

@@ -44,6 +44,7 @@ mod rollback;
 mod snapshot;
 mod spawn_record;
 mod submodule;
+mod untracked;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,7 @@ pub use movements::REJECTED;
 pub use recover::{Recovered, recover};
 pub use rollback::RollbackPlan;
 pub use spawn_record::{HeadLog, SpawnRecord, record_spawn};
+pub use untracked::{ignore_rules, untracked};
 
 /// The work of one agent.
 #[derive(Debug, Clone)]

@@ -1,0 +1,96 @@
+//! The files of a worktree that its base neither tracks nor ignores.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::plain_file;
+use crate::git::command::{Git, GitError};
+use crate::git::patience::Patience;
+
+/// An agent can put a pipe where git reads a file.
+const PATIENCE: Patience = Patience {
+    grace: Duration::from_secs(2),
+    limit: Duration::from_secs(60),
+    obstacle: plain_file::obstacle,
+};
+
+const IGNORE_FILE: &str = ".gitignore";
+
+/// The rules of every `.gitignore` of a commit, as rules of one file at the root. What an agent writes into a
+/// `.gitignore` hides nothing then.
+pub fn ignore_rules(git: &Git, commit: &str) -> Result<Vec<u8>, GitError> {
+    let listed = git.run(["ls-tree", "-r", "-z", "--full-tree", "--name-only", commit])?;
+    let is_one =
+        |path: &&[u8]| path.rsplit(|byte| *byte == b'/').next() == Some(IGNORE_FILE.as_bytes());
+    let mut files: Vec<&[u8]> = listed.split(|byte| *byte == 0).filter(is_one).collect();
+    // A deeper file goes before: the last rule that matches decides.
+    files.sort_by_key(|path| path.iter().filter(|byte| **byte == b'/').count());
+    let mut rules = Vec::new();
+    for path in files {
+        let name = [commit.as_bytes(), b":", path].concat();
+        let text =
+            git.run([OsStr::new("cat-file"), OsStr::new("blob"), OsStr::from_bytes(&name)])?;
+        let directory = path.strip_suffix(IGNORE_FILE.as_bytes()).unwrap_or_default();
+        for line in text.split(|byte| *byte == b'\n') {
+            rules.extend(anchored(line, directory));
+            rules.push(b'\n');
+        }
+    }
+    Ok(rules)
+}
+
+/// A rule of the `.gitignore` in a directory (`a/b/`, or nothing), as one of the root.
+fn anchored(line: &[u8], directory: &[u8]) -> Vec<u8> {
+    if directory.is_empty() || line.is_empty() || line.starts_with(b"#") {
+        return line.to_vec();
+    }
+    let (sign, rule): (&[u8], &[u8]) = match line.strip_prefix(b"!") {
+        Some(rule) => (b"!", rule),
+        None => (b"", line),
+    };
+    let name = rule.strip_suffix(b"/").unwrap_or(rule);
+    let below: &[u8] = if name.contains(&b'/') { b"" } else { b"**/" };
+    let escaped: Vec<u8> = directory
+        .iter()
+        .flat_map(|byte| match byte {
+            b'*' | b'?' | b'[' | b'\\' => vec![b'\\', *byte],
+            _ => vec![*byte],
+        })
+        .collect();
+    [sign, b"/", &escaped, below, rule.strip_prefix(b"/").unwrap_or(rule)].concat()
+}
+
+/// The files of a worktree that are neither tracked nor ignored by the rules in this file.
+pub fn untracked(worktree: &Path, ignored: &Path) -> Result<Vec<PathBuf>, GitError> {
+    let mut excluding = std::ffi::OsString::from("--exclude-from=");
+    excluding.push(ignored);
+    let arguments = ["ls-files", "--others", "--full-name", "-z"].map(std::ffi::OsString::from);
+    let git = Git::at(worktree).with_patience(PATIENCE);
+    let listed = git.run(arguments.into_iter().chain([excluding]))?;
+    let paths = listed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+    Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_of_a_directory_means_the_same_at_the_root() {
+        for (line, directory, expected) in [
+            ("target", "", "target"),
+            ("node_modules", "web/", "/web/**/node_modules"),
+            ("/dist", "web/", "/web/dist"),
+            ("out/", "web/", "/web/**/out/"),
+            ("a/b", "web/", "/web/a/b"),
+            ("!keep", "web/", "!/web/**/keep"),
+            ("# note", "web/", "# note"),
+            ("x", "odd[1]/", "/odd\\[1]/**/x"),
+        ] {
+            let rule = anchored(line.as_bytes(), directory.as_bytes());
+            assert_eq!(String::from_utf8(rule).unwrap(), expected);
+        }
+    }
+}
