@@ -142,8 +142,11 @@ fn commands_run_in_the_tree_with_an_environment_made_from_nothing() {
     let inside = bench.shell("env | cut -d= -f1 | sort").tail;
     let ours = ["CARGO_", "RUSTUP_", "RUSTC", "RUSTDOC"];
     let plain = ["HOME", "LANG", "NO_COLOR", "OLDPWD", "PATH", "PWD", "TERM", "_"];
-    // Where managers of versions are, and that there is no network.
+    // Where managers of versions and of packages are, and that there is no network.
     let places = [
+        "GEM_HOME",
+        "GRADLE_USER_HOME",
+        "MAVEN_OPTS",
         "NVM_DIR",
         "PYENV_ROOT",
         "RBENV_ROOT",
