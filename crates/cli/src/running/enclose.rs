@@ -223,7 +223,10 @@ fn tracked(repository: &Repository, commit: &str) -> Result<Vec<Tracked>, Failur
         };
         Some(Tracked { path: PathBuf::from(OsStr::from_bytes(path)), kind })
     };
-    Ok(listed.split(|byte| *byte == 0).filter_map(entry).collect())
+    let lines = listed.split(|byte| *byte == 0).filter(|line| !line.is_empty());
+    // An entry that is left out would not be protected.
+    let unread = || Failure::general(format!("git's list of the files of {commit} cannot be read"));
+    lines.map(|line| entry(line).ok_or_else(unread)).collect()
 }
 
 impl Scope {
