@@ -4,6 +4,7 @@ use bailiwick_testkit::Scratch;
 use serde_json::Value;
 
 use crate::BAILIWICK;
+use crate::screens::on_terminal;
 
 const REVIEWER: &str = "---\nname: reviewer\ndescription: Use it: often\ntools: Read, Bash(git *)\n\
                         maxTurns: 5\n---\nReview.\n";
@@ -91,6 +92,10 @@ fn what_was_narrowed_is_told_to_people() {
     let written = scratch.read(".bailiwick/agents/reviewer.md");
     assert!(written.contains("\nmax_turns: 5\n"), "{written}");
     assert!(ran.err.contains("next: "), "{}", ran.err);
+    let import = "$B agents import --force -q --color never .claude/agents/team/reviewer.md";
+    let screen = on_terminal(&scratch, 80, import);
+    assert!(screen.contains("narrowed"), "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
 }
 
 #[test]

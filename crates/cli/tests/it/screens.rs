@@ -10,7 +10,7 @@ use crate::generated::compare;
 use crate::run::{scene, write};
 
 /// Runs a shell's text on a terminal of so many columns, as `$B` for `bailiwick`.
-fn on_terminal(scratch: &Scratch, columns: usize, text: &str) -> String {
+pub(crate) fn on_terminal(scratch: &Scratch, columns: usize, text: &str) -> String {
     let file = scratch.place().join("screen.sh");
     std::fs::write(&file, format!("stty cols {columns} rows 50\nB={BAILIWICK}\n{text}\n")).unwrap();
     let line = format!("sh {}", file.display());
