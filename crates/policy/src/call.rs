@@ -32,6 +32,8 @@ pub enum Action {
     Type,
     /// Touch these files.
     Files(Vec<Target>),
+    /// Run a shell command and touch these files: what a tool of an MCP server may be told.
+    ShellAndFiles(String, Vec<Target>),
     /// Nothing that is known here.
     Plain,
 }

@@ -11,6 +11,7 @@ use crate::shell::How;
 use crate::tool::{Class, Tool, ToolName, matches};
 use crate::tool_lists;
 use bailiwick_model::capability::GateSeverity;
+use bailiwick_model::module::GateModule;
 
 /// Everything that a gate may look at.
 #[derive(Debug)]
@@ -153,8 +154,13 @@ fn always(rule: &str, applies: bool, objection: Option<Objection>) -> Verdict {
     Verdict { rule: rule.to_owned(), severity: GateSeverity::Block, applies, objection }
 }
 
+/// Whether a call runs a command, also by a tool of an MCP server.
 fn is_shell(call: &Call) -> bool {
-    call.tools.iter().any(|tool| matches!(tool.class(), Class::Shell | Class::Typing))
+    let runs = match &call.action {
+        Action::Shell(_) | Action::ShellAndFiles(..) | Action::Type => true,
+        Action::Files(_) | Action::Plain => false,
+    };
+    runs || call.tools.iter().any(|tool| matches!(tool.class(), Class::Shell | Class::Typing))
 }
 
 /// A rule looks at the tools that its event names; one that looks at writing tools looks at
@@ -163,7 +169,10 @@ fn applies(rule: &Rule, call: &Call, effects: &Effects) -> bool {
     let looks_at = |tool: &ToolName| rule.tools.iter().any(|glob| matches(glob, tool.as_str()));
     let at_writing = rule.tools.iter().any(|glob| matches(glob, "Write") || matches(glob, "Edit"));
     let denied = |tool: &ToolName| rule.tools_denied.iter().any(|g| matches(g, tool.as_str()));
+    let closes = rule.gate == Some(GateModule::ToolsDenyTools)
+        && gates::tools_deny_tools::closes_writing(rule);
     call.tools.iter().any(|tool| looks_at(tool) || denied(tool))
+        || (closes && (is_shell(call) || !effects.writes.is_empty()))
         || (at_writing && !effects.writes.is_empty() && !is_shell(call))
         || (rule.tools.iter().any(|glob| matches(glob, "Bash")) && is_shell(call))
 }

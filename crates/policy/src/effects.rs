@@ -1,6 +1,6 @@
 //! What a call would do, as far as the call itself tells.
 
-use crate::call::{Action, Call, Touch};
+use crate::call::{Action, Call, Target, Touch};
 use crate::shell::{self, Directory, Field, Hidden, How, Run, Setting, Why, Write};
 
 /// What a call would do.
@@ -33,27 +33,12 @@ impl Effects {
                 Self { hidden, ..Self::default() }
             }
             Action::Files(targets) => {
-                let mut writes = Vec::new();
-                for target in targets {
-                    let how = match target.touch {
-                        Touch::Read => continue,
-                        Touch::Change => How::Change,
-                        Touch::Delete => How::Delete,
-                    };
-                    for path in meanings(&target.path) {
-                        let path = Field::path(&path);
-                        let from = vec![Directory::start()];
-                        writes.push(Write {
-                            path,
-                            from,
-                            how,
-                            by: call.native.clone(),
-                            named: None,
-                            there: false,
-                        });
-                    }
-                }
-                Self { writes, ..Self::default() }
+                Self { writes: written(targets, &call.native), ..Self::default() }
+            }
+            Action::ShellAndFiles(command, targets) => {
+                let mut effects = Self::of_command(command, call.types_unseen);
+                effects.writes.extend(written(targets, &call.native));
+                effects
             }
             Action::Plain => Self::default(),
         }
@@ -80,6 +65,23 @@ impl Effects {
     pub fn removes(&self) -> bool {
         self.writes.iter().any(|write| matches!(write.how, How::Delete | How::DeleteTree))
     }
+}
+
+/// The files that a tool writes.
+fn written(targets: &[Target], by: &str) -> Vec<Write> {
+    let mut writes = Vec::new();
+    for target in targets {
+        let how = match target.touch {
+            Touch::Read => continue,
+            Touch::Change => How::Change,
+            Touch::Delete => How::Delete,
+        };
+        for path in meanings(&target.path) {
+            let (path, from) = (Field::path(&path), vec![Directory::start()]);
+            writes.push(Write { path, from, how, by: by.to_owned(), named: None, there: false });
+        }
+    }
+    writes
 }
 
 /// A path as the kernel reads it, and as a CLI may that drops blanks around it, and takes `x/..`
@@ -113,20 +115,42 @@ fn meanings(path: &str) -> Vec<String> {
 fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
     let bare = |path: &str| path.trim_start_matches("./").to_owned();
     // A text that is written is read where it is run, and what changes no content hides nothing.
-    let known = |by: &str| matches!(by, ">" | "tee" | "chmod" | "chown" | "chgrp" | "touch");
+    // What is compiled or installed is as little known as any other program.
+    const KNOWN: [&str; 18] = [
+        ">",
+        "tee",
+        "chmod",
+        "chown",
+        "chgrp",
+        "touch",
+        "mkdir",
+        "gcc",
+        "cc",
+        "clang",
+        "g++",
+        "c++",
+        "clang++",
+        "rustc",
+        "go",
+        "venv",
+        "virtualenv",
+        "uv",
+    ];
+    let known = |by: &str| KNOWN.contains(&by);
+    let written: Vec<&Write> = writes.iter().filter(|write| !known(&write.by)).collect();
+    let paths: Vec<(String, How)> =
+        written.iter().filter_map(|write| Some((bare(&write.path.known()?), write.how))).collect();
     let put = |program: &str| {
-        writes.iter().filter(|write| !known(&write.by)).any(|write| {
-            write.path.known().is_some_and(|path| {
-                bare(&path) == bare(program)
-                    || (write.how == How::Fill && bare(program).starts_with(&bare(&path)))
-            })
-        })
+        let program = bare(program);
+        paths
+            .iter()
+            .any(|(path, how)| *path == program || (*how == How::Fill && program.starts_with(path)))
     };
     // In a directory that is not known, whatever is unpacked or goes by that name may be what runs.
     let put_somewhere = |run: &Run| {
         let name = run.name().filter(|_| run.program().is_none());
         name.is_some_and(|name| {
-            writes.iter().filter(|write| !known(&write.by)).any(|write| {
+            written.iter().any(|write| {
                 let path = write.path.known();
                 write.how == How::Fill || path.is_none_or(|path| path.ends_with(&name))
             })

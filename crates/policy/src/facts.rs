@@ -17,6 +17,23 @@ pub struct Wanted {
     pub programs: BTreeSet<String>,
 }
 
+/// Who holds the limits on paths.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Enforcement {
+    /// Nobody but the gate: what it cannot read, it denies.
+    #[default]
+    TextOnly,
+    /// A sandbox holds them for every process: what no text decides is left to it.
+    Kernel,
+}
+
+impl Enforcement {
+    fn is_text_only(&self) -> bool {
+        *self == Self::TextOnly
+    }
+}
+
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -29,6 +46,9 @@ pub struct Facts {
     /// Where the gate itself was started; the directory of a call that names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
+    /// Who holds the limits on paths.
+    #[serde(skip_serializing_if = "Enforcement::is_text_only")]
+    pub enforcement: Enforcement,
     /// Where paths lead.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub paths: BTreeMap<String, Led>,

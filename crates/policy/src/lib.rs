@@ -22,6 +22,7 @@ pub mod effects;
 pub mod facts;
 mod gates;
 pub mod limits;
+mod package_managers;
 pub mod path_policy;
 pub mod paths;
 pub mod pattern;
@@ -31,6 +32,7 @@ pub mod record;
 pub mod shell;
 pub mod tool;
 pub mod tool_lists;
+mod word_list;
 
 pub use call::Call;
 pub use compile::{Sources, compile};

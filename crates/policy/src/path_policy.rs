@@ -39,6 +39,40 @@ enum Forbids {
     Manifests,
 }
 
+/// What holds a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EnforcedBy {
+    /// The gate, which reads the text of calls.
+    Text,
+    /// The gate, and the mounts of a full sandbox, which bind every program.
+    Kernel,
+}
+
+impl EnforcedBy {
+    /// What holds the limit of a gate.
+    pub fn of(gate: GateModule) -> Self {
+        match gate {
+            GateModule::ScopeFilesWhitelist
+            | GateModule::ScopeFilesDenylist
+            | GateModule::ScopeNoRuleEdits
+            | GateModule::SafetyNoDepBump
+            | GateModule::PolicyNoGitOps
+            | GateModule::PolicyGitReadOnly => Self::Kernel,
+            GateModule::SafetyNoMassDelete
+            | GateModule::ToolsBashAllowlist
+            | GateModule::ToolsDenyTools => Self::Text,
+        }
+    }
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Kernel => "kernel",
+        }
+    }
+}
+
 /// A file of the base commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tracked {

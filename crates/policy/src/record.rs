@@ -90,17 +90,17 @@ impl Record {
 impl KeptCall {
     /// What is kept of a call.
     pub fn of(call: &Call) -> Self {
+        let kept = |targets: &[Target]| {
+            let kept =
+                |target: &Target| KeptTarget { path: target.path.clone(), touch: target.touch };
+            targets.iter().map(kept).collect()
+        };
+        let redacted = |command: &String| Some(bailiwick_model::secret::redacted(command));
         let (command, files, types) = match &call.action {
-            Action::Shell(command) => {
-                (Some(bailiwick_model::secret::redacted(command)), Vec::new(), false)
-            }
+            Action::Shell(command) => (redacted(command), Vec::new(), false),
+            Action::ShellAndFiles(command, targets) => (redacted(command), kept(targets), false),
             Action::Type => (None, Vec::new(), true),
-            Action::Files(targets) => {
-                let kept = targets
-                    .iter()
-                    .map(|target| KeptTarget { path: target.path.clone(), touch: target.touch });
-                (None, kept.collect(), false)
-            }
+            Action::Files(targets) => (None, kept(targets), false),
             Action::Plain => (None, Vec::new(), false),
         };
         Self {
@@ -135,16 +135,14 @@ impl KeptCall {
 
     /// The call again.
     pub fn call(&self) -> Call {
+        let target = |file: &KeptTarget| Target { path: file.path.clone(), touch: file.touch };
+        let files = || self.files.iter().map(target).collect();
         let action = match (&self.command, self.types) {
-            (Some(command), _) => Action::Shell(command.clone()),
+            (Some(command), _) if self.files.is_empty() => Action::Shell(command.clone()),
+            (Some(command), _) => Action::ShellAndFiles(command.clone(), files()),
             (None, true) => Action::Type,
             (None, false) if self.files.is_empty() => Action::Plain,
-            (None, false) => Action::Files(
-                self.files
-                    .iter()
-                    .map(|file| Target { path: file.path.clone(), touch: file.touch })
-                    .collect(),
-            ),
+            (None, false) => Action::Files(files()),
         };
         let tool = |name: &String| match Tool::named(name) {
             Some(tool) => ToolName::of(tool),

@@ -84,12 +84,30 @@ fn reads(tool: &Tool, input: &Object) -> Result<Action, Unreadable> {
     }
 }
 
-pub(super) fn allow(stderr: String) -> Answer {
-    let stdout = json!({"hookSpecificOutput": {
-        "hookEventName": EVENT,
-        "permissionDecision": "allow",
-    }});
-    Answer { exit: 0, stdout: format!("{stdout}\n"), stderr }
+pub(super) fn allow(warned: String) -> Answer {
+    let mut said = json!({"hookEventName": EVENT, "permissionDecision": "allow"});
+    add_context(&mut said, &warned);
+    Answer { exit: 0, stdout: told(said), stderr: warned }
+}
+
+/// Nothing, or a warning that the agent hears; whether the call runs is for its own rules to say.
+pub(super) fn silent(warned: String) -> Answer {
+    if warned.is_empty() {
+        return Answer { exit: 0, stdout: String::new(), stderr: warned };
+    }
+    let mut said = json!({"hookEventName": EVENT});
+    add_context(&mut said, &warned);
+    Answer { exit: 0, stdout: told(said), stderr: warned }
+}
+
+fn add_context(said: &mut Value, warned: &str) {
+    if let (false, Some(said)) = (warned.is_empty(), said.as_object_mut()) {
+        said.insert("additionalContext".to_owned(), json!(warned.trim_end()));
+    }
+}
+
+fn told(said: Value) -> String {
+    format!("{}\n", json!({"hookSpecificOutput": said}))
 }
 
 pub(super) fn deny(told: &str) -> String {

@@ -25,7 +25,7 @@ pub(super) fn read(payload: &Value) -> Result<Call, Unreadable> {
         Action::Shell(_) => fields::optional_text(input, "dir_path")?
             .filter(|path| !path.is_empty())
             .or(fields::optional_text(input, "directory")?),
-        Action::Type | Action::Files(_) | Action::Plain => None,
+        Action::Type | Action::ShellAndFiles(..) | Action::Files(_) | Action::Plain => None,
     };
     Ok(Call {
         native: native.to_owned(),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Unreadable;
 use super::fields::{Object, target};
-use crate::call::{Action, Target, Touch};
+use crate::call::{Action, Target, Touch, command_line};
 
 /// Arguments that name files, at any depth.
 const PATHS: [&str; 29] = [
@@ -49,40 +49,129 @@ const CHANGES: [&str; 12] = [
     "save", "patch",
 ];
 
-/// What a tool may touch. What is no path is passed over, for a server may mean anything by it; a
-/// path beside it still counts.
+/// Arguments that hold a command.
+const COMMANDS: [&str; 10] = [
+    "command",
+    "cmd",
+    "commands",
+    "commandline",
+    "command_line",
+    "shell",
+    "script",
+    "bash",
+    "argv",
+    "exec",
+];
+
+/// Arguments that hold words for people or parts of files, whatever they look like.
+const TEXTS: [&str; 23] = [
+    "body",
+    "code",
+    "comment",
+    "content",
+    "contents",
+    "description",
+    "endpoint",
+    "href",
+    "html",
+    "message",
+    "new_string",
+    "old_string",
+    "pattern",
+    "prompt",
+    "query",
+    "regex",
+    "route",
+    "sql",
+    "summary",
+    "text",
+    "title",
+    "url",
+    "value",
+];
+
+/// What the arguments of a tool name.
+#[derive(Default)]
+struct Named {
+    commands: Vec<String>,
+    targets: Vec<Target>,
+}
+
+/// What a tool may run and touch. An argument of a name that is known says what it is; of any other name, one
+/// that looks like a path is one.
 pub(super) fn touched(tool: &str, input: &Object) -> Result<Action, Unreadable> {
     let tool = tool.to_ascii_lowercase();
     let looks = LOOKS.iter().any(|verb| tool.starts_with(verb));
     let changes = CHANGES.iter().any(|verb| tool.contains(verb));
     let touch = if looks && !changes { Touch::Read } else { Touch::Change };
-    let mut targets = Vec::new();
-    of_object(input, touch, &mut targets)?;
-    Ok(if targets.is_empty() { Action::Plain } else { Action::Files(targets) })
+    let mut named = Named::default();
+    of_object(input, touch, &mut named)?;
+    let Named { commands, targets } = named;
+    Ok(match (commands.is_empty(), targets.is_empty()) {
+        (true, true) => Action::Plain,
+        (true, false) => Action::Files(targets),
+        (false, true) => Action::Shell(commands.join("\n")),
+        (false, false) => Action::ShellAndFiles(commands.join("\n"), targets),
+    })
 }
 
-fn of_object(object: &Object, touch: Touch, targets: &mut Vec<Target>) -> Result<(), Unreadable> {
-    object.iter().try_for_each(|(key, value)| of_value(key, value, touch, targets))
+fn of_object(object: &Object, touch: Touch, named: &mut Named) -> Result<(), Unreadable> {
+    for (key, value) in object {
+        let words = match value {
+            Value::Array(words) => words.iter().map(Value::as_str).collect::<Option<Vec<_>>>(),
+            Value::String(_)
+            | Value::Object(_)
+            | Value::Null
+            | Value::Bool(_)
+            | Value::Number(_) => None,
+        };
+        let known = COMMANDS.contains(&key.to_ascii_lowercase().as_str());
+        match words.filter(|words| known && !words.is_empty()) {
+            // A list of words is one command, a list of lines are several: each has to be allowed.
+            Some(words) => {
+                let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+                named.commands.push(command_line(&words));
+                named.commands.extend(words.into_iter().filter(|word| word.contains(' ')));
+            }
+            None => of_value(key, value, touch, named)?,
+        }
+    }
+    Ok(())
 }
 
-fn of_value(
-    key: &str,
-    value: &Value,
-    touch: Touch,
-    targets: &mut Vec<Target>,
-) -> Result<(), Unreadable> {
+fn of_value(key: &str, value: &Value, touch: Touch, named: &mut Named) -> Result<(), Unreadable> {
     match value {
         // What lies elsewhere than in the file system is no file.
         Value::String(path) if key == "uri" && !path.starts_with("file://") => {}
-        Value::String(path) if PATHS.contains(&key) => {
+        Value::String(text) if COMMANDS.contains(&key.to_ascii_lowercase().as_str()) => {
+            named.commands.push(text.clone());
+        }
+        Value::String(path) if PATHS.contains(&key) || is_path(key, path) => {
             let path = path.strip_prefix("file://").unwrap_or(path);
-            targets.push(target(path, key, touch)?);
+            named.targets.push(target(path, key, touch)?);
         }
         Value::Array(values) => {
-            values.iter().try_for_each(|value| of_value(key, value, touch, targets))?;
+            values.iter().try_for_each(|value| of_value(key, value, touch, named))?;
         }
-        Value::Object(inner) => of_object(inner, touch, targets)?,
+        Value::Object(inner) => of_object(inner, touch, named)?,
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
     Ok(())
+}
+
+/// Whether a text under a name that is not known looks like a path.
+fn is_path(key: &str, text: &str) -> bool {
+    let rooted = ["/", "~/", "./", "../", "file://"].iter().any(|start| text.starts_with(start));
+    let last = text.rsplit('/').next().unwrap_or_default();
+    let ending = last.rsplit_once('.').is_some_and(|(name, ending)| {
+        !name.is_empty()
+            && (1..=5).contains(&ending.len())
+            && ending.chars().all(char::is_alphanumeric)
+    });
+    let protected = text.split('/').any(|part| part.eq_ignore_ascii_case(".git"));
+    !TEXTS.contains(&key.to_ascii_lowercase().as_str())
+        && !text.contains(|c: char| c.is_control())
+        && text.len() <= 4096
+        && (!text.contains("://") || text.starts_with("file://"))
+        && (rooted || protected || (text.contains('/') && ending && !text.contains(' ')))
 }

@@ -113,7 +113,8 @@ impl Dialect {
             },
             Outcome::Allow => match (self, allowing) {
                 (Self::Claude, Allowing::Explicit) => claude::allow(warned),
-                (Self::Claude | Self::Codex | Self::Gemini | Self::OpenCode, _) => {
+                (Self::Claude, Allowing::Silent) => claude::silent(warned),
+                (Self::Codex | Self::Gemini | Self::OpenCode, _) => {
                     Answer { exit: 0, stdout: String::new(), stderr: warned }
                 }
             },

@@ -28,7 +28,7 @@ pub(super) fn read(payload: &Value, servers: &[String]) -> Result<Call, Unreadab
     let started = fields::directory(payload)?.map(str::to_owned);
     let own = match action {
         Action::Shell(_) => fields::optional_text(input, "workdir")?,
-        Action::Type | Action::Files(_) | Action::Plain => None,
+        Action::Type | Action::ShellAndFiles(..) | Action::Files(_) | Action::Plain => None,
     };
     Ok(Call {
         native: native.to_owned(),

@@ -11,14 +11,15 @@ pub(crate) mod scope_files_denylist;
 pub(crate) mod scope_files_whitelist;
 pub(crate) mod scope_no_rule_edits;
 pub(crate) mod tools_bash_allowlist;
+pub(crate) mod tools_deny_tools;
 
 use bailiwick_model::module::GateModule;
 
 use crate::decide::Context;
 use crate::decision::Objection;
 use crate::effects::Effects;
-use crate::facts::Facts;
-use crate::paths::join;
+use crate::facts::{Enforcement, Facts};
+use crate::paths::{Place, join};
 use crate::pattern::Patterns;
 use crate::policy::Rule;
 use crate::shell::{Hidden, Run, Why};
@@ -36,8 +37,7 @@ pub(crate) fn judge(module: GateModule, context: &Context<'_>, rule: &Rule) -> O
         GateModule::SafetyNoDepBump => safety_no_dep_bump::judge(context, name),
         GateModule::SafetyNoMassDelete => safety_no_mass_delete::judge(context, name),
         GateModule::ToolsBashAllowlist => tools_bash_allowlist::judge(context, name),
-        // Its list of tools is all that it has.
-        GateModule::ToolsDenyTools => None,
+        GateModule::ToolsDenyTools => tools_deny_tools::judge(context, rule),
     }
 }
 
@@ -75,7 +75,24 @@ pub(crate) fn restricted(context: &Context<'_>, rule: &Rule) -> Option<Objection
             }
         }
     }
-    hidden(context, &rule.capability, Care::Programs)
+    match rule.gate.is_some_and(is_held_by_mounts) {
+        true => unreadable(context, &rule.capability, Care::Programs),
+        false => hidden(context, &rule.capability, Care::Programs),
+    }
+}
+
+/// Whether a sandbox holds the limit of a gate for every process: one on paths, `.git` among them.
+fn is_held_by_mounts(module: GateModule) -> bool {
+    match module {
+        GateModule::PolicyNoGitOps
+        | GateModule::PolicyGitReadOnly
+        | GateModule::ScopeFilesWhitelist
+        | GateModule::ScopeFilesDenylist
+        | GateModule::ScopeNoRuleEdits
+        | GateModule::SafetyNoDepBump
+        | GateModule::SafetyNoMassDelete => true,
+        GateModule::ToolsBashAllowlist | GateModule::ToolsDenyTools => false,
+    }
 }
 
 /// A command that a person has to approve: one that matches, or of which nobody can tell.
@@ -148,6 +165,19 @@ pub(crate) enum Care {
     Programs,
     /// Which files are written, by whatever program.
     Files,
+}
+
+/// The same for a limit on paths: if a sandbox holds it, what no text decides is left to that.
+pub(crate) fn unreadable(context: &Context<'_>, rule: &str, care: Care) -> Option<Objection> {
+    match context.facts.enforcement {
+        Enforcement::TextOnly => hidden(context, rule, care),
+        Enforcement::Kernel => None,
+    }
+}
+
+/// Whether a place that no text decides is left to a sandbox.
+pub(crate) fn is_held_elsewhere(context: &Context<'_>, place: &Place) -> bool {
+    *place == Place::Unknown && context.facts.enforcement == Enforcement::Kernel
 }
 
 /// An objection to what hides what a gate would have to see.

@@ -4,135 +4,34 @@ use crate::decide::Context;
 use crate::decision::Objection;
 use crate::gates::policy_no_git_ops::{copies_git, gh_changes, helper_verb, is_git, written_git};
 use crate::gates::{Care, base_name, named_program, names, shown};
-use crate::shell::{Field, Run};
+use crate::shell::variables::steers_git;
+use crate::shell::{Field, Run, Setting};
+use crate::word_list::listed;
 
 const INSTEAD: &str = "read with git status, diff, log, show, blame or grep; what should be \
                        committed belongs into your report";
 
 /// Verbs that only read, whatever stands behind them, but for the options below.
-const READS: [&str; 45] = [
-    "annotate",
-    "blame",
-    "cat-file",
-    "check-attr",
-    "check-ignore",
-    "check-mailmap",
-    "check-ref-format",
-    "cherry",
-    "column",
-    "count-objects",
-    "describe",
-    "diff",
-    "diff-files",
-    "diff-index",
-    "diff-tree",
-    "for-each-ref",
-    "fsck",
-    "get-tar-commit-id",
-    "grep",
-    "help",
-    "log",
-    "ls-files",
-    "ls-tree",
-    "merge-base",
-    "merge-tree",
-    "name-rev",
-    "patch-id",
-    "range-diff",
-    "rev-list",
-    "rev-parse",
-    "shortlog",
-    "show",
-    "show-branch",
-    "show-index",
-    "show-ref",
-    "status",
-    "stripspace",
-    "unpack-file",
-    "var",
-    "verify-commit",
-    "verify-pack",
-    "verify-tag",
-    "version",
-    "whatchanged",
-    "--version",
-];
+const READS: &str = "annotate blame cat-file check-attr check-ignore check-mailmap check-ref-format cherry column \
+    count-objects describe diff diff-files diff-index diff-tree for-each-ref fsck get-tar- \
+    commit-id grep help log ls-files ls-remote ls-tree merge-base merge-tree name-rev patch-id \
+    range-diff rev-list rev-parse shortlog show show-branch show-index show-ref status \
+    stripspace unpack-file var verify-commit verify-pack verify-tag version whatchanged \
+    --version";
 
 /// Verbs that write or reach out, or that can.
-const WRITES: [&str; 67] = [
-    "add",
-    "am",
-    "apply",
-    "archive",
-    "bisect",
-    "branch",
-    "bundle",
-    "checkout",
-    "checkout-index",
-    "cherry-pick",
-    "clean",
-    "clone",
-    "commit",
-    "commit-graph",
-    "commit-tree",
-    "config",
-    "credential",
-    "daemon",
-    "difftool",
-    "fast-export",
-    "fast-import",
-    "fetch",
-    "fetch-pack",
-    "filter-branch",
-    "format-patch",
-    "gc",
-    "hash-object",
-    "init",
-    "instaweb",
-    "lfs",
-    "ls-remote",
-    "maintenance",
-    "merge",
-    "merge-file",
-    "merge-index",
-    "mergetool",
-    "mktag",
-    "mktree",
-    "mv",
-    "notes",
-    "pack-objects",
-    "pack-refs",
-    "prune",
-    "pull",
-    "push",
-    "read-tree",
-    "rebase",
-    "reflog",
-    "remote",
-    "repack",
-    "replace",
-    "rerere",
-    "reset",
-    "restore",
-    "revert",
-    "rm",
-    "send-email",
-    "send-pack",
-    "sparse-checkout",
-    "stage",
-    "stash",
-    "submodule",
-    "switch",
-    "symbolic-ref",
-    "tag",
-    "update-ref",
-    "worktree",
-];
+const WRITES: &str = "add am apply archive bisect branch bundle checkout checkout-index cherry-pick clean clone \
+    commit commit-graph commit-tree config credential daemon difftool fast-export fast-import \
+    fetch fetch-pack filter-branch format-patch gc hash-object init instaweb lfs maintenance \
+    merge merge-file merge-index mergetool mktag mktree mv notes pack-objects pack-refs prune \
+    pull push read-tree rebase reflog remote repack replace rerere reset restore revert rm send- \
+    email send-pack sparse-checkout stage stash submodule switch symbolic-ref tag update-ref \
+    worktree";
 
 /// Whether git has a verb of this name.
 pub(crate) fn is_verb(verb: &str) -> bool {
-    READS.contains(&verb)
-        || WRITES.contains(&verb)
+    listed(READS, verb)
+        || listed(WRITES, verb)
         || matches!(verb, "update-index" | "write-tree" | "update-server-info" | "svn" | "p4")
 }
 
@@ -142,11 +41,16 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
             return Some(Objection::new(rule, reason, INSTEAD));
         }
     }
+    let steers = |set: &&Setting| steers_git(&set.name, set.value.as_deref());
+    if let Some(set) = context.effects.sets.iter().find(steers) {
+        let reason = format!("{} makes git read or run something else", set.name);
+        return Some(Objection::new(rule, reason, "leave the variable out"));
+    }
     if let Some(path) = written_git(context) {
         let reason = format!("{} belongs to git", shown(&path));
         return Some(Objection::new(rule, reason, INSTEAD));
     }
-    super::hidden(context, rule, Care::Programs)
+    super::unreadable(context, rule, Care::Programs)
 }
 
 fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
@@ -160,7 +64,7 @@ fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
         return gh_changes(run).then(|| format!("`{}` changes a repository", line()));
     }
     if let Some(verb) = named.iter().find_map(|name| helper_verb(name)) {
-        let reads = READS.contains(&verb);
+        let reads = listed(READS, verb);
         return (!reads).then(|| format!("`{}` writes with git", line()));
     }
     if named.iter().any(|name| is_git(name)) {
@@ -214,17 +118,15 @@ fn reads(arguments: &[Field]) -> Result<(), String> {
     };
     let known: Vec<Option<String>> = rest.iter().map(Field::known).collect();
     let words: Vec<String> = known.iter().flatten().cloned().collect();
-    let writes_file = |word: &String| {
-        word.starts_with("--output") && !word.starts_with("--output-indicator")
-            || word == "-O"
-            || word.starts_with("--open-files-in-pager")
-            || word.starts_with("--upload-pack")
-            || word.starts_with("--exec")
-    };
-    if let Some(option) = words.iter().find(|word| writes_file(word)) {
+    let options = words.iter().take_while(|word| *word != "--");
+    if let Some(option) = options.into_iter().find(|word| writes_or_runs(word)) {
         return Err(format!("writes or runs something by {option}"));
     }
-    if READS.contains(&verb.as_str()) {
+    // `ext::program` is an address.
+    if let Some(address) = words.iter().find(|word| verb == "ls-remote" && word.contains("::")) {
+        return Err(format!("reaches out by {address}"));
+    }
+    if listed(READS, &verb) {
         return Ok(());
     }
     if known.iter().any(Option::is_none) {
@@ -247,90 +149,181 @@ fn harmless_setting(setting: &str) -> Result<(), String> {
     }
 }
 
-/// Verbs that list when used one way and write when used another.
+/// Options of git with which it writes a file or starts a program; a beginning of their names will do.
+fn writes_or_runs(word: &str) -> bool {
+    const LONG: [&str; 5] =
+        ["--output", "--open-files-in-pager", "--upload-pack", "--exec", "--output-directory"];
+    let name = word.split('=').next().unwrap_or_default();
+    let begins = |long: &&str| long.starts_with(name) && name.len() >= 4;
+    name == "-O" || LONG.iter().any(begins)
+}
+
+/// The options and the other words of a verb. Options in `valued` have their value in the next word.
+struct Words<'a> {
+    options: Vec<&'a str>,
+    plain: Vec<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    fn of(words: &'a [String], valued: &[&str]) -> Self {
+        let (mut options, mut plain) = (Vec::new(), Vec::new());
+        let mut rest = words.iter().map(String::as_str);
+        while let Some(word) = rest.next() {
+            match word {
+                "--" => plain.extend(rest.by_ref()),
+                _ if word.starts_with('-') && word.len() > 1 => {
+                    options.push(word.split('=').next().unwrap_or(word));
+                    if valued.contains(&word) {
+                        rest.next();
+                    }
+                }
+                _ => plain.push(word),
+            }
+        }
+        Self { options, plain }
+    }
+
+    /// Whether one of these options is there.
+    fn has(&self, options: &[&str]) -> bool {
+        self.options.iter().any(|option| options.contains(option))
+    }
+
+    /// Whether all options are among these.
+    fn only(&self, options: &[&str]) -> bool {
+        self.options.iter().all(|option| options.contains(option))
+    }
+}
+
+/// Verbs that list when used one way and write when used another: by their sub-command, or by their options.
 fn lists(verb: &str, words: &[String]) -> bool {
     let first = words.first().map(String::as_str);
-    let plain = words.iter().filter(|word| !word.starts_with('-')).count();
-    let has = |options: &[&str]| words.iter().any(|word| options.contains(&word.as_str()));
-    let only = |options: &[&str]| {
-        words.iter().filter(|word| word.starts_with('-')).all(|word| {
-            let name = word.split('=').next().unwrap_or_default();
-            options.contains(&name)
-        })
-    };
-    const BRANCH: [&str; 22] = [
-        "-a",
-        "-r",
-        "-v",
-        "-vv",
-        "-l",
-        "--all",
-        "--remotes",
-        "--verbose",
-        "--list",
-        "--contains",
-        "--no-contains",
-        "--merged",
-        "--no-merged",
-        "--points-at",
-        "--sort",
-        "--format",
-        "--show-current",
-        "--column",
-        "--no-column",
-        "--color",
-        "--no-color",
-        "-i",
-    ];
-    const TAG: [&str; 12] = [
-        "-l",
-        "-n",
-        "--list",
-        "--contains",
-        "--no-contains",
-        "--merged",
-        "--no-merged",
-        "--points-at",
-        "--sort",
-        "--format",
-        "--column",
-        "-i",
-    ];
     match verb {
-        "branch" => {
-            let listing = has(&["-l", "--list", "--contains", "--merged", "--no-merged"])
-                || words.iter().any(|word| word.starts_with("--contains"))
-                || has(&["--points-at", "--no-contains"]);
-            only(&BRANCH) && (plain == 0 || listing)
+        "branch" => lists_names(&Words::of(words, &LISTING_VALUES), &BRANCH),
+        "tag" => lists_names(&Words::of(words, &LISTING_VALUES), &TAG),
+        "remote" => {
+            let words = Words::of(words, &[]);
+            words.only(&["-v", "--verbose", "-n", "--all", "--push"])
+                && matches!(words.plain.first(), None | Some(&("show" | "get-url")))
         }
-        "tag" => {
-            let listing = has(&["-l", "--list", "--contains", "--merged", "--points-at"]);
-            only(&TAG) && (plain == 0 || listing)
-        }
-        "remote" => matches!(first, None | Some("-v" | "--verbose" | "show" | "get-url")),
-        "config" => {
-            let asks = ["--get", "--get-all", "--get-regexp", "--list", "-l", "get", "list"];
-            words.iter().take(3).any(|word| asks.contains(&word.as_str()))
-                || (plain == 1
-                    && only(&["--global", "--local", "--system", "--worktree"])
-                    && !matches!(first, Some("edit" | "set" | "unset")))
-        }
+        "config" => reads_config(words),
         "stash" => matches!(first, Some("list" | "show")),
         "worktree" | "sparse-checkout" => matches!(first, Some("list")),
         "submodule" => matches!(first, None | Some("status" | "summary")),
         "notes" => matches!(first, None | Some("list" | "show")),
         "reflog" => {
-            matches!(first, None | Some("show" | "list" | "exists"))
-                || first.is_some_and(|word| word.starts_with('-') || word.starts_with("HEAD"))
+            let words = Words::of(words, &["-n"]);
+            !words.plain.iter().any(|word| matches!(*word, "expire" | "delete" | "drop" | "write"))
         }
-        "bisect" => matches!(first, Some("log" | "view" | "visualize")),
-        "symbolic-ref" => plain == 1 && only(&["--short", "-q", "--quiet", "--no-recurse"]),
-        "hash-object" => !words.iter().any(|word| word == "-w" || word.starts_with("-w")),
-        "archive" => !has(&["-o"]) && !words.iter().any(|word| word.starts_with("-o")),
-        "format-patch" => has(&["--stdout"]),
+        "bisect" => matches!(first, Some("log")),
+        "symbolic-ref" => {
+            let words = Words::of(words, &[]);
+            words.plain.len() == 1 && words.only(&["--short", "-q", "--quiet", "--no-recurse"])
+        }
+        "hash-object" => !words
+            .iter()
+            .any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains('w')),
+        "archive" => !words.iter().any(|word| word.starts_with("-o")),
+        "format-patch" => words.iter().any(|word| word == "--stdout"),
         "rerere" => matches!(first, Some("status" | "diff" | "remaining")),
         "lfs" => matches!(first, None | Some("ls-files" | "status" | "env" | "version" | "logs")),
-        "apply" => has(&["--stat", "--numstat", "--summary"]) && !has(&["--apply"]),
+        "apply" => {
+            const LOOKS: [&str; 4] = ["--check", "--stat", "--numstat", "--summary"];
+            const HOW: [&str; 13] = [
+                "-v",
+                "--verbose",
+                "-q",
+                "--quiet",
+                "-R",
+                "--reverse",
+                "-p",
+                "-p0",
+                "-p1",
+                "-p2",
+                "-C",
+                "--directory",
+                "--ignore-whitespace",
+            ];
+            let words = Words::of(words, &["-p", "-C", "--directory"]);
+            words.has(&LOOKS) && words.only(&[LOOKS.as_slice(), HOW.as_slice()].concat())
+        }
         _ => false,
+    }
+}
+
+const LISTING_VALUES: [&str; 7] =
+    ["--contains", "--no-contains", "--merged", "--no-merged", "--points-at", "--sort", "--format"];
+const BRANCH: [&str; 13] = [
+    "-a",
+    "-r",
+    "-v",
+    "-vv",
+    "--all",
+    "--remotes",
+    "--verbose",
+    "--show-current",
+    "--column",
+    "--no-column",
+    "--color",
+    "--no-color",
+    "-i",
+];
+const TAG: [&str; 3] = ["-n", "--column", "-i"];
+
+/// Names are listed if there are none to make, or if an option says so.
+fn lists_names(words: &Words<'_>, others: &[&str]) -> bool {
+    const LISTS: [&str; 2] = ["-l", "--list"];
+    const FILTERS: [&str; 5] =
+        ["--contains", "--no-contains", "--merged", "--no-merged", "--points-at"];
+    let known = [LISTS.as_slice(), LISTING_VALUES.as_slice(), others].concat();
+    words.only(&known) && (words.plain.is_empty() || words.has(&LISTS) || words.has(&FILTERS))
+}
+
+/// `git config` reads by an option, by a sub-command in front of everything else, or by a single key.
+fn reads_config(words: &[String]) -> bool {
+    const ASKS: [&str; 8] = [
+        "--get",
+        "--get-all",
+        "--get-regexp",
+        "--get-urlmatch",
+        "--list",
+        "-l",
+        "--get-color",
+        "--get-colorbool",
+    ];
+    const VALUED: [&str; 8] =
+        ["-f", "--file", "--blob", "--type", "--default", "--value", "--url", "--comment"];
+    const HOW: [&str; 20] = [
+        "--global",
+        "--local",
+        "--system",
+        "--worktree",
+        "--show-origin",
+        "--show-scope",
+        "-z",
+        "--null",
+        "--name-only",
+        "--show-names",
+        "--no-show-names",
+        "--includes",
+        "--no-includes",
+        "--bool",
+        "--int",
+        "--bool-or-int",
+        "--path",
+        "--all",
+        "--regexp",
+        "--fixed-value",
+    ];
+    let words = Words::of(words, &VALUED);
+    let known = [ASKS.as_slice(), VALUED.as_slice(), HOW.as_slice()].concat();
+    if !words.only(&known) {
+        return false;
+    }
+    match words.plain.as_slice() {
+        _ if words.has(&ASKS) => true,
+        [] => false,
+        ["get" | "list", ..] => true,
+        [key] => !matches!(*key, "edit" | "set" | "unset"),
+        [_, _, ..] => false,
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         let reason = format!("{} belongs to git", shown(&path));
         return Some(Objection::new(rule, reason, INSTEAD));
     }
-    super::hidden(context, rule, Care::Programs)
+    super::unreadable(context, rule, Care::Programs)
 }
 
 /// The builtin `jobs -x` starts a program.
@@ -81,7 +81,9 @@ pub(crate) fn hands_git_on(program: &str, run: &Run) -> bool {
         return false;
     }
     let verb = |word: &str| super::policy_git_read_only::is_verb(word);
-    let words: Vec<String> = run.argv.iter().skip(1).map(ToString::to_string).collect();
+    let words = run.argv.iter().skip(1).map(ToString::to_string);
+    // What stands behind `cargo run --` is for a program of the project.
+    let words: Vec<String> = words.take_while(|word| base != "cargo" || word != "--").collect();
     let pair = words.windows(2).any(|pair| match pair {
         [git, next] => base_name(git) == "git" && !git.starts_with('-') && verb(next),
         _ => false,

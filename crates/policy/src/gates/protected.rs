@@ -102,7 +102,9 @@ pub(crate) fn is_below(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether a path lies in a directory for temporary files.
-pub(crate) fn is_temporary(context: &Context<'_>, path: &str) -> bool {
-    context.policy.temporary.iter().any(|place| path != place.as_str() && is_below(path, place))
+/// Whether a path lies in a directory for temporary files. That itself may be filled, and nothing else.
+pub(crate) fn is_temporary(context: &Context<'_>, path: &str, how: How) -> bool {
+    let filled = how == How::Fill;
+    let mut places = context.policy.temporary.iter();
+    places.any(|place| (filled || path != place.as_str()) && is_below(path, place))
 }

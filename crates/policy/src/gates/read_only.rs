@@ -3,6 +3,7 @@
 use super::role_tools::shell_writes;
 use crate::decide::Context;
 use crate::decision::Objection;
+use crate::gates::Care;
 use crate::tool::Class;
 
 const RULE: &str = "template::read-only";
@@ -23,5 +24,7 @@ pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
         let reason = format!("{WHO} has no network, and {tool} needs it");
         return Some(Objection::new(RULE, reason, INSTEAD));
     }
-    shell_writes(context, RULE, WHO, INSTEAD)
+    let unknown = context.spots.iter().all(|spot| super::is_held_elsewhere(context, &spot.place));
+    let writes = if unknown { None } else { shell_writes(context, RULE, WHO, INSTEAD) };
+    writes.or_else(|| super::unreadable(context, RULE, Care::Files))
 }

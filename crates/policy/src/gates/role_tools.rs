@@ -25,24 +25,25 @@ pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
     }
     let writes = has("Write") || has("Edit");
     let who = format!("the role {}", context.policy.role);
-    (!writes).then(|| shell_writes(context, RULE, &who, &instead)).flatten()
+    if writes {
+        return None;
+    }
+    shell_writes(context, RULE, &who, &instead)
+        .or_else(|| super::hidden(context, RULE, Care::Files))
 }
 
-/// A shell command that writes files does what the closed tools would do.
+/// A call that writes files does what the closed tools would do.
 pub(super) fn shell_writes(
     context: &Context<'_>,
-    rule: &'static str,
+    rule: &str,
     who: &str,
     instead: &str,
 ) -> Option<Objection> {
     let spot = context.spots.iter().find(|spot| match &spot.place {
         Place::Inside { .. } | Place::Unknown => true,
-        Place::Outside(path) => !super::protected::is_temporary(context, path),
-    });
-    if let Some(spot) = spot {
-        let shown = super::shown(&spot.shown);
-        let reason = format!("{who} may change no file, and the command would write {shown}");
-        return Some(Objection::new(rule, reason, instead));
-    }
-    super::hidden(context, rule, Care::Files)
+        Place::Outside(path) => !super::protected::is_temporary(context, path, spot.how),
+    })?;
+    let shown = super::shown(&spot.shown);
+    let reason = format!("{who} may change no file, and the call would write {shown}");
+    Some(Objection::new(rule, reason, instead))
 }

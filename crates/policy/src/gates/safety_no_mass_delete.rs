@@ -42,7 +42,8 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         let reason = format!("it cannot be told how much `{}` deletes", shown(&hidden.text));
         return Some(Objection::new(rule, reason, instead));
     }
-    super::hidden(context, rule, Care::Programs)
+    // A verification counts what is gone, whatever removed it.
+    super::unreadable(context, rule, Care::Programs)
 }
 
 fn deletes(spot: &Spot) -> bool {
@@ -70,7 +71,7 @@ fn is_rebuilt(context: &Context<'_>, spot: &Spot) -> bool {
     match &spot.place {
         Place::Inside { path, .. } => path.split('/').any(|part| REBUILT.contains(&part)),
         Place::Outside(path) => {
-            protected::is_below(path, "/tmp") || protected::is_temporary(context, path)
+            protected::is_below(path, "/tmp") || protected::is_temporary(context, path, spot.how)
         }
         Place::Unknown => false,
     }

@@ -18,7 +18,8 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         "leave {} as they are, and say in your report what should change",
         context.policy.denylist.join(", ")
     );
-    for spot in context.spots {
+    let spots = context.spots.iter();
+    for spot in spots.filter(|spot| !super::is_held_elsewhere(context, &spot.place)) {
         let reason = match &spot.place {
             Place::Outside(_) => continue,
             Place::Unknown => format!("it cannot be told where {} is written", shown(&spot.shown)),
@@ -45,7 +46,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         };
         return Some(Objection::new(rule, reason, instead));
     }
-    super::hidden(context, rule, Care::Files)
+    super::unreadable(context, rule, Care::Files)
 }
 
 /// Whether a directory that is filled has, or gets, a file that the list names in any directory.

@@ -1,10 +1,18 @@
 //! `scope::files-whitelist`: files are written only where the task allows it.
 
+use bailiwick_model::capability::GateSeverity;
+use bailiwick_model::module::GateModule;
+use bailiwick_model::well_known::{is_build_output, is_manifest};
+
 use crate::decide::Context;
 use crate::decision::Objection;
+use crate::facts::Enforcement;
 use crate::gates::{Care, protected, shown};
+use crate::package_managers;
 use crate::paths::{Globs, Place, Spot};
+use crate::policy::Rule;
 use crate::shell::How;
+use crate::tool::matches;
 
 pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     let list = Globs::parse(&context.policy.whitelist);
@@ -13,12 +21,12 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
             .to_owned(),
         globs => format!("write only {}", globs.join(", ")),
     };
-    for spot in context.spots {
+    for spot in context.spots.iter().filter(|spot| !is_left_to_others(context, spot)) {
         let reason = match &spot.place {
             Place::Unknown => {
                 format!("it cannot be told where {} is written", shown(&spot.shown))
             }
-            Place::Outside(path) if protected::is_temporary(context, path) => continue,
+            Place::Outside(path) if protected::is_temporary(context, path, spot.how) => continue,
             Place::Outside(_) => {
                 format!("{} is outside of the workspace", shown(&spot.shown))
             }
@@ -32,7 +40,25 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         };
         return Some(Objection::new(rule, reason, instead));
     }
-    super::hidden(context, rule, Care::Files)
+    super::unreadable(context, rule, Care::Files)
+}
+
+/// Whether another rule has a better answer: that dependencies stay as they are, or the sandbox.
+fn is_left_to_others(context: &Context<'_>, spot: &Spot) -> bool {
+    let stays = |rule: &Rule| {
+        rule.gate == Some(GateModule::SafetyNoDepBump)
+            && rule.severity == GateSeverity::Block
+            && rule.tools.iter().any(|glob| matches(glob, "Bash"))
+    };
+    let Place::Inside { path, .. } = &spot.place else {
+        return super::is_held_elsewhere(context, &spot.place);
+    };
+    // What a build makes goes to scratch space in a sandbox.
+    let rebuilt = context.facts.enforcement == Enforcement::Kernel && is_build_output(path);
+    let manifest = package_managers::is_one(&spot.by)
+        && is_manifest(path)
+        && !context.policy.dependencies_may_change;
+    rebuilt || (manifest && context.policy.rules.iter().any(stays))
 }
 
 fn allowed(list: &Globs, spot: &Spot, path: &str, directory: bool) -> bool {

@@ -9,7 +9,8 @@ use crate::paths::Place;
 use crate::shell::How;
 
 pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
-    for spot in context.spots {
+    let spots = context.spots.iter();
+    for spot in spots.filter(|spot| !super::is_held_elsewhere(context, &spot.place)) {
         let hit = match &spot.place {
             Place::Unknown => true,
             Place::Outside(path) => !is_scratch(context, path) && is_rule(path),
@@ -34,10 +35,10 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
             return Some(Objection::new(rule, reason, instead));
         }
     }
-    super::hidden(context, rule, Care::Files)
+    super::unreadable(context, rule, Care::Files)
 }
 
 /// A copy in a directory for temporary files instructs nobody.
 fn is_scratch(context: &Context<'_>, path: &str) -> bool {
-    protected::is_below(path, "/tmp") || protected::is_temporary(context, path)
+    protected::is_below(path, "/tmp") || protected::is_temporary(context, path, How::Fill)
 }

@@ -5,6 +5,7 @@ use crate::decision::Objection;
 use crate::gates::{Care, base_name, protected, shown};
 use crate::paths::Place;
 use crate::pattern::{DamagedTable, Patterns};
+use crate::shell::variables::meaning;
 use crate::shell::{Field, Run, Setting};
 use crate::tool::matches;
 
@@ -77,7 +78,7 @@ fn written(context: &Context<'_>) -> Option<String> {
             Place::Inside { .. } | Place::Unknown => true,
             Place::Outside(path) => {
                 let temporary = path.starts_with("/tmp/") || path.starts_with("/var/tmp/");
-                !temporary && !protected::is_temporary(context, path)
+                !temporary && !protected::is_temporary(context, path, spot.how)
             }
         })?;
     Some(spot.shown.clone())
@@ -134,63 +135,19 @@ fn plainly(field: &Field) -> String {
     parts.join("/")
 }
 
-/// Variables that make a program another, or make it start one.
+/// Variables that make a program another, or make it start one; most that only tune cargo do not.
 fn changes_programs(name: &str) -> bool {
-    let prefixes = [
-        "LD_",
-        "DYLD_",
-        "GIT_",
-        "BASH",
-        "PERL5",
-        "PYTHON",
-        "NODE_",
-        "RUBY",
-        "JAVA",
-        "MAKE",
-        "GLIBC_",
-        "CARGO_BUILD_",
-        "CARGO_TARGET_",
-        "CARGO_HOST",
-        "CARGO_ALIAS_",
-        "CARGO_ENCODED_",
-        "CARGO_NET_GIT_",
-        "CARGO_UNSTABLE",
-        "RUSTC",
-        "npm_config_",
-        "NPM_CONFIG_",
-        "RUSTUP_TOOLCHAIN",
+    const TUNING: [&str; 8] = [
+        "CARGO_TERM_",
+        "CARGO_INCREMENTAL",
+        "CARGO_NET_OFFLINE",
+        "CARGO_NET_RETRY",
+        "CARGO_PROFILE_",
+        "CARGO_MANIFEST_",
+        "RUST_LOG",
+        "RUST_",
     ];
-    let names = [
-        "PATH",
-        "SHELL",
-        "ENV",
-        "IFS",
-        "CDPATH",
-        "CC",
-        "CXX",
-        "LD",
-        "AR",
-        "CARGO",
-        "CARGO_HOME",
-        "RUSTUP_HOME",
-        "RUSTFLAGS",
-        "RUSTDOC",
-        "RUSTDOCFLAGS",
-        "EDITOR",
-        "VISUAL",
-        "PAGER",
-        "BROWSER",
-        "HOME",
-        "LESSOPEN",
-        "LESSCLOSE",
-        "PS4",
-        "PROMPT_COMMAND",
-    ];
-    names.contains(&name)
-        || name.ends_with("_WRAPPER")
-        || name.ends_with("_RUNNER")
-        || name.ends_with("_CREDENTIAL_PROVIDER")
-        || prefixes.iter().any(|prefix| name.starts_with(prefix))
+    meaning(name).is_some() && !TUNING.iter().any(|start| name.starts_with(start))
 }
 
 /// Flags for the compiler that name no program and load nothing.

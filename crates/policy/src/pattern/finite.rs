@@ -4,7 +4,7 @@ use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 /// More beginnings than this are no longer few.
-const MOST: usize = 128;
+const MAX_COUNT: usize = 128;
 
 /// What a text must begin with, or be, for a pattern to match.
 #[derive(Debug, Default)]
@@ -50,8 +50,9 @@ fn ways(pattern: &Hir, before: Vec<Way>) -> Option<Vec<Way>> {
         }
         HirKind::Class(Class::Unicode(class)) => {
             let characters = class.iter().flat_map(|range| range.start()..=range.end());
-            let characters: Vec<String> = characters.take(MOST + 1).map(String::from).collect();
-            if characters.len() > MOST {
+            let characters: Vec<String> =
+                characters.take(MAX_COUNT + 1).map(String::from).collect();
+            if characters.len() > MAX_COUNT {
                 return None;
             }
             extended(&before, &characters)
@@ -94,7 +95,7 @@ fn ways(pattern: &Hir, before: Vec<Way>) -> Option<Vec<Way>> {
             all
         }
     };
-    (after.len() <= MOST).then_some(after)
+    (after.len() <= MAX_COUNT).then_some(after)
 }
 
 /// Every way with every text behind it; behind an end nothing can follow, and what has not started
@@ -121,7 +122,7 @@ pub(super) fn prefixes(pattern: &Hir) -> Vec<String> {
         .map(|literal| std::str::from_utf8(literal.as_bytes()).ok().map(str::to_owned))
         .collect();
     let mut texts = texts.unwrap_or_default();
-    if texts.len() > MOST || texts.iter().any(String::is_empty) {
+    if texts.len() > MAX_COUNT || texts.iter().any(String::is_empty) {
         return Vec::new();
     }
     texts.sort();

@@ -4,7 +4,7 @@ use brush_parser::ast::{self, Assignment, AssignmentName, AssignmentValue};
 
 use super::environment::Value;
 use super::field::Field;
-use super::walk::{MOST_SETTINGS, Walker, assignment_name, runs_its_value};
+use super::walk::{MAX_SETTINGS, Walker, assignment_name, runs_its_value};
 use super::{Setting, Why, inline};
 
 impl Walker {
@@ -58,6 +58,7 @@ impl Walker {
             self.data(&text);
             // The rest may be appended later.
             self.quoted_code |= text.ends_with('$');
+            self.quoted_subscript |= text.ends_with('[');
         }
         self.note_setting(name, value.scalars());
         self.environment.set(name, value);
@@ -92,7 +93,7 @@ impl Walker {
             if self.reading.sets.contains(&setting) {
                 continue;
             }
-            if self.reading.sets.len() >= MOST_SETTINGS {
+            if self.reading.sets.len() >= MAX_SETTINGS {
                 return self.hide(Why::TooComplex, name);
             }
             self.reading.sets.push(setting);

@@ -7,71 +7,18 @@ use super::field::{Field, Shape};
 use super::redirect::Input;
 use super::walk::{Walker, assignment_name};
 use super::{Why, inline, parse, ways_out};
+use crate::word_list::listed;
 
 /// What bash does itself.
-const BUILTINS: [&str; 61] = [
-    ".",
-    ":",
-    "[",
-    "alias",
-    "bg",
-    "bind",
-    "break",
-    "builtin",
-    "caller",
-    "cd",
-    "command",
-    "compgen",
-    "complete",
-    "compopt",
-    "continue",
-    "declare",
-    "dirs",
-    "disown",
-    "echo",
-    "enable",
-    "eval",
-    "exec",
-    "exit",
-    "export",
-    "false",
-    "fc",
-    "fg",
-    "getopts",
-    "hash",
-    "help",
-    "history",
-    "jobs",
-    "kill",
-    "let",
-    "local",
-    "logout",
-    "mapfile",
-    "popd",
-    "printf",
-    "pushd",
-    "pwd",
-    "read",
-    "readarray",
-    "readonly",
-    "return",
-    "set",
-    "shift",
-    "shopt",
-    "source",
-    "suspend",
-    "test",
-    "times",
-    "trap",
-    "true",
-    "type",
-    "typeset",
-    "ulimit",
-    "umask",
-    "unalias",
-    "unset",
-    "wait",
-];
+const BUILTINS: &str = ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue \
+    declare dirs disown echo enable eval exec exit export false fc fg getopts hash help history \
+    jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return set \
+    shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait";
+
+fn is_builtin(name: &str) -> bool {
+    // The longest has nine letters.
+    name.len() <= 9 && listed(BUILTINS, name)
+}
 
 /// What stands behind the sign that ends options.
 fn behind_dashes(arguments: &[Field]) -> &[Field] {
@@ -101,7 +48,7 @@ impl Walker {
         let function = self.environment.functions.get(&name).cloned();
         if let Some(mut function) = function {
             // Some builtins go before functions in `posix` mode.
-            function.sure &= !BUILTINS.contains(&name.as_str());
+            function.sure &= !is_builtin(&name);
             self.call(&function, arguments, input);
             if function.sure {
                 return self.meet_if(others);
@@ -127,7 +74,7 @@ impl Walker {
     ) {
         let Some((first, arguments)) = argv.split_first() else { return };
         let Some(name) = first.known() else { return self.started(argv, input) };
-        if BUILTINS.contains(&name.as_str()) {
+        if is_builtin(&name) {
             self.note(argv, true);
             self.builtin(&name, arguments, input, declared);
         } else {

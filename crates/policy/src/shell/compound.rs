@@ -7,7 +7,7 @@ use brush_parser::ast::{self, CompoundCommand, ExtendedTestExpr};
 use super::environment::Value;
 use super::field::Field;
 use super::redirect::Input;
-use super::walk::{MOST_ROUNDS, Walker};
+use super::walk::{MAX_ROUNDS, Walker};
 use super::whereabouts::Whereabouts;
 use super::{Why, ways_out};
 
@@ -182,7 +182,7 @@ impl Walker {
     pub(super) fn rounds(&mut self, mut body: impl FnMut(&mut Self)) {
         let outer = self.ways_out.of_loop.take();
         let mut left = None;
-        for round in 0..MOST_ROUNDS {
+        for round in 0..MAX_ROUNDS {
             let before = self.environment.clone();
             let traps = self.forget_later;
             body(self);
@@ -194,7 +194,7 @@ impl Walker {
             if self.environment.same_variables(&before) && self.forget_later == traps {
                 break;
             }
-            if round + 1 == MOST_ROUNDS {
+            if round + 1 == MAX_ROUNDS {
                 for value in self.environment.variables.values_mut() {
                     *value = Value::Unknown;
                 }

@@ -7,11 +7,12 @@ use brush_parser::ast::FunctionBody;
 
 use super::field::{Field, Piece};
 use super::whereabouts::Whereabouts;
+use crate::word_list::listed;
 
 /// More alternatives than this are as good as unknown.
-const MOST: usize = 8;
+const MAX_COUNT: usize = 8;
 /// Longer texts and arrays than this are as good as unknown.
-const LONGEST: usize = 4096;
+const MAX_LENGTH: usize = 4096;
 
 /// What a variable may hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,18 +39,18 @@ impl Value {
             if !distinct.contains(&text) {
                 distinct.push(text);
             }
-            if distinct.len() > MOST {
+            if distinct.len() > MAX_COUNT {
                 return Self::Unknown;
             }
         }
-        let long = distinct.iter().any(|text| text.len() > LONGEST);
+        let long = distinct.iter().any(|text| text.len() > MAX_LENGTH);
         if distinct.is_empty() || long { Self::Unknown } else { Self::OneOf(distinct) }
     }
 
     /// An array; unknown if it is too long.
     pub(super) fn array(texts: Vec<String>) -> Self {
         let length: usize = texts.iter().map(|text| text.len() + 1).sum();
-        if length > LONGEST { Self::Unknown } else { Self::Array(texts) }
+        if length > MAX_LENGTH { Self::Unknown } else { Self::Array(texts) }
     }
 
     /// One value out of several that are known in part; unknown if nothing much is known of one.
@@ -63,10 +64,11 @@ impl Value {
                 distinct.push(field);
             }
         }
-        let long = |field: &Field| field.pieces().len() > 16 || field.to_string().len() > LONGEST;
+        let long =
+            |field: &Field| field.pieces().len() > 16 || field.to_string().len() > MAX_LENGTH;
         let blank = |field: &Field| matches!(field.pieces(), [Piece::Unknown]);
         let useless = distinct.iter().any(|field| long(field) || blank(field));
-        if distinct.len() > MOST || useless { Self::Unknown } else { Self::Fields(distinct) }
+        if distinct.len() > MAX_COUNT || useless { Self::Unknown } else { Self::Fields(distinct) }
     }
 
     pub(super) fn join(self, other: Self) -> Self {
@@ -149,6 +151,10 @@ pub(super) struct Environment {
 impl Environment {
     /// What is known where two ways meet.
     pub(super) fn join(mut self, other: Self) -> Self {
+        let plain = self.functions.is_empty() && self.ended == other.ended;
+        if plain && self.changed == other.changed && self.same_variables(&other) {
+            return self;
+        }
         let changed = self.changed.union(&other.changed).cloned().collect();
         if self.ended || other.ended {
             let goes_on = if self.ended { other } else { self };
@@ -335,35 +341,9 @@ fn is_set_by_shells(name: &str) -> bool {
 
 /// Variables that the shell itself sets or changes.
 fn is_dynamic(name: &str) -> bool {
-    const DYNAMIC: [&str; 28] = [
-        "_",
-        "BASHPID",
-        "BASHOPTS",
-        "BASH_ARGV",
-        "BASH_COMMAND",
-        "BASH_LINENO",
-        "BASH_REMATCH",
-        "BASH_SOURCE",
-        "BASH_SUBSHELL",
-        "COPROC",
-        "DIRSTACK",
-        "EPOCHREALTIME",
-        "EPOCHSECONDS",
-        "EUID",
-        "FUNCNAME",
-        "GROUPS",
-        "HISTCMD",
-        "LINENO",
-        "MAPFILE",
-        "OLDPWD",
-        "OPTARG",
-        "PIPESTATUS",
-        "PPID",
-        "PWD",
-        "RANDOM",
-        "SECONDS",
-        "SRANDOM",
-        "UID",
-    ];
-    DYNAMIC.contains(&name)
+    const DYNAMIC: &str = "_ BASHPID BASHOPTS BASH_ARGV BASH_COMMAND BASH_LINENO BASH_REMATCH BASH_SOURCE \
+        BASH_SUBSHELL COPROC DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD \
+        LINENO MAPFILE OLDPWD OPTARG PIPESTATUS PPID PWD RANDOM SECONDS SRANDOM UID";
+    // All are in capitals.
+    !name.starts_with(|c: char| c.is_ascii_lowercase()) && listed(DYNAMIC, name)
 }

@@ -13,7 +13,7 @@ use super::walk::Walker;
 use super::{Why, ansi_c, parse};
 
 /// More alternatives than this are as good as unknown.
-const MOST: usize = 16;
+const MAX_COUNT: usize = 16;
 
 /// How a word is expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,13 @@ enum Quoting {
 impl Walker {
     /// The fields that a word of a command may stand for.
     pub(super) fn word(&mut self, word: &str) -> Vec<Vec<Field>> {
+        if let Some(text) = plainly(word)
+            && !word.is_empty()
+            && self.spend(word.len())
+        {
+            self.data(text);
+            return vec![vec![Field::text(text)]];
+        }
         let Some(words) = parse::braces(word) else {
             let _ = self.scalar(word);
             return vec![vec![Field::unknown_many()]];
@@ -47,6 +54,12 @@ impl Walker {
 
     /// The texts that a word may stand for where it is not split: in an assignment, behind `<<<`.
     pub(super) fn scalar(&mut self, word: &str) -> Value {
+        if let Some(text) = plainly(word)
+            && self.spend(word.len())
+        {
+            self.data(text);
+            return Value::one_of(vec![text.to_owned()]);
+        }
         let pieces = parse::word(word);
         self.one(pieces, word)
     }
@@ -81,14 +94,15 @@ impl Walker {
             self.hide(Why::Unreadable, text);
             return vec![vec![Field::unknown_many()]];
         };
-        if !self.another_word(text) {
+        // Words inside of words are looked at more than once.
+        if !self.spend(text.len() + 100) {
             return vec![vec![Field::unknown_many()]];
         }
         let mut growing = vec![Growing::default()];
         let mut lost = false;
         for piece in &pieces {
             growing = self.piece(growing, piece, quoting);
-            if growing.len() > MOST {
+            if growing.len() > MAX_COUNT {
                 // What the rest of it runs is still to be seen.
                 lost = true;
                 growing = vec![Growing::default()];
@@ -442,6 +456,19 @@ impl Walker {
     }
 }
 
+/// The text that a word stands for if nothing in it is expanded: plain characters, or one pair of quotes around
+/// all of it.
+fn plainly(word: &str) -> Option<&str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./=:,@%+".contains(&byte);
+    if word.bytes().all(plain) {
+        return Some(word);
+    }
+    let single = word.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    let double = word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let double = double.filter(|text| !text.contains(['"', '$', '`', '\\']));
+    single.filter(|text| !text.contains('\'')).or(double)
+}
+
 /// `name=~/file`: a tilde behind the `=` of what looks like an assignment stands for a directory.
 fn behind_equals(word: &str) -> Option<(&str, &str)> {
     let at = word.find('=')?;
@@ -475,7 +502,7 @@ pub(super) fn product(starts: Vec<Vec<Field>>, ends: Vec<Vec<Field>>) -> Vec<Vec
         starts.iter_mut().for_each(|start| start.extend(end.iter().cloned()));
         return starts;
     }
-    if starts.len() * ends.len() > MOST {
+    if starts.len() * ends.len() > MAX_COUNT {
         return product(starts, vec![either(&ends)]);
     }
     let with = |start: &Vec<Field>| {

@@ -138,6 +138,40 @@ impl Field {
         Self { pieces: joined }
     }
 
+    /// The text with one sign in each place that is not known.
+    pub(super) fn with_holes(&self) -> String {
+        let text = |piece: &Piece| match piece {
+            Piece::Text(text) | Piece::Pattern(text) | Piece::Match(text) => text.clone(),
+            Piece::Home(_)
+            | Piece::Start
+            | Piece::Pipe
+            | Piece::Temporary
+            | Piece::Name
+            | Piece::Names
+            | Piece::Below
+            | Piece::Unknown
+            | Piece::UnknownMany => "…".to_owned(),
+        };
+        self.pieces.iter().map(text).collect()
+    }
+
+    /// About how many bytes a copy takes.
+    pub(super) fn weight(&self) -> usize {
+        let length = |piece: &Piece| match piece {
+            Piece::Text(text) | Piece::Pattern(text) | Piece::Match(text) => text.len(),
+            Piece::Home(_)
+            | Piece::Start
+            | Piece::Pipe
+            | Piece::Temporary
+            | Piece::Name
+            | Piece::Names
+            | Piece::Below
+            | Piece::Unknown
+            | Piece::UnknownMany => 0,
+        };
+        64 + self.pieces.iter().map(length).sum::<usize>()
+    }
+
     pub(super) fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
@@ -173,7 +207,7 @@ pub(super) struct Growing {
 }
 
 /// A word that grows longer than this is as good as unknown.
-const LONGEST: usize = 64 * 1024;
+const MAX_LENGTH: usize = 64 * 1024;
 
 impl Growing {
     /// Quoted text: part of the argument, even if it is empty.
@@ -260,7 +294,7 @@ impl Growing {
         if let Piece::Text(text) | Piece::Pattern(text) = &piece {
             self.length += text.len() + 1;
         }
-        if self.length > LONGEST {
+        if self.length > MAX_LENGTH {
             self.done.clear();
             self.current = Some(vec![Piece::UnknownMany]);
             return;

@@ -1,31 +1,75 @@
 //! What is refused before anything is parsed, and line continuations.
 
-use super::Why;
+use std::borrow::Cow;
 
-const LONGEST: usize = 64 * 1024;
-const DEEPEST: usize = 60;
+use super::{Why, documents};
+
+const MAX_LENGTH: usize = 64 * 1024;
+const MAX_DEPTH: usize = 60;
+const MAX_DOCUMENTS: usize = 200;
 
 /// The text without line continuations, or why it is not read.
 pub(super) fn prepare(text: &str) -> Result<String, (Why, String)> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_LENGTH {
         return Err((Why::TooComplex, format!("{} bytes", text.len())));
     }
     if let Some(odd) = text.chars().find(|c| is_odd(*c)) {
         return Err((Why::OddCharacter, format!("U+{:04X}", u32::from(odd))));
     }
-    if depth(text) > DEEPEST {
+    let bare = without_quoted(text);
+    if depth(&bare) > MAX_DEPTH {
         return Err((Why::TooComplex, "nested too deeply".to_owned()));
     }
-    if has_endless_document(text) {
+    // Each is looked for in the whole text.
+    if bare.matches("<<").count() > MAX_DOCUMENTS {
+        return Err((Why::TooComplex, format!("{MAX_DOCUMENTS} here documents")));
+    }
+    if has_endless_document(&bare) {
         return Err((Why::Unreadable, "<< without a word".to_owned()));
     }
-    if begins_with_comment(text) {
+    if begins_with_comment(&bare) {
         return Err((Why::Unreadable, "a substitution that begins with a comment".to_owned()));
     }
-    if has_long_descriptor(text) {
+    if has_long_descriptor(&bare) {
         return Err((Why::Unreadable, "a descriptor of many digits".to_owned()));
     }
     join_lines(text)
+}
+
+/// The text without what is quoted in its plain beginning: up to where something could be read in two ways.
+fn without_quoted(text: &str) -> Cow<'_, str> {
+    if !text.contains('\'') {
+        return Cow::Borrowed(text);
+    }
+    let mut bare = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['\'', '"', '\\', '`', '#', '(', '{', '<']) {
+        let (before, behind) = rest.split_at(at);
+        let Some(sign) = behind.chars().next() else { break };
+        let inner = behind.get(1..).unwrap_or_default();
+        // A single `<` only reads a file.
+        let reads = sign == '<' && !inner.starts_with(['<', '(']);
+        let end = match sign {
+            '\'' if !before.ends_with('$') => inner.find('\''),
+            '"' => inner.find('"').filter(|end| {
+                let quoted = inner.get(..*end).unwrap_or_default();
+                !quoted.contains(['\\', '`', '$'])
+            }),
+            _ if reads => None,
+            _ => break,
+        };
+        bare.push_str(before);
+        bare.push(sign);
+        rest = inner;
+        if !reads {
+            let Some(end) = end else { break };
+            rest = inner.get(end..).unwrap_or_default();
+            bare.push(sign);
+            rest = rest.get(1..).unwrap_or_default();
+        }
+    }
+    bare.push_str(rest);
+    Cow::Owned(bare)
 }
 
 /// Numbers that the parser cannot hold, where it expects a descriptor.
@@ -96,7 +140,7 @@ pub(super) fn has_long_number(word: &str) -> bool {
 /// Whether a word holds expansions inside of the subscripts of others, for which the parser tries
 /// every way there is at every level. What is quoted is taken to end nothing.
 pub(super) fn is_tangled(word: &str) -> bool {
-    const MOST: usize = 2;
+    const MAX_COUNT: usize = 2;
     struct Open {
         tangles: bool,
         subscript: bool,
@@ -112,7 +156,7 @@ pub(super) fn is_tangled(word: &str) -> bool {
                 (behind.starts_with('['), behind.starts_with(['[', '@', '$']));
             open.push(Open { tangles, subscript, quoted: false });
             rest = behind.strip_prefix('[').unwrap_or(behind);
-            if open.iter().filter(|open| open.tangles).count() > MOST {
+            if open.iter().filter(|open| open.tangles).count() > MAX_COUNT {
                 return true;
             }
             continue;
@@ -137,7 +181,7 @@ fn join_lines(text: &str) -> Result<String, (Why, String)> {
         return Ok(text.to_owned());
     }
     let unsure = |what: &str| Err((Why::Unreadable, format!("a line continuation beside {what}")));
-    if text.contains("<<") {
+    if text.contains("<<") && !documents::are_lifted(text) {
         return unsure("a here document");
     }
     // The patterns of `case` end with a sign that ends substitutions as well.
@@ -164,7 +208,15 @@ fn join_lines(text: &str) -> Result<String, (Why, String)> {
             ')' if inside == Some('(') => {
                 open.pop();
             }
-            '#' if inside != Some('"') => return unsure("a comment"),
+            '#' if inside != Some('"') && begins_word(&joined) => {
+                joined.push('#');
+                while let Some(c) = rest.next_if(|c| *c != '\n') {
+                    joined.push(c);
+                }
+                // At its end a comment goes on for some parsers, and never for bash.
+                joined.truncate(joined.trim_end_matches('\\').len());
+                continue;
+            }
             '\\' => {
                 match rest.next() {
                     Some('\n') => {}
@@ -177,10 +229,15 @@ fn join_lines(text: &str) -> Result<String, (Why, String)> {
         }
         joined.push(c);
     }
-    if nested && (single || !open.is_empty()) {
+    if (nested || text.contains("<<")) && (single || !open.is_empty()) {
         return unsure("nested quotes");
     }
     Ok(joined)
+}
+
+/// Whether what comes next begins a word.
+fn begins_word(before: &str) -> bool {
+    before.chars().next_back().is_none_or(|c| c.is_whitespace() || ";|&()<>".contains(c))
 }
 
 #[cfg(test)]
@@ -232,7 +289,7 @@ mod tests {
             assert_eq!(prepare(endless).unwrap_err().0, Why::Unreadable, "{endless:?}");
         }
         assert_eq!(prepare(&"(".repeat(200)).unwrap_err().0, Why::TooComplex);
-        assert_eq!(prepare(&"a".repeat(LONGEST + 1)).unwrap_err().0, Why::TooComplex);
+        assert_eq!(prepare(&"a".repeat(MAX_LENGTH + 1)).unwrap_err().0, Why::TooComplex);
         assert!(prepare("echo 'ü' \t\n ls").is_ok());
     }
 }

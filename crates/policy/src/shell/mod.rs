@@ -15,8 +15,10 @@
 
 mod ansi_c;
 mod assignments;
+mod budget;
 mod builtins;
 mod compound;
+mod documents;
 mod environment;
 mod expand;
 mod field;
@@ -28,6 +30,7 @@ mod printed;
 mod redirect;
 mod shape;
 mod shells;
+pub(crate) mod variables;
 mod walk;
 mod ways_out;
 mod whereabouts;
@@ -68,7 +71,7 @@ pub struct Setting {
 }
 
 /// A program or builtin with its arguments.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Run {
     /// Name and arguments.
     pub argv: Vec<Field>,
@@ -91,7 +94,7 @@ impl Run {
 }
 
 /// A file that is written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Write {
     /// As it is named, relative to one of the directories.
     pub path: Field,
@@ -108,7 +111,7 @@ pub struct Write {
 }
 
 /// What happens to a file that is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum How {
     /// It is made or changed.
     Change,
@@ -121,7 +124,7 @@ pub enum How {
 }
 
 /// A directory in which a command may be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Directory {
     /// Absolute, or relative to where the whole command starts; nothing if that is unknown.
     pub path: Option<String>,
@@ -137,7 +140,7 @@ impl Directory {
 }
 
 /// Something that cannot be read off the text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Hidden {
     /// Why.
     pub why: Why,
@@ -146,7 +149,7 @@ pub struct Hidden {
 }
 
 /// Why something cannot be read off the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Why {
     /// A character that shells and parsers take differently.
     OddCharacter,

@@ -3,14 +3,21 @@
 use brush_parser::word::{self, WordPiece};
 use brush_parser::{ParserOptions, Token, ast, parse_tokens, uncached_tokenize_str};
 
-use super::guard;
+use super::{documents, guard};
 
 fn options() -> ParserOptions {
     ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() }
 }
 
+/// A text that was parsed.
+pub(super) struct Program {
+    pub(super) tree: ast::Program,
+    /// The numbers of the documents for which a line of ours stands in.
+    pub(super) documents: Vec<usize>,
+}
+
 /// The syntax tree of a text; nothing if it does not parse.
-pub(super) fn program(text: &str) -> Option<ast::Program> {
+pub(super) fn program(text: &str) -> Option<Program> {
     let options = options();
     // At the end of a line that opens a document with an empty end, the parser would never stop if
     // the text stopped there. Two ends of lines, because the first may be escaped.
@@ -19,7 +26,15 @@ pub(super) fn program(text: &str) -> Option<ast::Program> {
     if is_deep(&tokens) {
         return None;
     }
-    contained(|| parse_tokens(&tokens, &options).ok())
+    let documents = tokens.windows(3).filter_map(document).collect();
+    let tree = contained(|| parse_tokens(&tokens, &options).ok())?;
+    Some(Program { tree, documents })
+}
+
+/// The number of a document: its line stands behind `<<` and the word that ends it.
+fn document(tokens: &[Token]) -> Option<usize> {
+    let [sign, _, body] = tokens else { return None };
+    matches!(sign.to_str(), "<<" | "<<-").then(|| documents::number(body.to_str())).flatten()
 }
 
 /// The parser panics at some texts that do not end; those do not parse.
@@ -31,7 +46,7 @@ fn contained<T>(parse: impl FnOnce() -> Option<T>) -> Option<T> {
 /// Whether parentheses are nested so deeply that the parser, which tries every way at each of them,
 /// would take too long.
 fn is_deep(tokens: &[Token]) -> bool {
-    const DEEPEST: usize = 14;
+    const MAX_DEPTH: usize = 14;
     // In a `case` some are closed that were not opened, so there nothing is taken to be closed.
     let case = tokens.iter().any(|token| token.to_str() == "case");
     let (mut now, mut most) = (0_usize, 0);
@@ -46,7 +61,7 @@ fn is_deep(tokens: &[Token]) -> bool {
         }
         most = most.max(now);
     }
-    most > DEEPEST
+    most > MAX_DEPTH
 }
 
 /// The pieces of a word; nothing if it does not parse or not in a way that is sure.
@@ -104,15 +119,15 @@ pub(super) fn braces(text: &str) -> Option<Vec<String>> {
     }
     // The parser tries every way at each of them.
     let expansions = text.matches("${").count() - text.matches("\\${").count();
-    if text.matches('{').count() - expansions > MOST_BRACES {
+    if text.matches('{').count() - expansions > MAX_BRACES {
         return has_no_braces(text).then(|| vec![text.to_owned()]);
     }
     let pieces = contained(|| word::parse_brace_expansions(text, &options()).ok())??;
     combine(&pieces)
 }
 
-const MOST_WORDS: usize = 64;
-const MOST_BRACES: usize = 8;
+const MAX_WORDS: usize = 64;
+const MAX_BRACES: usize = 8;
 
 /// Whether all braces are surely quoted.
 fn has_no_braces(text: &str) -> bool {
@@ -148,7 +163,7 @@ fn combine(pieces: &[word::BraceExpressionOrText]) -> Option<Vec<String>> {
                 ends
             }
         };
-        if words.len() * ends.len() > MOST_WORDS {
+        if words.len() * ends.len() > MAX_WORDS {
             return None;
         }
         let with =
@@ -164,7 +179,7 @@ fn range(start: i64, end: i64, increment: i64) -> Option<Vec<i64>> {
     let count = usize::try_from(end.checked_sub(start)?.checked_abs()? / step).ok()? + 1;
     let step = if end < start { -step } else { step };
     let at = |index: usize| Some(start + step * i64::try_from(index).ok()?);
-    if count > MOST_WORDS { None } else { (0..count).map(at).collect() }
+    if count > MAX_WORDS { None } else { (0..count).map(at).collect() }
 }
 
 fn member_words(member: &word::BraceExpressionMember) -> Option<Vec<String>> {

@@ -9,7 +9,7 @@ use super::walk::Walker;
 use super::writers::{Found, listed};
 
 /// More texts than this are as good as unknown.
-const MOST: usize = 8;
+const MAX_COUNT: usize = 8;
 
 impl Walker {
     /// What the command behind this one reads, as far as the text of this one decides it.
@@ -21,7 +21,7 @@ impl Walker {
             | ast::Command::Function(_)
             | ast::Command::ExtendedTest(..) => None,
         };
-        match texts.filter(|texts| !texts.is_empty() && texts.len() <= MOST) {
+        match texts.filter(|texts| !texts.is_empty() && texts.len() <= MAX_COUNT) {
             Some(texts) => Input::Text(Some(texts)),
             None => match command {
                 ast::Command::Simple(simple) => {
@@ -96,14 +96,7 @@ impl Walker {
     /// The text of a here document or here string.
     fn given(&mut self, redirect: &IoRedirect) -> Option<Vec<String>> {
         match redirect {
-            IoRedirect::HereDocument(None | Some(0), document) => {
-                let text = &document.doc.value;
-                if document.requires_expansion {
-                    self.here_document(text).scalars()
-                } else {
-                    Some(vec![text.clone()])
-                }
-            }
+            IoRedirect::HereDocument(None | Some(0), document) => self.document_texts(document),
             IoRedirect::HereString(None | Some(0), word) => {
                 let texts = self.scalar(&word.value).scalars()?;
                 Some(texts.into_iter().map(|text| text + "\n").collect())

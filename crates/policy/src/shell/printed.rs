@@ -44,8 +44,12 @@ impl Walker {
 
     /// What is known of the output of a substitution.
     pub(super) fn printed(&mut self, text: &str) -> Option<Field> {
+        // Only a short text without anything in it is one of those.
+        if text.len() > 1000 || !self.spend(text.len()) {
+            return None;
+        }
         let program = parse::program(text.trim())?;
-        let words = only_words(&program)?;
+        let words = only_words(&program.tree)?;
         let (name, arguments) = words.split_first()?;
         let lists = ["find", "grep", "egrep", "fgrep", "rg"].contains(&name.as_str());
         let known = ["mktemp", "pwd", "basename", "dirname", "date", "seq", "nproc"];
@@ -116,10 +120,7 @@ impl Walker {
 fn output(name: &str, arguments: &[Field]) -> Option<Field> {
     match (name, arguments) {
         ("mktemp", arguments) => {
-            let plain = |field: &Field| {
-                field.known().is_some_and(|text| matches!(text.as_str(), "-d" | "--directory"))
-            };
-            arguments.iter().all(plain).then(|| Field::of(vec![Piece::Temporary]))
+            makes_temporary(arguments).then(|| Field::of(vec![Piece::Temporary]))
         }
         ("basename", [path]) => path.split_name().map(|(_, name)| name.single()).filter(is_name),
         ("basename", [path, suffix]) => {
@@ -145,6 +146,29 @@ fn output(name: &str, arguments: &[Field]) -> Option<Field> {
         }
         _ => None,
     }
+}
+
+/// Whether `mktemp` makes something in the directory for temporary files: without a name for it, with a name
+/// that is put there, or below `/tmp`.
+fn makes_temporary(arguments: &[Field]) -> bool {
+    let Some(words) = arguments.iter().map(Field::known).collect::<Option<Vec<String>>>() else {
+        return false;
+    };
+    let mut there = false;
+    let mut names = Vec::new();
+    for word in &words {
+        match word.as_str() {
+            "-d" | "--directory" | "-q" | "--quiet" | "-dq" | "-qd" => {}
+            "-t" | "-dt" | "-td" | "--tmpdir" => there = true,
+            _ if word.starts_with("--suffix=") && !word.contains('/') => {}
+            _ if word.starts_with('-') => return false,
+            name => names.push(name),
+        }
+    }
+    names.iter().all(|name| match name.strip_prefix("/tmp/") {
+        Some(rest) => !there && !rest.split('/').any(|part| part == ".."),
+        None => there && !name.contains('/'),
+    })
 }
 
 /// A name in whatever directory: not `..`, not empty.

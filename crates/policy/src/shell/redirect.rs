@@ -6,7 +6,7 @@ use super::environment::Value;
 use super::field::Field;
 use super::walk::Walker;
 use super::writers::Found;
-use super::{How, Why};
+use super::{How, Why, documents};
 
 /// What a command reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,16 +44,10 @@ impl Walker {
                     }
                 }
                 IoRedirect::HereDocument(number, document) => {
-                    let text = &document.doc.value;
                     if !is_where_it_is_said(&self.source, document) {
                         self.hide(Why::Unreadable, "a here document");
                     }
-                    let texts = if document.requires_expansion {
-                        self.here_document(text).scalars()
-                    } else {
-                        self.data(text);
-                        Some(vec![text.clone()])
-                    };
+                    let texts = self.document_texts(document);
                     if matches!(number, None | Some(0)) {
                         input = Input::Text(texts);
                     }
@@ -67,6 +61,19 @@ impl Walker {
             }
         }
         input
+    }
+
+    /// The texts that a here document may be.
+    pub(super) fn document_texts(&mut self, document: &IoHereDocument) -> Option<Vec<String>> {
+        let text = &document.doc.value;
+        let lifted = documents::number(text).and_then(|number| self.documents.get(number));
+        let text = match lifted {
+            Some(document) => document.text.clone()?,
+            None if document.requires_expansion => return self.here_document(text).scalars(),
+            None => text.clone(),
+        };
+        self.data(&text);
+        self.spend(text.len()).then(|| vec![text])
     }
 
     fn file(&mut self, kind: &IoFileRedirectKind, target: &IoFileRedirectTarget) -> Option<Input> {
@@ -136,5 +143,10 @@ fn is_where_it_is_said(source: &str, document: &IoHereDocument) -> bool {
         below.strip_prefix(document.doc.value.as_str()).map(str::to_owned)
     };
     let mut ends = announced.filter_map(body);
-    ends.any(|end| end.lines().next() == Some(tag.as_str()))
+    let line = |end: &String| {
+        let line = end.lines().next().unwrap_or_default();
+        let line = if document.remove_tabs { line.trim_start_matches('\t') } else { line };
+        line == tag
+    };
+    ends.any(|end| line(&end))
 }

@@ -168,6 +168,10 @@ impl Walker {
 
     fn program_here(&mut self, argv: &[Field], input: &Input) {
         self.note(argv, false);
+        self.deeper("a program", |walker| walker.looked_through(argv, input));
+    }
+
+    fn looked_through(&mut self, argv: &[Field], input: &Input) {
         let Some((first, arguments)) = argv.split_first() else { return };
         let Some(name) = first.program_name() else { return };
         let path = first.known().unwrap_or_else(|| first.to_string());
@@ -187,6 +191,6 @@ impl Walker {
 
     /// `exec`, `command` and `builtin`: what stands behind them and their options.
     pub(super) fn program_of(&mut self, name: &str, arguments: &[Field], input: &Input) {
-        wrappers::look_through(self, name, arguments, input);
+        self.deeper(name, |walker| wrappers::look_through(walker, name, arguments, input));
     }
 }

@@ -1,29 +1,28 @@
 //! The abstract interpreter: goes through the syntax tree as the shell would.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::rc::Rc;
 
 use brush_parser::ast::{
     self, Assignment, AssignmentName, AssignmentValue, CommandPrefixOrSuffixItem, CompoundCommand,
 };
 
+use super::budget::Budget;
+use super::documents::{self, Document};
 use super::environment::{Environment, Function, Value};
 use super::expand::product;
 use super::field::{Field, Piece};
 use super::redirect::Input;
+use super::variables::{self, Meaning};
 use super::ways_out::{self, WaysOut};
 use super::whereabouts::Whereabouts;
 use super::writers::Link;
-use super::{Hidden, Reading, Run, Why, guard, inline, parse};
+use super::{Reading, Run, Why, guard, inline, parse};
 
-const DEEPEST: usize = 40;
-const MOST_STEPS: usize = 4_000;
-/// Words inside of words are looked at more than once.
-const MOST_WORDS: usize = 20_000;
-const MOST_HIDDEN: usize = 64;
-pub(super) const MOST_ROUNDS: usize = 4;
-pub(super) const MOST_SETTINGS: usize = 500;
-const MOST_UNROLLED: usize = 8;
+pub(super) const MAX_ROUNDS: usize = 4;
+pub(super) const MAX_SETTINGS: usize = 500;
+const MAX_UNROLLED: usize = 8;
 
 /// Goes through a command and gathers what it runs and writes.
 #[derive(Debug, Default)]
@@ -57,6 +56,8 @@ pub(super) struct Walker {
     pub(super) evaluated: bool,
     /// Somewhere a quoted text would run something if it were evaluated.
     pub(super) quoted_code: bool,
+    /// Somewhere a quoted text has a subscript, without which nothing in it is run.
+    pub(super) quoted_subscript: bool,
     pub(super) ways_out: WaysOut,
     /// The text that is being read, for places in it.
     pub(super) source: Rc<str>,
@@ -64,9 +65,9 @@ pub(super) struct Walker {
     pub(super) handed: Vec<(String, Value)>,
     /// Texts of files that the command writes.
     pub(super) written: inline::Written,
-    pub(super) depth: usize,
-    pub(super) steps: usize,
-    pub(super) words: usize,
+    /// Here documents that were taken out of the text.
+    pub(super) documents: Vec<Document>,
+    pub(super) budget: Budget,
 }
 
 impl Walker {
@@ -88,7 +89,10 @@ impl Walker {
                 self.hide(Why::RunsText, &text);
             }
         }
-        if self.evaluated && self.quoted_code {
+        if self.documents.iter().any(|document| !document.confirmed) {
+            self.hide(Why::Unreadable, "a here document");
+        }
+        if self.evaluated && self.quoted_code && self.quoted_subscript {
             self.hide(Why::RunsText, "a number that may be worked out from quoted text");
         }
         self.follow_links();
@@ -105,32 +109,54 @@ impl Walker {
         self.all_functions.values().map(|function| function.bodies.len()).sum()
     }
 
-    pub(super) fn hide(&mut self, why: Why, text: &str) {
-        if self.reading.hidden.len() >= MOST_HIDDEN {
-            return;
-        }
-        let text: String = text.chars().take(120).collect();
-        self.reading.hidden.push(Hidden { why, text });
-    }
-
     /// Reads a text in the environment of now.
     pub(super) fn text(&mut self, text: &str) {
         self.deeper(text, |walker| {
+            if !walker.spend(text.len()) {
+                return;
+            }
+            if walker.text_without_documents(text) {
+                return;
+            }
             let prepared = match guard::prepare(text) {
                 Ok(prepared) => prepared,
                 Err((why, what)) => return walker.hide(why, &what),
             };
             match parse::program(&prepared) {
                 None => walker.hide(Why::Unreadable, text),
-                Some(program) => {
-                    let outer = std::mem::replace(&mut walker.source, prepared.into());
-                    for list in &program.complete_commands {
-                        walker.complete_command(list);
-                    }
-                    walker.source = outer;
-                }
+                Some(program) => walker.program_text(prepared, &program),
             }
         });
+    }
+
+    /// Reads a text whose here documents are data; whether the parser finds them at the same places.
+    fn text_without_documents(&mut self, text: &str) -> bool {
+        let first = self.documents.len();
+        let Some(lifted) = documents::lift(text, first) else { return false };
+        let Ok(prepared) = guard::prepare(&lifted.text) else { return false };
+        let Some(program) = parse::program(&prepared) else { return false };
+        let found = |(number, document): (usize, &Document)| {
+            document.inside || program.documents.contains(&(first + number))
+        };
+        let agrees = lifted.documents.iter().enumerate().all(found);
+        if agrees {
+            self.documents.extend(lifted.documents);
+            self.program_text(prepared, &program);
+        }
+        agrees
+    }
+
+    fn program_text(&mut self, text: String, program: &parse::Program) {
+        for number in &program.documents {
+            if let Some(document) = self.documents.get_mut(*number) {
+                document.confirmed = true;
+            }
+        }
+        let outer = std::mem::replace(&mut self.source, text.into());
+        for list in &program.tree.complete_commands {
+            self.complete_command(list);
+        }
+        self.source = outer;
     }
 
     pub(super) fn complete_command(&mut self, list: &ast::CompoundList) {
@@ -144,34 +170,11 @@ impl Walker {
         }
     }
 
-    pub(super) fn deeper(&mut self, text: &str, work: impl FnOnce(&mut Self)) {
-        self.steps += 1;
-        if self.steps > MOST_STEPS {
-            // Once it is said, nothing more has to be found.
-            if self.steps == MOST_STEPS + 1 {
-                self.hide(Why::TooComplex, text);
-            }
-            return;
-        }
-        if self.depth >= DEEPEST {
-            return self.hide(Why::TooComplex, text);
-        }
-        self.depth += 1;
-        work(self);
-        self.depth -= 1;
-    }
-
-    /// Whether one more word may be looked at.
-    pub(super) fn another_word(&mut self, text: &str) -> bool {
-        self.words += 1;
-        if self.words == MOST_WORDS {
-            self.hide(Why::TooComplex, text);
-        }
-        self.words < MOST_WORDS
-    }
-
     /// What a subshell does leaves no trace in the environment.
     pub(super) fn apart(&mut self, work: impl FnOnce(&mut Self)) {
+        if !self.spend_copy() {
+            return;
+        }
         let kept = self.environment.clone();
         self.asides += 1;
         work(self);
@@ -182,8 +185,11 @@ impl Walker {
     /// Bash prints a substitution anew before it runs it, and misplaces here documents in it that
     /// stand inside of something: only one that belongs to a plain command is sure.
     pub(super) fn substitution(&mut self, text: &str) {
+        if !self.spend(text.len()) {
+            return;
+        }
         let document = text.replace("<<<", "").contains("<<");
-        if document && !parse::program(text).is_some_and(|program| is_plain(&program)) {
+        if document && !parse::program(text).is_some_and(|program| is_plain(&program.tree)) {
             self.hide(Why::Unreadable, "a here document inside of a substitution");
         }
         self.apart(|walker| walker.text(text));
@@ -191,6 +197,9 @@ impl Walker {
 
     pub(super) fn aside(&mut self, list: &ast::CompoundList) {
         // It is printed anew as well, and a document inside of something is then misplaced.
+        if !self.spend(self.source.len()) {
+            return;
+        }
         let document = self.source.replace("<<<", "").contains("<<");
         if document && !is_plain_list(std::slice::from_ref(list)) {
             self.hide(Why::Unreadable, "a here document inside of a substitution");
@@ -227,6 +236,7 @@ impl Walker {
     /// followed.
     pub(super) fn data(&mut self, text: &str) {
         self.quoted_code |= text.contains("$(") || text.contains('`');
+        self.quoted_subscript |= has_subscript(text);
     }
 
     pub(super) fn list(&mut self, list: &ast::CompoundList) {
@@ -374,7 +384,11 @@ impl Walker {
             self.outcome = None;
             return;
         };
-        let mut alternatives = self.word(&name.value);
+        // The command of this name is no text that is evaluated.
+        let mut alternatives = match name.value.as_str() {
+            "[" => vec![vec![Field::text("[")]],
+            word => self.word(word),
+        };
         let mut declared = Vec::new();
         for item in suffix {
             match item {
@@ -415,10 +429,23 @@ impl Walker {
         self.redirected |= name.value == "exec" && input != Input::Inherited;
         let fed = self.fed || self.redirected;
         let input = if fed && input == Input::Inherited { Input::Pipe } else { input };
+        if let [argv] = alternatives.as_slice() {
+            self.outcome = None;
+            self.remember_text(argv, &input, written);
+            self.handed.clone_from(&handed);
+            self.start(argv, &input, &declared);
+            self.handed.clear();
+            if !self.is_cd(&name.value) {
+                self.outcome = None;
+            }
+            return;
+        }
         let before = self.environment.clone();
         let mut after: Option<Environment> = None;
-        let alone = alternatives.len() == 1;
         for argv in alternatives {
+            if !self.spend_copy() {
+                break;
+            }
             self.environment = before.clone();
             self.outcome = None;
             self.remember_text(&argv, &input, written);
@@ -428,9 +455,7 @@ impl Walker {
             ways_out::add(&mut after, std::mem::take(&mut self.environment));
         }
         self.environment = after.unwrap_or(before);
-        if !alone || !self.is_cd(&name.value) {
-            self.outcome = None;
-        }
+        self.outcome = None;
     }
 
     /// `exec {name}>file` only opens the file; what else such words are would change the command.
@@ -463,7 +488,7 @@ impl Walker {
         if values.is_empty() {
             return vec![Value::Unknown];
         }
-        if values.len() <= MOST_UNROLLED && self.loops < 2 {
+        if values.len() <= MAX_UNROLLED && self.loops < 2 {
             return values.into_iter().map(|field| Value::fields(vec![field])).collect();
         }
         let plain = |field: &Field| {
@@ -479,6 +504,9 @@ impl Walker {
 
     /// Notes a program or builtin that is started.
     pub(super) fn note(&mut self, argv: &[Field], builtin: bool) {
+        if !self.another_effect(argv) {
+            return;
+        }
         let program = argv
             .first()
             .and_then(Field::known)
@@ -573,32 +601,22 @@ fn is_plain_list(lists: &[ast::CompoundList]) -> bool {
         if list.additional.is_empty() && simple(&list.first))
 }
 
-/// Variables whose value the shell runs sooner or later.
-pub(super) fn runs_its_value(name: &str) -> bool {
-    // Exported functions are variables of such names.
-    name.starts_with("BASH_FUNC_")
-        || matches!(
-            name,
-            "BASH_ENV"
-                | "ENV"
-                | "PROMPT_COMMAND"
-                | "PS0"
-                | "PS1"
-                | "PS2"
-                | "PS4"
-                | "SHELLOPTS"
-                | "BASHOPTS"
-                | "BASH_ALIASES"
-                | "BASH_CMDS"
-        )
+/// Whether a text, or what it is the end of, may have a subscript: `a[1]`.
+fn has_subscript(text: &str) -> bool {
+    text.match_indices('[').any(|(at, _)| {
+        let before = text.get(..at).unwrap_or_default();
+        before.is_empty() || before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+    })
 }
 
-fn distinct<T: PartialEq>(items: &mut Vec<T>) {
-    let mut kept: Vec<T> = Vec::with_capacity(items.len());
-    for item in items.drain(..) {
-        if !kept.contains(&item) {
-            kept.push(item);
-        }
-    }
-    *items = kept;
+/// Variables whose value the shell runs sooner or later.
+pub(super) fn runs_its_value(name: &str) -> bool {
+    variables::meaning(name) == Some(Meaning::Shell)
+}
+
+fn distinct<T: Eq + Hash>(items: &mut Vec<T>) {
+    let mut seen = HashSet::with_capacity(items.len());
+    let first: Vec<bool> = items.iter().map(|item| seen.insert(item)).collect();
+    let mut first = first.into_iter();
+    items.retain(|_| first.next().unwrap_or(true));
 }

@@ -6,7 +6,7 @@ use super::walk::Walker;
 use super::{Directory, How};
 
 /// More possible directories than this are as good as unknown.
-const MOST: usize = 6;
+const MAX_COUNT: usize = 6;
 
 /// A directory in which the command may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +99,7 @@ fn few(places: Vec<Place>) -> Vec<Place> {
             distinct.push(place);
         }
     }
-    if distinct.len() > MOST { vec![Place::unknown()] } else { distinct }
+    if distinct.len() > MAX_COUNT { vec![Place::unknown()] } else { distinct }
 }
 
 /// The directories that a path may mean, seen from a place: the shell takes `..` back along the

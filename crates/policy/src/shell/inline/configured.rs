@@ -103,7 +103,7 @@ fn one(walker: &mut Walker, file: &str, holds: Holds) {
             Holds::Scripts => scripts(walker, &text),
             Holds::Settings => settings(walker, &text),
             Holds::Shell => read(walker, Reading::Shell, &text),
-            Holds::Recipes => read(walker, Reading::Make, &text.replace("\n    ", "\n\t")),
+            Holds::Recipes => walker.hide(Why::ComputedText, file),
             Holds::Source => compiled(walker, &[Field::text(file)]),
             Holds::Code(language) => {
                 if let Some(interpreter) = interpreters::find(language) {

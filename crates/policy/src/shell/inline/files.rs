@@ -2,8 +2,9 @@
 
 use super::interpreters::{Interpreter, Reader};
 use super::options::Told;
+use super::tokens::Style;
 use super::written::Content;
-use super::{Reading, calls, generic, interpreters, lex, read};
+use super::{Reading, code, interpreters, read};
 use crate::shell::Why;
 use crate::shell::field::{Field, Shape};
 use crate::shell::redirect::Input;
@@ -11,7 +12,7 @@ use crate::shell::shells::is_shell;
 use crate::shell::walk::Walker;
 
 /// Endings of files that code may load.
-const CODE_FILES: [(&str, &str); 14] = [
+const CODE_FILES: [(&str, &str); 10] = [
     ("py", "python"),
     ("js", "node"),
     ("mjs", "node"),
@@ -21,10 +22,6 @@ const CODE_FILES: [(&str, &str); 14] = [
     ("rb", "ruby"),
     ("pl", "perl"),
     ("pm", "perl"),
-    ("php", "php"),
-    ("lua", "lua"),
-    ("R", "R"),
-    ("tcl", "tclsh"),
     ("awk", "awk"),
 ];
 
@@ -156,6 +153,8 @@ fn shebang(text: &str) -> Reading {
 
 /// Sources that this command wrote and a compiler is given: what comes out is likely to be run.
 pub(super) fn compiled(walker: &mut Walker, arguments: &[Field]) {
+    const STARTS: [&str; 8] =
+        ["system", "exec", "popen", "spawn", "Command", "ProcessBuilder", "fork", "git"];
     for path in arguments.iter().filter_map(Field::known) {
         let source = [".c", ".cc", ".cpp", ".cxx", ".go", ".java", ".m", ".d", ".rs"]
             .iter()
@@ -167,8 +166,8 @@ pub(super) fn compiled(walker: &mut Walker, arguments: &[Field]) {
             Content::Untouched => {}
             Content::Unknown => walker.hide(Why::ComputedText, &path),
             Content::Texts(texts) => {
-                for text in texts {
-                    calls::read(walker, &generic::OTHER, &text);
+                if texts.iter().any(|text| STARTS.iter().any(|word| text.contains(word))) {
+                    walker.hide(Why::ComputedText, &path);
                 }
             }
         }
@@ -197,13 +196,9 @@ pub(super) fn imported(walker: &mut Walker, text: &str) {
 pub(super) fn preloaded(walker: &mut Walker, interpreter: &'static Interpreter, told: &Told<'_>) {
     let Reader::Tokens(language) = interpreter.reader else { return };
     for (letter, value) in &told.values {
-        match (language.family, letter) {
-            (lex::Family::Perl, 'M' | 'm') => {
-                calls::read(walker, language, &format!("use {value};"));
-            }
-            (lex::Family::JavaScript | lex::Family::Ruby, 'r')
-                if value.to_string().contains(['/', '.']) =>
-            {
+        match (language.style, letter) {
+            (Style::Perl, 'M' | 'm') => code::look(walker, language, &format!("use {value};")),
+            (Style::JavaScript | Style::Ruby, 'r') if value.to_string().contains(['/', '.']) => {
                 script(walker, Reading::Interpreter(interpreter), value);
             }
             _ => {}

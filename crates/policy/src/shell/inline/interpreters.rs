@@ -1,12 +1,7 @@
 //! Interpreters by name: how they are called, and what language they speak.
 
-use super::calls::Language;
-use super::generic::OTHER;
-use super::javascript::JAVASCRIPT;
+use super::languages::{JAVASCRIPT, Language, PERL, PYTHON, RUBY};
 use super::options::{BARE, Options};
-use super::perl::PERL;
-use super::python::PYTHON;
-use super::scripting::{LUA, PHP, R, RUBY};
 
 /// How a code is read.
 #[derive(Clone, Copy)]
@@ -14,9 +9,6 @@ pub(super) enum Reader {
     Tokens(&'static Language),
     Awk,
     Sed,
-    Tcl,
-    Lisp,
-    Shell,
 }
 
 /// An interpreter.
@@ -32,13 +24,13 @@ pub(in crate::shell) struct Interpreter {
 
 const SCRIPTS: Interpreter = Interpreter {
     names: &[],
-    reader: Reader::Tokens(&OTHER),
+    reader: Reader::Tokens(&PYTHON),
     options: BARE,
     first_is_code: false,
     reads_input: true,
 };
 
-const INTERPRETERS: [Interpreter; 20] = [
+const INTERPRETERS: [Interpreter; 7] = [
     Interpreter {
         names: &["python", "pypy", "ipython", "bpython", "micropython", "pythonw", "jython"],
         reader: Reader::Tokens(&PYTHON),
@@ -102,40 +94,6 @@ const INTERPRETERS: [Interpreter; 20] = [
         ..SCRIPTS
     },
     Interpreter {
-        names: &["php", "php-cli"],
-        reader: Reader::Tokens(&PHP),
-        options: Options {
-            text: "rBRE",
-            file: "fF",
-            value: "dctz",
-            quiet: "imvhlSs",
-            prompt: "a",
-            long_text: &["--run"],
-            long_file: &["--file"],
-            long_value: &["--define", "--php-ini"],
-            ..BARE
-        },
-        ..SCRIPTS
-    },
-    Interpreter {
-        names: &["lua", "luajit", "texlua"],
-        reader: Reader::Tokens(&LUA),
-        options: Options { text: "e", value: "l", prompt: "i", quiet: "v", ..BARE },
-        ..SCRIPTS
-    },
-    Interpreter {
-        names: &["Rscript", "R", "littler"],
-        reader: Reader::Tokens(&R),
-        options: Options {
-            text: "e",
-            file: "f",
-            long_file: &["--file"],
-            long_value: &["--package"],
-            ..BARE
-        },
-        ..SCRIPTS
-    },
-    Interpreter {
         names: &["awk", "gawk", "mawk", "nawk", "original-awk", "goawk"],
         reader: Reader::Awk,
         options: Options {
@@ -166,95 +124,6 @@ const INTERPRETERS: [Interpreter; 20] = [
         },
         first_is_code: true,
         reads_input: false,
-    },
-    Interpreter {
-        names: &["tclsh", "wish", "jimsh"],
-        reader: Reader::Tcl,
-        options: BARE,
-        ..SCRIPTS
-    },
-    Interpreter {
-        names: &["expect"],
-        reader: Reader::Tcl,
-        options: Options { text: "c", file: "fb", prompt: "i", quiet: "v", ..BARE },
-        ..SCRIPTS
-    },
-    Interpreter {
-        names: &["julia"],
-        options: Options {
-            text: "eE",
-            value: "Lptg",
-            prompt: "i",
-            quiet: "hv",
-            long_text: &["--eval", "--print"],
-            long_value: &["--load", "--project", "--threads"],
-            ..BARE
-        },
-        ..SCRIPTS
-    },
-    Interpreter {
-        names: &[
-            "groovy", "scala", "elixir", "raku", "rakudo", "clojure", "clj", "crystal", "kotlin",
-        ],
-        options: Options {
-            text: "e",
-            value: "rS",
-            long_text: &["--eval", "-eval", "--rpc-eval"],
-            long_value: &["-cp", "-classpath", "--classpath", "-pa"],
-            ..BARE
-        },
-        ..SCRIPTS
-    },
-    Interpreter {
-        names: &["ghc", "runghc", "runhaskell", "ocaml", "swift", "erl", "nim"],
-        options: Options { long_text: &["-e", "-eval", "--eval"], ..BARE },
-        reads_input: false,
-        ..SCRIPTS
-    },
-    Interpreter {
-        names: &["ghci", "jshell", "utop", "iex", "groovysh", "sbt-console"],
-        options: Options { long_text: &["-e", "--eval"], ..BARE },
-        ..SCRIPTS
-    },
-    Interpreter {
-        names: &["osascript"],
-        options: Options { text: "e", value: "ls", prompt: "i", ..BARE },
-        ..SCRIPTS
-    },
-    Interpreter {
-        names: &["pwsh", "powershell"],
-        reader: Reader::Shell,
-        options: Options {
-            long_text: &["-c", "-Command", "-command", "--command"],
-            long_file: &["-File", "-f", "-file"],
-            long_value: &["-ExecutionPolicy", "-ep", "-WorkingDirectory", "-wd"],
-            ..BARE
-        },
-        ..SCRIPTS
-    },
-    Interpreter {
-        names: &["guile", "sbcl", "clisp", "racket", "csi", "chez", "scheme"],
-        reader: Reader::Lisp,
-        options: Options {
-            text: "ce",
-            file: "ls",
-            long_text: &["--eval", "-eval", "-x"],
-            long_file: &["--load", "--script", "-f"],
-            ..BARE
-        },
-        ..SCRIPTS
-    },
-    Interpreter {
-        names: &["fish", "nu", "xonsh", "elvish"],
-        reader: Reader::Shell,
-        options: Options {
-            text: "c",
-            prompt: "i",
-            quiet: "v",
-            long_text: &["--command", "--commands"],
-            ..BARE
-        },
-        ..SCRIPTS
     },
 ];
 

@@ -1,53 +1,41 @@
 //! Code of other languages in the text: `python -c`, `awk '…'`, `node <<E`.
 //!
-//! Small readers, not interpreters: a code is told apart into tokens, and calls that are known to
-//! start programs, write files or run text are noted with what the text decides of their arguments.
+//! Small readers, not interpreters: of a code they see the names that it mentions, and the calls that are known
+//! to start programs, write files or run text, with texts that stand there. Anything else that could do so is
+//! said to be hidden.
 //!
 //! ```text
-//!  interpreters ─▶ options ─▶ the code ─▶ lex ─▶ code (constants) ─▶ names (aliases) ─▶ calls
-//!                                 │
-//!                                 └─▶ awk, sed, tcl, lisp, editors, makefile: readers of their own
+//!  interpreters ─▶ options ─▶ the code ─▶ tokens ─▶ code ◀── languages
+//!                                 └─▶ awk, sed: readers of their own
+//!  unread: editors, rarer languages, whose code nobody here reads
 //! ```
 
 mod awk;
-mod calls;
 mod code;
 mod configured;
-mod constants;
-mod editors;
-mod effects;
-mod expression;
 mod files;
-mod generic;
 mod interpreters;
-mod javascript;
-mod later;
-mod lex;
-mod lisp;
-mod makefile;
+mod languages;
 mod modules;
-mod names;
 mod options;
-mod perl;
-mod python;
-mod quotes;
-mod scripting;
 mod sed;
-mod strings;
-mod tcl;
+mod tokens;
 mod tools;
+mod unread;
+mod values;
 mod written;
 
 pub(super) use configured::{configured, startup};
 pub(super) use files::{by_path, script, sourced};
 pub(super) use written::Written;
 
-use files::{compiled, imported, preloaded};
+use files::{imported, preloaded};
 
 use self::interpreters::{Interpreter, Reader};
 use self::options::Told;
 use super::field::Field;
 use super::redirect::Input;
+use super::variables::{self, Meaning};
 use super::walk::Walker;
 use super::{How, Why};
 
@@ -56,9 +44,6 @@ use super::{How, Why};
 pub(super) enum Reading {
     Shell,
     Interpreter(&'static Interpreter),
-    Vim,
-    Lisp,
-    Make,
 }
 
 /// Looks into the code that an interpreter of this name is given; whether it is an interpreter.
@@ -76,58 +61,11 @@ pub(super) fn look_into(
         "deno" => deno(walker, arguments, input),
         "bun" => return bun(walker, arguments, input),
         _ => {
-            return editors::look(walker, name, arguments, input)
+            return unread::look(walker, name, arguments, input)
                 || tools::look(walker, name, arguments, input);
         }
     }
     true
-}
-
-/// Variables whose value some program runs: editors, pagers, helpers of git and ssh.
-const RUN_BY_OTHERS: [&str; 19] = [
-    "PAGER",
-    "MANPAGER",
-    "GIT_PAGER",
-    "EDITOR",
-    "VISUAL",
-    "GIT_EDITOR",
-    "GIT_SEQUENCE_EDITOR",
-    "GIT_SSH_COMMAND",
-    "GIT_SSH",
-    "GIT_ASKPASS",
-    "SSH_ASKPASS",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_PROXY_COMMAND",
-    "LESSOPEN",
-    "LESSCLOSE",
-    "BROWSER",
-    "FCEDIT",
-    "SUDO_EDITOR",
-    "RSYNC_RSH",
-];
-
-/// Variables whose value is a program that compilers and build tools start.
-fn names_program(name: &str) -> bool {
-    let cargo = name.strip_prefix("CARGO_").is_some_and(|rest| {
-        rest.starts_with("BUILD_RUSTC")
-            || rest == "BUILD_RUSTDOC"
-            || (rest.starts_with("TARGET_")
-                && (rest.ends_with("_RUNNER") || rest.ends_with("_LINKER")))
-    });
-    let cmake =
-        name.starts_with("CMAKE_") && (name.ends_with("_COMPILER") || name.ends_with("_LAUNCHER"));
-    cargo
-        || cmake
-        || matches!(
-            name,
-            "CC" | "CXX"
-                | "RUSTC"
-                | "RUSTDOC"
-                | "RUSTC_WRAPPER"
-                | "RUSTC_WORKSPACE_WRAPPER"
-                | "npm_config_script_shell"
-                | "NPM_CONFIG_SCRIPT_SHELL"
-        )
 }
 
 /// A variable that is set: what other programs run of it.
@@ -139,7 +77,16 @@ pub(super) fn variable(walker: &mut Walker, name: &str, values: Option<Vec<Strin
         }
         return;
     }
-    if !RUN_BY_OTHERS.contains(&name) && !names_program(name) {
+    let known = values.as_deref();
+    let loads = match known {
+        Some(values) => values.iter().any(|value| variables::loads_code(name, Some(value))),
+        None => variables::loads_code(name, None),
+    };
+    // What steers git is said by the gates that look after git.
+    if loads && !name.starts_with("GIT_") {
+        return walker.hide(Why::RunsText, name);
+    }
+    if variables::meaning(name) != Some(Meaning::Command) {
         return;
     }
     match values {
@@ -156,42 +103,16 @@ pub(super) fn variable(walker: &mut Walker, name: &str, values: Option<Vec<Strin
 fn read(walker: &mut Walker, reading: Reading, text: &str) {
     match reading {
         Reading::Shell => walker.in_new_shell(text, None),
-        Reading::Interpreter(interpreter) => code(walker, interpreter.reader, text, &[]),
-        Reading::Vim => {
-            for line in text.lines() {
-                editors::ex(walker, "vim", line, &[]);
-            }
-        }
-        Reading::Lisp => lisp::look(walker, text),
-        Reading::Make => makefile::look(walker, text),
+        Reading::Interpreter(interpreter) => read_code(walker, interpreter.reader, text, &[]),
     }
 }
 
-fn code(walker: &mut Walker, reader: Reader, text: &str, given: &[(String, String)]) {
+fn read_code(walker: &mut Walker, reader: Reader, text: &str, given: &[(String, String)]) {
     match reader {
-        Reader::Tokens(language) if language.family == lex::Family::Php => {
-            calls::read(walker, language, &php_code(text));
-        }
-        Reader::Tokens(language) => calls::read(walker, language, text),
+        Reader::Tokens(language) => code::look(walker, language, text),
         Reader::Awk => awk::look(walker, text, given),
         Reader::Sed => sed::look(walker, text),
-        Reader::Tcl => tcl::look(walker, text),
-        Reader::Lisp => lisp::look(walker, text),
-        Reader::Shell => walker.handed_to_shell(&Field::text(text)),
     }
-}
-
-/// What stands between `<?php` and `?>`, if there are such marks.
-fn php_code(text: &str) -> String {
-    if !text.contains("<?") {
-        return text.to_owned();
-    }
-    let pieces = text.split("<?").skip(1);
-    let pieces = pieces.map(|piece| {
-        let code = piece.split("?>").next().unwrap_or_default();
-        code.strip_prefix("php").or_else(|| code.strip_prefix('=')).unwrap_or(code)
-    });
-    pieces.collect::<Vec<_>>().join(";\n")
 }
 
 /// Codes of a line each: a hole in them is a value more often than not.
@@ -261,7 +182,7 @@ fn from_input(walker: &mut Walker, interpreter: &'static Interpreter, input: &In
     match input {
         Input::Text(Some(texts)) => {
             for text in texts.clone() {
-                code(walker, interpreter.reader, &text, &[]);
+                read_code(walker, interpreter.reader, &text, &[]);
             }
         }
         Input::Text(None) => walker.hide(Why::ComputedText, "a here document"),
@@ -283,7 +204,7 @@ fn texts(
         match text.known() {
             Some(text) => whole.push(text),
             None => {
-                let shown = text.to_string();
+                let shown = text.with_holes();
                 if !is_of_lines(interpreter.reader) || !decides(interpreter.reader, &shown) {
                     return walker.hide(Why::ComputedText, &shown);
                 }
@@ -291,7 +212,7 @@ fn texts(
             }
         }
     }
-    code(walker, interpreter.reader, &whole.join("\n"), given);
+    read_code(walker, interpreter.reader, &whole.join("\n"), given);
 }
 
 /// Whether a script with holes can still be read: a hole must not stand where a command stands. In
@@ -346,7 +267,7 @@ fn in_place(walker: &mut Walker, told: &Told<'_>, by: &str) {
 /// What perl and ruby read with `<>` is run if its name begins or ends with a bar.
 fn magic_open(walker: &mut Walker, interpreter: &'static Interpreter, told: &Told<'_>) {
     let Reader::Tokens(language) = interpreter.reader else { return };
-    if language.family != lex::Family::Perl {
+    if language.style != tokens::Style::Perl {
         return;
     }
     for name in told.rest.iter().filter_map(Field::known) {
@@ -366,7 +287,7 @@ fn deno(walker: &mut Walker, arguments: &[Field], input: &Input) {
     let operand = rest.iter().find(|field| !field.to_string().starts_with('-'));
     match command.known().as_deref() {
         Some("eval") => match operand.map(Field::known) {
-            Some(Some(text)) => calls::read(walker, &javascript::JAVASCRIPT, &text),
+            Some(Some(text)) => code::look(walker, &languages::JAVASCRIPT, &text),
             Some(None) => walker.hide(Why::ComputedText, "deno eval"),
             None => {}
         },

@@ -1,8 +1,8 @@
 //! `python -m module`: modules that run text, write files, or are tools of their own.
 
-use super::calls;
+use super::code;
 use super::configured::configured;
-use super::python::PYTHON;
+use super::languages::PYTHON;
 use crate::shell::field::Field;
 use crate::shell::walk::Walker;
 use crate::shell::{How, Why};
@@ -61,5 +61,5 @@ fn timed(walker: &mut Walker, arguments: &[Field]) {
             None => return walker.hide(Why::ComputedText, "timeit"),
         }
     }
-    calls::read(walker, &PYTHON, &lines.join("\n"));
+    code::look(walker, &PYTHON, &lines.join("\n"));
 }

@@ -1,11 +1,10 @@
 //! Tools that are no interpreters, but run what some of their arguments say.
 
 use super::configured::{parts, settings};
-use super::effects::changes_database;
-use super::later::{benchmarks, crontab, multiplexer, queue};
-use super::{Reading, makefile, names_program, script, variable};
+use super::{unread, variable};
 use crate::shell::field::Field;
 use crate::shell::redirect::Input;
+use crate::shell::variables::{self, Meaning};
 use crate::shell::walk::Walker;
 use crate::shell::{How, Why};
 
@@ -45,12 +44,13 @@ pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: 
     match name {
         "tar" => checkpoint_actions(walker, arguments),
         "ssh" | "scp" | "sftp" => proxy_commands(walker, arguments),
-        "gdb" | "lldb" => debugger(walker, name, arguments, input),
         "sqlite3" | "psql" | "mysql" => database(walker, name, arguments, input),
         "make" | "gmake" => make(walker, arguments, input),
-        "at" | "batch" => queue(walker, arguments, input),
-        "crontab" => crontab(walker, arguments, input),
-        "hyperfine" => benchmarks(walker, arguments),
+        "hyperfine" => {
+            for text in arguments.iter().filter(|field| field.to_string().contains(' ')) {
+                walker.handed_to_shell(text);
+            }
+        }
         "run-parts" => parts(walker, arguments),
         "cargo" => {
             cargo(walker, arguments);
@@ -60,9 +60,6 @@ pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: 
             definitions(walker, arguments);
             return false;
         }
-        "m4" => m4(walker, input),
-        "bc" | "dc" => calculator(walker, input),
-        "tmux" | "screen" => multiplexer(walker, name, arguments),
         "pee" | "mispipe" => {
             for text in arguments.iter().filter(|field| !field.to_string().starts_with('-')) {
                 walker.handed_to_shell(text);
@@ -70,7 +67,7 @@ pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: 
         }
         "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" | "tcc" | "go" | "javac" | "java"
         | "rustc" => {
-            super::compiled(walker, arguments);
+            super::files::compiled(walker, arguments);
             toolexec(walker, arguments);
         }
         "npm" | "yarn" | "pnpm" | "pip" | "pip3" | "uv" => {
@@ -141,7 +138,7 @@ fn definitions(walker: &mut Walker, arguments: &[Field]) {
         let Some((name, value)) = shown.split_once('=') else { continue };
         let name = name.strip_prefix("-D").unwrap_or(name);
         let name = name.split(':').next().unwrap_or(name);
-        if names_program(name) {
+        if variables::meaning(name) == Some(Meaning::Command) {
             variable(walker, name, argument.known().map(|_| vec![value.to_owned()]));
         } else if MADE.contains(&name) && argument.known().is_some() {
             walker.in_new_shell(value, None);
@@ -215,44 +212,6 @@ fn proxy_commands(walker: &mut Walker, arguments: &[Field]) {
     }
 }
 
-fn debugger(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
-    let options = ["-ex", "--ex", "--eval-command", "-eval-command", "-iex", "-o", "--one-line"];
-    let mut lines: Vec<String> = Vec::new();
-    for value in values(&options, arguments) {
-        match value.known() {
-            Some(text) => lines.push(text),
-            None => walker.hide(Why::ComputedText, name),
-        }
-    }
-    if let Input::Text(Some(texts)) = input {
-        lines.extend(texts.iter().flat_map(|text| text.lines().map(str::to_owned)));
-    }
-    for line in &lines {
-        let line = line.trim();
-        let words = ["shell ", "!", "make ", "pipe ", "platform shell "];
-        if let Some(command) = words.iter().find_map(|word| line.strip_prefix(word)) {
-            walker.handed_to_shell(&Field::text(command));
-        } else if let Some(text) =
-            line.strip_prefix("python ").or_else(|| line.strip_prefix("script "))
-        {
-            super::calls::read(walker, &super::python::PYTHON, text);
-        }
-    }
-    let known: Vec<String> = arguments.iter().filter_map(Field::known).collect();
-    let batch =
-        known.iter().any(|word| matches!(word.as_str(), "-batch" | "--batch" | "--version"));
-    match input {
-        Input::Inherited if !batch => walker.hide(Why::Interactive, name),
-        Input::Pipe | Input::Names(_) if !batch => walker.hide(Why::PipedIntoShell, name),
-        Input::Text(None) => walker.hide(Why::ComputedText, name),
-        Input::Inherited
-        | Input::Pipe
-        | Input::Names(_)
-        | Input::Text(Some(_))
-        | Input::File(_) => {}
-    }
-}
-
 /// `.shell` of sqlite3, `\!` of psql and mysql.
 fn database(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
     let mut lines: Vec<String> = arguments.iter().filter_map(Field::known).collect();
@@ -294,13 +253,11 @@ fn database(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input)
     }
 }
 
+/// `make CC=program --eval=rule -f file`: files that this command wrote are not followed.
 fn make(walker: &mut Walker, arguments: &[Field], input: &Input) {
     definitions(walker, arguments);
-    for value in values(&["--eval"], arguments) {
-        match value.known() {
-            Some(text) => makefile::look(walker, &text),
-            None => walker.hide(Why::ComputedText, "make"),
-        }
+    if !values(&["--eval"], arguments).is_empty() {
+        walker.hide(Why::ComputedText, "make --eval");
     }
     let shells = arguments.iter().filter_map(Field::known);
     for shell in shells.filter_map(|word| word.strip_prefix("SHELL=").map(str::to_owned)) {
@@ -308,51 +265,26 @@ fn make(walker: &mut Walker, arguments: &[Field], input: &Input) {
     }
     let files = values(&["-f", "--file", "--makefile"], arguments);
     for file in &files {
-        match (file.known().as_deref(), input) {
-            (Some("-" | "/dev/stdin"), Input::Text(Some(texts))) => {
-                for text in texts {
-                    makefile::look(walker, text);
-                }
+        match file.known().as_deref() {
+            Some("-" | "/dev/stdin") if *input == Input::Inherited => {
+                walker.hide(Why::Interactive, "make")
             }
-            (Some("-" | "/dev/stdin"), Input::Text(None)) => walker.hide(Why::ComputedText, "make"),
-            (Some("-" | "/dev/stdin"), Input::Pipe | Input::Names(_)) => {
-                walker.hide(Why::PipedIntoShell, "make")
-            }
-            (Some("-" | "/dev/stdin"), Input::Inherited) => walker.hide(Why::Interactive, "make"),
-            _ => script(walker, Reading::Make, file),
+            Some("-" | "/dev/stdin") => walker.hide(Why::ComputedText, "make"),
+            Some(file) => unread::written(walker, file),
+            None => walker.hide(Why::ComputedText, "make"),
         }
     }
     if files.is_empty() {
-        for name in ["Makefile", "makefile", "GNUmakefile"] {
-            match walker.content(name) {
-                super::written::Content::Untouched => {}
-                super::written::Content::Unknown => walker.hide(Why::ComputedText, name),
-                super::written::Content::Texts(texts) => {
-                    for text in texts {
-                        makefile::look(walker, &text);
-                    }
-                }
-            }
-        }
+        ["Makefile", "makefile", "GNUmakefile"]
+            .iter()
+            .for_each(|file| unread::written(walker, file));
     }
 }
 
-fn m4(walker: &mut Walker, input: &Input) {
-    if let Input::Text(Some(texts)) = input
-        && texts.iter().any(|text| text.contains("syscmd") || text.contains("esyscmd"))
-    {
-        walker.hide(Why::ComputedText, "m4");
-    }
-}
-
-/// `dc` runs what stands behind `!`.
-fn calculator(walker: &mut Walker, input: &Input) {
-    let Input::Text(Some(texts)) = input else { return };
-    for line in texts.iter().flat_map(|text| text.lines()) {
-        if let Some(command) =
-            line.trim().strip_prefix('!').filter(|text| !text.starts_with(['=', '<', '>']))
-        {
-            walker.handed_to_shell(&Field::text(command));
-        }
-    }
+/// Whether a text of SQL changes something.
+pub(super) fn changes_database(text: &str) -> bool {
+    let text = text.to_lowercase();
+    ["create ", "insert ", "update ", "delete ", "drop ", "alter ", "replace ", "vacuum"]
+        .iter()
+        .any(|word| text.contains(word))
 }

@@ -84,6 +84,11 @@ impl Walker {
     /// Remembers what a command writes into the files that it is redirected to; `from` is where its
     /// redirections begin among the writes.
     pub(in crate::shell) fn remember_text(&mut self, argv: &[Field], input: &Input, from: usize) {
+        let program = argv.first().and_then(Field::program_name).unwrap_or_default();
+        let copies = ["tee", "cp", "mv", "ln", "install", "rsync", "dd"];
+        if self.reading.writes.len() == from && !copies.contains(&program.as_str()) {
+            return;
+        }
         let targets: Vec<(usize, String)> = self
             .reading
             .writes
@@ -94,21 +99,27 @@ impl Walker {
             .filter_map(|(index, write)| Some((index, last_part(&write.path)?)))
             .collect();
         let texts = printed(argv, input);
+        let length = texts.iter().flatten().map(String::len).sum::<usize>();
         for (index, name) in targets {
+            if !self.spend(length) {
+                return;
+            }
             self.written.covered.push(index);
             self.remember(&name, texts.clone());
         }
-        let program = argv.first().and_then(Field::known).unwrap_or_default();
-        let program = program.rsplit('/').next().unwrap_or_default();
         let files: Vec<&Field> =
             argv.iter().skip(1).filter(|field| !field.to_string().starts_with('-')).collect();
-        match (program, files.as_slice()) {
+        match (program.as_str(), files.as_slice()) {
             ("tee", files) => {
                 let texts = match input {
                     Input::Text(texts) => texts.clone(),
                     Input::Inherited | Input::Pipe | Input::Names(_) | Input::File(_) => None,
                 };
+                let length = texts.iter().flatten().map(String::len).sum::<usize>();
                 for name in files.iter().filter_map(|file| last_part(file)) {
+                    if !self.spend(length) {
+                        return;
+                    }
                     self.remember(&name, texts.clone());
                 }
             }

@@ -17,7 +17,7 @@ pub(in super::super) struct Link {
 }
 
 /// More names than this are too many to follow.
-const MOST: usize = 64;
+const MAX_COUNT: usize = 64;
 
 impl Walker {
     /// `ln`: names that the sources get.
@@ -99,7 +99,7 @@ impl Walker {
                     }
                 }
             }
-            if self.reading.writes.len() > MOST * 8 {
+            if self.reading.writes.len() > MAX_COUNT * 8 {
                 return self.hide(Why::TooComplex, "links");
             }
         }

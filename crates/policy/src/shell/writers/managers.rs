@@ -3,52 +3,33 @@
 use super::super::How;
 use super::super::field::Field;
 use super::super::walk::Walker;
+use crate::package_managers;
 
 /// Whether the program is one of them.
 pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) -> bool {
     let words: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-    let mut plain = words.iter().filter(|word| !word.starts_with(['-', '+']));
-    let verb = plain.next().map(String::as_str).unwrap_or_default();
-    let operand = plain.next();
+    let (manifest, lock) = match name {
+        "cargo" => ("Cargo.toml", "Cargo.lock"),
+        "npm" => ("package.json", "package-lock.json"),
+        "pnpm" => ("package.json", "pnpm-lock.yaml"),
+        "yarn" => ("package.json", "yarn.lock"),
+        _ => return false,
+    };
     let has = |option: &str| words.iter().any(|word| word == option);
-    if has("--help") || has("--dry-run") {
-        return matches!(name, "cargo" | "npm" | "pnpm" | "yarn");
+    if has("--help") || has("--dry-run") || has("-g") || has("--global") {
+        return true;
     }
-    match name {
-        "cargo" => {
-            match verb {
-                "add" | "remove" | "rm" => change(walker, &["Cargo.toml", "Cargo.lock"], name),
-                "update" | "generate-lockfile" => change(walker, &["Cargo.lock"], name),
-                "new" => {
-                    let place = operand.map_or_else(Field::unknown, Field::text);
-                    walker.wrote(place, How::Fill, name);
-                }
-                _ => {}
-            }
-            true
+    let readings = package_managers::readings(&words);
+    if package_managers::changes(name, &words) {
+        let only_lock = |verb: &str| matches!(verb, "update" | "generate-lockfile" | "dedupe");
+        if !readings.iter().any(|reading| only_lock(reading.verb)) {
+            walker.wrote(Field::text(manifest), How::Change, name);
         }
-        "npm" | "pnpm" | "yarn" => {
-            let installs = matches!(verb, "install" | "i" | "add");
-            let changes =
-                matches!(verb, "uninstall" | "remove" | "rm" | "un" | "update" | "upgrade");
-            if (installs && operand.is_some()) || changes || (name == "yarn" && verb == "add") {
-                let lock = match name {
-                    "npm" => "package-lock.json",
-                    "pnpm" => "pnpm-lock.yaml",
-                    _ => "yarn.lock",
-                };
-                if !has("-g") && !has("--global") {
-                    change(walker, &["package.json", lock], name);
-                }
-            }
-            true
-        }
-        _ => false,
+        walker.wrote(Field::text(lock), How::Change, name);
     }
-}
-
-fn change(walker: &mut Walker, files: &[&str], by: &str) {
-    for file in files {
-        walker.wrote(Field::text(*file), How::Change, by);
+    if let Some(new) = readings.iter().find(|reading| name == "cargo" && reading.verb == "new") {
+        let place = new.operands.first().map_or_else(Field::unknown, |place| Field::text(*place));
+        walker.wrote(place, How::Fill, name);
     }
+    true
 }

@@ -10,6 +10,7 @@ mod links;
 mod managers;
 mod named;
 mod options;
+mod outputs;
 mod patch;
 mod search;
 mod sed;
@@ -51,6 +52,9 @@ impl Walker {
     pub(super) fn wrote(&mut self, path: Field, how: How, by: &str) {
         // Nothing has no name.
         if path.known().is_some_and(|text| text.is_empty()) {
+            return;
+        }
+        if !self.another_effect(std::slice::from_ref(&path)) {
             return;
         }
         let by = by.to_owned();

@@ -4,6 +4,7 @@ use super::super::How;
 use super::super::field::{Field, Piece};
 use super::super::walk::Walker;
 use super::options::{Grammar, named_values};
+use super::outputs;
 use super::table::{G, Operands, PROGRAMS, Program};
 
 pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
@@ -26,8 +27,12 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
         }
         _ => {}
     }
-    if let Some(program) = PROGRAMS.iter().find(|program| program.names.contains(&name)) {
-        table(walker, name, program, arguments);
+    match PROGRAMS.iter().find(|program| program.names.contains(&name)) {
+        Some(program) => table(walker, name, program, arguments),
+        None if arguments.iter().any(|field| field.leading_text().starts_with("--")) => {
+            outputs::note(walker, name, arguments);
+        }
+        None => {}
     }
 }
 
@@ -310,6 +315,7 @@ fn compile(walker: &mut Walker, name: &str, arguments: &[Field]) {
         "-dumpmachine",
         "-V",
         "--print",
+        "--explain",
         "-vV",
     ];
     if outputs.is_empty() && directories.is_empty() && !has(&looks) && !arguments.is_empty() {
