@@ -53,8 +53,14 @@ const MAX_LINKS: usize = 8;
 
 const NO_CHOICE: &str = "the tree names no toolchain that could be used, and rustup has no default";
 
+/// Directories that are mounted in a worktree must not end git's search for its repository.
+pub const GIT_ACROSS_MOUNTS: (&str, &str) = ("GIT_DISCOVERY_ACROSS_FILESYSTEM", "1");
+
 /// Variables that tell tools that there is no network, so that they say what is missing at once.
 pub const OFFLINE: [(&str, &str); 2] = [("CARGO_NET_OFFLINE", "true"), ("GOPROXY", "off")];
+
+/// Python leaves its compiled files beside the sources, where they would count as work without a `.gitignore`.
+pub const NO_BYTECODE: (&str, &str) = ("PYTHONDONTWRITEBYTECODE", "1");
 
 const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 

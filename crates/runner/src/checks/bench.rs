@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bailiwick_verify::job::Ran;
 
+use super::guard::Guard;
+use super::job_error::JobError;
 use super::objects;
 use super::places::{ONLY, Places};
 use super::slot::{self, Slot};
@@ -32,6 +34,8 @@ pub(super) struct Bench {
     tree: PathBuf,
     target: PathBuf,
     settled: Option<Settled>,
+    /// What no check may change.
+    guard: Option<Guard>,
     /// The compilers that rustup chooses.
     toolchain: Option<Toolchain>,
     /// Where git finds the objects of the tree's repository.
@@ -112,6 +116,7 @@ impl Bench {
             tree,
             target,
             settled: None,
+            guard: None,
             toolchain: None,
             objects: Vec::new(),
             apart: Apart::Jobs,
@@ -183,14 +188,27 @@ impl Bench {
     /// Makes room for the next tree, for which what was fetched is there as well.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.keep_times();
+        self.guard = None;
         self.slot.clear()?;
         let settings = self.host.cargo_settings().unwrap_or_default();
         std::fs::write(self.slot.tools().join(SETTINGS), settings)
     }
 
+    /// Notes the files of the tree as it was given, before anything else is put there.
+    pub(super) fn guard_tree(&mut self) -> io::Result<()> {
+        if self.guard.is_none() {
+            self.guard = Some(Guard::observe(&self.tree)?);
+        }
+        Ok(())
+    }
+
     /// Sets the times of the tree's files and reads what it says of itself, before anything is run on
     /// it.
     pub(super) fn settle(&mut self) -> Result<(), Unsettled> {
+        self.guard_tree().map_err(|error| Unsettled {
+            why: format!("the tree cannot be read: {error}"),
+            of_tree: false,
+        })?;
         if self.settled.is_none() {
             let toolchain = self.host.toolchain(&self.tree);
             self.toolchain = toolchain.map_err(|why| Unsettled { why, of_tree: true })?;
@@ -214,13 +232,13 @@ impl Bench {
     }
 
     /// A place for what a job writes.
-    pub(super) fn begin(&self, tree: Writes, target: Writes) -> Result<Work, String> {
+    pub(super) fn begin(&self, tree: Writes, target: Writes) -> Result<Work, JobError> {
         let shared = Shared { tree: &self.tree, target: &self.target };
         Work::begin(self.place(), self.apart, shared, tree, target).map_err(no_place)
     }
 
     /// A place for a job of cargo's, which builds.
-    pub(super) fn begin_build(&self) -> Result<Work, String> {
+    pub(super) fn begin_build(&self) -> Result<Work, JobError> {
         self.begin(Writes::Apart, if self.trust_build { Writes::Through } else { Writes::Apart })
     }
 
@@ -242,13 +260,13 @@ impl Bench {
     }
 
     /// Runs a command line in the tree, of which nothing is kept.
-    pub(super) fn shell(&self, line: &str) -> Result<Ran, String> {
+    pub(super) fn shell(&self, line: &str) -> Result<Ran, JobError> {
         let job = self.begin(Writes::Apart, Writes::Apart)?;
         self.run(&job, &self.shell_program(line)).map(|(ran, _)| ran)
     }
 
     /// Runs a command line that makes the tree ready; what it writes there stays.
-    pub(super) fn prepare(&self, line: &str, network: Network) -> Result<Ran, String> {
+    pub(super) fn prepare(&self, line: &str, network: Network) -> Result<Ran, JobError> {
         let job = self.begin(Writes::Through, Writes::Apart)?;
         let mut program = self.shell_program(line);
         if self.level == Level::Off {
@@ -286,7 +304,11 @@ impl Bench {
     }
 
     /// Runs a program that builds: what it writes is there for the rest of the job.
-    pub(super) fn run(&self, job: &Work, program: &Program<'_>) -> Result<(Ran, Vec<u8>), String> {
+    pub(super) fn run(
+        &self,
+        job: &Work,
+        program: &Program<'_>,
+    ) -> Result<(Ran, Vec<u8>), JobError> {
         let (ran, output, _) = self.run_with(job, program, Network::None, self.limits)?;
         Ok((ran, output))
     }
@@ -296,7 +318,7 @@ impl Bench {
         &self,
         job: &Work,
         program: &Program<'_>,
-    ) -> Result<(Ran, Vec<u8>), String> {
+    ) -> Result<(Ran, Vec<u8>), JobError> {
         self.run(&self.above(job)?, program)
     }
 
@@ -311,12 +333,12 @@ impl Bench {
         work: &Work,
         program: &Program<'_>,
         limits: Limits,
-    ) -> Result<(Ran, Vec<u8>, u64), String> {
+    ) -> Result<(Ran, Vec<u8>, u64), JobError> {
         self.run_with(work, program, Network::None, limits)
     }
 
     /// A place for one program, which begins with what the job has.
-    pub(super) fn above(&self, job: &Work) -> Result<Work, String> {
+    pub(super) fn above(&self, job: &Work) -> Result<Work, JobError> {
         job.above(self.place()).map_err(no_place)
     }
 
@@ -326,7 +348,7 @@ impl Bench {
         program: &Program<'_>,
         network: Network,
         limits: Limits,
-    ) -> Result<(Ran, Vec<u8>, u64), String> {
+    ) -> Result<(Ran, Vec<u8>, u64), JobError> {
         let sandbox = self.sandbox(work, program, network);
         let (argv, capture) = (&program.argv, program.capture);
         let finished =
@@ -338,7 +360,28 @@ impl Bench {
             tail: String::from_utf8_lossy(&finished.tail).into_owned(),
             took: finished.took,
         };
+        self.compare(work, program)?;
         Ok((ran, finished.output, finished.printed))
+    }
+
+    /// Refuses what a program has said if it changed files of the tree.
+    fn compare(&self, work: &Work, program: &Program<'_>) -> Result<(), JobError> {
+        let (Some(guard), Some(written)) = (&self.guard, work.written()) else { return Ok(()) };
+        let paths = guard.changed(&self.tree, &written, work.part()).map_err(|error| {
+            format!("what `{}` wrote to the tree cannot be read: {error}", program.line)
+        })?;
+        if paths.is_empty() {
+            return Ok(());
+        }
+        Err(JobError::TreeChanged { line: program.line.clone(), paths })
+    }
+
+    /// Files of the tree that a program can only read.
+    fn frozen(&self, work: &Work) -> Vec<PathBuf> {
+        match (&self.guard, work.written()) {
+            (Some(guard), Some(_)) => guard.mounted(&self.places.tree, work.part()),
+            (None, _) | (_, None) => Vec::new(),
+        }
     }
 
     /// Directories that look writable, in the tree and in the home.
@@ -416,7 +459,7 @@ impl Bench {
             private,
             emptied: Vec::new(),
             hidden: Vec::new(),
-            frozen: Vec::new(),
+            frozen: self.frozen(work),
             environment,
             directory: program.directory.to_owned(),
             network,
@@ -446,6 +489,7 @@ impl Bench {
             ("CARGO_TARGET_DIR", shown(&places.target)),
             // A toolchain that is not there is an error that says so.
             ("RUSTUP_AUTO_INSTALL", "0".to_owned()),
+            (toolchain::NO_BYTECODE.0, toolchain::NO_BYTECODE.1.to_owned()),
             // Cargo takes these before what a tree sets.
             ("RUSTC_WRAPPER", String::new()),
             ("RUSTC_WORKSPACE_WRAPPER", String::new()),
@@ -484,6 +528,6 @@ impl Bench {
     }
 }
 
-fn no_place(error: io::Error) -> String {
-    format!("there is no place for what is written: {error}")
+fn no_place(error: io::Error) -> JobError {
+    JobError::CouldNotRun(format!("there is no place for what is written: {error}"))
 }

@@ -4,6 +4,7 @@ use bailiwick_verify::Outcome;
 use bailiwick_verify::job::{Crates, Ended, Ran, Warnings};
 
 use super::bench::{Bench, Environment, Program};
+use super::job_error::JobError;
 use super::messages::{self, Said};
 use super::work::Work;
 use super::workspaces::{self, Chosen, Found};
@@ -17,7 +18,7 @@ pub(super) fn run(
     of: &Crates,
     warnings: Warnings,
     tell: &mut dyn FnMut(&str),
-) -> Result<Outcome, String> {
+) -> Result<Outcome, JobError> {
     let job = bench.begin_build()?;
     let chosen = match workspaces::choose(bench, &job, of)? {
         Found::Workspaces(chosen) => chosen,
@@ -43,7 +44,7 @@ fn check(
     chosen: &Chosen,
     warnings: Warnings,
     tell: &mut dyn FnMut(&str),
-) -> Result<Ran, String> {
+) -> Result<Ran, JobError> {
     let mut arguments = vec!["check".to_owned()];
     arguments.extend(chosen.selection());
     arguments.push("--all-targets".to_owned());

@@ -8,6 +8,7 @@ use bailiwick_verify::Outcome;
 use bailiwick_verify::job::{CrateTests, Crates, Ran, TestProgram};
 
 use super::bench::{Bench, Environment, Program};
+use super::job_error::JobError;
 use super::messages::{self, Artifact, Metadata, Package, Said, Target};
 use super::test_program::{self, Recorded};
 use super::work::Work;
@@ -24,7 +25,7 @@ pub(super) fn run(
     bench: &Bench,
     of: &Crates,
     tell: &mut dyn FnMut(&str),
-) -> Result<Outcome, String> {
+) -> Result<Outcome, JobError> {
     let job = bench.begin_build()?;
     let chosen = match workspaces::choose(bench, &job, of)? {
         Found::Workspaces(chosen) => chosen,
@@ -56,7 +57,7 @@ fn build(
     job: &Work,
     chosen: &Chosen,
     tell: &mut dyn FnMut(&str),
-) -> Result<(Ran, Built), String> {
+) -> Result<(Ran, Built), JobError> {
     let directory = bench.places.tree.join(&chosen.root);
     let ask = ["metadata", "--no-deps", "--format-version", "1"].map(str::to_owned);
     let (line, argv) = chosen.command(bench.tree(), ask.into());
@@ -113,7 +114,7 @@ fn build(
 }
 
 /// Writes the recorder, and gives the variables that make cargo use it.
-fn recorder(bench: &Bench, job: &Work) -> Result<Vec<(String, String)>, String> {
+fn recorder(bench: &Bench, job: &Work) -> Result<Vec<(String, String)>, JobError> {
     let failed = |error: std::io::Error| format!("the tests cannot be recorded: {error}");
     std::fs::write(bench.slot.tools().join("record"), RECORDER).map_err(failed)?;
     job.clear_results().map_err(failed)?;
@@ -132,7 +133,7 @@ fn run_all(
     chosen: &Chosen,
     built: &Built,
     tell: &mut dyn FnMut(&str),
-) -> Result<Vec<CrateTests>, String> {
+) -> Result<Vec<CrateTests>, JobError> {
     built
         .packages
         .iter()
@@ -159,7 +160,7 @@ fn run_one(
     artifact: &Artifact,
     recorded: &Recorded,
     tell: &mut dyn FnMut(&str),
-) -> Result<TestProgram, String> {
+) -> Result<TestProgram, JobError> {
     let (target, option) = describe(&artifact.target);
     let line = format!("cargo test -p {} {option}", package.name);
     tell(&line);
@@ -174,7 +175,7 @@ fn document(
     chosen: &Chosen,
     package: &Package,
     tell: &mut dyn FnMut(&str),
-) -> Result<Ran, String> {
+) -> Result<Ran, JobError> {
     let arguments = ["test", "--doc", "-p", &package.name].map(str::to_owned);
     let (line, argv) = chosen.command(bench.tree(), arguments.into());
     tell(&line);

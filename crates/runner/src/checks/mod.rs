@@ -11,8 +11,11 @@ mod bench;
 mod build_time;
 mod cargo_check;
 mod cargo_test;
+mod challenge;
 mod copied;
 mod copying;
+mod guard;
+mod job_error;
 mod libtest;
 mod messages;
 mod objects;
@@ -39,6 +42,7 @@ use crate::sandbox::{self, Launcher, Level, Network};
 use crate::toolchain::Host;
 use bench::{Bench, Sources, Unsettled};
 use copying::CopyError;
+use job_error::JobError;
 use slot::Slot;
 use tracked::Tracked;
 
@@ -157,6 +161,7 @@ impl Workshop for CheckWorkshop {
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError> {
         let before = tracked::observe(self.bench.tree()).map_err(unread)?;
+        self.bench.guard_tree().map_err(unread)?;
         self.copy(&how.copy)?;
         self.bench.place_files().map_err(unread)?;
         self.bench.settle().map_err(|Unsettled { why, of_tree }| {
@@ -235,7 +240,7 @@ impl Workshop for CheckWorkshop {
             Job::CargoCheck { of, warnings } => cargo_check::run(&self.bench, of, *warnings, tell),
             Job::CargoTest { of } => cargo_test::run(&self.bench, of, tell),
         };
-        went.unwrap_or_else(|why| Outcome::CouldNotRun { why })
+        went.unwrap_or_else(Outcome::from)
     }
 }
 
@@ -346,12 +351,12 @@ fn unread(error: std::io::Error) -> WorkshopError {
     unusable("the tree cannot be read", error.to_string())
 }
 
-fn succeed(step: &str, line: &str, ran: Result<Ran, String>) -> Result<(), WorkshopError> {
+fn succeed(step: &str, line: &str, ran: Result<Ran, JobError>) -> Result<(), WorkshopError> {
     let what = format!("the {step} command `{line}` failed");
     match ran {
         Ok(ran) if ran.succeeded() => Ok(()),
         Ok(ran) => Err(WorkshopError { what, why: ending(&ran), of_tree: true }),
-        Err(why) => Err(WorkshopError { what, why, of_tree: false }),
+        Err(error) => Err(WorkshopError { what, why: error.to_string(), of_tree: false }),
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use bailiwick_verify::job::Ran;
 
 use super::bench::Bench;
+use super::job_error::JobError;
 use super::slot;
 use super::work::Writes;
 use crate::environment::{self, BaseTrust, Gateway, Registries};
@@ -66,7 +67,7 @@ impl Bench {
     }
 
     /// Runs a command line of a setup; what it writes to the tree and to its home stays.
-    pub(super) fn set_up(&self, line: &str, way: &WayOut) -> Result<Ran, String> {
+    pub(super) fn set_up(&self, line: &str, way: &WayOut) -> Result<Ran, JobError> {
         let job = self.begin(Writes::Through, Writes::Apart)?;
         let program = self.shell_program(line);
         let mut sandbox = self.sandbox(&job, &program, Network::None);

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use bailiwick_verify::job::{Ended, Harness, Ran, TestResult};
 
 use super::bench::{Bench, Environment, Program};
+use super::challenge;
+use super::challenge::Challenge;
+use super::job_error::JobError;
 use super::work::Work;
 use super::{libtest, plain};
 use crate::process::{Capture, Limits};
@@ -65,7 +68,7 @@ pub(super) fn run(
     recorded: &Recorded,
     line: &str,
     own: bool,
-) -> Result<(Harness, Ran), String> {
+) -> Result<(Harness, Ran), JobError> {
     let program = Alone { bench, job, recorded, line, budget: Budget::new(bench.limits()) };
     if own {
         return Ok((Harness::Own, program.start(&[], Capture::Together)?.ran));
@@ -81,6 +84,11 @@ pub(super) fn run(
     let ignored: BTreeSet<String> = libtest::parse_listing(&ignored).into_iter().collect();
     let (ignored, active): (Vec<&String>, Vec<&String>) =
         listed.iter().partition(|test| ignored.contains(*test));
+    for challenge in challenge::all(&active) {
+        if let Some(run) = program.answers(&challenge)? {
+            return Ok((Harness::Forged { test: challenge.test }, run));
+        }
+    }
     let went = program.run_each(&active)?;
     let ran = together(&listing.ran, &went, program.budget.begun.elapsed());
     let ignored = ignored.into_iter().map(|test| (test.clone(), TestResult::Ignored));
@@ -114,7 +122,7 @@ struct Went {
 }
 
 impl Alone<'_> {
-    fn start(&self, arguments: &[&str], capture: Capture) -> Result<Started, String> {
+    fn start(&self, arguments: &[&str], capture: Capture) -> Result<Started, JobError> {
         let own = self.bench.above(self.job)?;
         let arguments = arguments.iter().map(|one| (*one).to_owned());
         let program = Program {
@@ -130,10 +138,20 @@ impl Alone<'_> {
         Ok(Started { ran, output, log: plain::read(&own.results(), Path::new(LOG), LARGEST) })
     }
 
+    /// How the program ran that gave a result where there is none to give.
+    fn answers(&self, challenge: &Challenge) -> Result<Option<Ran>, JobError> {
+        let log = self.bench.places.results.join(LOG).display().to_string();
+        let mut arguments = challenge.arguments();
+        arguments.extend(["--logfile", &log]);
+        let started = self.start(&arguments, Capture::Together)?;
+        let silent = started.log.as_ref().is_ok_and(Vec::is_empty) || started.log.is_err();
+        Ok((!silent).then_some(started.ran))
+    }
+
     /// Runs tests, several at once, until one has used up what all of them have.
-    fn run_each(&self, tests: &[&String]) -> Result<Vec<Went>, String> {
+    fn run_each(&self, tests: &[&String]) -> Result<Vec<Went>, JobError> {
         let next = AtomicUsize::new(0);
-        let work = || -> Result<Vec<(usize, Went)>, String> {
+        let work = || -> Result<Vec<(usize, Went)>, JobError> {
             let mut done = Vec::new();
             while let Some((number, test)) = {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -155,19 +173,26 @@ impl Alone<'_> {
             for one in working {
                 all.extend(one.join().map_err(|_| "a test could not be watched".to_owned())??);
             }
-            Ok::<_, String>(all)
+            Ok::<_, JobError>(all)
         })?;
         all.sort_by_key(|(number, _)| *number);
         Ok(all.into_iter().map(|(_, went)| went).collect())
     }
 
-    fn run_test(&self, test: &str) -> Result<Went, String> {
+    fn run_test(&self, test: &str) -> Result<Went, JobError> {
         let log = self.bench.places.results.join(LOG).display().to_string();
-        let started = self.start(&["--exact", test, "--logfile", &log], Capture::Together)?;
+        let named = |error| match error {
+            JobError::TreeChanged { line, paths } => {
+                JobError::TreeChanged { line: format!("{line} -- --exact {test}"), paths }
+            }
+            JobError::CouldNotRun(_) => error,
+        };
+        let started = self.start(&["--exact", test, "--logfile", &log], Capture::Together);
+        let started = started.map_err(named)?;
         let (result, ran) = match started.log {
             // It does not know the option: then its exit code has to say all.
             Err(_) if started.ran.ended == Ended::Exit(FAILED) => {
-                let ran = self.start(&["--exact", test], Capture::Together)?.ran;
+                let ran = self.start(&["--exact", test], Capture::Together).map_err(named)?.ran;
                 (Some(TestResult::Ok), ran)
             }
             log => (libtest::parse_log(&log.unwrap_or_default(), test), started.ran),

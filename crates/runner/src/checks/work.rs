@@ -18,6 +18,7 @@ use nix::fcntl::AT_FDCWD;
 use nix::sys::stat::{UtimensatFlags, utimensat};
 use nix::sys::time::TimeSpec;
 
+use super::guard::{Part, Written};
 use super::slot;
 use crate::sandbox::{Bind, Fallback, Overlay};
 
@@ -120,6 +121,20 @@ impl Work {
     /// Where what is written to `tree` or `target` is, on the host.
     pub(super) fn upper(&self, name: &str) -> PathBuf {
         self.place.join(name).join("upper")
+    }
+
+    /// Where what is written to the tree can be seen; nothing where it is written itself.
+    pub(super) fn written(&self) -> Option<Written> {
+        match (self.tree, self.apart) {
+            (Writes::Through, _) => None,
+            (Writes::Apart, Apart::Overlays) => Some(Written::Layer(self.upper("tree"))),
+            (Writes::Apart, Apart::Copies | Apart::Jobs) => Some(Written::Copy(self.upper("tree"))),
+        }
+    }
+
+    /// Whether this is a job, or one of the programs that begin with what a job has.
+    pub(super) fn part(&self) -> Part {
+        if self.below.is_some() { Part::OneOfMany } else { Part::Whole }
     }
 
     /// What a program is given at these places.

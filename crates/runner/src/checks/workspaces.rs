@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use bailiwick_verify::job::{Crates, Ran};
 
 use super::bench::{Bench, Environment, Program};
+use super::job_error::JobError;
 use super::messages::Metadata;
 use super::plain;
 use super::tree_settings;
@@ -61,7 +62,7 @@ impl Chosen {
 }
 
 /// The workspaces that a job is about. Refuses where the tree says that something of its own builds it.
-pub(super) fn choose(bench: &Bench, job: &Work, of: &Crates) -> Result<Found, String> {
+pub(super) fn choose(bench: &Bench, job: &Work, of: &Crates) -> Result<Found, JobError> {
     let found = find(bench, job, of)?;
     if let Found::Workspaces(all) = &found {
         let roots = all.iter().map(|one| one.root.as_path());
@@ -70,10 +71,10 @@ pub(super) fn choose(bench: &Bench, job: &Work, of: &Crates) -> Result<Found, St
     Ok(found)
 }
 
-fn find(bench: &Bench, job: &Work, of: &Crates) -> Result<Found, String> {
+fn find(bench: &Bench, job: &Work, of: &Crates) -> Result<Found, JobError> {
     let manifests = manifests(bench.tree());
     if manifests.is_empty() {
-        return Err("there is no Cargo.toml in the tree".to_owned());
+        return Err("there is no Cargo.toml in the tree".to_owned().into());
     }
     match of {
         Crates::Holding(paths) => {
@@ -111,7 +112,7 @@ fn named(
     job: &Work,
     manifests: &BTreeSet<PathBuf>,
     names: &[String],
-) -> Result<Found, String> {
+) -> Result<Found, JobError> {
     let mut chosen: Vec<Chosen> = Vec::new();
     for name in names {
         let places = manifests
@@ -131,7 +132,7 @@ fn named(
             }
         }
         if !anywhere {
-            return Err(format!("there is no crate `{name}` in the tree"));
+            return Err(format!("there is no crate `{name}` in the tree").into());
         }
     }
     Ok(Found::Workspaces(chosen))
@@ -149,7 +150,7 @@ pub(super) fn read_manifest(tree: &Path, path: &Path) -> Option<toml::Table> {
 }
 
 /// The root of the workspace that cargo finds from a directory of the tree.
-fn root_of(bench: &Bench, job: &Work, place: &Path) -> Result<Result<PathBuf, Ran>, String> {
+fn root_of(bench: &Bench, job: &Work, place: &Path) -> Result<Result<PathBuf, Ran>, JobError> {
     let directory = bench.places.tree.join(place);
     let argv = ["cargo", "locate-project", "--workspace", "--message-format", "plain"];
     let (ran, output) = bench.run(
@@ -168,7 +169,7 @@ fn root_of(bench: &Bench, job: &Work, place: &Path) -> Result<Result<PathBuf, Ra
     let manifest = PathBuf::from(String::from_utf8_lossy(&output).trim_end());
     let root = manifest.parent().and_then(|root| root.strip_prefix(&bench.places.tree).ok());
     let outside = || format!("cargo takes {} for the workspace", manifest.display());
-    root.map(|root| Ok(root.to_owned())).ok_or_else(outside)
+    root.map(|root| Ok(root.to_owned())).ok_or_else(|| outside().into())
 }
 
 /// The directories of the tree that have a manifest.
@@ -204,7 +205,7 @@ fn left_out(
     job: &Work,
     manifests: &BTreeSet<PathBuf>,
     root: &Path,
-) -> Result<Result<Vec<PathBuf>, Ran>, String> {
+) -> Result<Result<Vec<PathBuf>, Ran>, JobError> {
     let below = manifests.iter().filter(|place| place.starts_with(root) && *place != root);
     let leaning: Vec<&PathBuf> = below.filter(|place| leans(bench.tree(), place)).collect();
     if leaning.is_empty() {

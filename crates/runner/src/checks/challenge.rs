@@ -1,0 +1,48 @@
+//! Questions to a test program that have one honest answer: nothing.
+//!
+//! A test runs code of the change in its own process, which can write the result and leave, before `main` even.
+//! Code that does so without looking at what it is asked gives a result here, too.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
+/// A test that must not run.
+pub(super) struct Challenge {
+    pub(super) test: String,
+    skipped: bool,
+}
+
+impl Challenge {
+    pub(super) fn arguments(&self) -> Vec<&str> {
+        match self.skipped {
+            true => vec!["--exact", &self.test, "--skip", &self.test],
+            false => vec!["--exact", &self.test],
+        }
+    }
+}
+
+/// A test that there is not, with a name that nobody can know before, and one that there is and that is skipped.
+pub(super) fn all(tests: &[&String]) -> Vec<Challenge> {
+    let random = RandomState::new().build_hasher().finish();
+    let count = u64::try_from(tests.len()).unwrap_or(u64::MAX).max(1);
+    let chosen = usize::try_from(random % count).ok().and_then(|number| tests.get(number));
+    let Some(chosen) = chosen else { return Vec::new() };
+    let missing = Challenge { test: format!("{chosen}_{:04x}", random >> 48), skipped: false };
+    let missing = Some(missing).filter(|missing| !tests.contains(&&missing.test));
+    let skipped = Challenge { test: (*chosen).clone(), skipped: true };
+    missing.into_iter().chain([skipped]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_asked_about_a_test_that_there_is_without_having_to_skip_it() {
+        assert!(all(&[]).is_empty());
+        let name = "tests::one".to_owned();
+        let asked = all(&[&name]);
+        assert_eq!(asked.len(), 2);
+        assert!(asked[0].test.starts_with("tests::one_") && !asked[0].skipped);
+        assert_eq!(asked[1].arguments(), ["--exact", "tests::one", "--skip", "tests::one"]);
+    }
+}
