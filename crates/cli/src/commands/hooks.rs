@@ -3,23 +3,27 @@
 use std::path::PathBuf;
 
 use bailiwick_model::RoleName;
+use bailiwick_runner::agents::adapter;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::context::Context;
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::hooks::agent::{Agent, Scope};
 use crate::hooks::draft::{Change, Draft};
 use crate::hooks::install::{Planned, Request, WhenDisarmed};
 use crate::hooks::limits::{self, Limit};
 use crate::hooks::places::Places;
-use crate::hooks::record::Bound;
+use crate::hooks::record::{Bound, Commands};
 use crate::hooks::status::{self, Report, Standing};
 use crate::hooks::{gate_command, install, remove};
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
 use crate::policy_file::{self, What};
-use crate::wire;
+use crate::running::enclose;
+use crate::verifying::SandboxLevel;
+use crate::{preconditions, wire};
 
 /// Put the gate into the settings of agents that you start yourself
 ///
@@ -83,20 +87,23 @@ struct Install {
     /// The agent
     agent: Which,
     /// Bind it to this role
-    #[arg(long, value_name = "ROLE", required_unless_present = "task", conflicts_with = "task")]
+    #[arg(long, value_name = "ROLE", conflicts_with = "task")]
     role: Option<RoleName>,
     /// Bind it to this task's role, scope and parameters
     #[arg(long, value_name = "FILE")]
     task: Option<PathBuf>,
-    /// Where the role may write; may be given again
+    /// Where the role may write, from the repository's root; may be given again
     #[arg(long, value_name = "GLOB", conflicts_with = "task")]
     files: Vec<String>,
-    /// Where it may not; may be given again
+    /// Where it may not, from the repository's root; may be given again
     #[arg(long, value_name = "GLOB", conflicts_with = "task")]
     deny: Vec<String>,
     /// For all that you start, in any directory, instead of in this repository
     #[arg(long)]
     user: bool,
+    /// Let allowed shell commands run without the sandbox that holds the limits on paths
+    #[arg(long)]
+    no_sandbox: bool,
     /// Change settings that keep hooks from running, instead of refusing
     #[arg(long)]
     fix: bool,
@@ -202,15 +209,22 @@ impl Install {
                 deny: self.deny.clone(),
             },
             (None, Some(task)) => What::Task(context.directory.join(task)),
-            (None, None) => return Err(Failure::usage("neither --role nor --task is given")),
+            (None, None) => return Err(policy_file::unnamed(context)?),
         };
+        policy_file::note_root(context, &[&self.files, &self.deny]);
         let binding = status::binding_context(context, &scope, kit_root);
         let policy = policy_file::compile(&binding, &what)
             .map_err(|failure| explained(context, &scope, &what, failure))?;
         wire::warn(&policy.warnings);
         let disarmed = if self.fix { WhenDisarmed::Mend } else { WhenDisarmed::Refuse };
         let gate = gate_command::program()?;
-        let request = Request { what: &what, policy: &policy, gate, disarmed };
+        let commands = if self.no_sandbox { Commands::Free } else { Commands::Sandboxed };
+        let wraps = self.agent.agents().iter().any(|agent| agent.wraps_commands());
+        if commands == Commands::Sandboxed && wraps {
+            require_sandbox()?;
+            require_versions(context, &self.agent.agents())?;
+        }
+        let request = Request { what: &what, policy: &policy, gate, disarmed, commands };
         // All are planned before the first is written: what cannot be done stops everything.
         let plan = |agent| {
             let mut draft = Draft::default();
@@ -238,6 +252,43 @@ impl Install {
         }
         Ok(())
     }
+}
+
+/// The oldest version whose hooks were seen to be started outside of the sandbox of its commands.
+const OLDEST_CLAUDE: [u64; 3] = [2, 1, 197];
+
+/// Refuses an agent's program that is too old to start its hooks and its commands apart.
+fn require_versions(context: &Context, agents: &[Agent]) -> Result<(), Failure> {
+    let claude = agents.contains(&Agent::Claude).then(|| adapter(Agent::Claude.word())).flatten();
+    let Some(claude) = claude else { return Ok(()) };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let Some(found) = enclose::program_on(&path, claude.as_ref(), &context.state)? else {
+        return Ok(());
+    };
+    let numbers = |text: &str| -> Vec<u64> {
+        text.split('.').map_while(|number| number.parse().ok()).collect()
+    };
+    if numbers(&found.version) >= OLDEST_CLAUDE.to_vec() {
+        return Ok(());
+    }
+    let oldest = OLDEST_CLAUDE.map(|number| number.to_string()).join(".");
+    Err(Failure::general(format!(
+        "Claude Code {} cannot run its commands in a sandbox: {oldest} or newer is needed",
+        found.version
+    ))
+    .help("update it, or install with --no-sandbox"))
+}
+
+/// Refuses where a sandbox cannot be made for shell commands.
+fn require_sandbox() -> Result<(), Failure> {
+    preconditions::require_sandbox(SandboxLevel::Full).map_err(|failure| match failure {
+        Failure::Message { text, help, .. } => {
+            let way = "or add --no-sandbox: then only what the gate reads in a command is held";
+            let help = help.map_or_else(|| way.to_owned(), |help| format!("{help}; {way}"));
+            Failure::general(text).help(help)
+        }
+        other @ (Failure::Problems(_) | Failure::Said(_)) => other,
+    })
 }
 
 /// Says why something cannot be installed for all that a person starts, if it could be in this repository.
@@ -274,13 +325,14 @@ fn installed(
         "digest": record.digest,
         "gate": record.arguments(kept)?,
         "settings": record.settings,
+        "commands": record.commands,
         "policy": kept.policy(),
         "log": kept.log(),
         "files": file_changes(draft),
         "mended": mended,
         "notes": notes,
         "holds": limits::holds(record.agent),
-        "limits": limits::limits(record.agent, &scope),
+        "limits": limits::limits(record.agent, &scope, record.commands),
     }))
 }
 
@@ -297,8 +349,9 @@ fn show_installed(planned: &Planned, files: &[FileChange], dry_run: bool) {
         output::line(format_args!("  {}  {what}", styled(YELLOW, "taken back")));
     }
     output::wrapped("  holds   ", limits::holds(record.agent));
+    output::wrapped("  shell   ", limits::commands(record.commands));
     output::line(format_args!("  log     {}", kept.log().display()));
-    for Limit { cannot, instead } in limits::limits(record.agent, &scope) {
+    for Limit { cannot, instead } in limits::limits(record.agent, &scope, record.commands) {
         output::wrapped("  beware  ", cannot);
         output::wrapped("          → ", instead);
     }
@@ -335,8 +388,19 @@ fn show_report(report: &Report) {
     };
     let bound = report.bound.as_ref().map(Bound::shown).unwrap_or_default();
     let name = report.agent.word();
-    let line = format!("{standing}  {name:8}  {:10}  {bound}", report.scope);
+    let free = match report.commands {
+        Some(Commands::Free) => "  (shell commands without a sandbox)",
+        Some(Commands::Sandboxed) | None => "",
+    };
+    let line = format!("{standing}  {name:8}  {:10}  {bound}{free}", report.scope);
     output::line(line.trim_end());
+    if let Some((count, place)) = &report.moved {
+        let files = counted(*count, "new file");
+        output::wrapped(
+            "    ",
+            &format!("{files} that the agent may not make: in {}", place.display()),
+        );
+    }
     for finding in &report.findings {
         output::wrapped("    ", &finding.text);
         output::wrapped("      → ", &finding.advice);

@@ -36,6 +36,14 @@ impl Agent {
         }
     }
 
+    /// Whether its shell commands can be started through a program of ours.
+    pub fn wraps_commands(self) -> bool {
+        match self {
+            Self::Claude | Self::OpenCode => true,
+            Self::Codex | Self::Gemini => false,
+        }
+    }
+
     /// What its makers call it.
     pub fn name(self) -> &'static str {
         match self {

@@ -6,13 +6,15 @@ use bailiwick_model::Source;
 use serde_json::{Value, json};
 use toml_edit::{DocumentMut, Item};
 
-use super::agent::Agent;
+use super::agent::{Agent, Scope};
 use super::codex_trust;
 use super::draft::Draft;
 use super::json_edit::{remove, spliced};
 use super::json_text::{self, Node};
 use super::places::Places;
+use super::record::Commands;
 use super::settings_entry::{NAME, Shape};
+use super::shell_prefix;
 use crate::failure::Failure;
 
 /// A setting that keeps our hook from running.
@@ -22,12 +24,35 @@ pub struct Disarmed {
     pub file: PathBuf,
     /// What is set.
     pub what: String,
+    /// What it keeps from working.
+    pub part: Part,
     /// The file without it; nothing where it is not this user's to change.
     pub mended: Option<String>,
 }
 
+/// A part of what was installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The gate is not asked.
+    Gate,
+    /// Shell commands do not run in their sandbox.
+    Sandbox,
+}
+
 /// Every setting that would keep the gate of `agent` from being asked, here.
 pub fn find(
+    draft: &mut Draft,
+    places: &Places,
+    agent: Agent,
+    repository: Option<&Path>,
+    commands: Commands,
+) -> Result<Vec<Disarmed>, Failure> {
+    let mut found = all(draft, places, agent, repository)?;
+    found.retain(|one| one.part == Part::Gate || commands == Commands::Sandboxed);
+    Ok(found)
+}
+
+fn all(
     draft: &mut Draft,
     places: &Places,
     agent: Agent,
@@ -40,7 +65,13 @@ pub fn find(
         }
     }
     match agent {
-        Agent::Claude => claude(&json_files(agent, sources)?),
+        Agent::Claude => {
+            let scopes = repository.map(|root| Scope::Repository(root.to_owned()));
+            let scopes = scopes.into_iter().chain([Scope::User]);
+            let ours: Vec<PathBuf> =
+                scopes.map(|scope| places.kept(agent, &scope).shell()).collect();
+            claude(&json_files(agent, sources)?, &ours)
+        }
         Agent::Codex => codex(sources),
         Agent::Gemini => gemini(&json_files(agent, sources)?),
         Agent::OpenCode => Ok(Vec::new()),
@@ -66,7 +97,7 @@ fn json_files(agent: Agent, files: Vec<(PathBuf, Source)>) -> Result<Vec<Setting
 impl Settings {
     fn disarmed(&self, what: String, mended: String) -> Disarmed {
         let ours = !self.path.starts_with("/etc");
-        Disarmed { file: self.path.clone(), what, mended: ours.then_some(mended) }
+        Disarmed { file: self.path.clone(), what, part: Part::Gate, mended: ours.then_some(mended) }
     }
 
     /// The setting at some keys, if it is this; mended to the opposite.
@@ -85,10 +116,22 @@ fn decided<'a>(files: &'a [Settings], keys: &[&str]) -> Option<&'a Settings> {
 /// Variables that make Claude Code start without hooks.
 const BARE: [&str; 2] = ["CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE"];
 
-fn claude(files: &[Settings]) -> Result<Vec<Disarmed>, Failure> {
+fn claude(files: &[Settings], ours: &[PathBuf]) -> Result<Vec<Disarmed>, Failure> {
+    let is_ours = |program: &str| ours.iter().any(|one| one == Path::new(program));
     let mut found = Vec::new();
     let keys = ["disableAllHooks"];
     found.extend(decided(files, &keys).and_then(|file| file.set_to(&keys, true)));
+    // The first file that sets it decides, and one in a repository can switch ours off.
+    if let Some(file) = decided(files, &["env", shell_prefix::NAME])
+        && let Some(variables) = file.root.get("env")
+        && let Some(index) =
+            variables.members().iter().position(|one| one.key == shell_prefix::NAME)
+        && !file.root.at(&["env", shell_prefix::NAME]).and_then(Node::text).is_some_and(is_ours)
+    {
+        let mended = remove(&file.source.text, variables, index);
+        let disarmed = file.disarmed(format!("env.{} is set", shell_prefix::NAME), mended);
+        found.push(Disarmed { part: Part::Sandbox, ..disarmed });
+    }
     for file in files {
         found.extend(file.set_to(&["allowManagedHooksOnly"], true));
         let Some(variables) = file.root.get("env") else { continue };
@@ -125,7 +168,12 @@ fn codex(files: Vec<(PathBuf, Source)>) -> Result<Vec<Disarmed>, Failure> {
             let mut mended = config.clone();
             if switch_on(&mut mended, name).is_some() {
                 let what = format!("features.{name} is false");
-                found.push(Disarmed { file: file.clone(), what, mended: Some(mended.to_string()) });
+                found.push(Disarmed {
+                    file: file.clone(),
+                    what,
+                    part: Part::Gate,
+                    mended: Some(mended.to_string()),
+                });
             }
         }
     }

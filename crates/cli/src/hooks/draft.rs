@@ -15,6 +15,8 @@ use crate::failure::Failure;
 pub enum Readers {
     /// Nobody but its owner.
     Owner,
+    /// Nobody but its owner, who may run it.
+    OwnerRuns,
     /// Whom the system lets by default.
     Usual,
 }
@@ -143,6 +145,7 @@ fn write(path: &Path, text: &str, readers: Readers) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     let (directory_mode, new_mode) = match readers {
         Readers::Owner => (0o700, 0o600),
+        Readers::OwnerRuns => (0o700, 0o700),
         Readers::Usual => (0o777, 0o666),
     };
     DirBuilder::new().recursive(true).mode(directory_mode).create(directory)?;

@@ -83,7 +83,8 @@ fn quoted_if_needed(word: &str) -> String {
     if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { quoted(word) }
 }
 
-fn quoted(word: &str) -> String {
+/// A word as a shell reads it.
+pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 

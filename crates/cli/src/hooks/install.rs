@@ -6,11 +6,12 @@ use bailiwick_model::Source;
 
 use super::agent::{Agent, Scope};
 use super::codex_trust::{self, Trust};
+use super::disarmed::Part;
 use super::draft::{Draft, Readers, missing_directories};
 use super::places::{Kept, Places};
-use super::record::{Bound, Record, VERSION};
+use super::record::{Bound, Commands, Record, VERSION};
 use super::settings_entry::{Made, Position, Shape};
-use super::{disarmed, folder_trust, plugin, remove};
+use super::{disarmed, folder_trust, gate_command, plugin, remove, sandboxed_shell, shell_prefix};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::policy_file::{CompiledPolicy, What};
@@ -26,6 +27,8 @@ pub struct Request<'a> {
     pub gate: Vec<String>,
     /// Whether settings that keep hooks from running are mended.
     pub disarmed: WhenDisarmed,
+    /// How allowed shell commands are to run, where the program permits it.
+    pub commands: Commands,
 }
 
 /// What is done about settings that keep hooks from running.
@@ -67,7 +70,7 @@ pub fn plan(
     let kept = places.kept(agent, scope);
     let settings = places.settings(agent, scope);
     let previous = Record::read(draft, &kept)?.and_then(Result::ok);
-    let mut mended = mend(draft, context, places, agent, scope, request.disarmed)?;
+    let mut mended = mend(draft, context, places, agent, scope, request)?;
     if let Some(elsewhere) = previous.as_ref().filter(|record| record.settings != settings) {
         remove::settings(draft, places, elsewhere)?;
     }
@@ -83,6 +86,7 @@ pub fn plan(
         made: Made::default(),
         made_directories: missing_directories(&settings),
         trust: None,
+        commands: if agent.wraps_commands() { request.commands } else { Commands::Free },
         settings,
     };
     if let Some(earlier) = &earlier {
@@ -93,9 +97,10 @@ pub fn plan(
         record.made = earlier.made;
     }
     let earlier_trust = earlier.and_then(|earlier| earlier.trust);
-    let text = match Shape::of(agent) {
+    let mut text = match Shape::of(agent) {
         None => plugin_text(draft, &record, &kept)?,
         Some(shape) => {
+            let shape = shape.beside(record.commands);
             let (text, position) = entry(draft, shape, &mut record, &kept, scope)?;
             if agent == Agent::Codex {
                 let config = places.codex_config();
@@ -105,6 +110,12 @@ pub fn plan(
             text
         }
     };
+    if agent.wraps_commands() {
+        set_shell(draft, &record, &kept)?;
+    }
+    if agent == Agent::Claude {
+        text = commands_entry(&text, &mut record, &kept)?;
+    }
     // The settings come last: they never name a policy that is not there yet.
     draft.set(&kept.policy(), Some(request.policy.json.clone()), Readers::Owner)?;
     draft.set(&kept.record(), Some(record.text()?), Readers::Owner)?;
@@ -129,15 +140,22 @@ fn mend(
     places: &Places,
     agent: Agent,
     scope: &Scope,
-    when: WhenDisarmed,
+    request: &Request<'_>,
 ) -> Result<Vec<String>, Failure> {
+    let when = request.disarmed;
     let around = context.repository().map(|repository| repository.root().to_owned());
     let repository = scope.root().cloned().or(around);
     let mut mended = Vec::new();
     loop {
-        let found = disarmed::find(draft, places, agent, repository.as_deref())?;
+        let found = disarmed::find(draft, places, agent, repository.as_deref(), request.commands)?;
         let Some(found) = found.into_iter().next() else { return Ok(mended) };
         let what = format!("{} in {}", found.what, found.file.display());
+        if found.part == Part::Sandbox && when == WhenDisarmed::Refuse {
+            let text =
+                format!("{} would run its commands without the sandbox: {what}", agent.name());
+            let help = "take that variable out, add --fix to have that done, or --no-sandbox";
+            return Err(Failure::usage(text).help(help));
+        }
         match (when, found.mended) {
             (WhenDisarmed::Mend, Some(text)) => {
                 draft.set(&found.file, Some(text), Readers::Usual)?;
@@ -174,8 +192,51 @@ fn entry(
         file: record.made.file || fresh,
         hooks: record.made.hooks || made.hooks,
         event: record.made.event || made.event,
+        env: record.made.env,
     };
     Ok((text, position))
+}
+
+/// Whether no shell reads more than itself in a character.
+fn is_plain(one: char) -> bool {
+    one.is_ascii_alphanumeric() || "/._-+@%=,:".contains(one)
+}
+
+/// Has the program start its shell commands through ours, or no longer.
+fn commands_entry(text: &str, record: &mut Record, kept: &Kept) -> Result<String, Failure> {
+    let shell = gate_command::text(&kept.shell())?;
+    let file = record.settings.display().to_string();
+    match record.commands {
+        Commands::Sandboxed if !shell.chars().all(is_plain) => Err(Failure::usage(format!(
+            "{shell} cannot be named in the settings of Claude Code, which takes it apart at blanks and \
+             quotes"
+        ))
+        .help("keep Bailiwick's state elsewhere (BAILIWICK_STATE), or install with --no-sandbox")),
+        Commands::Sandboxed => {
+            let (text, made) = shell_prefix::put(&file, text, &shell)?;
+            record.made.env |= made;
+            Ok(text)
+        }
+        Commands::Free => {
+            let text = shell_prefix::take(&Source::new(file, text), &shell, record.made.env)?;
+            record.made.env = false;
+            Ok(text)
+        }
+    }
+}
+
+/// Drafts the file that shell commands are started through, or takes it away.
+fn set_shell(draft: &mut Draft, record: &Record, kept: &Kept) -> Result<(), Failure> {
+    let text = match record.commands {
+        Commands::Free => None,
+        Commands::Sandboxed => {
+            let own = std::env::current_exe().map_err(|error| {
+                Failure::general(format!("this program cannot be found: {error}"))
+            })?;
+            Some(sandboxed_shell::text(&own, kept, record.agent)?)
+        }
+    };
+    draft.set(&kept.shell(), text, Readers::OwnerRuns)
 }
 
 fn plugin_text(draft: &mut Draft, record: &Record, kept: &Kept) -> Result<String, Failure> {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::agent::{Agent, Scope};
+use super::record::Commands;
 
 /// One thing that the gate cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -32,19 +33,33 @@ pub fn holds(agent: Agent) -> &'static str {
 }
 
 /// What does not hold with this program.
-pub fn limits(agent: Agent, scope: &Scope) -> Vec<Limit> {
-    let mut limits = match scope {
+pub fn limits(agent: Agent, scope: &Scope, commands: Commands) -> Vec<Limit> {
+    let mut limits = match commands {
+        Commands::Free => vec![FREE_COMMANDS],
+        Commands::Sandboxed => Vec::new(),
+    };
+    limits.extend(match scope {
         Scope::Repository(_) => in_repository(agent),
         Scope::User => Vec::new(),
-    };
+    });
     limits.extend(always(agent));
-    limits.push(OWN_SETTINGS);
     limits
 }
 
-const OWN_SETTINGS: Limit = limit(
-    "an agent that may write its own settings can take the gate out for its next start",
-    "bind it to a role that has scope::no-rule-edits or writes nothing",
+/// How shell commands run, in a line.
+pub fn commands(commands: Commands) -> &'static str {
+    match commands {
+        Commands::Sandboxed => {
+            "every command runs in a sandbox: files outside of the scope cannot change, whatever program \
+             it starts"
+        }
+        Commands::Free => "commands run without a sandbox: only their text is examined",
+    }
+}
+
+const FREE_COMMANDS: Limit = limit(
+    "a script or program that an allowed command starts can write anywhere that you can",
+    "let Bailiwick start the agent (bailiwick run, bailiwick exec), which holds it in a sandbox",
 );
 
 const WORKTREES: Limit = limit(

@@ -24,5 +24,8 @@ pub mod places;
 pub mod plugin;
 pub mod record;
 pub mod remove;
+pub mod sandboxed_shell;
+pub mod scratch_space;
 pub mod settings_entry;
+pub mod shell_prefix;
 pub mod status;

@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_source_control::Repository;
+
 use super::agent::{Agent, Scope};
 use crate::context::{Context, variable};
 use crate::failure::Failure;
+use crate::verifying::cache_key;
 
 /// Where things are for this user.
 #[derive(Debug, Clone)]
@@ -114,6 +117,26 @@ impl Kept {
     /// What was installed where.
     pub fn record(&self) -> PathBuf {
         self.directory.join("install.json")
+    }
+
+    /// What shell commands wrote outside of their scope, in any repository.
+    pub fn scratch(&self) -> PathBuf {
+        self.directory.join("scratch")
+    }
+
+    /// The same in one repository.
+    pub fn scratch_of(&self, repository: &Repository) -> PathBuf {
+        self.scratch().join(cache_key(repository))
+    }
+
+    /// New files that shell commands made and may not make, each in a directory of its own.
+    pub fn removed(&self) -> PathBuf {
+        self.directory.join("removed")
+    }
+
+    /// What shell commands are started through.
+    pub fn shell(&self) -> PathBuf {
+        self.directory.join(super::sandboxed_shell::FILE)
     }
 
     /// What the plugin says when it is loaded.

@@ -2,7 +2,7 @@
 
 use super::gate_command::COULD_NOT_RUN;
 use super::places::Kept;
-use super::record::Record;
+use super::record::{Commands, Record};
 use crate::failure::Failure;
 
 /// How our file begins; one that begins otherwise is somebody else's.
@@ -34,6 +34,8 @@ const ask = (payload, cwd) => {
 
 export const BailiwickGate = async ({ directory }) => {
   announce(directory);
+  // Its shell commands run through this, in a sandbox.
+  if (shell) process.env.SHELL = shell;
   return {
     "tool.execute.before": async ({ tool, sessionID, callID }, output) => {
       const payload = { tool, sessionID, callID, args: output.args, cwd: directory };
@@ -54,6 +56,12 @@ pub fn text(record: &Record, kept: &Kept) -> Result<String, Failure> {
     let words = [("announcement", announcement.as_str()), ("digest", record.digest.as_str())];
     let mut text = format!("{HEAD}\n// `bailiwick hooks remove opencode` takes it away.\n");
     text += &format!("const gate = {gate};\n");
+    let shell = match record.commands {
+        Commands::Sandboxed => Some(super::gate_command::text(&kept.shell())?),
+        Commands::Free => None,
+    };
+    let shell = serde_json::to_string(&shell).map_err(unwritten)?;
+    text += &format!("const shell = {shell};\n");
     for (name, value) in words.into_iter().chain([("couldNotRun", COULD_NOT_RUN)]) {
         let value = serde_json::to_string(value).map_err(unwritten)?;
         text += &format!("const {name} = {value};\n");

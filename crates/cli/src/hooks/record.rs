@@ -42,6 +42,20 @@ pub struct Record {
     pub made_directories: Vec<PathBuf>,
     /// What Codex trusts.
     pub trust: Option<Trust>,
+    /// Whether allowed shell commands run in a sandbox.
+    #[serde(default)]
+    pub commands: Commands,
+}
+
+/// How allowed shell commands run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Commands {
+    /// As the agent's program runs them.
+    #[default]
+    Free,
+    /// In a sandbox that holds the limits on paths.
+    Sandboxed,
 }
 
 /// What a policy is compiled from.
@@ -97,15 +111,20 @@ impl From<&What> for Bound {
     }
 }
 
+/// A record that was kept.
+pub fn parse(text: &str) -> Result<Record, String> {
+    let record = serde_json::from_str::<Record>(text).map_err(|error| error.to_string())?;
+    match record.version {
+        VERSION => Ok(record),
+        other => Err(format!("it has version {other}, and {VERSION} is known here")),
+    }
+}
+
 impl Record {
     /// What was kept, if it can be read.
     pub fn read(draft: &mut Draft, kept: &Kept) -> Result<Option<Result<Self, String>>, Failure> {
         let Some(text) = draft.text(&kept.record())? else { return Ok(None) };
-        let read = serde_json::from_str::<Self>(&text).map_err(|error| error.to_string());
-        Ok(Some(read.and_then(|record| match record.version {
-            VERSION => Ok(record),
-            other => Err(format!("it has version {other}, and {VERSION} is known here")),
-        })))
+        Ok(Some(parse(&text)))
     }
 
     /// For whom it is.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_model::Source;
 use toml_edit::DocumentMut;
 
 use super::agent::{Agent, Scope};
@@ -9,9 +10,9 @@ use super::codex_trust::{self, Trust};
 use super::draft::{Draft, Readers};
 use super::json_text::{self, Node};
 use super::places::Places;
-use super::plugin;
 use super::record::Record;
 use super::settings_entry::{Made, Shape};
+use super::{gate_command, plugin, scratch_space, shell_prefix};
 use crate::failure::Failure;
 
 /// What is left to do once the files are gone.
@@ -19,6 +20,8 @@ use crate::failure::Failure;
 pub struct Left {
     /// Directories that go if they are empty, the outermost first.
     directories: Vec<PathBuf>,
+    /// Scratch space of shell commands.
+    scratch: PathBuf,
     /// The log of decisions, which is kept.
     pub log: Option<PathBuf>,
 }
@@ -26,6 +29,8 @@ pub struct Left {
 impl Left {
     /// Removes the directories that are ours and empty.
     pub fn tidy(&self) {
+        // What cannot be removed is found by whoever looks there, and does no harm.
+        let _ = scratch_space::remove(&self.scratch);
         for directory in self.directories.iter().rev() {
             // One that still holds something stays.
             let _ = std::fs::remove_dir(directory);
@@ -55,16 +60,17 @@ pub fn plan(
                 agent,
                 scope,
                 settings: &places.settings(agent, scope),
-                made: Made { file: false, hooks: true, event: true },
+                made: Made { file: false, hooks: true, event: true, env: true },
                 trust: None,
             },
         )?,
     }
-    for file in [kept.announcement(), kept.policy(), kept.record()] {
+    for file in [kept.announcement(), kept.policy(), kept.record(), kept.shell()] {
         draft.set(&file, None, Readers::Owner)?;
     }
     let log = kept.log();
     left.log = std::fs::metadata(&log).is_ok_and(|log| log.len() > 0).then_some(log);
+    left.scratch = kept.scratch();
     left.directories.push(kept.directory);
     Ok(left)
 }
@@ -104,7 +110,12 @@ fn entry(draft: &mut Draft, places: &Places, ours: &Ours<'_>) -> Result<(), Fail
         let root = json_text::parse(&source, shape.comments())?;
         forget_positions(draft, &places.codex_config(), ours, shape, &root)?;
     }
-    let text = shape.take(&source, &ours.scope.id(ours.agent), ours.made)?;
+    let mut text = shape.take(&source, &ours.scope.id(ours.agent), ours.made)?;
+    if ours.agent == Agent::Claude {
+        let shell = gate_command::text(&places.kept(ours.agent, ours.scope).shell())?;
+        let without = Source::new(source.file.to_string(), text);
+        text = shell_prefix::take(&without, &shell, ours.made.env)?;
+    }
     let empty = text.trim() == "{}";
     let after = if empty && ours.made.file { None } else { Some(text) };
     draft.set(ours.settings, after, Readers::Usual)

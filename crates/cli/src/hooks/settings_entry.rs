@@ -8,6 +8,7 @@ use super::agent::Agent;
 use super::gate_command::COULD_NOT_RUN;
 use super::json_edit;
 use super::json_text::{self, Comments, Kind, Node};
+use super::record::Commands;
 use crate::failure::Failure;
 
 /// What Gemini CLI calls our hook.
@@ -24,6 +25,16 @@ pub struct Shape {
     timeout: u64,
     name: Option<&'static str>,
     comments: Comments,
+    form: Form,
+}
+
+/// How a hook names its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As a line that the program's own shell runs.
+    Line,
+    /// As a shell with its arguments. A program through which shell commands are started is left out then.
+    Arguments,
 }
 
 /// The entry: one matcher with one hook.
@@ -40,6 +51,8 @@ struct Hook<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     command: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<[&'a str; 2]>,
     timeout: u64,
 }
 
@@ -61,6 +74,9 @@ pub struct Made {
     pub hooks: bool,
     /// The list of the event.
     pub event: bool,
+    /// The object `env`.
+    #[serde(default)]
+    pub env: bool,
 }
 
 impl Shape {
@@ -72,6 +88,7 @@ impl Shape {
             timeout: SECONDS,
             name: None,
             comments: Comments::Refused,
+            form: Form::Line,
         };
         match agent {
             Agent::Claude => Some(shape("PreToolUse", "*")),
@@ -86,6 +103,16 @@ impl Shape {
         }
     }
 
+    /// The same for an agent whose shell commands run so: a hook that is a line of a shell would be started
+    /// in their sandbox.
+    #[must_use]
+    pub fn beside(self, commands: Commands) -> Self {
+        match commands {
+            Commands::Sandboxed => Self { form: Form::Arguments, ..self },
+            Commands::Free => self,
+        }
+    }
+
     /// Whether its files may hold comments.
     pub fn comments(&self) -> Comments {
         self.comments
@@ -97,7 +124,11 @@ impl Shape {
     }
 
     fn group<'a>(&'a self, command: &'a str) -> Group<'a> {
-        let hook = Hook { name: self.name, kind: "command", command, timeout: self.timeout };
+        let (command, args) = match self.form {
+            Form::Line => (command, None),
+            Form::Arguments => ("/bin/sh", Some(["-c", command])),
+        };
+        let hook = Hook { name: self.name, kind: "command", command, args, timeout: self.timeout };
         Group { matcher: self.matcher, hooks: [hook] }
     }
 
@@ -105,8 +136,9 @@ impl Shape {
     pub fn find(&self, root: &Node, id: &str) -> Vec<Position> {
         let path = format!("/hooks/{id}/policy.json");
         let ours = |hook: &Node| {
-            let command = hook.get("command").and_then(Node::text);
-            command.is_some_and(|text| text.contains(COULD_NOT_RUN) || text.contains(&path))
+            let words = hook.get("args").map(Node::items).unwrap_or_default();
+            let mut words = hook.get("command").into_iter().chain(words).filter_map(Node::text);
+            words.any(|text| text.contains(COULD_NOT_RUN) || text.contains(&path))
         };
         let groups = root.at(&["hooks", self.event]).map(Node::items).unwrap_or_default();
         let hooks = groups.iter().enumerate().flat_map(|(group, node)| {

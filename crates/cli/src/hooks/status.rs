@@ -8,10 +8,14 @@ use serde::Serialize;
 use super::agent::{Agent, Scope};
 use super::draft::Draft;
 use super::gate_command::{can_run, head};
+use super::json_text::Node;
 use super::places::{Kept, Places};
-use super::record::{Bound, Record};
+use super::record::{Bound, Commands, Record};
 use super::settings_entry::Shape;
-use super::{codex_trust, disarmed, folder_trust, json_text, plugin};
+use super::{
+    codex_trust, disarmed, folder_trust, gate_command, json_text, plugin, sandboxed_shell,
+    shell_prefix,
+};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::policy_file;
@@ -58,10 +62,14 @@ pub struct Report {
     pub bound: Option<Bound>,
     /// The policy's digest.
     pub digest: Option<String>,
+    /// How allowed shell commands run.
+    pub commands: Option<Commands>,
     /// The file that the gate is put into.
     pub settings: PathBuf,
     /// What the gate decided.
     pub log: PathBuf,
+    /// How many new files of shell commands were moved away, and where.
+    pub moved: Option<(usize, PathBuf)>,
     /// When the gate was asked last, in milliseconds since 1970.
     pub last_asked_ms: Option<u64>,
     /// What is not as it should be.
@@ -80,7 +88,7 @@ pub fn report(
     let record = Record::read(&mut draft, &kept)?;
     let mut settings = places.settings(agent, scope);
     let mut look = Look { context, places, agent, scope, kept: &kept, findings: Vec::new() };
-    let (mut bound, mut digest) = (None, None);
+    let (mut bound, mut digest, mut commands) = (None, None, None);
     let present = match record {
         None => {
             let found = look.forgotten(&mut draft, &settings);
@@ -97,6 +105,7 @@ pub fn report(
             look.all(&mut draft, &record, &settings);
             settings.clone_from(&record.settings);
             (bound, digest) = (Some(record.what), Some(record.digest));
+            commands = Some(record.commands);
             true
         }
     };
@@ -110,11 +119,18 @@ pub fn report(
         standing,
         bound,
         digest,
+        commands,
         settings,
         log: kept.log(),
+        moved: moved(&kept.removed()),
         last_asked_ms: modified(&kept.log()),
         findings,
     })
+}
+
+fn moved(directory: &Path) -> Option<(usize, PathBuf)> {
+    let count = std::fs::read_dir(directory).ok()?.count();
+    (count > 0).then(|| (count, directory.to_owned()))
 }
 
 fn modified(file: &Path) -> Option<u64> {
@@ -179,7 +195,7 @@ impl Look<'_> {
                 format!("the gate {} is not there, so every call is denied", program.display());
             self.drift("no-gate", text);
         }
-        if let Err(failure) = self.surroundings(draft) {
+        if let Err(failure) = self.surroundings(draft, record.commands) {
             self.failed("bad-settings", failure);
         }
     }
@@ -202,11 +218,13 @@ impl Look<'_> {
             }
             return Ok(());
         };
+        let shape = shape.beside(record.commands);
         let root = json_text::parse(&source, shape.comments())?;
         let command = record.command(self.kept)?;
         match shape.find(&root, &self.scope.id(self.agent)).as_slice() {
             [] => self.drift("no-entry", format!("our entry is not in {file}")),
             [position] if shape.is_exact(&root, *position, &command) => {
+                self.commands(&root, record)?;
                 if self.agent == Agent::Codex {
                     let trust = codex_trust::trust(
                         self.places.codex_config(),
@@ -220,6 +238,33 @@ impl Look<'_> {
             }
             [_] => self.drift("changed-entry", format!("our entry in {file} is changed")),
             [_, _, ..] => self.drift("changed-entry", format!("{file} holds our entry twice")),
+        }
+        Ok(())
+    }
+
+    /// Whether shell commands still run in their sandbox.
+    fn commands(&mut self, root: &Node, record: &Record) -> Result<(), Failure> {
+        if record.commands == Commands::Free {
+            return Ok(());
+        }
+        let shell = gate_command::text(&self.kept.shell())?;
+        if shell_prefix::find(root, &shell) != shell_prefix::Found::Ours {
+            let text =
+                format!("env.{} is not ours in {}", shell_prefix::NAME, record.settings.display());
+            self.drift("no-sandbox", format!("{text}, so shell commands run without a sandbox"));
+        }
+        let own = std::env::current_exe().ok();
+        let expected =
+            own.map(|own| sandboxed_shell::text(&own, self.kept, self.agent)).transpose()?;
+        let found = std::fs::read_to_string(self.kept.shell()).ok();
+        if found.is_some() && expected != found {
+            let text = format!("{} is changed", self.kept.shell().display());
+            self.drift("no-sandbox", text);
+        }
+        if !can_run(&self.kept.shell()) {
+            let text =
+                format!("{} is not there, so no shell command runs", self.kept.shell().display());
+            self.drift("no-sandbox", text);
         }
         Ok(())
     }
@@ -275,10 +320,12 @@ impl Look<'_> {
         }
     }
 
-    fn surroundings(&mut self, draft: &mut Draft) -> Result<(), Failure> {
+    fn surroundings(&mut self, draft: &mut Draft, commands: Commands) -> Result<(), Failure> {
         let around = self.context.repository().map(|repository| repository.root().to_owned());
         let repository = self.scope.root().cloned().or(around);
-        for found in disarmed::find(draft, self.places, self.agent, repository.as_deref())? {
+        for found in
+            disarmed::find(draft, self.places, self.agent, repository.as_deref(), commands)?
+        {
             let text = format!("{} in {}", found.what, found.file.display());
             let advice = match found.mended {
                 Some(_) => "take that setting out, or install again with --fix",

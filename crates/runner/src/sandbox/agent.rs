@@ -97,26 +97,32 @@ pub fn agent(places: &AgentPlaces) -> Sandbox {
         bounds: places.bounds,
         level: places.level,
     };
-    add_worktree(places, &mut sandbox);
+    add_worktree(&places.worktree, &places.access, &places.scratch, &places.frozen, &mut sandbox);
     add_home(places, &mut sandbox);
     add_git(places, &mut sandbox);
     sandbox
 }
 
-fn add_worktree(places: &AgentPlaces, sandbox: &mut Sandbox) {
-    let worktree = &places.worktree;
-    match &places.access {
+/// A worktree, of which these parts can be written and those in it only be read.
+pub(super) fn add_worktree(
+    worktree: &Path,
+    access: &WorktreeAccess,
+    scratch: &Path,
+    protected: &[PathBuf],
+    sandbox: &mut Sandbox,
+) {
+    match access {
         WorktreeAccess::ReadOnly => return sandbox.read_only.push(Bind::same(worktree)),
         WorktreeAccess::Writable => sandbox.writable.push(Bind::same(worktree)),
         WorktreeAccess::WritableBelow(directories) => {
-            let layer = places.scratch.clone();
-            let scratch = Overlay { fallback: Fallback::Write, ..over(worktree, layer) };
+            let scratch =
+                Overlay { fallback: Fallback::Write, ..over(worktree, scratch.to_owned()) };
             sandbox.overlaid.push(scratch);
             let below = directories.iter().map(|path| Bind::same(worktree.join(path)));
             sandbox.writable.extend(below);
         }
     }
-    sandbox.frozen.extend(places.frozen.iter().map(|path| worktree.join(path)));
+    sandbox.frozen.extend(protected.iter().map(|path| worktree.join(path)));
 }
 
 /// What is mounted can be neither renamed nor removed. A directory on the way to it could, and take it

@@ -8,6 +8,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
+use bailiwick_model::size::readable_size;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -99,8 +100,10 @@ pub(super) fn processes(order: &Order, namespace: Result<(), String>) -> Result<
 pub(super) fn memory(order: &Order) -> Result<String, String> {
     match order.sandbox.bounds.memory {
         None => Err("no bound was asked for".to_owned()),
-        Some(most) if order.grouped => Ok(format!("{most} bytes, by a control group")),
-        Some(most) => Ok(format!("{most} bytes, looked at every {} ms", BEAT.as_millis())),
+        Some(most) if order.grouped => Ok(format!("{}, by a control group", readable_size(most))),
+        Some(most) => {
+            Ok(format!("{}, looked at every {} ms", readable_size(most), BEAT.as_millis()))
+        }
     }
 }
 

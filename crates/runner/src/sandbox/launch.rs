@@ -87,9 +87,14 @@ impl Launcher {
         let group = Group::make(&sandbox, child.id());
         let running = Running { child, line: Line::new(line), door: None, group };
         let order = self.order(sandbox, argv, kind, running.group.is_some());
-        // If it cannot be told, it has ended, and that is seen when its report is missing.
-        let _ = running.line.send(&order, input.as_ref().map(AsFd::as_fd));
-        Ok(running)
+        match running.line.send(&order, input.as_ref().map(AsFd::as_fd)) {
+            // It would wait for ever for what cannot be written, such as a path that is not UTF-8.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(SandboxError::new("the description of the sandbox", error))
+            }
+            // Else it has ended, and that is seen when its report is missing.
+            Ok(()) | Err(_) => Ok(running),
+        }
     }
 
     /// The first of our processes, with nothing of our environment.

@@ -29,6 +29,7 @@ mod outside;
 mod probe;
 mod program;
 mod root;
+mod shell_command;
 mod streams;
 mod unguarded;
 mod wire;
@@ -44,6 +45,7 @@ pub use agent::{AgentPlaces, WorktreeAccess, agent};
 pub use bounds::Bounds;
 pub use launch::{Launcher, Next, Running, Stopper};
 pub use probe::{Part, level, probe, probe_with};
+pub use shell_command::{CommandPlaces, CommandRepository, GitAccess, shell_command};
 pub use streams::{Streams, Terminal};
 pub use wire::{Held, Report};
 
