@@ -36,6 +36,7 @@ pub(crate) fn facts() -> Facts {
         pass: Pass::Worktree,
         changes: Vec::new(),
         texts: BTreeMap::new(),
+        commits: None,
         jobs: BTreeMap::new(),
         repository: None,
         report: None,

@@ -24,6 +24,8 @@ pub enum Pass {
 pub struct Needs {
     /// The changed files whose text is looked at, before and after, by their path now.
     pub texts: Vec<String>,
+    /// What each commit of the work did to manifests and lock files.
+    pub commits: bool,
     /// What is to be run.
     pub jobs: Vec<Job>,
     /// How the repository stands against how it stood at the spawn.
@@ -43,6 +45,8 @@ pub struct Facts {
     pub changes: Vec<Change>,
     /// Texts of changed files, by their path now.
     pub texts: BTreeMap<String, Texts>,
+    /// What each commit of the work did to manifests and lock files; nothing where nobody asked.
+    pub commits: Option<Vec<Committed>>,
     /// How the jobs went.
     pub jobs: BTreeMap<Job, Outcome>,
     /// How the repository stands, if somebody asked.
@@ -53,6 +57,24 @@ pub struct Facts {
     pub ledger: Option<Run>,
     /// What was measured by the checks in front of this one, by capability and pass.
     pub measured: Vec<(String, Pass, Verdict)>,
+}
+
+/// What a commit of the work did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// Its name.
+    pub commit: String,
+    /// What differs from each of its parents.
+    pub against: Vec<Difference>,
+}
+
+/// Changed files with their texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// The changes.
+    pub changes: Vec<Change>,
+    /// The texts, by the path now.
+    pub texts: BTreeMap<String, Texts>,
 }
 
 /// A file before and after.

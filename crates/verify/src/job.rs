@@ -58,6 +58,13 @@ pub enum Outcome {
         /// Why.
         why: String,
     },
+    /// A program of it changed files of the tree that is measured, so that nothing it said counts.
+    TreeChanged {
+        /// The program, as a person would write it.
+        line: String,
+        /// The first of these files.
+        paths: Vec<String>,
+    },
     /// Its commands, in their order, up to the first that failed.
     Commands(Vec<Ran>),
     /// Tests that were run.
@@ -131,6 +138,11 @@ pub enum Harness {
     },
     /// One of its own: the program is one test, and its exit code the result.
     Own,
+    /// One that gave a result for a test that it was not to run: none of its results counts.
+    Forged {
+        /// That test.
+        test: String,
+    },
 }
 
 /// How one test ended.

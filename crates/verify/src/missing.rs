@@ -117,8 +117,9 @@ impl Missing {
                 from.place(),
                 from.example()
             ),
-            None => "install it where your PATH finds it, or add the command that installs it to \
-                     `setup` under [workspace] of the task"
+            None => "if it is your project's own, the change has removed or renamed it; else install it \
+                     where your PATH finds it, or add the command that installs it to `setup` under \
+                     [workspace] of the task"
                 .to_owned(),
         }
     }

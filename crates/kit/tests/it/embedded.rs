@@ -9,7 +9,7 @@ use bailiwick_model::module::{CheckModule, GateModule};
 use bailiwick_model::role::Isolation;
 use bailiwick_model::{RoleName, Source};
 
-const CAPABILITIES: [&str; 17] = [
+const CAPABILITIES: [&str; 18] = [
     "policy::git-read-only",
     "policy::no-git-ops",
     "scope::files-denylist",
@@ -20,6 +20,7 @@ const CAPABILITIES: [&str; 17] = [
     "quality::constructor-pattern",
     "quality::no-warnings",
     "quality::tests-green",
+    "quality::tests-kept",
     "safety::no-dep-bump",
     "safety::no-mass-delete",
     "output::ledger-row-required",
@@ -77,14 +78,14 @@ fn there_are_exactly_these_capabilities_and_roles() {
 fn the_embedded_kit_lints_clean() {
     let report = lint(&kit(), &[]);
     assert_eq!(report.problems, []);
-    assert_eq!((report.capabilities, report.roles, report.tasks), (17, 6, 0));
+    assert_eq!((report.capabilities, report.roles, report.tasks), (18, 6, 0));
 }
 
 #[test]
 fn every_capability_has_a_code_of_its_own() {
     let codes: BTreeSet<String> =
         all().iter().map(|found| Code::of(found.declared.name()).to_string()).collect();
-    assert_eq!(codes.len(), 17);
+    assert_eq!(codes.len(), 18);
     assert!(!codes.contains("??"));
 }
 
@@ -183,6 +184,7 @@ fn a_developer_has_an_ordinary_shell_and_reads_git() {
         "scope::files-whitelist",
         "safety::no-dep-bump",
         "quality::commands-green",
+        "quality::tests-kept",
     ] {
         assert!(has(needed), "{needed}");
     }

@@ -75,7 +75,7 @@ fn lines_that_stay(text: &str) -> Vec<&str> {
 fn everything_else_stays_comments_and_order_included() {
     let kit = Kit::over_embedded(Vec::new());
     let names = kit.capability_names().unwrap();
-    assert_eq!(names.len(), 17);
+    assert_eq!(names.len(), 18);
     for source in &names {
         let source = kit.capability(source).unwrap().unwrap();
         let forked = fork(&source, &capability_name("tools::forked"), "ada", CREATED).unwrap();

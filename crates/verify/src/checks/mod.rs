@@ -11,6 +11,7 @@ mod quality_commands_green;
 mod quality_constructor_pattern;
 mod quality_no_warnings;
 mod quality_tests_green;
+mod quality_tests_kept;
 mod ran;
 mod repository;
 mod safety_no_dep_bump;
@@ -18,6 +19,7 @@ mod safety_no_mass_delete;
 mod scope_files_denylist;
 mod scope_files_whitelist;
 mod scope_no_rule_edits;
+mod switched_off;
 mod test_tally;
 
 pub use safety_no_dep_bump::changed_dependencies;
@@ -79,6 +81,7 @@ pub fn needs(check: &Check, subject: &Subject<'_>) -> Needs {
         CheckModule::QualityConstructorPattern => quality_constructor_pattern::needs(subject),
         CheckModule::QualityCargoCheckGreen => quality_cargo_check_green::needs(subject),
         CheckModule::QualityTestsGreen => quality_tests_green::needs(subject),
+        CheckModule::QualityTestsKept => quality_tests_kept::needs(subject),
         CheckModule::QualityNoWarnings => quality_no_warnings::needs(subject),
         CheckModule::QualityCommandsGreen => quality_commands_green::needs(subject),
         CheckModule::SafetyNoDepBump => safety_no_dep_bump::needs(subject),
@@ -108,6 +111,7 @@ pub fn judge(check: &Check, subject: &Subject<'_>, facts: &Facts) -> Verdict {
         }
         CheckModule::QualityCargoCheckGreen => quality_cargo_check_green::judge(subject, facts),
         CheckModule::QualityTestsGreen => quality_tests_green::judge(subject, facts),
+        CheckModule::QualityTestsKept => quality_tests_kept::judge(subject, facts),
         CheckModule::QualityNoWarnings => quality_no_warnings::judge(subject, facts),
         CheckModule::QualityCommandsGreen => quality_commands_green::judge(subject, facts),
         CheckModule::SafetyNoDepBump => safety_no_dep_bump::judge(subject, facts),

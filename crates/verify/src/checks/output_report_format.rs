@@ -215,7 +215,7 @@ fn tallies(facts: &Facts) -> Vec<(Tally, u64)> {
 fn documented(outcome: &Outcome) -> u64 {
     let crates = match outcome {
         Outcome::Tests { crates, .. } => crates.as_slice(),
-        Outcome::CouldNotRun { .. } | Outcome::Commands(_) => &[],
+        Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } | Outcome::Commands(_) => &[],
     };
     let runs = crates.iter().filter_map(|tests| tests.documentation.as_ref());
     let lines =

@@ -2,7 +2,7 @@
 
 use bailiwick_model::globs::Globs;
 use bailiwick_model::task::PathPattern;
-use bailiwick_model::well_known::report_path;
+use bailiwick_model::well_known::{build_output_pattern, report_path};
 
 use super::Subject;
 use crate::verdict::Verdict;
@@ -50,6 +50,38 @@ pub(super) fn sorted(subject: &Subject<'_>) -> Vec<String> {
 /// The globs of a task, ready to be asked.
 pub(super) fn globs(patterns: &[PathPattern]) -> Globs {
     Globs::parse(&patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect::<Vec<_>>())
+}
+
+/// A failure over these paths of a change. If all of them are new and made by builds, it says how git is told.
+pub(super) fn blame_touched(subject: &Subject<'_>, paths: &[String], fault: &str) -> Verdict {
+    let verdict = blame(paths, fault);
+    let Some(patterns) = ignorable(subject, paths) else { return verdict };
+    let help = format!(
+        "help: builds and tests make such files: add {} to .gitignore on the base branch",
+        patterns.join(", ")
+    );
+    match verdict {
+        Verdict::Fail { reason, detail: None } => Verdict::fail_with(reason, help),
+        Verdict::Fail { reason, detail: Some(detail) } => {
+            Verdict::fail_with(reason, format!("{detail}\n\n{help}"))
+        }
+        pass @ Verdict::Pass { .. } => pass,
+    }
+}
+
+/// The lines of a `.gitignore` that would leave all these paths out; git ignores only what it does not track.
+fn ignorable(subject: &Subject<'_>, paths: &[String]) -> Option<Vec<String>> {
+    let is_new = |path: &String| {
+        subject.changes.iter().any(|change| change.path == *path && change.is_addition())
+    };
+    let mut patterns = Vec::new();
+    for path in paths {
+        let pattern = format!("`{}`", build_output_pattern(path).filter(|_| is_new(path))?);
+        if !patterns.contains(&pattern) {
+            patterns.push(pattern);
+        }
+    }
+    (!patterns.is_empty()).then_some(patterns)
 }
 
 /// A failure over these paths: the first in the sentence, the rest below it.

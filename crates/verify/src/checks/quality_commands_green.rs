@@ -51,6 +51,8 @@ mod tests {
         };
         assert!(judge(&subject, &with(&[0, 0])).holds());
         assert!(!judge(&subject, &with(&[0, 1])).holds());
+        let both = judge(&subject, &with(&[1, 2]));
+        assert_eq!(reason(&both), "`make` ended with 1; `make` ended with 2", "each is named");
         assert!(reason(&judge(&subject, &with(&[0]))).contains("`make test` was not run"));
     }
 

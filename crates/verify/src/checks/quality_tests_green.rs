@@ -4,7 +4,7 @@
 //! result of its own after it.
 
 use super::test_tally::{Tally, tally};
-use super::{Subject, ran};
+use super::{Subject, ran, switched_off};
 use crate::facts::{Facts, Needs};
 use crate::job::{Job, Outcome};
 use crate::verdict::Verdict;
@@ -13,7 +13,8 @@ use crate::verdict::Verdict;
 const DEFAULT_MINIMUM: u32 = 1;
 
 pub(super) fn needs(subject: &Subject<'_>) -> Needs {
-    Needs { jobs: vec![job(subject)], ..Needs::default() }
+    let texts = switched_off::manifests(subject).map(|change| change.path.clone()).collect();
+    Needs { jobs: vec![job(subject)], texts, ..Needs::default() }
 }
 
 pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
@@ -23,6 +24,9 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
         None => return Verdict::fail(format!("{name} was not run")),
         Some((Outcome::CouldNotRun { why }, _)) => {
             return Verdict::fail(format!("{name} could not be run: {why}"));
+        }
+        Some((Outcome::TreeChanged { line, paths }, _)) => {
+            return ran::tree_changed(line, paths);
         }
         Some((_, None)) => {
             return Verdict::fail(format!("{name}: no test was told apart, only commands ran"));
@@ -34,6 +38,15 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
     }
     if let Some(missing) = unmeasured(subject, outcome) {
         return Verdict::fail(missing);
+    }
+    match switched_off::found(subject, facts) {
+        Ok(off) if off.is_empty() => {}
+        Ok(off) => {
+            let reason = format!("the change switches tests off: {}", off.join(", "));
+            let help = "help: a person decides that on the base branch; undo it in the work";
+            return Verdict::fail_with(reason, help.to_owned());
+        }
+        Err(why) => return Verdict::fail(why),
     }
     let minimum = subject.task.verification.test_count_min.as_ref();
     let minimum = minimum.map_or(DEFAULT_MINIMUM, |minimum| *minimum.get_ref());
@@ -72,7 +85,9 @@ fn objection(tally: &Tally) -> Option<Verdict> {
 fn unmeasured(subject: &Subject<'_>, outcome: &Outcome) -> Option<String> {
     let (build, crates) = match outcome {
         Outcome::Tests { build, crates } => (build, crates),
-        Outcome::CouldNotRun { .. } | Outcome::Commands(_) => return None,
+        Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } | Outcome::Commands(_) => {
+            return None;
+        }
     };
     let named = subject.task.verification.cargo_test_crates.get();
     let missing = named.iter().find(|name| !crates.iter().any(|tests| tests.name == name.as_str()));
@@ -180,6 +195,33 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_makes_its_results_up_fails() {
+        let (harness, run) = (Harness::Forged { test: "a_1f".to_owned() }, ran("lib", 0, ""));
+        let forged = TestProgram { target: "lib".to_owned(), harness, run };
+        let green = program(&["a"], &[("a", OK)], ran("x", 0, ""));
+        let verdict = judged(&minimum(1), outcome(vec![green, forged]));
+        assert!(reason(&verdict).contains("gave a result for `a_1f`"), "{}", reason(&verdict));
+    }
+
+    #[test]
+    fn a_change_that_switches_tests_off_fails_though_the_others_pass() {
+        use crate::example::{changed, texts};
+        let (task, agent, changes) = (task(&minimum(1)), agent(), [changed("Cargo.toml")]);
+        let subject = subject(&task, &agent, &changes);
+        assert_eq!(needs(&subject).texts, ["Cargo.toml"]);
+        let with = |manifest: &str| {
+            let green = program(&["a"], &[("a", OK)], ran("lib", 0, ""));
+            let mut facts = after(job(&subject), outcome(vec![green]));
+            let texts = texts(Some("[package]\n"), Some(manifest));
+            facts.texts.insert("Cargo.toml".to_owned(), texts);
+            judge(&subject, &facts)
+        };
+        assert!(with("[package]\nversion = \"2.0.0\"\n").holds());
+        let off = with("[package]\nautotests = false\n");
+        assert!(reason(&off).ends_with("package.autotests = false"), "{}", reason(&off));
+    }
+
+    #[test]
     fn documentation_tests_must_pass_and_are_not_counted() {
         let with = |code| {
             let documentation = Some(ran("cargo test --doc", code, "doc"));
@@ -208,6 +250,9 @@ mod tests {
         assert!(reason(&judge(&subject, &facts())).contains("was not run"));
         let could_not = Outcome::CouldNotRun { why: "no such crate".into() };
         assert!(reason(&judged(&minimum(1), could_not)).contains("no such crate"));
+        let (line, paths) = ("cargo test --no-run".to_owned(), vec!["tests/it.rs".to_owned()]);
+        let changed = judged(&minimum(1), Outcome::TreeChanged { line, paths });
+        assert!(reason(&changed).ends_with("changed tracked files: tests/it.rs"));
         let commands = Outcome::Commands(vec![ran("cargo test", 0, "")]);
         assert!(!judged(&minimum(1), commands).holds());
         let broken = Outcome::Tests { build: vec![ran("build", 101, "E0308")], crates: vec![] };

@@ -9,6 +9,9 @@ use crate::verdict::Verdict;
 /// How much of an output a verdict shows.
 const LINES: usize = 40;
 const BYTES: usize = 4096;
+/// What to do about a command that writes to the tree that it measures.
+const KEEP_TREE: &str = "help: tracked files can only be read while a check runs, because what lands is the \
+                         tree without such a change; have the command write elsewhere, or commit what it makes";
 
 /// The crates that a task names, or those around what was changed.
 pub(super) fn crates<Name: ToString>(named: &[Name], subject: &Subject<'_>) -> Crates {
@@ -20,17 +23,32 @@ pub(super) fn crates<Name: ToString>(named: &[Name], subject: &Subject<'_>) -> C
 
 /// Whether every one of these jobs ran and every command of it ended with 0.
 pub(super) fn all_succeeded(jobs: &[Job], facts: &Facts) -> Verdict {
-    let mut lines = Vec::new();
+    let (mut lines, mut failures) = (Vec::new(), Vec::new());
     for job in jobs {
         match commands(job, facts) {
             Ok(ran) => lines.extend(ran.iter().map(|ran| format!("`{}`", ran.line))),
-            Err(verdict) => return verdict,
+            Err(verdict) => failures.push(verdict),
         }
+    }
+    if let Some(verdict) = together(failures) {
+        return verdict;
     }
     if lines.is_empty() {
         return Verdict::fail("nothing was run, and so nothing was measured");
     }
     Verdict::pass(format!("{} ended with 0", lines.join(", ")))
+}
+
+/// Several failures as one.
+fn together(failures: Vec<Verdict>) -> Option<Verdict> {
+    failures.into_iter().reduce(|all, next| match (all, next) {
+        (Verdict::Fail { reason, detail }, Verdict::Fail { reason: also, detail: more }) => {
+            let detail: Vec<String> = [detail, more].into_iter().flatten().collect();
+            let detail = (!detail.is_empty()).then(|| detail.join("\n\n"));
+            Verdict::Fail { reason: format!("{reason}; {also}"), detail }
+        }
+        (all, _) => all,
+    })
 }
 
 /// The commands of a job, all of which succeeded.
@@ -41,6 +59,7 @@ fn commands<'a>(job: &Job, facts: &'a Facts) -> Result<&'a [Ran], Verdict> {
         Some(Outcome::CouldNotRun { why }) => {
             Err(Verdict::fail(format!("{name} could not be run: {why}")))
         }
+        Some(Outcome::TreeChanged { line, paths }) => Err(tree_changed(line, paths)),
         Some(Outcome::Tests { .. }) => {
             Err(Verdict::fail(format!("{name} was run as tests, which say nothing about it")))
         }
@@ -54,11 +73,26 @@ fn commands<'a>(job: &Job, facts: &'a Facts) -> Result<&'a [Ran], Verdict> {
     }
 }
 
+/// That a program changed the tree that it was to measure.
+pub(super) fn tree_changed(line: &str, changed: &[String]) -> Verdict {
+    let paths = changed.join(", ");
+    Verdict::fail_with(format!("`{line}` changed tracked files: {paths}"), KEEP_TREE.to_owned())
+}
+
+/// Whether a program says that it could not write where files can only be read.
+fn wrote_read_only(tail: &str) -> bool {
+    ["Read-only file system", "EROFS"].iter().any(|words| tail.contains(words))
+}
+
 /// That a program did not succeed, with the end of what it printed.
 pub(super) fn failure(ran: &Ran) -> Verdict {
     let (line, how, printed) = (&ran.line, ended(&ran.ended), tail(&ran.tail));
     match missing::diagnose(ran) {
-        None => Verdict::fail_with(format!("`{line}` {how}"), printed),
+        None => {
+            let help =
+                if wrote_read_only(&ran.tail) { format!("\n\n{KEEP_TREE}") } else { String::new() };
+            Verdict::fail_with(format!("`{line}` {how}"), printed + &help)
+        }
         Some(missing) => Verdict::fail_with(
             format!("`{line}` {how}: {}", missing.what()),
             format!("{printed}\n\nhelp: {}", missing.remedy()).trim_start().to_owned(),
@@ -140,11 +174,14 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_fails() {
+        let paths = ["a", "b"].map(str::to_owned).to_vec();
+        let tree_changed = Outcome::TreeChanged { line: "make".to_owned(), paths };
         for (verdict, told) in [
             (all_succeeded(&[job()], &facts()), "was not run"),
             (all_succeeded(&[], &facts()), "nothing was measured"),
             (judged(Outcome::Commands(vec![])), "nothing was measured"),
             (judged(Outcome::CouldNotRun { why: "no cargo".into() }), "no cargo"),
+            (judged(tree_changed), "`make` changed tracked files: a, b"),
             (judged(Outcome::Tests { build: vec![], crates: vec![] }), "as tests"),
         ] {
             assert!(reason(&verdict).contains(told), "{}", reason(&verdict));
@@ -162,6 +199,13 @@ mod tests {
             let ended = Ran { ended: end, ..ran("make", 0, "") };
             assert!(reason(&judged(Outcome::Commands(vec![ended]))).contains(told));
         }
+    }
+
+    #[test]
+    fn a_command_that_could_not_write_to_the_tree_is_told_why() {
+        let with = |tail| detail(&judged(Outcome::Commands(vec![ran("make fmt", 1, tail)])));
+        assert!(with("cannot create a.c: Read-only file system").contains("help: tracked files"));
+        assert!(!with("a.c: error").contains("help:"));
     }
 
     #[test]

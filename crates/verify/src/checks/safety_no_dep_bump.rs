@@ -1,11 +1,11 @@
-//! `safety::no-dep-bump`: dependencies are as they were.
+//! `safety::no-dep-bump`: dependencies are as they were, in the tree and in every commit that would land.
 
 use std::collections::BTreeMap;
 
 use super::Subject;
 use crate::change::{Change, Entry, Mode};
 use crate::dependencies::{self, Dependencies, Reading};
-use crate::facts::{Facts, Needs, Texts};
+use crate::facts::{Committed, Facts, Needs, Pass, Texts};
 use crate::verdict::Verdict;
 
 /// How many differences a verdict lists.
@@ -15,8 +15,9 @@ pub(super) fn needs(subject: &Subject<'_>) -> Needs {
     if may_change(subject) {
         return Needs::default();
     }
-    let texts = manifests(subject).map(|change| change.path.clone());
-    Needs { texts: texts.collect(), ..Needs::default() }
+    let texts: Vec<String> = manifests(subject).map(|change| change.path.clone()).collect();
+    let commits = !texts.is_empty() || is_passing(subject);
+    Needs { texts, commits, ..Needs::default() }
 }
 
 pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
@@ -34,6 +35,17 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
             Err(why) => return Verdict::fail(format!("`{path}` {why}")),
         }
     }
+    if differences.is_empty() && (count > 0 || is_passing(subject)) {
+        let verdict = match &facts.commits {
+            Some(commits) => commits.iter().find_map(blame_commit),
+            // The commits are the same in both passes.
+            None if facts.pass == Pass::SimulatedMerge => None,
+            None => Some(Verdict::fail("the commits of the work could not be read")),
+        };
+        if let Some(verdict) = verdict {
+            return verdict;
+        }
+    }
     match differences.first() {
         None if count == 0 => Verdict::pass("no manifest and no lock file was changed"),
         None => Verdict::pass(format!(
@@ -49,6 +61,30 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
             Verdict::fail_with(format!("a dependency differs: {first}{also}"), lines.join("\n"))
         }
     }
+}
+
+/// Whether a commit touched a manifest of which nothing is left to see.
+fn is_passing(subject: &Subject<'_>) -> bool {
+    subject.passing.iter().any(|path| dependencies::is_manifest(path))
+}
+
+/// A failure if a commit names other dependencies than each of its parents. A merge takes those of one.
+fn blame_commit(committed: &Committed) -> Option<Verdict> {
+    let mut differing = committed
+        .against
+        .iter()
+        .map(|difference| changed_dependencies(&difference.changes, &difference.texts));
+    let first = differing.next()?;
+    let all = differing
+        .fold(first, |all, other| all.into_iter().filter(|path| other.contains(path)).collect());
+    let path = all.first()?.escape_debug().to_string();
+    let commit = committed.commit.get(..12).unwrap_or(&committed.commit);
+    Some(Verdict::fail_with(
+        format!("commit {commit} changes dependencies in `{path}`, and a later one undoes it"),
+        "help: the commit would stay in the history; make the work without it, for example with \
+         `git rebase -i`"
+            .to_owned(),
+    ))
 }
 
 /// The changed manifests and lock files that name other dependencies than before, or cannot be read.
@@ -122,6 +158,7 @@ mod tests {
     fn judged(change: Change, before: Option<&str>, after: Option<&str>) -> Verdict {
         let mut facts = facts();
         facts.texts.insert(change.path.clone(), texts(before, after));
+        facts.commits = Some(Vec::new());
         judge(&subject(&task(""), &agent(), &[change]), &facts)
     }
 
@@ -156,6 +193,37 @@ mod tests {
         assert!(!judged(copied, Some(OLD), Some(OLD)).holds());
         assert!(!judged(renamed("Cargo.toml", "old.txt"), Some(OLD), Some(OLD)).holds());
         assert!(!judged(renamed("old.txt", "Cargo.toml"), Some(OLD), Some(OLD)).holds());
+    }
+
+    fn committed(before: &str, after: &str) -> crate::facts::Difference {
+        let texts = BTreeMap::from([("Cargo.toml".to_owned(), texts(Some(before), Some(after)))]);
+        crate::facts::Difference { changes: vec![changed("Cargo.toml")], texts }
+    }
+
+    #[test]
+    fn a_commit_that_changes_a_dependency_counts_though_the_tree_shows_nothing_of_it() {
+        let (task, agent) = (task(""), agent());
+        let passing = ["Cargo.toml".to_owned()];
+        let subject = Subject { passing: &passing, ..subject(&task, &agent, &[]) };
+        assert!(needs(&subject).commits);
+        let bumped = OLD.replace("\"1\"", "\"2\"");
+        let renamed = OLD.replace("0.1.0", "0.2.0");
+        let with = |against: Vec<crate::facts::Difference>| {
+            let commits = Some(vec![Committed { commit: "c".repeat(40), against }]);
+            judge(&subject, &Facts { commits, ..facts() })
+        };
+        let verdict = with(vec![committed(OLD, &bumped)]);
+        assert!(
+            reason(&verdict)
+                .starts_with("commit cccccccccccc changes dependencies in `Cargo.toml`")
+        );
+        assert!(with(vec![committed(OLD, &renamed)]).holds(), "its own version is no dependency");
+        // A merge that takes what the base has differs from one parent alone; one that adds differs from both.
+        assert!(with(vec![committed(OLD, &bumped), Default::default()]).holds());
+        assert!(!with(vec![committed(OLD, &bumped), committed(&renamed, &bumped)]).holds());
+        assert!(!judge(&subject, &facts()).holds(), "nobody looked");
+        let merged = Facts { pass: Pass::SimulatedMerge, ..facts() };
+        assert!(judge(&subject, &merged).holds());
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) fn judge(subject: &Subject<'_>, _facts: &Facts) -> Verdict {
     if denied.is_empty() {
         Verdict::pass("no changed file is in the denylist")
     } else {
-        paths::blame(&denied, "was changed and is in the task's denylist")
+        paths::blame_touched(subject, &denied, "was changed and is in the task's denylist")
     }
 }
 

@@ -20,7 +20,8 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
         .map(|touched| touched.path.to_owned())
         .collect();
     if !outside.is_empty() {
-        return paths::blame(
+        return paths::blame_touched(
+            subject,
             &outside,
             match whitelist {
                 [] => "was changed, and the task's whitelist is empty: no file may be written",
@@ -113,6 +114,23 @@ mod tests {
     fn fault_2_what_the_base_changed_is_not_among_the_changes_and_not_blamed() {
         // The changes are those since the merge base: what others did is not in them.
         assert!(judged(SRC, &[changed("src/a.rs")]).holds());
+    }
+
+    #[test]
+    fn build_output_that_git_does_not_ignore_is_told_with_the_line_that_ignores_it() {
+        let bytecode = [added("lib/__pycache__/a.pyc"), added("lib/b.pyc")];
+        let help = detail(&judged(SRC, &bytecode));
+        assert!(
+            help.ends_with("add `__pycache__/`, `*.pyc` to .gitignore on the base branch"),
+            "{help}"
+        );
+        let single = detail(&judged(SRC, &bytecode[..1]));
+        assert!(single.starts_with("help: ") && single.contains("`__pycache__/`"), "{single}");
+        let tracked = [changed("dist/a.js")];
+        let mixed = [added("dist/a.js"), added("stray.txt")];
+        for changes in [&tracked[..], &mixed[..]] {
+            assert!(!format!("{:?}", judged(SRC, changes)).contains("help"), "{changes:?}");
+        }
     }
 
     #[test]

@@ -33,7 +33,9 @@ impl Tally {
 pub(super) fn tally(outcome: &Outcome) -> Option<Tally> {
     let (build, crates) = match outcome {
         Outcome::Tests { build, crates } => (build, crates),
-        Outcome::CouldNotRun { .. } | Outcome::Commands(_) => return None,
+        Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } | Outcome::Commands(_) => {
+            return None;
+        }
     };
     let mut tally = Tally::default();
     for failed in build.iter().filter(|step| !step.succeeded()) {
@@ -68,6 +70,13 @@ fn count_program(name: &str, program: &TestProgram, tally: &mut Tally) {
             tally.own += 1;
         }
         Harness::Own => tally.failed.push(name.to_owned()),
+        Harness::Forged { test } => {
+            let told = format!(
+                "{name} gave a result for `{test}`, which it was not to run: its results are forged"
+            );
+            tally.faults.push((told, ran::tail(&program.run.tail)));
+            return;
+        }
         Harness::Standard { listed, results } => {
             for test in listed.iter().collect::<BTreeSet<_>>() {
                 match results.get(test) {

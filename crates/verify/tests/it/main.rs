@@ -36,6 +36,7 @@ fn no_facts() -> Facts {
         pass: Pass::Worktree,
         changes: Vec::new(),
         texts: BTreeMap::new(),
+        commits: None,
         jobs: BTreeMap::new(),
         repository: None,
         report: None,

@@ -189,3 +189,11 @@ fn a_bad_entry_of_a_list_is_shown_at_its_own_line() {
         assert_told_once(entry, &found, &error("bad-toml", at!("8:3"), text, says));
     }
 }
+
+#[test]
+fn every_fault_of_a_role_is_shown_at_once() {
+    let toml = role_toml("mine", "required = [\"policy::no-git-ops\"]\ncolour = 1\n");
+    let found = problems(MemoryTree::new([("roles/mine.toml", format!("{toml}[more]\n"))]), &[]);
+    let told: Vec<_> = found.iter().map(|problem| (problem.code, problem.place.text())).collect();
+    assert_eq!(told, [("unknown-key", Some("colour")), ("unknown-key", Some("more"))]);
+}

@@ -93,3 +93,41 @@ fn a_fault_in_a_task_is_shown() {
         ("[task]\nrole = 3\n", error("bad-toml", "tasks/a.toml:2:8", "3", "expected a string")),
     ]);
 }
+
+#[test]
+fn a_pattern_that_matches_nothing_is_named_with_the_right_spelling() {
+    for (pattern, instead) in [
+        ("./src/**", "write \"src/**\""),
+        ("src//**", "write \"src/**\""),
+        ("{a,b}/**", "write \"a/**\", \"b/**\""),
+    ] {
+        let task = format!(
+            "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"docs/**\", \"{pattern}\"]\n"
+        );
+        let found = problems(MemoryTree::default(), &[&task]);
+        let [problem] = found.as_slice() else { panic!("{pattern}: {found:?}") };
+        assert_eq!((problem.code, problem.is_error()), ("matches-nothing", false));
+        assert_eq!(problem.place.text(), Some(format!("\"{pattern}\"").as_str()));
+        assert_eq!(problem.help.as_deref(), Some(instead));
+    }
+    let denied = "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"**\"]\n\
+                  files-denylist = ['./secret']\n";
+    let expected = warning("matches-nothing", "tasks/a.toml:5:19", "'./secret'", "\"/secret\"");
+    assert_told_once(denied, &problems(MemoryTree::default(), &[denied]), &expected);
+}
+
+#[test]
+fn every_fault_of_a_task_is_shown_at_once() {
+    let task = "[task]\nrole = \"edit-local\"\ncolour = 1\n[scope]\nfiles_whitelist = []\n\
+                [verification]\ntest-count-min = \"many\"\n";
+    let found = problems(MemoryTree::default(), &[task]);
+    let told: Vec<_> = found.iter().map(|problem| (problem.code, problem.place.text())).collect();
+    assert_eq!(
+        told,
+        [
+            ("unknown-key", Some("colour")),
+            ("unknown-key", Some("files_whitelist")),
+            ("bad-toml", Some("\"many\"")),
+        ]
+    );
+}

@@ -375,3 +375,14 @@ fn everything_that_is_wrong_is_said_at_once() {
     let text = "---\nmodel: ''\nallow_list: ['(']\n---\n";
     assert_eq!(refused(text).len(), 4, "{:?}", refused(text));
 }
+
+#[test]
+fn every_fault_of_a_frontmatter_is_told_at_once() {
+    let keys = "read_only: maybe\ncolour: red\nmax_turns: many\nshape:\n  - round\nmodel: m";
+    let problems = read(&with_keys(keys)).unwrap_err();
+    let told: Vec<_> =
+        problems.iter().map(|problem| problem.place.line_and_column().unwrap().0).collect();
+    assert_eq!(told, [3, 4, 5, 6], "{problems:?}");
+    let inside = SKELETON.replace("    reasoning_effort: high\n", "    effort: high\n");
+    assert_eq!(refused(&inside).len(), 1, "{:?}", refused(&inside));
+}

@@ -1,0 +1,256 @@
+//! Each sign that tests are weaker, with an example of work that is fine.
+
+use super::*;
+use crate::example::{
+    added, agent, changed, deleted, detail, entry, evidence, facts, reason, renamed, subject, task,
+    texts,
+};
+
+type File<'a> = (Change, Option<&'a str>, Option<&'a str>);
+
+const ALLOWED: &str = "[verification]\ntest-changes = \"allowed\"";
+
+fn judged(rest: &str, files: &[File<'_>]) -> Verdict {
+    let mut facts = facts();
+    for (change, before, after) in files {
+        facts.texts.insert(change.path.clone(), texts(*before, *after));
+    }
+    let changes: Vec<Change> = files.iter().map(|(change, ..)| change.clone()).collect();
+    judge(&subject(&task(rest), &agent(), &changes), &facts)
+}
+
+fn edited<'a>(path: &str, before: &'a str, after: &'a str) -> File<'a> {
+    (changed(path), Some(before), Some(after))
+}
+
+fn edit(path: &str, before: &str, after: &str) -> Verdict {
+    judged("", &[edited(path, before, after)])
+}
+
+const RUST: &str = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn one() {\n        \
+                    assert_eq!(add(1, 1), 2);\n    }\n\n    #[test]\n    fn two() {\n        \
+                    assert!(add(0, 0) == 0);\n    }\n}\n";
+const PYTHON: &str =
+    "def test_one():\n    assert add(1, 1) == 2\n\n\ndef test_two():\n    assert add(0, 0) == 0\n";
+const JAVASCRIPT: &str = "describe('add', () => {\n  it('adds', () => {\n    \
+                          expect(add(1, 1)).toBe(2);\n  });\n  test(\"zero\", async () => {\n    \
+                          expect(add(0, 0)).toBe(0);\n  });\n});\n";
+const GO: &str = "package a\n\nfunc TestOne(t *testing.T) {\n\tif add(1, 1) != 2 {\n\t\t\
+                  t.Error(1)\n\t}\n}\n\nfunc TestTwo(t *testing.T) {\n\tcheck(t)\n}\n";
+const JAVA: &str = "class ATest {\n    @Test\n    void one() {\n        assertEquals(2, add(1, 1));\
+                    \n    }\n\n    @Test\n    public void two() {\n        check();\n    }\n}\n";
+const RUBY: &str = "describe 'add' do\n  it 'adds' do\n    expect(add(1, 1)).to eq 2\n  end\n  \
+                    it \"zero\" do\n    expect(add(0, 0)).to eq 0\n  end\nend\n";
+const BATS: &str =
+    "@test \"one\" {\n  run add 1 1\n}\n\n@test \"two\" {\n  [ \"$(add 0 0)\" = 0 ]\n}\n";
+
+/// A test file of each language, and what ends its first test.
+const SUITES: [(&str, &str, &str); 7] = [
+    ("src/lib.rs", RUST, "    }\n"),
+    ("tests/test_a.py", PYTHON, "\n\n"),
+    ("web/a.test.ts", JAVASCRIPT, "  });\n"),
+    ("a_test.go", GO, "\n}\n"),
+    ("ATest.java", JAVA, "    }\n"),
+    ("spec/a_spec.rb", RUBY, "  end\n"),
+    ("a.bats", BATS, "}\n"),
+];
+
+/// The text without its first test.
+fn shorter(text: &str, end: &str) -> String {
+    let starts = [
+        "    #[test]",
+        "def test_one",
+        "  it('adds'",
+        "func TestOne",
+        "    @Test",
+        "  it 'adds'",
+        "@test \"one\"",
+    ];
+    let start = starts.into_iter().find_map(|start| text.find(start)).unwrap();
+    let (front, rest) = text.split_at(start);
+    let (_, rest) = rest.split_once(end).unwrap();
+    format!("{front}{rest}")
+}
+
+#[test]
+fn a_test_file_that_is_deleted_emptied_or_renamed_away_is_named() {
+    for (path, text, _) in SUITES {
+        let gone = judged("", &[(deleted(path), Some(text), None)]);
+        assert!(reason(&gone).contains(&format!("`{path}` had tests, and is gone")), "{path}");
+        let away = judged("", &[(renamed(path, "old.txt"), Some(text), Some(text))]);
+        assert!(reason(&away).contains(&format!("`{path}` had tests, and is gone")), "{path}");
+        assert!(reason(&edit(path, text, "\n")).contains("was emptied"), "{path}");
+    }
+    let linked = Change { after: entry(Mode::Link), ..changed("test_a.py") };
+    assert!(!judged("", &[(linked, Some(PYTHON), Some("../x"))]).holds());
+    let shell = |path| judged("", &[(deleted(path), Some("[ 1 = 1 ]\n"), None)]).holds();
+    assert!(!shell("tests/greet.sh") && shell("bin/greet.sh"));
+    let plain = judged("", &[(deleted("src/a.rs"), Some("fn a() {}\n"), None)]);
+    assert!(plain.holds(), "it had no tests");
+    assert!(judged("", &[(deleted("tests/helper.py"), Some("A = 1\n"), None)]).holds());
+}
+
+#[test]
+fn fewer_tests_are_counted_and_moved_renamed_and_new_ones_are_fine() {
+    for (path, text, end) in SUITES {
+        let less = shorter(text, end);
+        let verdict = edit(path, text, &less);
+        assert!(reason(&verdict).contains("has 1 of its 2 tests"), "{path}: {verdict:?}");
+        assert!(edit(path, &less, text).holds(), "{path}: one more");
+        assert!(judged("", &[(added(path), None, Some(text))]).holds(), "{path}: a new file");
+        let moved = format!("more/{path}");
+        let both = [edited(path, text, &less), (added(&moved), None, Some(text))];
+        assert!(judged("", &both).holds(), "{path} to {moved}");
+    }
+    assert!(edit("src/lib.rs", RUST, &RUST.replace("fn one", "fn first")).holds());
+    let commented = RUST.replace("    #[test]\n    fn one", "    // #[test]\n    fn one");
+    assert!(!edit("src/lib.rs", RUST, &commented).holds());
+    let block =
+        PYTHON.replace("def test_one", "\"\"\"\ndef test_one").replace("\n\n\n", "\n\"\"\"\n");
+    assert!(!edit("test_a.py", PYTHON, &block).holds());
+    let block = format!("/*\n{JAVASCRIPT}*/\nit('x', () => {{ f(); }});\n");
+    assert!(!edit("a.test.js", JAVASCRIPT, &block).holds());
+    let glob = RUST.replace(
+        "fn one",
+        "fn glob() {\n        f();\n        let a = \"\n/*\n\";\n    }\n\n    fn one",
+    );
+    assert!(edit("src/lib.rs", RUST, &glob).holds(), "no comment begins that does not end");
+    // Others elsewhere are no substitute, and one copy does not stand for two.
+    let others = PYTHON.replace("test_", "test_new_");
+    let traded =
+        [(deleted("test_a.py"), Some(PYTHON), None), (added("test_b.py"), None, Some(&*others))];
+    assert!(!judged("", &traded).holds());
+    let twice = [
+        (deleted("test_a.py"), Some(PYTHON), None),
+        (deleted("test_b.py"), Some(PYTHON), None),
+        (added("test_c.py"), None, Some(PYTHON)),
+    ];
+    assert!(!judged("", &twice).holds());
+    let copied = Change { copied: true, ..renamed("test_a.py", "test_b.py") };
+    assert!(judged("", &[(copied, Some(PYTHON), Some(PYTHON))]).holds());
+}
+
+#[test]
+fn a_test_without_a_body_is_named() {
+    for (path, text, from, to) in [
+        ("src/lib.rs", RUST, "        assert_eq!(add(1, 1), 2);\n", ""),
+        ("src/lib.rs", RUST, "assert_eq!(add(1, 1), 2);", "assert!(true);"),
+        ("test_a.py", PYTHON, "assert add(1, 1) == 2", "pass"),
+        ("test_a.py", PYTHON, "assert add(1, 1) == 2", "assert True"),
+        ("a.test.ts", JAVASCRIPT, "expect(add(1, 1)).toBe(2);", ""),
+        ("ATest.java", JAVA, "assertEquals(2, add(1, 1));", ""),
+        ("a_spec.rb", RUBY, "expect(add(1, 1)).to eq 2", ""),
+        ("a.bats", BATS, "run add 1 1", "true"),
+    ] {
+        let verdict = edit(path, text, &text.replace(from, to));
+        assert!(reason(&verdict).contains("checks nothing any more"), "{path}: {verdict:?}");
+        assert!(edit(path, text, &text.replace("1, 1", "2, 1")).holds(), "{path}: another value");
+    }
+}
+
+#[test]
+fn new_skips_and_filters_are_named_and_old_ones_are_not() {
+    for (path, text, from, to) in [
+        (
+            "src/lib.rs",
+            RUST,
+            "#[test]\n    fn one",
+            "#[test]\n    #[ignore = \"slow\"]\n    fn one",
+        ),
+        ("src/lib.rs", RUST, "#[cfg(test)]", "#[cfg(any())]"),
+        ("test_a.py", PYTHON, "def test_one", "@pytest.mark.skip(reason=\"x\")\ndef test_one"),
+        ("test_a.py", PYTHON, "assert add(1", "pytest.skip('x')\n    assert add(1"),
+        ("test_a.py", PYTHON, "def test_one", "pytestmark = pytest.mark.skip\ndef test_one"),
+        ("a.test.ts", JAVASCRIPT, "it('adds'", "it.skip('adds'"),
+        ("a.test.ts", JAVASCRIPT, "it('adds'", "xit('adds'"),
+        ("a.test.ts", JAVASCRIPT, "it('adds'", "it.only('adds'"),
+        ("a.test.ts", JAVASCRIPT, "describe(", "describe.only("),
+        ("a_test.go", GO, "\tcheck(t)", "\tt.Skip(\"x\")\n\tcheck(t)"),
+        ("a_test.go", GO, "package a", "//go:build never\n\npackage a"),
+        ("ATest.java", JAVA, "@Test\n    void", "@Test\n    @Disabled\n    void"),
+        ("ATest.java", JAVA, "class", "@Ignore\nclass"),
+        ("a_spec.rb", RUBY, "it 'adds'", "xit 'adds'"),
+        ("a_spec.rb", RUBY, "it 'adds'", "fit 'adds'"),
+        ("a_spec.rb", RUBY, "    expect(add(1", "    skip 'x'\n    expect(add(1"),
+        ("a.bats", BATS, "  run", "  skip \"x\"\n  run"),
+    ] {
+        let skipped = text.replacen(from, to, 1);
+        let verdict = edit(path, text, &skipped);
+        let told = reason(&verdict);
+        assert!(told.contains("skip") && told.contains(path), "{path} {to}: {told}");
+        assert!(edit(path, &skipped, text).holds(), "{path} {to}: no longer skipped");
+        let more = format!("{skipped}\n\n");
+        assert!(edit(path, &skipped, &more).holds(), "{path} {to}: skipped before");
+    }
+    let (one, two) = ("fn one() {", "fn two() {");
+    let ignore = |name: &str| RUST.replace(name, &format!("#[ignore]\n    {name}"));
+    assert!(!edit("src/lib.rs", &ignore(one), &ignore(two)).holds(), "another one");
+    let ignored = ignore(one);
+    assert!(judged("", &[(renamed("a.rs", "b.rs"), Some(&ignored), Some(&ignored))]).holds());
+    let renamed_too = ignored.replace("fn one", "fn first");
+    assert!(!edit("src/lib.rs", RUST, &renamed_too).holds());
+    let new = format!("{RUST}#[test]\n#[ignore]\nfn new() {{ f(); }}\n");
+    assert!(edit("src/lib.rs", RUST, &new).holds(), "a new test takes nothing away");
+    let focused = JAVASCRIPT.replace("it('adds'", "it.only('adds'");
+    assert!(!judged("", &[(added("a.test.ts"), None, Some(&focused))]).holds(), "all others");
+    assert!(edit("src/a.ts", "a.skip(1)\n", "it.skip(2)\n").holds(), "no test file");
+    assert!(edit("a.test.ts", JAVASCRIPT, &JAVASCRIPT.replace("1, 1", "x.skip(1), 1")).holds());
+}
+
+#[test]
+fn a_module_of_tests_that_is_no_longer_compiled_is_named() {
+    let main = "mod one;\nmod two;\n";
+    let verdict = edit("tests/it/main.rs", main, "mod one;\n// mod two;\n");
+    assert!(reason(&verdict).contains("leaves the module `two` out"));
+    let unit = |after| edit("src/lib.rs", "#[cfg(test)]\nmod tests;\nmod a;\n", after).holds();
+    assert!(!unit("mod a;\n"));
+    assert!(unit("#[cfg(test)]\nmod tests;\n"), "`a` is no test");
+    let moved = [
+        edited("tests/it/main.rs", main, "mod one;\nmod three;\n"),
+        (renamed("tests/it/two.rs", "tests/it/three.rs"), Some(RUST), Some(RUST)),
+    ];
+    assert!(judged("", &moved).holds());
+}
+
+#[test]
+fn changed_configuration_is_named_and_the_rest_of_those_files_is_not() {
+    let verdict = edit("web/vitest.config.ts", "a", "b");
+    assert!(reason(&verdict).contains("`web/vitest.config.ts` configures tests"));
+    assert!(!judged("", &[(added("conftest.py"), None, Some("collect_ignore = []\n"))]).holds());
+    assert!(!judged("", &[(deleted("Makefile"), Some("test:\n"), None)]).holds());
+    let package = |test: &str| format!(r#"{{"scripts": {{"test": "{test}"}}}}"#);
+    let verdict = edit("package.json", &package("jest"), &package("true"));
+    assert!(reason(&verdict).contains("`scripts.test` was changed"));
+    assert!(edit("package.json", "{}", r#"{"version": "2.0.0"}"#).holds());
+    let off = edit("Cargo.toml", "[package]\n", "[package]\nautotests = false\n");
+    assert!(reason(&off).contains("package.autotests = false"));
+    assert!(edit("Cargo.toml", "[package]\n", "[package]\nversion = \"2.0.0\"\n").holds());
+    assert!(edit("Makefile", "all:\n", "all:\n").holds(), "only its mode differs");
+}
+
+#[test]
+fn a_task_may_allow_it_and_the_signs_are_still_named() {
+    let files =
+        [(deleted("tests/test_a.py"), Some(PYTHON), None), edited("Makefile", "test:\n", "all:\n")];
+    let refused = judged("", &files);
+    assert!(reason(&refused).ends_with("had tests, and is gone, and 1 more"));
+    assert!(detail(&refused).contains("`Makefile` configures tests, and was changed\nhelp: "));
+    // A whitelist that names the file says where to write, not that its tests may go.
+    let named = "[scope]\nfiles-whitelist = [\"tests/test_a.py\"]";
+    assert!(!judged(named, &files).holds());
+    assert!(!judged("[verification]\ntest-changes = \"refused\"", &files).holds());
+    let passed = evidence(&judged(ALLOWED, &files));
+    assert!(passed.contains("`tests/test_a.py`") && passed.contains("`Makefile`"), "{passed}");
+    assert!(evidence(&judged(ALLOWED, &[])).starts_with("no test was removed"));
+}
+
+#[test]
+fn what_cannot_be_read_fails_and_other_files_are_not_asked_for() {
+    let (task, agent) = (task(ALLOWED), agent());
+    let changes = [changed("test_a.py"), changed("README.md"), changed("Cargo.toml")];
+    let subject = subject(&task, &agent, &changes);
+    assert_eq!(needs(&subject).texts, ["test_a.py", "Cargo.toml"]);
+    assert!(reason(&judge(&subject, &facts())).contains("its text is not known"));
+    let half = judged("", &[(changed("test_a.py"), None, Some(PYTHON))]);
+    assert!(reason(&half).contains("its text is not known"));
+}
