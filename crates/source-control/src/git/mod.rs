@@ -18,11 +18,11 @@ pub(crate) use fetch::fetch;
 pub use fetch::{fetched, hold, let_go};
 pub use listing::{Committed, Listing};
 pub(crate) use push::{Destination, NotPushed, push, where_is};
-pub use repository::{Difference, Repository};
+pub use repository::{Difference, NoHead, Repository};
 pub use verbs::{CameBack, Ignored, PutAway, Rebase, VerbError, Workspace, WorkspaceVerbs};
 pub use work::REJECTED;
 pub use work::{
     BaseBranch, GitWork, HeadLog, ImportLimits, Imported, Recovered, RollbackPlan, SpawnRecord,
-    ignore_rules, record_spawn, recover, untracked,
+    ignore_rules, new_files, record_spawn, recover, untracked,
 };
 pub use workspaces::{SetupRunner, SpawnLock, WorktreeWorkspaces, run_setup};

@@ -2,13 +2,38 @@
 
 use std::path::{Path, PathBuf};
 
-use super::command::{Git, GitError};
+use thiserror::Error;
+
+use super::command::{Git, GitError, Input};
 use super::listing::Listing;
 
 /// A repository with a working tree.
 #[derive(Debug, Clone)]
 pub struct Repository {
     root: PathBuf,
+}
+
+/// Why no commit is checked out.
+#[derive(Debug, Error)]
+pub enum NoHead {
+    /// There is none in the whole repository.
+    #[error("the repository has no commit yet")]
+    NoCommit,
+    /// The branch that is checked out has none; others have.
+    #[error("{branch}, which is checked out, has no commit yet; switch to a branch that has one")]
+    Unborn {
+        /// Its full name.
+        branch: String,
+    },
+    /// The branch names a commit that is not there.
+    #[error("{branch} names a commit that is missing or damaged; see what git fsck says")]
+    Missing {
+        /// Its full name.
+        branch: String,
+    },
+    /// Git did not say.
+    #[error(transparent)]
+    Git(#[from] GitError),
 }
 
 /// How a file of the working copy differs from the commit.
@@ -45,10 +70,28 @@ impl Repository {
     /// The commit that `revision` names; nothing if it names none.
     pub fn commit(&self, revision: &str) -> Result<Option<String>, GitError> {
         let wanted = format!("{revision}^{{commit}}");
-        match self.git().line(["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]) {
-            Ok(commit) => Ok(Some(commit)),
-            Err(GitError::Failed { why, .. }) if !why.contains("dubious ownership") => Ok(None),
-            Err(error) => Err(error),
+        let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted];
+        let ended = self.git().end_with(arguments, Input::Nothing)?;
+        match ended.code {
+            Some(0) => Ok(Some(String::from_utf8_lossy(&ended.printed).trim_end().to_owned())),
+            Some(1) => Ok(None),
+            Some(_) | None => Err(ended.into_error()),
+        }
+    }
+
+    /// The commit that is checked out.
+    pub fn head(&self) -> Result<String, NoHead> {
+        if let Some(commit) = self.commit("HEAD")? {
+            return Ok(commit);
+        }
+        let git = self.git();
+        let branch = git.line(["symbolic-ref", "--quiet", "HEAD"])?;
+        if git.succeeds(["rev-parse", "--verify", "--quiet", "HEAD"])? {
+            return Err(NoHead::Missing { branch });
+        }
+        match git.run(["for-each-ref", "--count=1"])?.is_empty() {
+            true => Err(NoHead::NoCommit),
+            false => Err(NoHead::Unborn { branch }),
         }
     }
 
@@ -62,12 +105,10 @@ impl Repository {
         let options = ["--porcelain=v1", "-z", "--no-renames", "--untracked-files=no"];
         let status = ["status"].into_iter().chain(options).chain(["--ignore-submodules=dirty"]);
         let output = self.git().run(status)?;
-        let text = String::from_utf8_lossy(&output);
-        Ok(text
-            .split_terminator('\0')
-            .filter_map(|entry| entry.get(3..))
-            .map(str::to_owned)
-            .collect())
+        let entries = output.split(|byte| *byte == 0).filter_map(|entry| entry.get(3..));
+        let changed =
+            super::work::without_filtered(&self.root, entries.map(<[u8]>::to_vec).collect())?;
+        Ok(changed.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect())
     }
 
     /// What below `paths` differs from the commit that is checked out.

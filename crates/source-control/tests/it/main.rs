@@ -26,6 +26,7 @@ mod verbs;
 mod work_ahead;
 mod work_base;
 mod work_faults;
+mod work_filtered;
 mod work_import;
 mod work_import_hostile;
 mod work_import_killed;

@@ -256,3 +256,28 @@ fn settings_of_the_person_do_not_hide_a_difference() {
     let expected = BTreeMap::from([("kit/ü".to_owned(), "is not committed")]);
     assert_eq!(differences(&scratch, &["kit"]), expected);
 }
+
+#[test]
+fn that_there_is_no_commit_is_said_only_where_it_is_true() {
+    use bailiwick_source_control::git::NoHead;
+    let scratch = Scratch::repository();
+    let head = || open(&scratch).head();
+    assert!(matches!(head(), Err(NoHead::NoCommit)));
+    scratch.write("a", "a\n");
+    scratch.commit("first");
+    let first = head().unwrap();
+    scratch.git(&["symbolic-ref", "HEAD", "refs/heads/elsewhere"]);
+    assert!(matches!(head(), Err(NoHead::Unborn { branch }) if branch == "refs/heads/elsewhere"));
+    scratch.git(&["update-ref", "refs/heads/elsewhere", &first]);
+    assert_eq!(head().unwrap(), first);
+    let git = scratch.root().join(".git");
+    let (directory, name) = first.split_at(2);
+    let object = git.join("objects").join(directory).join(name);
+    let aside = scratch.place().join("aside");
+    std::fs::rename(&object, &aside).unwrap();
+    assert!(matches!(head(), Err(NoHead::Missing { .. })));
+    std::fs::rename(&aside, &object).unwrap();
+    std::fs::write(git.join("config"), "[core\n").unwrap();
+    assert!(matches!(head(), Err(NoHead::Git(_))), "it cannot be read at all");
+    assert!(open(&scratch).commit("HEAD").is_err());
+}

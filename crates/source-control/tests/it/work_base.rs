@@ -190,3 +190,22 @@ fn a_worktree_that_leads_elsewhere_is_refused() {
     );
     assert!(gone.is_err());
 }
+
+#[test]
+fn the_commits_of_the_work_are_told_with_their_parents() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    assert_eq!(agent.work().commits(&agent.snapshot().1).unwrap(), []);
+    agent.write("a", "a\n");
+    let first = agent.commit(&scratch, "first");
+    let second = agent.commit(&scratch, "second");
+    let (base, snapshot) = agent.snapshot();
+    let told: Vec<(String, Vec<String>)> = agent
+        .work()
+        .commits(&snapshot)
+        .unwrap()
+        .into_iter()
+        .map(|one| (one.name, one.parents))
+        .collect();
+    assert_eq!(told, [(second, vec![first.clone()]), (first, vec![base.tip])]);
+}

@@ -225,9 +225,9 @@ fn the_person_signs_by_their_own_configuration() {
 #[test]
 fn no_hook_and_no_filter_runs() {
     let scratch = repository();
-    scratch.write(".gitattributes", "*.txt filter=evil\n");
-    scratch.commit("attributes");
     let (agent, wanted) = ready(&scratch);
+    let attributes = scratch.root().join(".git/info/attributes");
+    fs::write(attributes, "*.txt filter=evil\n").unwrap();
     let ran = scratch.place().join("ran");
     let hooks = scratch.root().join(".git/hooks");
     fs::create_dir_all(&hooks).unwrap();

@@ -170,7 +170,7 @@ fn trap(scratch: &Scratch, name: &str) -> (String, std::path::PathBuf) {
 }
 
 #[test]
-fn no_filter_runs_and_the_file_is_taken_as_it_is() {
+fn no_filter_runs_and_a_change_of_a_filtered_file_is_refused() {
     let scratch = repository();
     scratch
         .write(".gitattributes", "*.txt filter=evil\n*.bin filter=od=d.name\n*.lfs filter=lfs\n");
@@ -186,12 +186,9 @@ fn no_filter_runs_and_the_file_is_taken_as_it_is() {
     agent.write("b.bin", "as it is\n");
     agent.write("c.lfs", "as it is\n");
     let _gone = fs::remove_file(&ran);
-    let (base, snapshot) = agent.snapshot();
-    let place = scratch.place().join("fresh");
-    agent.work().materialise(&snapshot.tree, &[&base.tip], &place).unwrap();
-    assert_eq!(fs::read_to_string(place.join("a.txt")).unwrap(), "as it is\n");
+    let error = refusal(&agent);
+    assert!(error.contains("stores a.txt, b.bin, c.lfs through the git filter `evil`"), "{error}");
     assert!(!ran.exists());
-    assert_eq!(changed(&agent), ["a.txt", "b.bin", "c.lfs"]);
     agent.git(&scratch, &["add", "a.txt"]);
     assert!(ran.exists(), "plain git does run it");
 }
@@ -207,7 +204,7 @@ fn a_filter_from_an_included_file_does_not_run_either() {
     fs::write(&elsewhere, format!("[filter \"evil\"]\n\tclean = \"{command}\"\n")).unwrap();
     scratch.git(&["config", "include.path", elsewhere.to_str().unwrap()]);
     agent.write("a.txt", "as it is\n");
-    agent.snapshot();
+    assert!(refusal(&agent).contains("a.txt"));
     assert!(!ran.exists());
     agent.git(&scratch, &["add", "a.txt"]);
     assert!(ran.exists(), "plain git does run it");

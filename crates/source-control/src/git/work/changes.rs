@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bailiwick_control::ports::Commit;
 use bailiwick_verify::Change;
 use bailiwick_verify::change::{Entry, Mode};
 use bailiwick_verify::facts::Texts;
@@ -40,6 +41,18 @@ pub(super) fn touched(git: &Git, base: &str, head: &str) -> Result<Vec<String>, 
     let printed = git.run(options.into_iter().chain(more))?;
     let paths = printed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
     Ok(paths.map(paths::shown).collect::<BTreeSet<String>>().into_iter().collect())
+}
+
+/// The commits after `base`, up to `head`.
+pub(super) fn commits(git: &Git, base: &str, head: &str) -> Result<Vec<Commit>, GitError> {
+    let range = format!("{base}..{head}");
+    let printed = git.run(["rev-list", "--parents", "--end-of-options", &range, "--"])?;
+    let lines = String::from_utf8_lossy(&printed).into_owned();
+    let commit = |line: &str| {
+        let mut names = line.split(' ').map(str::to_owned);
+        Some(Commit { name: names.next()?, parents: names.collect() })
+    };
+    Ok(lines.lines().filter_map(commit).collect())
 }
 
 /// `:<mode> <mode> <object> <object> <status>`, then a path, or two where it moved.

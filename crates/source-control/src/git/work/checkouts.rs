@@ -11,7 +11,7 @@ use bailiwick_control::ports::{LandError, WorkError};
 use super::contents::{self, Content, Way};
 use super::index_lock::IndexLock;
 use super::places::Places;
-use super::{paths, programs, trouble};
+use super::{filtered, paths, programs, trouble};
 use crate::git::command::{Git, GitError, Input};
 
 /// How many changes are told of a checkout that is not clean.
@@ -125,12 +125,37 @@ pub(super) fn obstacles(
     let status = ["status"].into_iter().chain(options).chain(["--ignore-submodules=dirty"]);
     let printed = git(checkout)?.run(status)?;
     let fields = printed.split(|byte| *byte == 0);
-    let mut found: Vec<String> =
-        fields.filter_map(|line| line.get(3..)).map(paths::shown).collect();
+    let changed = fields.filter_map(|line| line.get(3..)).map(<[u8]>::to_vec);
+    let changed = without_filtered(checkout, changed.collect())?;
+    let mut found: Vec<String> = changed.iter().map(|path| paths::shown(path)).collect();
     // The index may be at another commit than the branch, though no file is changed.
     found.extend(untracked(&Moves::between(view, old, new)?, &checkout.worktree));
     found.truncate(TOLD);
     Ok(found)
+}
+
+/// Leaves out files that are stored through a filter, and that nobody touched since git wrote the index: git has
+/// to read those that are as young as the index, and without the filter they look changed.
+pub(super) fn without_filtered(
+    checkout: &Places,
+    changed: BTreeSet<Vec<u8>>,
+) -> Result<BTreeSet<Vec<u8>>, GitError> {
+    let unread = |error: std::io::Error| GitError::Failed {
+        command: "diff-files".to_owned(),
+        why: format!("the index of {} cannot be read: {error}", checkout.worktree.display()),
+    };
+    if changed.is_empty() {
+        return Ok(changed);
+    }
+    let index = match fs::read(checkout.private.join("index")) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(changed),
+        index => index.map_err(unread)?,
+    };
+    if !filtered::may_be_any(checkout, &index) {
+        return Ok(changed);
+    }
+    let untouched = filtered::untouched(&git(checkout)?, &checkout.worktree, &index, &changed)?;
+    Ok(changed.into_iter().filter(|path| !untouched.contains_key(path)).collect())
 }
 
 /// Paths that appear and vanish from one commit to another, and those that stay but change.

@@ -11,7 +11,7 @@ use bailiwick_model::well_known::report_path;
 use super::places::Places;
 use super::private::PrivateDirectory;
 use super::refreshed::{self, Copy};
-use super::{index, peculiar, plain_file, programs, trouble};
+use super::{filtered, index, peculiar, plain_file, programs, trouble};
 use crate::git::command::{Git, GitError, Input};
 use crate::git::patience::Patience;
 
@@ -90,6 +90,9 @@ fn stage(
         why,
         of_tree: true,
     })?;
+    if let Some(copy) = copy.as_ref().filter(|copy| filtered::may_be_any(places, &copy.bytes)) {
+        filtered::put_back(&git, &places.worktree, &copy.bytes).map_err(trouble(what()))?;
+    }
     Ok(Staged { directory, git })
 }
 

@@ -6,7 +6,7 @@
 //! plain_file  files that are read without waiting for anybody
 //! private     directories for one piece of work, swept if we are killed
 //! base        the branch to land on      snapshot     all work as one commit: ahead, files,
-//!                                        refreshed
+//!                                        refreshed, filtered
 //! changes     tree against tree          merge        without a checkout; merge_compat: by old gits
 //! materialise a tree as files            spawn_record, repository_state, movements
 //! land        commits, checkouts, contents, index_lock, journal; recover; rollback
@@ -21,6 +21,7 @@ mod commits;
 mod composed;
 mod contents;
 mod files;
+mod filtered;
 mod import;
 mod index;
 mod index_lock;
@@ -51,7 +52,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bailiwick_control::ports::{
-    Base, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,
+    Base, Commit, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,
 };
 use bailiwick_model::AgentId;
 use bailiwick_verify::Change;
@@ -63,7 +64,19 @@ pub use movements::REJECTED;
 pub use recover::{Recovered, recover};
 pub use rollback::RollbackPlan;
 pub use spawn_record::{HeadLog, SpawnRecord, record_spawn};
-pub use untracked::{ignore_rules, untracked};
+pub use untracked::{ignore_rules, new_files, untracked};
+
+/// Those of these changed paths of a checkout that are changed in truth: files that are stored through a filter and
+/// that nobody touched are not.
+pub(super) fn without_filtered(
+    root: &Path,
+    changed: std::collections::BTreeSet<Vec<u8>>,
+) -> Result<std::collections::BTreeSet<Vec<u8>>, super::GitError> {
+    match places::Places::observe(root, root) {
+        Ok(checkout) => checkouts::without_filtered(&checkout, changed),
+        Err(_) => Ok(changed),
+    }
+}
 
 /// The work of one agent.
 #[derive(Debug, Clone)]
@@ -150,11 +163,16 @@ impl GitWork {
             method: Method::Merge,
             message: String::new(),
         };
-        match land::check(&self.places, &self.state, &landing) {
+        match self.could_land(&landing) {
             // The checks are run on where it is then.
             Err(LandError::Moved { .. }) => Ok(()),
             checked => checked,
         }
+    }
+
+    /// Whether this could land as everything is now.
+    pub fn could_land(&self, landing: &Landing) -> Result<(), LandError> {
+        land::check(&self.places, &self.state, landing)
     }
 
     fn objects(&self, object: &str) -> Result<super::Git, WorkError> {
@@ -190,6 +208,14 @@ impl Work for GitWork {
         let what = || "the commits of the work cannot be read";
         changes::touched(&self.objects(&work.head)?, &work.merge_base, &work.head)
             .map_err(trouble(what()))
+    }
+
+    fn commits(&self, work: &Snapshot) -> Result<Vec<Commit>, WorkError> {
+        if work.head == work.merge_base {
+            return Ok(Vec::new());
+        }
+        changes::commits(&self.objects(&work.head)?, &work.merge_base, &work.head)
+            .map_err(trouble("the commits of the work cannot be read"))
     }
 
     fn texts(

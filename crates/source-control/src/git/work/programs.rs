@@ -1,7 +1,7 @@
 //! Programs that a repository's configuration would have git run on file contents: switched off.
 //!
-//! A file whose attribute names a filter (`filter=lfs`) is then taken as it is in the worktree, and
-//! written as it is in the tree. Merge drivers are not met: merges are made in a view of our own.
+//! A file whose attribute names a filter (`filter=lfs`) is then written as it is in the tree, and a change of it is
+//! refused (`filtered`). Merge drivers are not met: merges are made in a view of our own.
 
 use std::path::Path;
 

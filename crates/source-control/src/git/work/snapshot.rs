@@ -8,7 +8,7 @@ use bailiwick_control::ports::{Base, Snapshot, WorkError};
 use super::ahead::{Ahead, Known};
 use super::files::Files;
 use super::places::Places;
-use super::{plain, trouble};
+use super::{filtered, plain, trouble};
 use crate::git::command::Input;
 
 /// The work as it is now; `ahead` if it was looked at before.
@@ -39,7 +39,12 @@ pub(super) fn take(
         let line = git.line(["commit-tree", &tree, "-p", &head.commit, "-m", &message]);
         line.map_err(trouble(what()))?
     };
-    Ok(Snapshot { head: head.commit, commit, tree, merge_base, merge_base_tree })
+    let work = Snapshot { head: head.commit, commit, tree, merge_base, merge_base_tree };
+    let index = std::fs::read(places.private.join("index")).unwrap_or_default();
+    if work.tree != work.merge_base_tree && filtered::may_be_any(places, &index) {
+        filtered::refuse_raw(places, state, &plain::git(state, places, &work.tree)?, &work)?;
+    }
+    Ok(work)
 }
 
 /// The commit that is checked out, and the one where it left the base.

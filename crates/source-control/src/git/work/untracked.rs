@@ -1,6 +1,6 @@
 //! The files of a worktree that its base neither tracks nor ignores.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -62,13 +62,30 @@ fn anchored(line: &[u8], directory: &[u8]) -> Vec<u8> {
     [sign, b"/", &escaped, below, rule.strip_prefix(b"/").unwrap_or(rule)].concat()
 }
 
+/// The files of another directory that would be new in a worktree, without those that the rules in this file
+/// ignore. A directory that has nothing but new files is named once, with a slash.
+pub fn new_files(
+    worktree: &Path,
+    directory: &Path,
+    ignored: &Path,
+) -> Result<Vec<PathBuf>, GitError> {
+    let git = Git::at(directory)
+        .with_variable("GIT_DIR", worktree.join(".git"))
+        .with_variable("GIT_WORK_TREE", directory);
+    others(git, ignored, &["--directory", "--no-empty-directory"])
+}
+
 /// The files of a worktree that are neither tracked nor ignored by the rules in this file.
 pub fn untracked(worktree: &Path, ignored: &Path) -> Result<Vec<PathBuf>, GitError> {
-    let mut excluding = std::ffi::OsString::from("--exclude-from=");
+    others(Git::at(worktree), ignored, &[])
+}
+
+fn others(git: Git, ignored: &Path, options: &[&str]) -> Result<Vec<PathBuf>, GitError> {
+    let mut excluding = OsString::from("--exclude-from=");
     excluding.push(ignored);
-    let arguments = ["ls-files", "--others", "--full-name", "-z"].map(std::ffi::OsString::from);
-    let git = Git::at(worktree).with_patience(PATIENCE);
-    let listed = git.run(arguments.into_iter().chain([excluding]))?;
+    let arguments = ["ls-files", "--others", "--full-name", "-z"];
+    let arguments = arguments.iter().chain(options).map(OsString::from).chain([excluding]);
+    let listed = git.with_patience(PATIENCE).run(arguments)?;
     let paths = listed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
     Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
 }
