@@ -6,7 +6,7 @@ use std::fmt::Display;
 
 use bailiwick_kit::Bound;
 use bailiwick_kit::bind::{SEPARATOR, texts};
-use bailiwick_model::task::CrateName;
+use bailiwick_model::task::{CrateName, TestChanges};
 use bailiwick_model::{Problem, Task};
 
 /// Composes the prompt of a bound task.
@@ -61,6 +61,7 @@ fn scope(task: &Task) -> Option<String> {
     let denied = task.scope.files_denylist.get().iter().map(|pattern| pattern.as_str());
     let commands = verification.commands.get().iter().map(|command| command.as_str());
     let dependencies = verification.allow_dependency_changes.as_ref();
+    let tests = verification.test_changes.as_ref();
     let entries = [
         bullets("**files-whitelist** (you MAY write these, and nothing else)", paths),
         bullets("**files-denylist** (you MUST NOT write these)", denied),
@@ -71,6 +72,10 @@ fn scope(task: &Task) -> Option<String> {
         dependencies
             .filter(|allowed| *allowed.get_ref())
             .map(|_| "**dependency changes** are allowed in this task".to_owned()),
+        tests.filter(|changes| *changes.get_ref() == TestChanges::Allowed).map(|_| {
+            "**changes of existing tests and their configuration** are allowed in this task"
+                .to_owned()
+        }),
         line("**most files you may delete**", number(&verification.max_deleted_files)),
         line("**most lines in a file**", number(&verification.max_file_lines)),
         line("**most lines in a function**", number(&verification.max_function_lines)),

@@ -1,4 +1,7 @@
-//! The subject line of a commit, from what the agent was asked to do.
+//! The subject line of a commit: as a person says, or from what the agent was asked to do.
+
+use std::fmt;
+use std::str::FromStr;
 
 use bailiwick_model::AgentId;
 
@@ -8,6 +11,51 @@ const MAX_CHARACTERS: usize = 72;
 /// Headings that say nothing about the work below them.
 const GENERIC_HEADINGS: [&str; 8] =
     ["task", "the task", "goal", "objective", "summary", "description", "instructions", "problem"];
+
+/// A subject that a person has written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitTitle(String);
+
+/// Why a text cannot be a subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadTitle {
+    /// It says nothing.
+    #[error("a title must not be empty")]
+    Empty,
+    /// It has a line break or another control character.
+    #[error("a title is one line without control characters")]
+    NotOneLine,
+    /// It is too long.
+    #[error("a title has at most {MAX_CHARACTERS} characters, and this one has {0}")]
+    TooLong(usize),
+}
+
+impl CommitTitle {
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for CommitTitle {
+    type Err = BadTitle;
+
+    fn from_str(text: &str) -> Result<Self, BadTitle> {
+        let text = text.trim();
+        match text.chars().count() {
+            0 => Err(BadTitle::Empty),
+            _ if text.chars().any(char::is_control) => Err(BadTitle::NotOneLine),
+            length if length > MAX_CHARACTERS => Err(BadTitle::TooLong(length)),
+            _ => Ok(Self(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for CommitTitle {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
 
 /// The first sentence of a task's body, in one line of at most 72 characters.
 pub fn commit_subject(body: &str, agent: &AgentId) -> String {
@@ -74,7 +122,7 @@ fn shorten(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::commit_subject;
+    use super::{BadTitle, CommitTitle, commit_subject};
     use bailiwick_model::AgentId;
 
     fn subject(body: &str) -> String {
@@ -95,6 +143,17 @@ mod tests {
         for body in ["", "  \n", "# Task\n", "---\n"] {
             assert_eq!(subject(body), "Work of ag-1", "{body:?}");
         }
+    }
+
+    #[test]
+    fn a_title_is_one_line_of_at_most_72_characters() {
+        let title = |text: &str| text.parse::<CommitTitle>().map(|title| title.to_string());
+        assert_eq!(title(" Fix the lexer "), Ok("Fix the lexer".to_owned()));
+        assert_eq!(title(&"ö".repeat(72)), Ok("ö".repeat(72)));
+        assert_eq!(title(&"ö".repeat(73)), Err(BadTitle::TooLong(73)));
+        assert_eq!(title("  "), Err(BadTitle::Empty));
+        assert_eq!(title("Fix\nit"), Err(BadTitle::NotOneLine));
+        assert_eq!(title("Fix\u{1b}[2J"), Err(BadTitle::NotOneLine));
     }
 
     #[test]

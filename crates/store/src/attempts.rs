@@ -186,6 +186,32 @@ impl Store {
         .fetch_all(&self.pool)
         .await
         .map_err(|error| self.error(&error))?;
+        self.read_events(&rows)
+    }
+
+    /// The last events of a run of one kind, at most `most` of them, in their order.
+    pub async fn events_of_kind(
+        &self,
+        run: &AgentId,
+        kind: &str,
+        most: u32,
+    ) -> Result<Vec<Event>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT number, detail FROM events WHERE run = $1 AND kind = $2 AND listed = 1 \
+             ORDER BY number DESC LIMIT $3",
+        )
+        .bind(run.as_str())
+        .bind(kind)
+        .bind(i64::from(most))
+        .fetch_all(&self.pool)
+        .await
+        .map_err(|error| self.error(&error))?;
+        let mut events = self.read_events(&rows)?;
+        events.reverse();
+        Ok(events)
+    }
+
+    fn read_events(&self, rows: &[AnyRow]) -> Result<Vec<Event>, StoreError> {
         let read = |row: &AnyRow| -> Result<Event, Box<dyn std::error::Error>> {
             let number: i64 = row.try_get(0)?;
             let event: Event = serde_json::from_str(&row.try_get::<String, _>(1)?)?;

@@ -15,9 +15,9 @@ use bailiwick_model::{AgentId, Run, RunName, RunStatus, Sha256Hex, Task};
 use thiserror::Error;
 
 pub use delegation::{Consent, Delegation};
-pub use supervision::{Events, ForbiddenFiles, Judge, Judgement, Removed, TreeChecks};
+pub use supervision::{Events, ForbiddenFile, ForbiddenFiles, Judge, Judgement, TreeChecks};
 pub use work::{
-    Base, Conflict, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,
+    Base, Commit, Conflict, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,
 };
 pub use workshop::{SetUp, Workshop, WorkshopError};
 

@@ -42,16 +42,21 @@ pub struct Judgement {
     pub offered: String,
 }
 
-/// Removes new files that a limit on paths forbids. Mounts protect what is there; a new name in a directory
-/// that may be written is found afterwards.
+/// Finds new files that a limit on paths forbids. Mounts protect what is there; a new name is found
+/// afterwards.
 pub trait ForbiddenFiles: Send + Sync {
-    /// Takes them out of the worktree, keeps them elsewhere, and gives what was taken.
-    fn remove(&self) -> Result<Vec<Removed>, WorkError>;
+    /// Takes those in directories that may be written out of the worktree, keeps them elsewhere, and gives
+    /// what was taken.
+    fn remove(&self) -> Result<Vec<ForbiddenFile>, WorkError>;
+
+    /// Those outside of the scope that have not been given before. They are in scratch space, where builds
+    /// and tests can use them, and never land.
+    fn left_out(&self) -> Result<Vec<ForbiddenFile>, WorkError>;
 }
 
-/// A file that was taken out of the worktree.
+/// A new file that is not part of the agent's work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Removed {
+pub struct ForbiddenFile {
     /// From the root of the worktree.
     pub path: String,
     /// The capability that forbids it.

@@ -151,6 +151,15 @@ pub enum LandError {
     Work(#[from] WorkError),
 }
 
+/// A commit of the work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// Its name.
+    pub name: String,
+    /// Its parents; none of a root.
+    pub parents: Vec<String>,
+}
+
 /// Why source control could not say or do something.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{what}: {why}")]
@@ -176,6 +185,9 @@ pub trait Work {
 
     /// Every path that a commit of the work touched, also where nothing is left of it at the end.
     fn touched(&self, work: &Snapshot) -> Result<Vec<String>, WorkError>;
+
+    /// The commits of the work, each with its parents.
+    fn commits(&self, work: &Snapshot) -> Result<Vec<Commit>, WorkError>;
 
     /// The texts of changed files, by their path now.
     fn texts(

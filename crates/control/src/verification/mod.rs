@@ -6,6 +6,7 @@
 //!            simulated-merge: the same merged onto today's base, which is what would land
 //! ```
 
+mod commits;
 mod plan;
 mod reuse;
 mod run;

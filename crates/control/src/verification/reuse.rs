@@ -18,7 +18,7 @@ pub trait Verdicts {
 
 /// Whether a verdict depends on nothing but trees and parameters, and is worth keeping.
 pub(super) fn is_reusable(needs: &Needs) -> bool {
-    let Needs { texts: _, jobs, repository, report, ledger } = needs;
+    let Needs { texts: _, commits: _, jobs, repository, report, ledger } = needs;
     !jobs.is_empty() && !repository && !report && !ledger
 }
 

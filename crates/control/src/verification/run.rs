@@ -10,7 +10,7 @@ use bailiwick_verify::facts::{Report, Texts};
 use bailiwick_verify::{Change, Facts, Job, Needs, Outcome, Pass, Verdict};
 
 use super::{CheckResult, Planned, Progress, Request, TRIAL_MERGE, Verdicts, Verification};
-use super::{includes, reuse, set_up};
+use super::{commits, includes, reuse, set_up};
 use crate::ports::{
     Base, Merge, Preparation, SetUp, Snapshot, Work, WorkError, Workshop, WorkshopError,
 };
@@ -300,6 +300,11 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
             true => Some(self.world.work.repository(tree.base, tree.work)?),
             false => None,
         };
+        // The commits are the same in both passes.
+        let commits = match all.iter().any(|needs| needs.commits) && tree.pass == Pass::Worktree {
+            true => Some(commits::look_up(self.world.work, tree.work)?),
+            false => None,
+        };
         let report = all.iter().any(|needs| needs.report).then(|| (self.world.report)());
         let measured = self.results.iter();
         let measured = measured
@@ -309,6 +314,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
             pass: tree.pass,
             changes: changes.to_vec(),
             texts,
+            commits,
             jobs: BTreeMap::new(),
             repository,
             report,

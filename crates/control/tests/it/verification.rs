@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bailiwick_control::landing::{self, NotLanded, Order};
 use bailiwick_control::ports::{
-    Base, Conflict, LandError, Landed, Landing, Merge, Method, Preparation, SetUp, Snapshot, Work,
-    WorkError, Workshop, WorkshopError,
+    Base, Commit, Conflict, LandError, Landed, Landing, Merge, Method, Preparation, SetUp,
+    Snapshot, Work, WorkError, Workshop, WorkshopError,
 };
 use bailiwick_control::verification::{
     ChangedSetup, Planned, Progress, Request, Verdicts, Verification, World, check_tree, verify,
@@ -77,6 +77,10 @@ impl Work for Repository {
     }
 
     fn touched(&self, _work: &Snapshot) -> Result<Vec<String>, WorkError> {
+        Ok(Vec::new())
+    }
+
+    fn commits(&self, _work: &Snapshot) -> Result<Vec<Commit>, WorkError> {
         Ok(Vec::new())
     }
 

@@ -173,7 +173,7 @@ impl Shared {
         path: &str,
     ) -> Result<Response<Body>, Refused> {
         let Held { text, room: _room } = self.body(parts, body).await?;
-        let answer = self.send(parts, path, text).await.map_err(|(refused, _)| refused)?;
+        let answer = self.send(parts, path, text).await?;
         self.as_it_is(answer).await
     }
 
@@ -213,10 +213,8 @@ impl Shared {
                 let reading = Reading::new(self.wire, Arc::clone(&self.observer), asking);
                 match self.send(parts, &target.path, text).await {
                     Ok(answer) => self.pass(answer, shape, reading).await,
-                    Err((refused, arrived)) => {
-                        if !arrived {
-                            reading.dismiss();
-                        }
+                    Err(refused) => {
+                        reading.dismiss();
                         Err(refused)
                     }
                 }
@@ -281,26 +279,31 @@ impl Shared {
         self.refused(status, why)
     }
 
-    /// Sends it upstream; if that fails, also whether it may have arrived all the same.
+    /// Sends it upstream. What is not answered is not paid for.
     async fn send(
         &self,
         parts: &Parts,
         path: &str,
         body: Bytes,
-    ) -> Result<reqwest::Response, (Refused, bool)> {
+    ) -> Result<reqwest::Response, Refused> {
         let Some(model) = &self.model else {
             // Not a fault that passes: a program would try such a one again and again.
             let why = "there is no model to ask";
-            return Err((self.refused(StatusCode::BAD_REQUEST, why), false));
+            return Err(self.refused(StatusCode::BAD_REQUEST, why));
         };
         let query = clean_query(parts.uri.query());
         let query = query.as_deref();
         let (method, headers) = (parts.method.clone(), &parts.headers);
         let sent = model.send(Sent { method, path, query, headers, body }).await;
-        sent.map_err(|Unanswered { why, told, arrived }| {
+        if let Ok(status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)) =
+            sent.as_ref().map(reqwest::Response::status)
+        {
+            self.observer.key_refused(status.as_u16());
+        }
+        sent.map_err(|Unanswered { why, told }| {
             self.observer.turned_away("a request to the model", &why);
             let told = format!("the model does not answer: {told}");
-            (self.refused(StatusCode::BAD_GATEWAY, &told), arrived)
+            self.refused(StatusCode::BAD_GATEWAY, &told)
         })
     }
 

@@ -147,6 +147,11 @@ pub trait Observer: Send + Sync + 'static {
     /// that is let through is either answered or dismissed.
     fn dismissed(&self) {}
 
+    /// The model's endpoint refused the key, with this status; called before the program hears of it.
+    fn key_refused(&self, status: u16) {
+        let _ = status;
+    }
+
     /// A program asked for another host than the model's: `host:port`.
     fn connected(&self, host: &str, allowed: bool);
 

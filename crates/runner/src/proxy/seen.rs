@@ -85,6 +85,11 @@ impl Seen {
         self.calls.get(told..).unwrap_or_default()
     }
 
+    /// Whether the model has said anything, or what its answer took.
+    pub(super) fn has_begun(&self) -> bool {
+        self.written > 0 || !self.calls.is_empty() || self.usage.tokens() > 0
+    }
+
     /// What it took; what the answer does not say is estimated, and nothing is free.
     pub(super) fn usage(&self, asked_model: &str, sent: u64, received: u64) -> Usage {
         let mut usage = self.usage.clone();

@@ -36,6 +36,8 @@ pub struct Upstream {
     pub base: String,
     /// The key.
     pub key: Key,
+    /// Where the key comes from, in words that a person looks for: a variable, a file, a login.
+    pub origin: Option<String>,
 }
 
 /// What opens the model: a header, or keys that sign each request. Nothing shows it.
@@ -246,8 +248,6 @@ pub(super) struct Unanswered {
     pub(super) why: String,
     /// What the program is told of it.
     pub(super) told: String,
-    /// Whether the request may have reached the model, and has to be paid for.
-    pub(super) arrived: bool,
 }
 
 impl Model {
@@ -286,7 +286,7 @@ impl Model {
         }
         // What is compressed could not be read on its way.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let over = |why| Unanswered { arrived: false, told: LOGIN_OVER.to_owned(), why };
+        let over = |why| Unanswered { told: LOGIN_OVER.to_owned(), why };
         let key = self.key.current().await.map_err(over)?;
         let request = Keyless { method, url, headers, body };
         let answer = self.ask(request.clone(), &key).await?;
@@ -302,13 +302,12 @@ impl Model {
 
     async fn ask(&self, request: Keyless, key: &Key) -> Result<reqwest::Response, Unanswered> {
         let Keyless { method, url, mut headers, body } = request;
-        let unsigned = |why: String| Unanswered { arrived: false, told: why.clone(), why };
+        let unsigned = |why: String| Unanswered { told: why.clone(), why };
         key.open(&method, &url, &mut headers, &body).map_err(unsigned)?;
         let request = self.client.request(method, url).headers(headers).body(body);
         request.send().await.map_err(|error| {
-            let arrived = !(error.is_connect() || error.is_builder());
             let why = in_full(&error.without_url());
-            Unanswered { arrived, told: why.clone(), why }
+            Unanswered { told: why.clone(), why }
         })
     }
 
@@ -350,7 +349,7 @@ mod tests {
     #[test]
     fn nothing_shows_a_key() {
         let key = Key::new("authorization", "Bearer sk-very-secret").unwrap();
-        let upstream = Upstream { base: "https://x".into(), key };
+        let upstream = Upstream { base: "https://x".into(), key, origin: None };
         assert!(!format!("{upstream:?}").contains("secret"));
         assert_eq!(upstream.key.secrets(), [b"sk-very-secret"]);
         let signing = Key::signing("id", "very-secret", Some("secret-too"), "eu-west-1");
@@ -403,7 +402,9 @@ mod tests {
     #[test]
     fn a_base_says_where_and_nothing_else() {
         let key = Key::new("x-api-key", "k").unwrap();
-        let model = |base: &str| Model::new(&Upstream { base: base.into(), key: key.clone() });
+        let model = |base: &str| {
+            Model::new(&Upstream { base: base.into(), key: key.clone(), origin: None })
+        };
         assert!(model("http://127.0.0.1:1/prefix").is_ok());
         for bad in ["ftp://x", "x", "https://me:you@x", "https://x?key=1", "https://x#y"] {
             assert!(matches!(model(bad), Err(ProxyError::Base(_))), "{bad}");

@@ -86,7 +86,10 @@ impl Reading {
     fn end(&mut self) -> Result<(), Unreadable> {
         self.reader.end(&mut self.seen)?;
         self.tell();
-        self.report();
+        match self.seen.ended {
+            true => self.report(),
+            false => self.report_what_came(),
+        }
         Ok(())
     }
 
@@ -125,6 +128,14 @@ impl Reading {
     pub(super) fn give_up(&mut self, why: &str) {
         self.observer.turned_away("an answer of the model", why);
         self.broke_off = true;
+        self.report_what_came();
+    }
+
+    /// A model that fails before it has said anything is not paid for: programs ask it again and again.
+    fn report_what_came(&mut self) {
+        if !self.seen.has_begun() && !std::mem::replace(&mut self.reported, true) {
+            self.observer.dismissed();
+        }
         self.report();
     }
 }

@@ -174,6 +174,11 @@ impl RunDirectory {
         self.0.join("scratch")
     }
 
+    /// The files of the scratch space, at their paths in the worktree.
+    pub fn written_outside_scope(&self) -> PathBuf {
+        self.scratch().join("upper")
+    }
+
     /// New files that the agent may not make, taken out of the worktree.
     pub fn removed(&self) -> PathBuf {
         self.0.join("removed")

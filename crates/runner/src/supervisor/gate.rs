@@ -6,11 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_control::ports::{ForbiddenFiles, Judge, Judgement, Removed};
+use bailiwick_control::ports::{ForbiddenFile, ForbiddenFiles, Judge, Judgement, WorkError};
 use bailiwick_control::supervision::Standing;
 use bailiwick_control::supervision::budget::Limit;
 use bailiwick_model::Sha256Hex;
-use bailiwick_model::event::{Answer, Ending, What, Witness};
+use bailiwick_model::capability::GateSeverity;
+use bailiwick_model::event::{Answer, Ending, FileChange, What, Witness};
+use bailiwick_model::role::EscalationPolicy;
 use bailiwick_policy::decision::{Objection, Outcome};
 use bailiwick_policy::protocol::{Question, Reply};
 use bailiwick_policy::record::KeptCall;
@@ -160,7 +162,7 @@ impl Answering {
             judgement.decision = spent;
         }
         let mut may_go_on = false;
-        if let Some(objection) = self.removed().await {
+        if let Some(objection) = self.forbidden().await {
             judgement.decision = Decision::deny(objection);
             may_go_on = true;
         } else if let Some(held) = self.held(&judgement, looked, late).await {
@@ -174,19 +176,22 @@ impl Answering {
         judgement.decision
     }
 
-    /// What the agent has to be told before its next call: that a file which it made is gone.
-    async fn removed(&self) -> Option<Objection> {
-        let forbidden = Arc::clone(self.forbidden_files.as_ref()?);
-        let removed = tokio::task::spawn_blocking(move || forbidden.remove()).await;
+    /// What the agent has to be told before its next call: that a file which it made is gone, or does not
+    /// land.
+    async fn forbidden(&self) -> Option<Objection> {
+        let files = Arc::clone(self.forbidden_files.as_ref()?);
+        let looked =
+            tokio::task::spawn_blocking(move || Ok((files.remove()?, files.left_out()?))).await;
         let failed = |why: String| Objection::new("bailiwick::paths", why, "try the call again");
-        match removed {
-            Ok(Ok(removed)) => {
-                removed
-                    .iter()
-                    .for_each(|file| self.hub.tell(Witness::Supervisor, None, told(file)));
-                removal(&removed)
+        match looked {
+            Ok(Ok((removed, left_out))) => {
+                let gone = removed.iter().map(removal_event);
+                for what in gone.chain(left_out.iter().map(left_out_event)) {
+                    self.hub.tell(Witness::Supervisor, None, what);
+                }
+                removal(&removed).or_else(|| omission(&left_out))
             }
-            Ok(Err(error)) => Some(failed(error.to_string())),
+            Ok(Err(error)) => Some(failed(WorkError::to_string(&error))),
             Err(_) => Some(failed("the supervisor failed".to_owned())),
         }
     }
@@ -267,6 +272,20 @@ impl Answering {
             reason: because.map(Objection::sentence),
         };
         self.hub.tell(Witness::Gate, call.agent.as_deref(), what);
+        for warning in &decision.warnings {
+            let what = What::Warning {
+                rule: warning.objection.rule.clone(),
+                text: warning.objection.sentence(),
+                told: warning.severity == GateSeverity::Warn && !denied,
+            };
+            self.hub.tell(Witness::Gate, call.agent.as_deref(), what);
+        }
+        if denied && decision.escalation == Some(EscalationPolicy::OrchestratorNotify) {
+            let why = because.map_or_else(String::new, Objection::sentence);
+            let text = format!("denied {} {}: {why}", tool(call), about(judgement));
+            let what = What::Notification { text };
+            self.hub.tell(Witness::Supervisor, call.agent.as_deref(), what);
+        }
         if denied && fail_fast {
             let rule = because.map_or_else(String::new, |one| one.sentence());
             self.hub.end(Ending::Denied, &format!("its role ends at the first denial: {rule}"));
@@ -316,23 +335,45 @@ async fn receive(stream: &mut UnixStream) -> Result<Question, String> {
 }
 
 /// What is recorded of a file that was removed.
-pub(super) fn told(file: &Removed) -> What {
-    let Removed { path, capability } = file;
+pub(super) fn removal_event(file: &ForbiddenFile) -> What {
+    let ForbiddenFile { path, capability } = file;
     let message = format!("the new file {path} was removed from the worktree: {capability}");
     What::Error { message }
 }
 
-/// How many removed files are named.
+/// What is recorded of a file that was made outside of the scope.
+pub(super) fn left_out_event(file: &ForbiddenFile) -> What {
+    What::FileChange { path: file.path.clone(), change: FileChange::LeftOut }
+}
+
+/// How many files an objection names.
 const NAMED: usize = 5;
 
-fn removal(removed: &[Removed]) -> Option<Objection> {
-    let first = removed.first()?;
-    let named: Vec<&str> = removed.iter().take(NAMED).map(|file| file.path.as_str()).collect();
-    let more = removed.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+fn names(files: &[ForbiddenFile]) -> String {
+    let named: Vec<&str> = files.iter().take(NAMED).map(|file| file.path.as_str()).collect();
+    match files.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+fn omission(left_out: &[ForbiddenFile]) -> Option<Objection> {
+    let first = left_out.first()?;
     let reason = format!(
-        "your last call made {}{more}, which you may not; it was removed, and this call did not run",
-        named.join(", ")
+        "your last call made {}, outside of your scope: that is not part of your change and will not \
+         land; this call did not run",
+        names(left_out)
+    );
+    let instead = "repeat this call if that was only build output; if your change needs it, make it within \
+                   your scope, or say in your report what is missing";
+    Some(Objection::new(&first.capability, reason, instead))
+}
+
+fn removal(removed: &[ForbiddenFile]) -> Option<Objection> {
+    let first = removed.first()?;
+    let reason = format!(
+        "your last call made {}, which you may not; it was removed, and this call did not run",
+        names(removed)
     );
     let instead = "go on without it: repeat this call if it does not need it, and say in your report \
                    what you would have added";
@@ -345,13 +386,14 @@ mod tests {
     use super::super::writer::Order;
     use super::*;
     use crate::agents::adapter::Adapter as _;
-    use bailiwick_control::ports::{Snapshot, TreeChecks, WorkError};
+    use bailiwick_control::ports::{Snapshot, TreeChecks};
     use bailiwick_control::supervision::{Budget, Prices};
     use bailiwick_control::verification::CheckResult;
     use bailiwick_model::Event;
     use bailiwick_model::attempt::{Allowance, Used};
     use bailiwick_model::settings::Settings;
     use bailiwick_policy::call::Touch;
+    use bailiwick_policy::decision::Warning;
     use bailiwick_policy::dialects::Dialect;
     use bailiwick_policy::protocol::VERSION;
     use bailiwick_policy::record::KeptTarget;
@@ -628,6 +670,64 @@ mod tests {
             directory: String::new(),
             payload: payload.to_owned(),
             announces: false,
+        }
+    }
+
+    /// Gives the same answer to every call.
+    struct Fixed(Decision);
+
+    impl Judge for Fixed {
+        fn judge(&self, _question: &Question) -> Judgement {
+            let mut call = KeptCall::unreadable("");
+            (call.native, call.unreadable) = ("Bash".to_owned(), None);
+            call.command = Some("git push".to_owned());
+            Judgement { decision: self.0.clone(), ..judgement(call, serde_json::Value::Null, "") }
+        }
+    }
+
+    /// What is kept of one call that is answered so.
+    fn kept_of(decision: Decision) -> Vec<What> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (answering, kept) = answering(Duration::from_secs(1));
+        let mut answering = Arc::into_inner(answering).unwrap();
+        answering.judge = Arc::new(Fixed(decision));
+        runtime.block_on(answering.decide(question("x")));
+        let events = kept.try_iter().filter_map(|order| match order {
+            Order::Event(event) => Some(event.what),
+            Order::Progress(_) => None,
+        });
+        events.collect()
+    }
+
+    #[test]
+    fn a_warning_is_kept_though_the_call_runs() {
+        let objection = Objection::new("own::rule", "it is slow", "use the other one");
+        let warning = |severity| Warning { severity, objection: objection.clone() };
+        let warnings = vec![warning(GateSeverity::Warn), warning(GateSeverity::Advisory)];
+        let kept = kept_of(Decision { warnings, ..Decision::allow() });
+        let told = |what: &What| {
+            let What::Warning { rule, text, told } = what else { return None };
+            assert!(rule == "own::rule" && text.contains("it is slow"), "{rule} {text}");
+            Some(*told)
+        };
+        assert_eq!(kept.iter().filter_map(told).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
+    fn a_denial_is_notified_where_the_role_wants_that() {
+        let denied = Decision::deny(Objection::new("own::rule", "no", "stop"));
+        for (escalation, notified) in [
+            (EscalationPolicy::OrchestratorNotify, true),
+            (EscalationPolicy::AskViaReturn, false),
+            (EscalationPolicy::FailFast, false),
+        ] {
+            let kept = kept_of(Decision { escalation: Some(escalation), ..denied.clone() });
+            let told = kept.iter().find_map(|what| {
+                let What::Notification { text } = what else { return None };
+                Some(text.as_str())
+            });
+            let expected = "denied Bash git push: own::rule: no. Instead: stop.";
+            assert_eq!(told, notified.then_some(expected), "{escalation:?}");
         }
     }
 

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bailiwick_control::supervision::Standing;
@@ -21,6 +22,10 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(super) struct Listening {
     pub(super) hub: Arc<Hub>,
     pub(super) between: Option<Arc<Between>>,
+    /// Where the key of the model comes from, if that is known.
+    pub(super) key_origin: Option<String>,
+    /// Whether it was told that the key is refused: programs try again and again.
+    pub(super) key_refused: AtomicBool,
 }
 
 impl Listening {
@@ -96,6 +101,13 @@ impl Observer for Listening {
         self.hub.dismissed();
     }
 
+    fn key_refused(&self, status: u16) {
+        if !self.key_refused.swap(true, Ordering::Relaxed) {
+            let message = refused_key(status, self.key_origin.as_deref());
+            self.hub.tell(Witness::Proxy, None, What::Error { message });
+        }
+    }
+
     fn turned_away(&self, what: &str, why: &str) {
         let message = format!("the proxy turned {what} away: {why}");
         self.hub.tell(Witness::Proxy, None, What::Error { message });
@@ -107,6 +119,12 @@ impl Observer for Listening {
             self.hub.tell(Witness::Proxy, None, What::Error { message });
         }
     }
+}
+
+/// That a key is refused, and where to look for it.
+fn refused_key(status: u16, origin: Option<&str>) -> String {
+    let origin = origin.map(|origin| format!("; the key comes from {origin}")).unwrap_or_default();
+    format!("the model's endpoint refused the key (status {status}){origin}")
 }
 
 /// A result that has no name is known by its place in the conversation, which stays.
@@ -188,7 +206,24 @@ mod tests {
             watched: true,
         };
         let (orders, kept) = sync_channel(10_000);
-        (Listening { hub: Arc::new(Hub::new(beginning, orders)), between: None }, kept)
+        let hub = Arc::new(Hub::new(beginning, orders));
+        let key_origin = Some("ANTHROPIC_API_KEY".to_owned());
+        (Listening { hub, between: None, key_origin, key_refused: AtomicBool::default() }, kept)
+    }
+
+    #[test]
+    fn a_refused_key_is_told_once_with_its_origin() {
+        let (listening, kept) = listening(Allowance::default(), 0);
+        listening.key_refused(401);
+        listening.key_refused(401);
+        let told = kept.try_iter().filter_map(|order| match order {
+            Order::Event(event) => Some(event.what),
+            Order::Progress(_) => None,
+        });
+        let said = "the model's endpoint refused the key (status 401)";
+        let message = format!("{said}; the key comes from ANTHROPIC_API_KEY");
+        assert_eq!(told.collect::<Vec<_>>(), [What::Error { message }]);
+        assert_eq!(refused_key(401, None), said);
     }
 
     fn ask(listening: &Listening) -> BoxFuture<'_, Admission> {

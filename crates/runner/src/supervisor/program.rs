@@ -1,5 +1,6 @@
 //! One attempt: the program is started in its sandbox, read, watched and ended.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use bailiwick_control::ports::WorkError;
 use bailiwick_control::supervision::Standing;
 use bailiwick_control::supervision::budget::Limit;
 use bailiwick_model::event::{Ending, What, Witness};
+use bailiwick_model::size::readable_size;
 
 use super::between::Between;
 use super::desk;
@@ -191,7 +193,12 @@ fn worked(
         None => launch(supervision, answers, move |read, raw| line.read(read, raw))?,
         Some(screen) => interactive::launch(supervision, screen)?,
     };
-    let observer = Listening { hub: Arc::clone(hub), between: between.cloned() };
+    let observer = Listening {
+        hub: Arc::clone(hub),
+        between: between.cloned(),
+        key_origin: supervision.upstream.as_ref().and_then(|upstream| upstream.origin.clone()),
+        key_refused: AtomicBool::default(),
+    };
     let proxy = door(supervision, observer, &mut launched, desk, runtime)?;
     let ended = watch(supervision, hub, &mut launched);
     between.iter().for_each(|between| between.stop());
@@ -215,11 +222,15 @@ fn worked(
     Ok(Went { ending, detail, code })
 }
 
-/// Removes forbidden files that the last call has made.
+/// Removes forbidden files that the last call has made, and records those that do not land.
 fn swept(supervision: &Supervision, hub: &Hub) -> Result<(), WorkError> {
     let Some(files) = &supervision.forbidden_files else { return Ok(()) };
     let removed = files.remove()?;
-    removed.iter().for_each(|file| hub.tell(Witness::Supervisor, None, gate::told(file)));
+    let left_out = files.left_out()?;
+    let events = removed.iter().map(gate::removal_event);
+    events
+        .chain(left_out.iter().map(gate::left_out_event))
+        .for_each(|what| hub.tell(Witness::Supervisor, None, what));
     Ok(())
 }
 
@@ -263,7 +274,8 @@ fn watch(supervision: &Supervision, hub: &Arc<Hub>, launched: &mut Launched) -> 
                 return wrong(format!("the sandbox could not be made: {error}"));
             }
             Next::Report(Report::MemorySpent(most)) => {
-                return wrong(format!("the agent took more than {most} bytes of memory"));
+                let most = readable_size(most);
+                return wrong(format!("the agent took more than {most} of memory"));
             }
             Next::Report(Report::Held(_) | Report::Door(_)) | Next::TimedOut => {}
             Next::Over => return wrong("the sandbox ended without a word".to_owned()),

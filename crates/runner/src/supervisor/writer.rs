@@ -151,6 +151,8 @@ fn lessened(mut event: Event, keeps: AuditLevel) -> Event {
             | What::Thinking { .. }
             | What::ToolResult { .. }
             | What::Decision { .. }
+            | What::Warning { .. }
+            | What::Notification { .. }
             | What::Check { .. }
             | What::FileChange { .. }
             | What::Mcp { .. }

@@ -30,6 +30,7 @@ impl Front {
             upstream: Some(Upstream {
                 base: format!("{model}/v1"),
                 key: Key::new("authorization", "Bearer held-by-bailiwick").unwrap(),
+                origin: None,
             }),
             listener: TcpListener::bind("127.0.0.1:0").unwrap(),
             hosts: Vec::new(),

@@ -85,14 +85,22 @@ impl Bench {
     pub(crate) fn shell(&mut self, line: &str) -> Ran {
         match self.run(&Job::Command { line: line.to_owned() }) {
             Outcome::Commands(mut all) => all.remove(0),
-            other @ (Outcome::CouldNotRun { .. } | Outcome::Tests { .. }) => panic!("{other:?}"),
+            other @ (Outcome::CouldNotRun { .. }
+            | Outcome::TreeChanged { .. }
+            | Outcome::Tests { .. }) => {
+                panic!("{other:?}")
+            }
         }
     }
 
     pub(crate) fn check(&mut self, of: Crates, warnings: Warnings) -> Vec<Ran> {
         match self.run(&Job::CargoCheck { of, warnings }) {
             Outcome::Commands(all) => all,
-            other @ (Outcome::CouldNotRun { .. } | Outcome::Tests { .. }) => panic!("{other:?}"),
+            other @ (Outcome::CouldNotRun { .. }
+            | Outcome::TreeChanged { .. }
+            | Outcome::Tests { .. }) => {
+                panic!("{other:?}")
+            }
         }
     }
 
@@ -103,7 +111,11 @@ impl Bench {
                 assert!(build.iter().all(Ran::succeeded), "{build:?}");
                 crates
             }
-            other @ (Outcome::CouldNotRun { .. } | Outcome::Commands(_)) => panic!("{other:?}"),
+            other @ (Outcome::CouldNotRun { .. }
+            | Outcome::TreeChanged { .. }
+            | Outcome::Commands(_)) => {
+                panic!("{other:?}")
+            }
         }
     }
 }

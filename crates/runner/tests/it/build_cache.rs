@@ -96,7 +96,11 @@ fn a_cache_belongs_to_one_repository() {
         let job = Job::Command { line: line.to_owned() };
         match workshop.run(&job, &mut |_| {}) {
             Outcome::Commands(all) => all[0].tail.clone(),
-            other @ (Outcome::CouldNotRun { .. } | Outcome::Tests { .. }) => panic!("{other:?}"),
+            other @ (Outcome::CouldNotRun { .. }
+            | Outcome::TreeChanged { .. }
+            | Outcome::Tests { .. }) => {
+                panic!("{other:?}")
+            }
         }
     };
     let mut one = open("one");

@@ -238,7 +238,7 @@ fn nothing_of_the_tree_takes_the_compilers_place() {
         match bench.run(&job) {
             Outcome::CouldNotRun { why } => assert!(why.contains("rustc-wrapper"), "{why}"),
             Outcome::Commands(ran) => assert_eq!(ran[0].ended, Ended::Exit(101), "{ran:?}"),
-            other @ Outcome::Tests { .. } => panic!("{other:?}"),
+            other @ (Outcome::TreeChanged { .. } | Outcome::Tests { .. }) => panic!("{other:?}"),
         }
     }
     // A wrapper that is on the search path is not used either, and flags that silence are refused.
@@ -252,7 +252,7 @@ fn nothing_of_the_tree_takes_the_compilers_place() {
             Outcome::Commands(ran) => {
                 assert!(!refused && ran[0].ended == Ended::Exit(101), "{ran:?}");
             }
-            other @ Outcome::Tests { .. } => panic!("{other:?}"),
+            other @ (Outcome::TreeChanged { .. } | Outcome::Tests { .. }) => panic!("{other:?}"),
         }
     }
 }

@@ -19,13 +19,17 @@ fn preparation(setup: &[&str]) -> Preparation {
 }
 
 #[test]
-fn a_command_that_mends_the_tree_mends_it_for_itself_alone() {
+fn a_command_cannot_mend_the_tree_and_what_it_adds_is_gone_after_it() {
     let manifest = MANIFEST.replace("NAME", "a");
     let broken = "pub fn one() -> u32 { \"broken\" }\n";
     let mut bench = Bench::new(&[("Cargo.toml", &manifest), ("src/lib.rs", broken)]);
     bench.workshop.trust_build(true);
     let mend = "echo 'pub fn one() -> u32 { 1 }' > src/lib.rs && cargo check";
-    assert_eq!(bench.shell(mend).ended, Ended::Exit(0), "it does mend it");
+    assert_ne!(bench.shell(mend).ended, Ended::Exit(0), "it cannot mend it");
+    let add =
+        "echo '#[path = \"../mended.rs\"] mod m;' > src/main.rs && touch mended.rs src/x && ls src";
+    assert_eq!(bench.shell(add).tail, "lib.rs\nmain.rs\nx\n");
+    assert_eq!(bench.shell("ls src").tail, "lib.rs\n");
     let ran = bench.check(holding(), Warnings::Allowed);
     assert_eq!(ran[0].ended, Ended::Exit(101), "{}", ran[0].tail);
     assert_eq!(fs::read_to_string(bench.tree().join("src/lib.rs")).unwrap(), broken);
@@ -88,7 +92,7 @@ fn a_test_that_writes_over_another_program_does_not_speak_for_it() {
         let others = others.filter(|one| { let name = one.file_name().into_string().unwrap(); name.starts_with(\"b-\") && !name.contains('.') });\n\
         let mut written = 0;\n\
         for one in others { std::fs::remove_file(one.path()).unwrap(); std::fs::copy(&me, one.path()).unwrap(); written += 1; }\n\
-        std::fs::write(\"../b/src/lib.rs\", \"\").unwrap();\n\
+        std::fs::write(\"../b/src/lib.rs\", \"\").unwrap_err();\n\
         assert!(written > 0) }\n";
     let mut bench = Bench::new(&[
         ("Cargo.toml", "[workspace]\nmembers = [\"a\", \"b\"]\nresolver = \"2\"\n"),
@@ -170,7 +174,7 @@ fn setup_may_add_files_and_change_none_of_the_tree() {
 fn where_there_are_no_layers_each_program_has_copies() {
     let manifest = MANIFEST.replace("NAME", "a");
     let source = "#[test] fn a() { std::fs::write(\"mark\", \"\").unwrap(); }\n\
-        #[test] fn b() { a(); std::fs::write(\"src/lib.rs\", \"\").unwrap(); }\n\
+        #[test] fn b() { a(); std::fs::write(\"src/lib.rs\", \"\").unwrap_err(); }\n\
         #[test] fn c() { assert!(!std::path::Path::new(\"mark\").exists()); assert_ne!(std::fs::read(\"src/lib.rs\").unwrap(), b\"\"); }\n";
     let files = [("Cargo.toml", manifest.as_str()), ("src/lib.rs", source)];
     let mut bench = Bench::with(&files, |mut setup| {
@@ -178,9 +182,10 @@ fn where_there_are_no_layers_each_program_has_copies() {
         setup
     });
     bench.workshop.trust_build(true);
-    let write = "cat /proc/self/mountinfo; echo > src/lib.rs && touch $CARGO_TARGET_DIR/mark";
+    let write = "cat /proc/self/mountinfo; touch src/new && (echo > src/lib.rs) || touch $CARGO_TARGET_DIR/mark";
     let ran = bench.shell(write);
     assert_eq!(ran.ended, Ended::Exit(0));
+    assert!(ran.tail.contains("Read-only file system"), "{}", ran.tail);
     let mount = ran.tail.lines().find(|line| line.contains(" /bailiwick/tree ")).unwrap();
     assert!(!mount.contains("overlay"), "{mount}");
     assert_eq!(bench.shell("cat src/lib.rs; ls $CARGO_TARGET_DIR").tail, source);

@@ -26,6 +26,7 @@ pub(crate) enum Told {
     Answered(Answered),
     Connected(String, bool),
     TurnedAway(String),
+    KeyRefused(u16),
 }
 
 type Admits = dyn Fn(&Asked) -> Pin<Box<dyn Future<Output = Admission> + Send>> + Send + Sync;
@@ -125,6 +126,10 @@ impl Observer for Recorder {
         self.note(Told::Connected(host.to_owned(), allowed));
     }
 
+    fn key_refused(&self, status: u16) {
+        self.note(Told::KeyRefused(status));
+    }
+
     fn turned_away(&self, what: &str, why: &str) {
         self.note(Told::TurnedAway(format!("{what}: {why}")));
     }
@@ -161,7 +166,7 @@ impl Lab {
 
     /// In front of a model that this key opens.
     pub(crate) fn with_key(wire: Wire, base: &str, observer: &Arc<Recorder>, key: Key) -> Self {
-        let upstream = Upstream { base: format!("{base}{}", prefix(wire)), key };
+        let upstream = Upstream { base: format!("{base}{}", prefix(wire)), key, origin: None };
         Self::set_up(wire, None, observer, |setup| Setup { upstream: Some(upstream), ..setup })
     }
 
@@ -189,6 +194,7 @@ impl Lab {
         let upstream = base.map(|base| Upstream {
             base: format!("{base}{}", prefix(wire)),
             key: Key::new(header, &value).unwrap(),
+            origin: None,
         });
         let runtime = Runtime::new().unwrap();
         let setup = Setup {

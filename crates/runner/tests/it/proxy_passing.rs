@@ -3,7 +3,7 @@
 use std::io::{BufReader, Read as _, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bailiwick_runner::proxy::{Admission, Answered, Fresh, Key, ToolCall, Wire};
 use bailiwick_testkit::scripted_model::{
@@ -87,6 +87,21 @@ fn a_host_that_repeats_the_key_is_not_repeated() {
     assert_eq!(answer.status, 401);
     assert_eq!(answer.text(), "{\"error\":\"bad key [secret], yes [secret]\"}");
     assert!(observer.answered().is_empty(), "an error is no turn");
+}
+
+#[test]
+fn a_refused_key_is_told_and_no_other_error_is() {
+    for (status, told) in [(401, 1), (403, 1), (429, 0), (500, 0)] {
+        let host = Host::start(move |_, stream| {
+            say(stream, &format!("HTTP/1.1 {status} No\r\nContent-Length: 2\r\n\r\n{{}}"));
+        });
+        let observer = Recorder::passes();
+        let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
+        let (path, body) = beginning(Wire::Anthropic);
+        assert_eq!(lab.post(path, &body).status, status);
+        let refused = |one: &Told| matches!(one, Told::KeyRefused(as_said) if *as_said == status);
+        assert_eq!(observer.told().iter().filter(|one| refused(one)).count(), told, "{status}");
+    }
 }
 
 #[test]
@@ -263,6 +278,32 @@ fn a_stream_that_breaks_off_is_counted_as_far_as_it_came() {
     assert_eq!(answered.text.len(), 40);
     assert_eq!((answered.usage.input, answered.usage.output), (50, 10));
     assert_eq!(answered.usage.model, "big");
+}
+
+#[test]
+fn a_model_that_fails_before_it_says_anything_costs_nothing() {
+    let silent = STREAM.replace("X-Host: here", "Content-Length: 99999");
+    for said in [String::new(), silent] {
+        let host = Host::start(move |_, stream| say(stream, &said));
+        let observer = Recorder::passes();
+        let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
+        let (path, body) = beginning(Wire::Anthropic);
+        let answer = lab.post(path, &body);
+        assert!(!answer.whole || answer.status != 200, "{}", answer.text());
+        assert!(!comes_soon(|| !observer.answered().is_empty()), "{:?}", observer.answered());
+    }
+}
+
+/// Whether something holds within a moment in which it would long have come.
+fn comes_soon(holds: impl Fn() -> bool) -> bool {
+    let late = Instant::now() + Duration::from_millis(500);
+    while Instant::now() < late {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
 }
 
 #[test]

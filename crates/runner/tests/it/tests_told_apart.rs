@@ -14,7 +14,7 @@ fn standard(program: &TestProgram) -> (&[String], BTreeMap<&str, TestResult>) {
         Harness::Standard { listed, results } => {
             (listed, results.iter().map(|(name, result)| (name.as_str(), *result)).collect())
         }
-        Harness::Own => panic!("{program:?}"),
+        Harness::Own | Harness::Forged { .. } => panic!("{program:?}"),
     }
 }
 
@@ -221,7 +221,11 @@ fn crates_without_tests_and_failing_documentation_are_told() {
             let names: Vec<&str> = crates.iter().map(|one| one.name.as_str()).collect();
             assert_eq!(names, ["b"]);
         }
-        other @ (Outcome::CouldNotRun { .. } | Outcome::Commands(_)) => panic!("{other:?}"),
+        other @ (Outcome::CouldNotRun { .. }
+        | Outcome::TreeChanged { .. }
+        | Outcome::Commands(_)) => {
+            panic!("{other:?}")
+        }
     }
 }
 
@@ -238,7 +242,11 @@ fn a_build_that_fails_has_no_tests() {
             assert_eq!(build[0].ended, Ended::Exit(101));
             assert!(build[0].tail.contains("no_such_function"), "{}", build[0].tail);
         }
-        other @ (Outcome::CouldNotRun { .. } | Outcome::Commands(_)) => panic!("{other:?}"),
+        other @ (Outcome::CouldNotRun { .. }
+        | Outcome::TreeChanged { .. }
+        | Outcome::Commands(_)) => {
+            panic!("{other:?}")
+        }
     }
 }
 

@@ -37,6 +37,21 @@ async fn events_are_numbered_in_the_order_of_their_run_and_read_back_as_they_wer
 }
 
 #[tokio::test]
+async fn the_last_events_of_one_kind_are_read_in_their_order() {
+    let place = Place::new();
+    let store = place.open().await;
+    let one = id("one");
+    let told =
+        |text: &str| Event { what: What::Notification { text: text.to_owned() }, ..event("") };
+    let mut all = [told("a"), event("b"), told("c"), told("d")];
+    store.keep(&one, &mut all).await.unwrap();
+    store.keep(&id("two"), &mut [told("x")]).await.unwrap();
+    assert_eq!(store.events_of_kind(&one, "notification", 2).await.unwrap(), all[2..]);
+    assert_eq!(store.events_of_kind(&one, "notification", 9).await.unwrap().len(), 3);
+    assert_eq!(store.events_of_kind(&one, "warning", 9).await.unwrap(), []);
+}
+
+#[tokio::test]
 async fn what_the_ledger_notes_is_no_event_of_the_run_but_keeps_its_place() {
     let place = Place::new();
     let store = place.open().await;

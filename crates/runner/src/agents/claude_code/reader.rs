@@ -34,8 +34,8 @@ impl ClaudeReader {
             }
             ("system", "api_retry") => {
                 let attempt = line.pointer("/attempt").and_then(Value::as_u64).unwrap_or_default();
-                let message = format!("the model did not answer (attempt {attempt})");
-                vec![What::Error { message }]
+                let status = line.pointer("/error_status").and_then(Value::as_u64);
+                vec![What::Error { message: retried(status, attempt) }]
             }
             ("assistant", _) => self.said(line),
             ("user", _) => self.came_back(line),
@@ -112,6 +112,19 @@ impl ClaudeReader {
     }
 }
 
+/// Why the program asks its model again, by the status that it was answered with.
+fn retried(status: Option<u64>, attempt: u64) -> String {
+    match status {
+        Some(status @ (401 | 403)) => {
+            format!("the model refused the key (status {status}, attempt {attempt})")
+        }
+        Some(status) => {
+            format!("the model answered with an error (status {status}, attempt {attempt})")
+        }
+        None => format!("the model did not answer (attempt {attempt})"),
+    }
+}
+
 /// The call that started the agent which a line is about.
 fn agent(line: &Value) -> Option<String> {
     line.get("parent_tool_use_id").and_then(Value::as_str).map(str::to_owned)
@@ -134,5 +147,27 @@ impl Reader for ClaudeReader {
 
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {
         verdict(self.done, &self.words, code, errors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_key_is_not_called_silence() {
+        for (status, said) in [
+            ("401", "the model refused the key (status 401, attempt 2)"),
+            ("403", "the model refused the key (status 403, attempt 2)"),
+            ("529", "the model answered with an error (status 529, attempt 2)"),
+            ("null", "the model did not answer (attempt 2)"),
+        ] {
+            let line = format!(
+                "{{\"type\":\"system\",\"subtype\":\"api_retry\",\"attempt\":2,\"error_status\":{status}}}"
+            );
+            let read = ClaudeReader::new(Path::new("/w")).line(&line);
+            let whats: Vec<What> = read.into_iter().map(|read| read.what).collect();
+            assert_eq!(whats, [What::Error { message: said.to_owned() }]);
+        }
     }
 }

@@ -139,6 +139,8 @@ fn may_say(what: &What) -> bool {
         | What::Phase { .. }
         | What::Thinking { .. }
         | What::Decision { .. }
+        | What::Warning { .. }
+        | What::Notification { .. }
         | What::Check { .. }
         | What::Mcp { .. }
         | What::SubAgent { .. }

@@ -89,8 +89,8 @@ const READING: [&str; 11] = [
     "diff-files",
 ];
 /// Verbs that talk to another repository or send something.
-const TALKING: [&str; 8] =
-    ["push", "fetch", "pull", "clone", "ls-remote", "send-pack", "fetch-pack", "send-email"];
+const TALKING: [&str; 7] =
+    ["push", "fetch", "pull", "clone", "send-pack", "fetch-pack", "send-email"];
 
 fn verb(argv: &[String]) -> Option<&str> {
     let mut rest = argv.iter().skip(1);
