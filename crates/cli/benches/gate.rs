@@ -74,6 +74,9 @@ fn main() {
     let hook = hooks(&place);
     let test = told(&shell("cargo test -p model 2>&1"), "test");
     let push = told(&shell("git push origin main"), "push");
+    let line =
+        |n: usize| format!("cargo test -p crate{n} 2>&1 && cargo check --lib || cargo doc\n");
+    let script = told(&shell(&(0..100).map(line).collect::<String>()), "script");
     let edit = told(&edit, "edit");
     let checks = [check.display().to_string(), "check".to_owned(), "policy::no-git-ops".to_owned()];
     let case = |name, argv: &[String], input: &Path, code| Case {
@@ -88,6 +91,7 @@ fn main() {
         case("gate: edit allowed", &ours, &edit, 0),
         case("gate: cargo test allowed", &ours, &test, 0),
         case("gate: git push denied", &ours, &push, 2),
+        case("gate: a script of 6 kB allowed", &ours, &script, 0),
         case("kei-capability check: allowed", &checks, &test, 0),
         case("kei-capability check: denied", &checks, &push, 2),
         case("a python hook", &plain(&["python3", &hook.0]), &test, 0),
@@ -227,7 +231,7 @@ fn bombs(
     task: &Path,
     told: &dyn Fn(&str, &str) -> PathBuf,
 ) {
-    const MOST: u64 = 2_000_000_000;
+    const MOST: u64 = 500_000_000;
     let nested = |open: &str, close: &str, depth: usize| {
         format!("{}true{}", open.repeat(depth), close.repeat(depth))
     };
@@ -243,6 +247,7 @@ fn bombs(
         ("braces to the power of 30", format!("cargo {}", "{a,b}".repeat(30))),
         ("a function that calls itself", "f() { f; f; f; }; f".to_owned()),
         ("a value that doubles 40 times", format!("x=a; {}$x", "x=$x$x; ".repeat(40))),
+        ("8,000 wrappers", format!("{}git", "env ".repeat(8_000))),
     ] {
         let input = told(&shell(&command), "bomb");
         let mut case = Case { name: "bomb", argv: gate.to_vec(), input, code: 2 };

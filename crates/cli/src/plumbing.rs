@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::commands::{mcp, sandbox_init, script_agent};
+use crate::hooks::sandboxed_shell;
 
 /// Does it, if the arguments ask for it.
 pub fn run() -> Option<ExitCode> {
@@ -17,6 +18,8 @@ pub fn run() -> Option<ExitCode> {
         Some("sandbox-init") => Some(sandbox_init::run(arguments)),
         // Inside of a sandbox, where nothing of the person's is to be seen.
         Some("mcp") => forwarding(arguments),
+        // Runs for every shell command of an agent that a person has started.
+        Some("sandboxed-shell") => Some(sandboxed_shell::run(arguments)),
         Some("script-agent") => Some(script_agent::run(arguments)),
         Some(_) | None => None,
     }

@@ -11,7 +11,7 @@ use bailiwick_source_control::Repository;
 
 use crate::context::{Context, variable};
 use crate::failure::Failure;
-use crate::wire;
+use crate::{output, wire};
 
 /// What a policy is compiled from.
 #[derive(Debug, Clone)]
@@ -63,6 +63,27 @@ pub fn recorded(directory: &RunDirectory) -> Result<CompiledPolicy, Failure> {
     let policy =
         Policy::read(json.as_bytes(), &digest).map_err(|error| unusable(error.to_string()))?;
     Ok(CompiledPolicy { policy, json, digest, warnings: Vec::new() })
+}
+
+/// That a person named neither a role nor a task, and which roles there are.
+pub fn unnamed(context: &Context) -> Result<Failure, Failure> {
+    let names = wire::working_kit(context)?.role_names()?;
+    let names = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    Ok(Failure::usage("say what binds it: --role ROLE or --task FILE")
+        .help(format!("roles: {names} (bailiwick roles list says what each may do)")))
+}
+
+/// Says from where globs of the command line count, if a person may think of another directory.
+pub fn note_root(context: &Context, globs: &[&[String]]) {
+    let Some(repository) = context.repository() else { return };
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let is_elsewhere = real(&context.directory) != real(repository.root());
+    if is_elsewhere && globs.iter().any(|list| !list.is_empty()) {
+        output::note(format_args!(
+            "--files and --deny count from the repository's root, {}",
+            repository.root().display()
+        ));
+    }
 }
 
 /// Compiles a policy that binds an agent: with the kit of the commit that is checked out.

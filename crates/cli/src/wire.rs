@@ -289,9 +289,16 @@ pub fn contents(
 /// A task's file.
 pub fn read_task(context: &Context, path: &Path) -> Result<Source, Failure> {
     let text = std::fs::read_to_string(context.directory.join(path)).map_err(|error| {
-        let help = match path.extension() {
-            Some(_) => "`bailiwick init` writes examples under .bailiwick/tasks/",
-            None => "a task is a file, for example .bailiwick/tasks/example.toml",
+        let at_root = context.repository().map(|found| found.root().join(path));
+        let help = match (at_root.filter(|file| file.is_file()), path.extension()) {
+            (Some(file), _) => format!(
+                "the path of a task is relative to the current directory; the repository's root has {}",
+                file.display()
+            ),
+            (None, Some(_)) => "`bailiwick init` writes examples under .bailiwick/tasks/".to_owned(),
+            (None, None) => {
+                "a task is a file, for example .bailiwick/tasks/example.toml".to_owned()
+            }
         };
         Failure::general(format!("the task {} cannot be read: {error}", path.display())).help(help)
     })?;

@@ -42,6 +42,7 @@ fn answer(told: &arguments::Told) -> Answer {
         Ok(payload) => payload,
         Err(problem) => return watchdog::refused(&problem),
     };
+    make_room(payload.len());
     let decision = match &told.way {
         arguments::Way::Alone(alone) => alone::decide(told, alone, &payload),
         arguments::Way::Forward(socket) => forward::ask(told, socket, &payload),
@@ -49,6 +50,15 @@ fn answer(told: &arguments::Told) -> Answer {
     // A session begins in silence: what is printed then would be taken for words to the agent.
     let allowing = if told.announces { Allowing::Silent } else { told.allowing };
     told.dialect.answer(&decision, allowing)
+}
+
+/// Lets the heap of this thread grow in a few large steps: by itself it asks the kernel for every page.
+fn make_room(payload: usize) {
+    const BLOCK: usize = 120 * 1024;
+    const MAX_BLOCKS: usize = 16;
+    let count = (1 + payload / 1024).min(MAX_BLOCKS);
+    let blocks: Vec<Vec<u8>> = (0..count).map(|_| Vec::with_capacity(BLOCK)).collect();
+    drop(std::hint::black_box(blocks));
 }
 
 /// Does the work as the gate does: a panic or a missed deadline is a denial.

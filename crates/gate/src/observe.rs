@@ -7,7 +7,7 @@ mod walk;
 use std::path::{Path, PathBuf};
 
 use bailiwick_policy::call::Call;
-use bailiwick_policy::facts::{Facts, Wanted};
+use bailiwick_policy::facts::{Enforcement, Facts, Wanted};
 
 /// Where the gate stands.
 #[derive(Debug, Clone)]
@@ -15,6 +15,7 @@ pub struct Surroundings {
     root: String,
     home: Option<String>,
     directory: Option<String>,
+    enforcement: Enforcement,
 }
 
 impl Surroundings {
@@ -49,6 +50,7 @@ impl Surroundings {
             root: text(root).ok_or("the root is not UTF-8")?,
             home: std::env::var_os("HOME").and_then(|home| home.into_string().ok()),
             directory: text(directory.to_path_buf()),
+            enforcement: Enforcement::TextOnly,
         })
     }
 
@@ -59,12 +61,20 @@ impl Surroundings {
         self
     }
 
+    /// The same where somebody else holds the limits on paths.
+    #[must_use]
+    pub fn with_enforcement(mut self, enforcement: Enforcement) -> Self {
+        self.enforcement = enforcement;
+        self
+    }
+
     /// The facts that are known before anything is asked.
     pub fn facts(&self) -> Facts {
         Facts {
             root: self.root.clone(),
             home: self.home.clone().filter(|home| home.starts_with('/')),
             directory: self.directory.clone(),
+            enforcement: self.enforcement,
             ..Facts::default()
         }
     }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use bailiwick_model::globs::odd;
 use bailiwick_model::nearest::nearest;
+use bailiwick_model::task::PathPattern;
 use bailiwick_model::{CapabilityName, Place, Problem, Source, Task};
 
 use crate::kit::{FoundCapability, Kit};
@@ -29,7 +31,7 @@ pub struct Bound {
 
 /// Reads a task and finds its role and capabilities.
 pub fn bind(kit: &Kit, source: &Source) -> Result<Bound, Vec<Problem>> {
-    let task = Task::parse(source).map_err(|problem| vec![problem])?;
+    let task = Task::parse(source).map_err(|problem| Task::problems(source, problem))?;
     let asked_in = source.at(task.task.role.span());
     let mut role = resolve(kit, task.task.role.get_ref(), asked_in)?;
     for other in &task.task.bound_by {
@@ -47,6 +49,7 @@ pub fn bind(kit: &Kit, source: &Source) -> Result<Bound, Vec<Problem>> {
     }
     let mut warnings = role.warnings.clone();
     warnings.extend(writes_nothing(&task, source, &role));
+    warnings.extend(odd_globs(&task, source));
     Ok(Bound { task, source: source.clone(), role, capabilities, warnings })
 }
 
@@ -119,6 +122,37 @@ fn unaccepted(
 fn key_before(source: &Source, key: &str, value: Range<usize>) -> Place {
     let before = source.text.get(..value.start).and_then(|text| text.rfind(key));
     source.at(before.map_or(value, |start| start..start + key.len()))
+}
+
+/// Warnings of patterns in the task's scope that match no path.
+fn odd_globs(task: &Task, source: &Source) -> Vec<Problem> {
+    let lists = [&task.scope.files_whitelist, &task.scope.files_denylist];
+    let patterns = lists.into_iter().flat_map(|list| {
+        let written = list.get().iter().map(PathPattern::as_str);
+        written.map(|glob| (glob, list.span()))
+    });
+    let warning = |(glob, list): (&str, Range<usize>)| {
+        let odd = odd(glob)?;
+        let instead: Vec<String> = odd.instead.iter().map(|glob| format!("\"{glob}\"")).collect();
+        let message = format!("`{glob}` matches nothing: {}", odd.why);
+        let place = entry_in(source, glob, list);
+        Some(
+            Problem::warning("matches-nothing", place, message)
+                .help(format!("write {}", instead.join(", "))),
+        )
+    };
+    patterns.filter_map(warning).collect()
+}
+
+/// An entry of a list, as far as it can be found; the list otherwise.
+fn entry_in(source: &Source, entry: &str, list: Range<usize>) -> Place {
+    let text = source.text.get(list.clone()).unwrap_or_default();
+    let quoted = [format!("\"{entry}\""), format!("'{entry}'")];
+    let found = quoted.iter().find_map(|entry| Some((text.find(entry.as_str())?, entry.len())));
+    source.at(found.map_or_else(
+        || list.clone(),
+        |(start, length)| list.start + start..list.start + start + length,
+    ))
 }
 
 fn writes_nothing(task: &Task, source: &Source, role: &ResolvedRole) -> Option<Problem> {

@@ -49,7 +49,7 @@ fn read(
     let Some(source) = toml else {
         return Err(vec![missing(layer, &format!("{directory}/capability.toml"), name)]);
     };
-    let mut declared: Capability = toml_file::parse(&source).map_err(|problem| vec![problem])?;
+    let mut declared: Capability = toml_file::parse_all(&source)?;
     if layer.layout == Layout::Underscore {
         look_at_denied_tools(&mut declared);
     }

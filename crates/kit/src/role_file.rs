@@ -7,7 +7,7 @@ use crate::kit::Layer;
 
 /// Reads and checks the role `name` from its file.
 pub(crate) fn read(name: &RoleName, source: &Source) -> Result<Role, Vec<Problem>> {
-    let role: Role = toml_file::parse(source).map_err(|problem| vec![problem])?;
+    let role: Role = toml_file::parse_all(source)?;
     let mut problems = Vec::new();
     let written = &role.role.name;
     if written.get_ref() != name {

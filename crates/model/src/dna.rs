@@ -11,7 +11,7 @@ use crate::name::{CapabilityName, RoleName};
 use crate::task::{PathPattern, Scope};
 
 /// Codes are for ever: entries are added, never removed or changed.
-const CODES: [(&str, &str); 17] = [
+const CODES: [(&str, &str); 18] = [
     ("policy::no-git-ops", "NG"),
     ("scope::files-whitelist", "FW"),
     ("scope::files-denylist", "FD"),
@@ -29,6 +29,7 @@ const CODES: [(&str, &str); 17] = [
     ("scope::no-rule-edits", "RE"),
     ("quality::commands-green", "CC"),
     ("policy::git-read-only", "GR"),
+    ("quality::tests-kept", "TK"),
 ];
 
 const UNKNOWN: &str = "??";

@@ -112,6 +112,20 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// A rule objects to a call that runs all the same.
+    Warning {
+        /// The rule.
+        rule: String,
+        /// What it says.
+        text: String,
+        /// Whether the agent is told; otherwise only this record says it.
+        told: bool,
+    },
+    /// Whoever oversees the agent is notified of a denial at once, as its role wants.
+    Notification {
+        /// What was denied, and why.
+        text: String,
+    },
     /// A check has looked at the agent's tree, between two of its calls.
     Check {
         /// The capability.
@@ -258,6 +272,9 @@ pub enum FileChange {
     Changed,
     /// It is gone.
     Removed,
+    /// It was made outside of the agent's scope, and is not part of its work.
+    #[serde(rename = "left-out")]
+    LeftOut,
 }
 
 /// What one answer of a model took.
@@ -302,6 +319,8 @@ impl What {
             Self::ToolCall { .. } => "tool-call",
             Self::ToolResult { .. } => "tool-result",
             Self::Decision { .. } => "decision",
+            Self::Warning { .. } => "warning",
+            Self::Notification { .. } => "notification",
             Self::Check { .. } => "check",
             Self::FileChange { .. } => "file-change",
             Self::Command { .. } => "command",
@@ -357,6 +376,8 @@ mod tests {
                 ok: false,
                 found: "no".to_owned(),
             },
+            What::Warning { rule: "a::b".to_owned(), text: "no".to_owned(), told: true },
+            What::Notification { text: "denied".to_owned() },
             What::Ended { how: Ending::TimedOut, detail: String::new() },
             What::Other,
         ];

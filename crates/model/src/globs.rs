@@ -2,6 +2,7 @@
 
 mod area;
 mod machine;
+mod odd;
 mod pieces;
 
 use std::collections::BTreeSet;
@@ -11,6 +12,7 @@ use gix_glob::pattern::Case;
 use gix_glob::wildmatch::Mode;
 
 pub use area::{Area, Overlap};
+pub use odd::{OddGlob, odd};
 
 /// A list of globs, ready to be asked.
 #[derive(Debug, Clone, Default)]

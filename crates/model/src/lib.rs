@@ -32,6 +32,7 @@ pub mod role;
 pub mod run;
 pub mod secret;
 pub mod settings;
+pub mod size;
 pub mod task;
 pub mod template;
 pub mod toml_file;

@@ -62,6 +62,7 @@ modules!(
         QualityConstructorPattern => "quality_constructor_pattern",
         QualityCargoCheckGreen => "quality_cargo_check_green",
         QualityTestsGreen => "quality_tests_green",
+        QualityTestsKept => "quality_tests_kept",
         QualityNoWarnings => "quality_no_warnings",
         QualityCommandsGreen => "quality_commands_green",
         SafetyNoDepBump => "safety_no_dep_bump",

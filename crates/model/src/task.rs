@@ -116,6 +116,9 @@ pub struct Verification {
     /// Lets the task change dependencies.
     #[schemars(with = "Option<bool>")]
     pub allow_dependency_changes: Option<Spanned<bool>>,
+    /// Whether the task may remove, skip or reconfigure tests; `refused` when left out.
+    #[schemars(with = "Option<TestChanges>")]
+    pub test_changes: Option<Spanned<TestChanges>>,
     /// How many files it may delete.
     #[schemars(with = "Option<u32>")]
     pub max_deleted_files: Option<Spanned<u32>>,
@@ -128,6 +131,17 @@ pub struct Verification {
     /// How many parameters a function may have that the agent wrote.
     #[schemars(with = "Option<u32>")]
     pub max_parameters: Option<Spanned<u32>>,
+}
+
+/// Whether tests may be removed, skipped or configured otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum TestChanges {
+    /// They fail `quality::tests-kept`.
+    Refused,
+    /// They are named, and pass.
+    Allowed,
 }
 
 /// `[output]`
@@ -385,6 +399,11 @@ impl<T> List<T> {
         self.get().is_empty()
     }
 
+    /// Where it stands.
+    pub fn span(&self) -> Range<usize> {
+        self.0.span()
+    }
+
     fn set(&self) -> Option<Range<usize>> {
         (!self.is_empty()).then(|| self.0.span())
     }
@@ -531,6 +550,15 @@ impl Task {
         }
     }
 
+    /// Everything that is wrong with a task of which this was found first.
+    pub fn problems(source: &Source, first: Problem) -> Vec<Problem> {
+        let mended = Source::new(source.file.clone(), Self::normalised_text(source));
+        match toml_file::parse_all::<Self>(&mended) {
+            Ok(_) => vec![first],
+            Err(all) => all.into_iter().map(|problem| problem.shown_in(source)).collect(),
+        }
+    }
+
     /// The text with a literal `parent-agent = null` made TOML; unchanged where there is none.
     pub fn normalised_text(source: &Source) -> String {
         let problem = toml_file::parse::<toml::Table>(source).err();
@@ -547,6 +575,7 @@ impl Task {
             test_count_min,
             commands,
             allow_dependency_changes,
+            test_changes,
             max_deleted_files,
             max_file_lines,
             max_function_lines,
@@ -561,6 +590,7 @@ impl Task {
             ("test-count-min", number(test_count_min)),
             ("commands", commands.set()),
             ("allow-dependency-changes", allow_dependency_changes.as_ref().map(Spanned::span)),
+            ("test-changes", test_changes.as_ref().map(Spanned::span)),
             ("max-deleted-files", number(max_deleted_files)),
             ("max-file-lines", number(max_file_lines)),
             ("max-function-lines", number(max_function_lines)),

@@ -1,10 +1,15 @@
 //! TOML to type, strictly: an unknown key or a wrong value is a problem with its place.
 
+use std::ops::Range;
+
 use serde::de::DeserializeOwned;
-use toml::de::DeTable;
+use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::nearest::nearest;
 use crate::problem::{Problem, Source};
+
+/// How many problems of one file are told at a time.
+const MAX_PROBLEMS: usize = 20;
 
 /// Reads a whole file into `T`, all of whose fields are tables.
 pub fn parse<T: DeserializeOwned>(source: &Source) -> Result<T, Problem> {
@@ -12,6 +17,83 @@ pub fn parse<T: DeserializeOwned>(source: &Source) -> Result<T, Problem> {
     let listed = list_for_table(source, table.get_ref());
     let read = T::deserialize(toml::Deserializer::from(table));
     read.map_err(|error| explain(source, &error)).and_then(|read| listed.map_or(Ok(read), Err))
+}
+
+/// The same, with every problem that can be found beside the others.
+pub fn parse_all<T: DeserializeOwned>(source: &Source) -> Result<T, Vec<Problem>> {
+    let mut table = match DeTable::parse(&source.text) {
+        Ok(table) => table,
+        Err(error) => return Err(vec![explain(source, &error)]),
+    };
+    let (mut problems, mut removed) = (Vec::new(), Vec::<String>::new());
+    while problems.len() < MAX_PROBLEMS {
+        let read = T::deserialize(toml::Deserializer::from(table.clone()));
+        let (problem, missing) = match (read, list_for_table(source, table.get_ref())) {
+            (Ok(read), None) if problems.is_empty() => return Ok(read),
+            (Ok(_), None) => break,
+            (Ok(_), Some(problem)) => (problem, None),
+            (Err(error), _) => (explain(source, &error), missing_key(error.message())),
+        };
+        let span = problem.place.span.clone();
+        // What is missing because its key or its value was wrong was told with that.
+        let is_told = |missing: &str| removed.iter().any(|key| nearest(key, [missing]).is_some());
+        if !missing.as_deref().is_some_and(is_told) {
+            problems.push(problem);
+        }
+        match span.and_then(|span| remove_at(table.get_mut(), &span)) {
+            Some(name) => removed.push(name),
+            None => break,
+        }
+    }
+    Err(problems)
+}
+
+/// Removes the innermost entry that a problem is about, and gives its key.
+fn remove_at(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<String> {
+    for (key, value) in table.iter_mut() {
+        let inside = match value.get_mut() {
+            DeValue::Table(inner) => remove_at(inner, span),
+            DeValue::Array(list) => {
+                remove_element(list, span).then(|| key.get_ref().clone().into_owned())
+            }
+            DeValue::String(_)
+            | DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_) => None,
+        };
+        if inside.is_some() {
+            return inside;
+        }
+    }
+    let is_about = |outer: Range<usize>| outer.start <= span.start && span.end <= outer.end;
+    let found = table.iter().find(|(key, value)| is_about(key.span()) || is_about(value.span()));
+    let name = found.map(|(key, _)| key.get_ref().clone().into_owned())?;
+    table.remove(name.as_str());
+    Some(name)
+}
+
+/// Removes what a problem is about from a list; from a table in it only the entry. False if it is not there.
+fn remove_element(list: &mut DeArray<'_>, span: &Range<usize>) -> bool {
+    for value in list.iter_mut() {
+        let removed = match value.get_mut() {
+            DeValue::Table(inner) => remove_at(inner, span).is_some(),
+            DeValue::Array(inner) => remove_element(inner, span),
+            DeValue::String(_)
+            | DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_) => false,
+        };
+        if removed {
+            return true;
+        }
+    }
+    let before = list.len();
+    let all = std::mem::replace(list, DeArray::new());
+    let is_about = |outer: Range<usize>| outer.start <= span.start && span.end <= outer.end;
+    *list = all.into_iter().filter(|value| !is_about(value.span())).collect();
+    list.len() < before
 }
 
 /// Reads a whole file into `T`, some of whose fields are values and lists of tables.
@@ -38,6 +120,12 @@ fn list_for_table(source: &Source, table: &DeTable<'_>) -> Option<Problem> {
         Problem::error("bad-toml", source.at(value.span()), message)
             .help(format!("write [{}] and its keys below it", key.get_ref())),
     )
+}
+
+/// The key that the reader misses, if that is what is wrong; it says so only in words.
+fn missing_key(message: &str) -> Option<String> {
+    let name = message.strip_prefix("missing field `")?;
+    Some(name.trim_end_matches('`').to_owned())
 }
 
 fn explain(source: &Source, error: &toml::de::Error) -> Problem {
@@ -118,6 +206,56 @@ mod tests {
         assert_eq!(parse_flat::<Flat>(&fine).unwrap().scope.len(), 1);
         let listed = Source::new("a.toml", "scope = [[[\"a\"]]]\n");
         assert_eq!(parse_flat::<Flat>(&listed).unwrap_err().place.to_string(), "a.toml:1:10");
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Kit {
+        _role: Named,
+        _scope: Option<Scope>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Named {
+        _name: String,
+        _size: Option<u32>,
+    }
+
+    #[test]
+    fn all_problems_are_found_each_once() {
+        let text = "[_role]\n_name = 7\ncolour = 1\n_size = \"big\"\n[_scope]\nfiles-whitelist = [1, \
+                    \"a\", 2]\n[more]\nx = 1\n";
+        let problems = parse_all::<Kit>(&Source::new("a.toml", text)).unwrap_err();
+        let mut told: Vec<(&str, &str)> = problems
+            .iter()
+            .map(|problem| (problem.code, problem.place.text().unwrap_or_default()))
+            .collect();
+        told.sort_unstable();
+        let expected = [
+            ("bad-toml", "\"big\""),
+            ("bad-toml", "1"),
+            ("bad-toml", "2"),
+            ("bad-toml", "7"),
+            ("unknown-key", "colour"),
+            ("unknown-key", "more"),
+        ];
+        assert_eq!(told, expected, "and not that `_name` is missing: {problems:?}");
+    }
+
+    #[test]
+    fn what_is_missing_is_told_unless_it_was_misspelt() {
+        for (text, expected) in [
+            ("[_role]\n_name = \"x\"\n", &[][..]),
+            ("[_role]\n_nam = \"x\"\n", &["unknown-key"]),
+            ("[_rule]\n_name = \"x\"\n", &["unknown-key"]),
+            ("[_role]\n[_scope]\n", &["missing-key", "missing-key"]),
+            ("[_role\n", &["bad-toml"]),
+        ] {
+            let problems = parse_all::<Kit>(&Source::new("a.toml", text)).err().unwrap_or_default();
+            let codes: Vec<&str> = problems.iter().map(|problem| problem.code).collect();
+            assert_eq!(codes, expected, "{text:?}: {problems:?}");
+        }
     }
 
     #[test]

@@ -92,6 +92,72 @@ pub fn is_requirements(path: &str) -> bool {
     listed && (named || directory == Some("requirements"))
 }
 
+/// Directories that compilers, test runners and package managers fill.
+const BUILD_DIRECTORIES: [&str; 27] = [
+    "__pycache__",
+    "_build",
+    "bower_components",
+    "build",
+    "coverage",
+    "dist",
+    "htmlcov",
+    "node_modules",
+    "out",
+    "target",
+    "venv",
+    ".bundle",
+    ".cache",
+    ".eggs",
+    ".gradle",
+    ".hypothesis",
+    ".mypy_cache",
+    ".next",
+    ".nox",
+    ".nyc_output",
+    ".parcel-cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".tox",
+    ".turbo",
+    ".venv",
+    ".yarn",
+];
+/// Files that they make elsewhere, by their endings.
+const BUILD_FILES: [&str; 13] = [
+    ".coverage",
+    ".class",
+    ".egg-info",
+    ".gcda",
+    ".gcno",
+    ".log",
+    ".o",
+    ".profraw",
+    ".pyc",
+    ".so",
+    ".swp",
+    ".tmp",
+    ".tsbuildinfo",
+];
+
+/// Whether a path has the usual name of something that a build or a test makes.
+pub fn is_build_output(path: &str) -> bool {
+    build_output_pattern(path).is_some()
+}
+
+/// The line of a `.gitignore` that leaves a path out, if it has the usual name of something that a build or a
+/// test makes.
+pub fn build_output_pattern(path: &str) -> Option<String> {
+    path.split('/').filter(|part| !part.is_empty()).find_map(|part| {
+        if BUILD_DIRECTORIES.contains(&part) {
+            return Some(format!("{part}/"));
+        }
+        BUILD_FILES
+            .iter()
+            .find(|ending| part.ends_with(**ending))
+            .map(|ending| format!("*{ending}"))
+    })
+}
+
 /// Where an agent leaves its report, from the root of its worktree.
 pub fn report_path(agent: &str) -> String {
     format!(".claude/agents/{agent}/review.md")
@@ -100,6 +166,20 @@ pub fn report_path(agent: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_builds_and_tests_make_is_known_by_name() {
+        for path in ["target/", "web/node_modules/a.js", "a/__pycache__/b.pyc", ".coverage", "x.o"]
+        {
+            assert!(is_build_output(path), "{path}");
+        }
+        let pattern = |path| build_output_pattern(path);
+        assert_eq!(pattern("a/__pycache__/b.pyc").as_deref(), Some("__pycache__/"));
+        assert_eq!(pattern("a/b.pyc").as_deref(), Some("*.pyc"));
+        for path in ["docs/target.md", "notes.txt", "src/builder.rs", "distance.py"] {
+            assert!(!is_build_output(path), "{path}");
+        }
+    }
 
     #[test]
     fn what_names_dependencies_or_their_source_is_a_manifest() {

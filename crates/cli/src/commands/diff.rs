@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::ports::{Work as _, WorkError};
 use bailiwick_model::AgentId;
+use bailiwick_runner::supervisor::RunDirectory;
 use clap::Args;
 use serde::Serialize;
 
@@ -11,6 +11,7 @@ use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
+use crate::running::forbidden_files::{left_out, left_out_note};
 use crate::verifying::{Places, Subject};
 
 /// Show what an agent changed, committed or not; or what `apply` would change
@@ -44,24 +45,19 @@ impl Diff {
         };
         let agent = agent_names::require(context, agent)?;
         let subject = Subject::of_agent(context, &agent, &Places::default())?;
-        let said = |error: WorkError| Failure::general(error.to_string());
-        let work = subject.found()?;
-        let base = work.base().map_err(said)?;
-        let snapshot = work.snapshot(&base).map_err(said)?;
-        let (before, after) = (&snapshot.merge_base_tree, &snapshot.tree);
-        let shown = |shape: &[&str]| {
-            let common = ["diff", "--no-ext-diff", "--no-textconv", "--find-renames"];
-            let arguments = [&common, shape, &[before, after]].concat();
-            let text = subject.repository.git().run(arguments)?;
-            Ok::<_, Failure>(String::from_utf8_lossy(&text).into_owned())
-        };
+        let directory = RunDirectory::new(&context.state, agent.as_str());
+        let left_out = left_out(&subject.worktree, &directory)
+            .map_err(|error| Failure::general(error.to_string()))?;
         if self.format.format == Format::Human {
-            output::plain(&shown(&[if self.stat { "--stat" } else { "--patch" }])?);
+            output::plain(&subject.diff(&[if self.stat { "--stat" } else { "--patch" }])?);
+            if !left_out.is_empty() {
+                output::note(left_out_note(&left_out));
+            }
             return Ok(());
         }
-        let changes = changes(&shown(&["--numstat", "-z"])?);
-        let patch = if self.stat { None } else { Some(shown(&["--patch"])?) };
-        output::json(&AgentDiff { agent_id: agent.to_string(), changes, patch })
+        let changes = changes(&subject.diff(&["--numstat", "-z"])?);
+        let patch = if self.stat { None } else { Some(subject.diff(&["--patch"])?) };
+        output::json(&AgentDiff { agent_id: agent.to_string(), changes, left_out, patch })
     }
 }
 
@@ -70,6 +66,8 @@ impl Diff {
 struct AgentDiff {
     agent_id: String,
     changes: Vec<FileDiff>,
+    /// New files outside of its scope, which do not land.
+    left_out: Vec<String>,
     /// Nothing with `--stat`.
     #[serde(skip_serializing_if = "Option::is_none")]
     patch: Option<String>,

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, RED, shortened, styled};
-use crate::policy_file::What;
+use crate::policy_file::{self, What};
 use crate::running::interactive::{self, Told, Wanted};
 use crate::running::interrupt;
 use crate::running::login::LoginOption;
@@ -30,15 +30,15 @@ use crate::verifying::SandboxLevel;
                         claude --permission-mode acceptEdits\n  bailiwick exec --task .bailiwick/tasks/example.toml -- codex")]
 pub struct Exec {
     /// Bind it to this role
-    #[arg(long, value_name = "ROLE", required_unless_present = "task", conflicts_with = "task")]
+    #[arg(long, value_name = "ROLE", conflicts_with = "task")]
     role: Option<RoleName>,
     /// Bind it to this task's role, scope, budget and parameters
     #[arg(long, value_name = "FILE")]
     task: Option<PathBuf>,
-    /// Where the role may write; may be given again
+    /// Where the role may write, from the repository's root; may be given again
     #[arg(long, value_name = "GLOB", conflicts_with = "task")]
     files: Vec<String>,
-    /// Where it may not; may be given again
+    /// Where it may not, from the repository's root; may be given again
     #[arg(long, value_name = "GLOB", conflicts_with = "task")]
     deny: Vec<String>,
     /// How much of a sandbox there must be
@@ -68,8 +68,9 @@ impl Exec {
                 deny: self.deny.clone(),
             },
             (None, Some(task)) => What::Task(context.directory.join(task)),
-            (None, None) => return Err(Failure::usage("neither --role nor --task is given")),
+            (None, None) => return Err(policy_file::unnamed(context)?),
         };
+        policy_file::note_root(context, &[&self.files, &self.deny]);
         let wanted = Wanted {
             what,
             sandbox: self.sandbox,

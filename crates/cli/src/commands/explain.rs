@@ -1,6 +1,7 @@
 //! `bailiwick explain`: what a call would do, and what every limit says to it; or why an object of the
 //! control plane is as it is.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::PathBuf;
 
@@ -10,9 +11,10 @@ use bailiwick_policy::call::{Action, Call};
 use bailiwick_policy::decide::{Verdict, decide_effects, verdicts, wanted};
 use bailiwick_policy::decision::Outcome;
 use bailiwick_policy::dialects::Dialect;
+use bailiwick_policy::path_policy::EnforcedBy;
 use bailiwick_policy::paths::{Place, Spot, spots};
 use bailiwick_policy::tool::{Tool, ToolName};
-use bailiwick_policy::{Decision, Effects, Facts};
+use bailiwick_policy::{Decision, Effects, Facts, Policy};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -20,7 +22,7 @@ use super::fleet::{Namespace, explain as object};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
-use crate::policy_file::{What, compile_working};
+use crate::policy_file::{self, What, compile_working};
 use crate::wire;
 
 /// Say what a command would run and write, and what every limit says to it; or why an object is as it is
@@ -68,10 +70,10 @@ pub(crate) struct Limits {
     /// The task that is asked
     #[arg(long, value_name = "FILE")]
     pub(crate) task: Option<PathBuf>,
-    /// Where the role may write (repeatable)
+    /// Where the role may write, from the repository's root (repeatable)
     #[arg(long, value_name = "GLOB", conflicts_with = "task")]
     pub(crate) files: Vec<String>,
-    /// Where it may not (repeatable)
+    /// Where it may not, from the repository's root (repeatable)
     #[arg(long, value_name = "GLOB", conflicts_with = "task")]
     pub(crate) deny: Vec<String>,
 }
@@ -121,6 +123,7 @@ impl Explain {
                 What::Role { role, files, deny: self.limits.deny.clone() }
             }
         };
+        policy_file::note_root(context, &[&self.limits.files, &self.limits.deny]);
         let call = self.call(context)?;
         let compiled = match compile_working(context, &what) {
             Err(Failure::Problems(problems))
@@ -144,6 +147,7 @@ impl Explain {
             verdicts: verdicts(&compiled.policy, &call, &effects, &facts),
             spots: spots(&effects, &facts),
             role: compiled.policy.role.clone(),
+            enforced: enforced(&compiled.policy),
             call,
             effects,
             facts,
@@ -193,7 +197,14 @@ struct Explained {
     facts: Facts,
     spots: Vec<Spot>,
     verdicts: Vec<Verdict>,
+    /// What holds the limit of each capability.
+    enforced: BTreeMap<String, EnforcedBy>,
     decision: Decision,
+}
+
+fn enforced(policy: &Policy) -> BTreeMap<String, EnforcedBy> {
+    let rules = policy.all().flat_map(|policy| &policy.rules);
+    rules.filter_map(|rule| Some((rule.capability.clone(), EnforcedBy::of(rule.gate?)))).collect()
 }
 
 impl Explained {
@@ -219,6 +230,7 @@ impl Explained {
                 "rule": verdict.rule,
                 "verdict": word(verdict),
                 "severity": verdict.severity,
+                "enforced_by": self.enforced_by(verdict).as_str(),
                 "reason": verdict.objection.as_ref().map(|objection| &objection.reason),
                 "instead": verdict.objection.as_ref().map(|objection| &objection.instead),
             })
@@ -237,9 +249,15 @@ impl Explained {
         })
     }
 
+    fn enforced_by(&self, verdict: &Verdict) -> EnforcedBy {
+        self.enforced.get(&verdict.rule).copied().unwrap_or(EnforcedBy::Text)
+    }
+
     fn show(&self) {
         let title = match &self.call.action {
-            Action::Shell(command) => command.lines().collect::<Vec<_>>().join(" ⏎ "),
+            Action::Shell(command) | Action::ShellAndFiles(command, _) => {
+                command.lines().collect::<Vec<_>>().join(" ⏎ ")
+            }
             Action::Type | Action::Files(_) | Action::Plain => self.call.native.clone(),
         };
         let mut branches = Vec::new();
@@ -292,7 +310,15 @@ impl Explained {
                 "allow" => styled(GREEN, "✓"),
                 _ => styled(YELLOW, "!"),
             };
-            output::line(format_args!("   {corner} {mark} {}", verdict.rule));
+            let held = match self.enforced_by(verdict) {
+                EnforcedBy::Kernel => "text and kernel",
+                EnforcedBy::Text => "text",
+            };
+            output::line(format_args!(
+                "   {corner} {mark} {}  {}",
+                verdict.rule,
+                styled(DIM, held)
+            ));
             if let Some(objection) = &verdict.objection {
                 let bar = if last { "        " } else { "   │    " };
                 output::wrapped_behind(bar, bar, &objection.reason);

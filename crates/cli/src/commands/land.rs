@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::commit_subject::commit_subject;
+use bailiwick_control::commit_subject::{CommitTitle, commit_subject};
 use bailiwick_control::landing::{self, Done, NotLanded, Order, Watched};
 use bailiwick_control::ports::{LandError, Landing, Method, RunStore as _, Work as _};
 use bailiwick_control::verification::Verification;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::settings::LandMethod;
+use bailiwick_model::task::TestChanges;
 use bailiwick_model::{AgentId, Run, RunState, RunStatus, Sha256Hex};
+use bailiwick_store::Event;
+use bailiwick_verify::Verdict;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -16,7 +19,7 @@ use crate::agent_names;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::{require_landable, way_on};
+use crate::running::{interrupt, require_landable, way_on};
 use crate::verifying::{Live, Manner, Places, Shown, Subject};
 use crate::{claiming, wire};
 
@@ -38,9 +41,10 @@ pub struct Land {
     /// What becomes of the agent's commits; else as .bailiwick/settings.toml says, else merge
     #[arg(long, value_name = "METHOD")]
     method: Option<MethodOption>,
-    /// The first line of the commit's message; else the first sentence of the task's body
+    /// The first line of the commit's message; else as `run --title` said, else the first sentence of the task's
+    /// body
     #[arg(long, value_name = "TEXT")]
-    title: Option<String>,
+    title: Option<CommitTitle>,
     /// The branch that the work is to land on; found if not given
     #[arg(long, value_name = "BRANCH")]
     base: Option<String>,
@@ -60,6 +64,19 @@ enum MethodOption {
     /// Each commit again, on the base.
     Rebase,
 }
+
+/// How much a person is told when work lands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Telling {
+    /// Nothing.
+    Nothing,
+    /// What came of it: they have seen the change.
+    Result,
+    /// The same, and how much of which file changes.
+    Change,
+}
+
+const TESTS_KEPT: &str = "quality::tests-kept";
 
 /// What has landed, kept in the ledger so that it can be rolled back.
 #[derive(Debug, Clone, Serialize, serde::Deserialize)]
@@ -82,13 +99,18 @@ impl Land {
 
     /// Does what was asked.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
+        interrupt::begin();
         self.agent = agent_names::require(context, &self.agent)?;
-        let quiet = false;
-        self.land(context, quiet)
+        interrupt::announce(format!(
+            "stopped; the work is kept, and the same command goes on: bailiwick land {}",
+            self.agent
+        ));
+        self.land(context, Telling::Change)
     }
 
-    /// The same; `quiet` prints nothing when it has landed.
-    pub(crate) fn land(self, context: &Context, quiet: bool) -> Result<(), Failure> {
+    /// The same.
+    pub(crate) fn land(self, context: &Context, telling: Telling) -> Result<(), Failure> {
+        let quiet = telling == Telling::Nothing;
         let places = Places { base: self.base.clone(), ..Places::default() };
         let subject = Subject::of_agent(context, &self.agent, &places)?;
         let Some(run) = subject.run.clone() else {
@@ -122,6 +144,9 @@ impl Land {
         let could = subject.found()?.check_landing(order.branch.as_deref());
         could.map_err(|error| refused(&subject, &self.agent, error.into(), json))?;
         let manner = self.manner;
+        if !json && telling == Telling::Change {
+            output::aside(subject.diffstat()?.trim_end());
+        }
         let (mut failure, mut live) = (None, Live::start(json));
         let landed = landing::land(
             &order,
@@ -154,6 +179,9 @@ impl Land {
         let done = landed.map_err(|error| refused(&subject, &self.agent, error, json))?;
         let shown = Shown::new(Some(run.id.to_string()), &done.verification);
         subject.record(&shown)?;
+        if !json {
+            tell_allowed_test_changes(&subject, &done.verification);
+        }
         self.finish(&subject, &run, &record(&run.id, &done, method), quiet)
     }
 
@@ -201,13 +229,14 @@ impl Land {
     }
 
     fn message(&self, subject: &Subject, run: &Run) -> Result<String, Failure> {
-        let title = match &self.title {
-            Some(title) if title.trim().is_empty() || title.contains('\n') => {
-                return Err(Failure::usage("a title is one line with something in it"));
-            }
-            Some(title) => title.clone(),
-            None => commit_subject(&subject.bound.task.body.text, &run.id),
+        let chosen = match &self.title {
+            Some(title) => Some(title.to_string()),
+            None => wire::with_store(&subject.context, async |store| {
+                Ok(chosen_title(&store.events(run.id.as_str()).await?))
+            })?,
         };
+        let title =
+            chosen.unwrap_or_else(|| commit_subject(&subject.bound.task.body.text, &run.id));
         let policy = subject.context.state.join("runs").join(run.id.as_str()).join("policy.json");
         let policy = std::fs::read(policy).ok().map(|text| Sha256Hex::of(text).to_string());
         Ok(landing::message(&title, run, policy.as_deref()))
@@ -237,6 +266,15 @@ impl Land {
     }
 }
 
+/// What the ledger calls it that a person has chosen the subject of a run's commit.
+pub(super) const TITLE: &str = "title";
+
+/// The subject that a person chose last for the commit of a run.
+pub(super) fn chosen_title(events: &[Event]) -> Option<String> {
+    let last = events.iter().rev().find(|event| event.kind == TITLE)?;
+    Some(last.detail.clone())
+}
+
 /// Where it is written down that an agent's work is about to land.
 fn intention(subject: &Subject, agent: &str) -> PathBuf {
     subject.context.state.join("runs").join(agent).join("landing.json")
@@ -261,6 +299,19 @@ fn said(failure: Failure) -> String {
     match failure {
         Failure::Message { text, .. } => text,
         Failure::Problems(_) | Failure::Said(_) => "it cannot be written down".to_owned(),
+    }
+}
+
+/// Tests that are weaker land, where the task allows it, but not in silence.
+fn tell_allowed_test_changes(subject: &Subject, verification: &Verification) {
+    let allowed = subject.bound.task.verification.test_changes.as_ref();
+    if allowed.is_none_or(|changes| *changes.get_ref() == TestChanges::Refused) {
+        return;
+    }
+    let mut results = verification.results.iter().rev();
+    let found = results.find(|result| result.capability == TESTS_KEPT);
+    if let Some(Verdict::Pass { evidence }) = found.map(|result| &result.verdict) {
+        output::note(format_args!("{TESTS_KEPT}: {evidence}"));
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use bailiwick_model::size::readable_size;
 use bailiwick_model::{AgentId, Run, RunState};
 use bailiwick_runner::checks::{build_caches, is_build_cache_in_use, remove_build_cache};
 use bailiwick_runner::environment::{is_setup_in_use, kept_setups, remove_setup};
@@ -105,8 +106,8 @@ impl Prune {
         }
         match (any, self.dry_run) {
             (false, _) => output::line("nothing to remove"),
-            (true, true) => output::line(format_args!("would free {}", size_text(bytes))),
-            (true, false) => output::line(format_args!("freed {}", size_text(bytes))),
+            (true, true) => output::line(format_args!("would free {}", readable_size(bytes))),
+            (true, false) => output::line(format_args!("freed {}", readable_size(bytes))),
         }
         Ok(())
     }
@@ -250,14 +251,14 @@ fn show(items: &[Item]) {
     }
     let row = |item: &Item| {
         let action = if item.remove { "remove" } else { "keep" };
-        vec![action.to_owned(), item.what.clone(), size_text(item.bytes), item.why.to_owned()]
+        vec![action.to_owned(), item.what.clone(), readable_size(item.bytes), item.why.to_owned()]
     };
     let rows: Vec<Vec<String>> = items.iter().map(row).collect();
     let columns = [
         Column::fixed("ACTION"),
-        Column::path("WHAT"),
+        Column::folded("WHAT"),
         Column::number("SIZE"),
-        Column::text("WHY"),
+        Column::folded("WHY"),
     ];
     output::table(&columns, &rows);
 }
@@ -269,7 +270,7 @@ fn confirmed(bytes: u64) -> Result<bool, Failure> {
             .help("remove without asking: --yes; look first: --dry-run"));
     }
     forget_typed(&std::io::stdin());
-    let _ = write!(anstream::stderr(), "free {}? [y/N] ", size_text(bytes));
+    let _ = write!(anstream::stderr(), "free {}? [y/N] ", readable_size(bytes));
     let mut answer = String::new();
     let _ = std::io::stdin().lock().read_line(&mut answer);
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -284,19 +285,6 @@ fn size(place: &Path) -> u64 {
     }
     let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
     entries.fold(own, |sum, entry| sum.saturating_add(size(&entry.path())))
-}
-
-fn size_text(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let mut tenths = bytes.saturating_mul(10) / 1024;
-    let mut unit = "KiB";
-    for larger in UNITS.into_iter().skip(1) {
-        if tenths < 10_240 {
-            break;
-        }
-        (tenths, unit) = (tenths / 1024, larger);
-    }
-    format!("{}.{} {unit}", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]
@@ -336,13 +324,5 @@ mod tests {
             let item = setup_item(place.clone(), in_use, needed);
             assert_eq!(item.remove, removed, "{}", item.why);
         }
-    }
-
-    #[test]
-    fn sizes_are_told_in_a_unit_that_fits() {
-        assert_eq!(size_text(0), "0.0 KiB");
-        assert_eq!(size_text(1536), "1.5 KiB");
-        assert_eq!(size_text(3 * 1024 * 1024), "3.0 MiB");
-        assert_eq!(size_text(5 * 1024 * 1024 * 1024), "5.0 GiB");
     }
 }

@@ -72,8 +72,12 @@ impl Ps {
                 Scope::AllRepositories => "",
                 Scope::Repository(_) => " in this repository (--all-repos shows the others)",
             };
-            let hint = if self.all { "" } else { "; --all also lists those that have ended" };
-            output::note(format_args!("no agent is at work{place}{hint}"));
+            output::note(match self.all {
+                true => format!("no agents{place}"),
+                false => {
+                    format!("no agent is at work{place}; --all also lists those that have ended")
+                }
+            });
             return Ok(());
         }
         table(&listed, scope == Scope::AllRepositories);

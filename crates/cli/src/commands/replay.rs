@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
-use crate::policy_file::compile_working;
+use crate::policy_file::{self, compile_working};
 
 /// Decide recorded calls again under another kit, role or task, and show what would change
 ///
@@ -59,6 +59,7 @@ impl Replayed {
 impl Replay {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
+        policy_file::note_root(context, &[&self.limits.files, &self.limits.deny]);
         let given = self.limits.what().map(|what| compile_working(context, &what)).transpose()?;
         let logs = if self.logs.is_empty() { kept_logs(context)? } else { self.logs.clone() };
         let (mut replayed, mut unreadable) = (Vec::new(), Vec::new());
@@ -78,6 +79,9 @@ impl Replay {
                 }
                 Err(error) => unreadable.push(format!("{}:{line}: {error}", log.display())),
             })?;
+        }
+        if replayed.is_empty() && unreadable.is_empty() && self.logs.is_empty() {
+            return Err(nothing_recorded());
         }
         match self.format.format {
             Format::Json => output::json(&self.value(&replayed, &unreadable))?,
@@ -149,20 +153,28 @@ fn outcome(decision: &Decision) -> String {
 /// The logs of installed hooks.
 fn kept_logs(context: &Context) -> Result<Vec<PathBuf>, Failure> {
     let hooks = context.state.join("hooks");
-    let mut logs = Vec::new();
+    let (mut logs, mut installed) = (Vec::new(), false);
     for entry in std::fs::read_dir(&hooks).into_iter().flatten().flatten() {
+        installed |= entry.path().join("policy.json").is_file();
         let log = entry.path().join("decisions.jsonl");
         if log.is_file() {
             logs.push(log);
         }
     }
     logs.sort();
-    if logs.is_empty() {
-        return Err(Failure::general("no decisions are recorded yet").help(
-            "name a log, or install hooks: bailiwick hooks install claude --role developer",
-        ));
+    match (logs.is_empty(), installed) {
+        (false, _) => Ok(logs),
+        (true, true) => Err(nothing_recorded()),
+        (true, false) => Err(Failure::general("no decisions are recorded yet")
+            .help("name a log, or install hooks: bailiwick hooks install claude --role developer")),
     }
-    Ok(logs)
+}
+
+/// Hooks are installed, and no agent has asked them anything.
+fn nothing_recorded() -> Failure {
+    Failure::general("hooks are installed, but no decision is recorded yet").help(
+        "start the agent, which asks before each tool call; or name a log: bailiwick replay LOG",
+    )
 }
 
 /// The policy that lies beside a log.

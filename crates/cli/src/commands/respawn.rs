@@ -8,6 +8,8 @@ use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_store::Event;
 use clap::Args;
 
+use super::land::{TITLE, chosen_title};
+use super::ledger::tree::is_again;
 use super::reason;
 use super::reject::reject;
 use super::spawn::{Lineage, Naming, print, spawn};
@@ -16,7 +18,9 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::managed::Managed;
 use crate::output::{self, Format, FormatOption};
-use crate::verifying::{Places, Shown, Subject};
+use crate::running::forbidden_files::left_out;
+use crate::running::way_on;
+use crate::verifying::{Places, Shown, Subject, VERIFICATION_FAILED};
 use crate::{policy_file, wire};
 
 /// Start a new attempt at a task, with what was wrong in its prompt
@@ -30,7 +34,7 @@ use crate::{policy_file, wire};
 pub struct Respawn {
     /// The agent whose task is tried again
     agent: AgentId,
-    /// The new agent's id; else the former's with a number behind it
+    /// The new agent's id; else the former's with a number behind it. Needed if there is a new attempt already
     #[arg(long, value_name = "ID")]
     agent_id: Option<AgentId>,
     /// What the new agent should know besides
@@ -59,7 +63,10 @@ impl Respawn {
             return Err(Failure::usage(format!("`{former}` has landed"))
                 .help(format!("undo it first: bailiwick rollback {former}")));
         }
-        let last = events.iter().rev().find(|event| event.kind == "verification-failed");
+        if self.agent_id.is_none() {
+            require_first(&run, &all)?;
+        }
+        let last = events.iter().rev().find(|event| event.kind == VERIFICATION_FAILED);
         let shown: Option<Shown> = last.and_then(|event| serde_json::from_str(&event.detail).ok());
         let said = events.iter().rev().find(|event| event.kind == "rejected");
         let said = said.map(|event| event.detail.clone()).filter(|text| !text.is_empty());
@@ -77,7 +84,10 @@ impl Respawn {
         }
         let failures = shown.map(|shown| shown.failures()).unwrap_or_default();
         let work = if rolled_back { Former::RolledBack } else { Former::NotAccepted };
-        let report = failure_report(former.as_str(), work, reason.as_deref(), &failures);
+        let directory = RunDirectory::new(&context.state, former.as_str());
+        // What cannot be looked at any more is not told.
+        let left_out = left_out(&subject.worktree, &directory).unwrap_or_default();
+        let report = failure_report(former.as_str(), work, reason.as_deref(), &failures, &left_out);
         let id = match self.agent_id.clone() {
             Some(id) => id,
             None => next_id(&run.name, &names_beside(&run, &all))?,
@@ -91,7 +101,6 @@ impl Respawn {
         let source = Source::new(source.file.to_string(), text);
         let fork_parent = subject.run.as_ref().and_then(|run| run.dna.clone());
         // What bound the first attempt from above binds the next one.
-        let directory = RunDirectory::new(&context.state, former.as_str());
         let lineage = match directory.path().join("policy.json").is_file() {
             true => Lineage::again(policy_file::recorded(&directory)?.policy, fork_parent),
             false => Lineage { fork_parent, ..Lineage::default() },
@@ -102,8 +111,11 @@ impl Respawn {
         let spawned = spawn(&subject.context, &source, naming, &self.base, lineage)?;
         let id = AgentId::parse(&spawned.agent_id)
             .map_err(|error| Failure::general(error.to_string()))?;
-        // One that was delegated stays where it was in its tree.
+        // One that was delegated stays where it was in its tree; a title is for the task, whoever does it.
         wire::with_store(context, async |store| {
+            if let Some(title) = chosen_title(&events) {
+                store.note_of(&id, TITLE, &title).await?;
+            }
             if let Some(mut delegate) = store.delegate(former).await? {
                 delegate.run = id.clone();
                 delegate.given = Allowance::default();
@@ -122,6 +134,27 @@ impl Respawn {
             }
         }
     }
+}
+
+/// An error if there is another attempt at the task of a run, and nobody has turned that down.
+fn require_first(run: &Run, all: &[Run]) -> Result<(), Failure> {
+    let is_open = |other: &&Run| match other.state {
+        RunState::Rejected | RunState::RolledBack => false,
+        RunState::HalfSpawned
+        | RunState::Ready
+        | RunState::Running
+        | RunState::Done
+        | RunState::Failed
+        | RunState::Merged => true,
+    };
+    let is_open_again = |other: &&Run| is_again(other, run) && is_open(other);
+    let Some(again) = all.iter().rfind(is_open_again) else { return Ok(()) };
+    let (former, name) = (&run.name, &again.name);
+    let text = format!("`{former}` was respawned already: `{name}` is {}", again.state);
+    Err(Failure::usage(text).help(format!(
+        "{}; or make another one beside it: bailiwick respawn {former} --agent-id ID",
+        way_on(again)
+    )))
 }
 
 /// Why work that had landed was reverted, if somebody said it.

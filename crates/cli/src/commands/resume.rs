@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bailiwick_control::dispatch::Asked;
-use bailiwick_control::ports::RunStore as _;
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Allowance;
 use bailiwick_runner::supervisor::{Reply, Request, RunDirectory};
@@ -17,20 +16,25 @@ use crate::agent_state::{AgentState, Seen};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
+use crate::running::detached::{self, Again};
+use crate::running::standing::Standing;
 use crate::running::view::View;
-use crate::running::{Start, interrupt, recover};
+use crate::running::{Start, interrupt, recover, run_list};
 use crate::wire;
 
 /// Go on with an agent that was stopped, cut off, timed out or has spent its budget
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick resume fix-42\n  bailiwick resume fix-42 --tokens \
-                        500000\n  bailiwick resume fix-42 -m 'leave the parser alone'")]
+                        500000\n  bailiwick resume fix-42 -m 'leave the parser alone'\n  bailiwick resume -d fix-42")]
 pub struct Resume {
     /// The agent
     agent: AgentId,
     /// What it is told
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
+    /// Let it go on in the background
+    #[arg(short, long)]
+    detach: bool,
     #[command(flatten)]
     budget: Raised,
     #[command(flatten)]
@@ -60,7 +64,21 @@ pub struct Raised {
 }
 
 impl Raised {
-    fn allowance(self) -> Option<Allowance> {
+    /// The same as arguments of another process.
+    fn arguments(self) -> Vec<String> {
+        let named = [
+            ("--tokens", self.tokens.map(|value| value.to_string())),
+            ("--usd", self.usd.map(|value| value.to_string())),
+            ("--turns", self.turns.map(|value| value.to_string())),
+            ("--minutes", self.minutes.map(|value| value.to_string())),
+            ("--tool-calls", self.tool_calls.map(|value| value.to_string())),
+        ];
+        let given = named.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
+        given.flatten().collect()
+    }
+
+    /// What may be spent from now on; nothing if nobody said.
+    pub(super) fn allowance(self) -> Option<Allowance> {
         let task = bailiwick_model::task::Budget {
             tokens: self.tokens,
             usd: self.usd,
@@ -82,24 +100,32 @@ impl Resume {
         if self.message.is_none() {
             require_unfinished(context, &self.agent)?;
         }
+        if self.detach {
+            let again = Again { words: self.message.as_deref(), budget: self.budget.arguments() };
+            return detached::resume(context, &self.agent, &self.how, &again, self.format.format);
+        }
         let start = Start::Resume(self.message);
         let wanted = Wanted { budget: self.budget.allowance(), ..Wanted::default() };
         hold(context, &self.agent, &start, &self.how, wanted, self.format.format)
     }
 }
 
+/// How an agent stands that nobody holds.
+fn state(context: &Context, agent: &AgentId) -> Result<AgentState, Failure> {
+    let (run, attempts) = wire::with_store(context, async |store| {
+        Ok((store.get(agent).await?, store.attempts(Some(agent)).await?))
+    })?;
+    Ok(AgentState::of(&run, attempts.last(), Seen::Free))
+}
+
 /// An error if an agent has come to its end, and nobody has told it more since.
 fn require_unfinished(context: &Context, agent: &AgentId) -> Result<(), Failure> {
-    let (run, attempts) = wire::with_store(context, async |store| {
-        Ok((store.find(agent).await?, store.attempts(Some(agent)).await?))
-    })?;
     let directory = RunDirectory::new(&context.state, agent.as_str());
     let told = directory.not_heard().is_ok_and(|words| !words.is_empty());
-    let Some(run) = run.filter(|_| !told) else { return Ok(()) };
-    let state = AgentState::of(&run, attempts.last(), Seen::Free);
-    if state != AgentState::Done {
+    if told || state(context, agent)? != AgentState::Done {
         return Ok(());
     }
+    let state = AgentState::Done;
     Err(Failure::usage(format!("`{agent}` is {state}: it has nothing to go on with")).help(format!(
         "tell it more: bailiwick attach {agent} 'TEXT'; check its work: bailiwick verify {agent}; begin \
          its task again: bailiwick respawn {agent}"
@@ -108,7 +134,8 @@ fn require_unfinished(context: &Context, agent: &AgentId) -> Result<(), Failure>
 
 /// Watch an agent, or say something to it
 ///
-/// Without a message, shows what the agent does until it has ended, and lets you answer what it asks.
+/// Without a message, shows what the agent does until it has ended, and lets you answer what it asks; Ctrl-C
+/// leaves it at work.
 /// With one, the agent hears it when it has ended its turn; one that has ended is taken up again.
 #[derive(Debug, Args)]
 #[command(
@@ -143,6 +170,10 @@ impl Attach {
                 }
             },
             (message @ Some(_), false) => {
+                let (agent, state) = (&self.agent, state(context, &self.agent)?);
+                output::note(format_args!(
+                    "`{agent}` is {state}: it is taken up again, and told this"
+                ));
                 let start = Start::Resume(message);
                 let wanted = Wanted::default();
                 hold(context, &self.agent, &start, &self.how, wanted, self.format.format)
@@ -156,17 +187,25 @@ impl Attach {
 /// Shows what an agent does from now on, and lets the person answer what it asks.
 fn watch(context: &Context, agent: &AgentId, format: FormatOption) -> Result<(), Failure> {
     let directory = RunDirectory::new(&context.state, agent.as_str());
-    let mut view = View::start(format.format == Format::Json, directory.clone());
+    let kept = context.database.open()?;
+    let attempts = kept.with(async |store| store.attempts(Some(agent)).await)?;
+    let so_far = Duration::from_millis(run_list::elapsed(&attempts, wire::now_ms()));
+    let (mut standing, mut after) = (Standing::after(so_far), 0);
+    // What was before is told by `logs`; what is asked and not answered is asked again.
+    loop {
+        let events = kept.with(async |store| store.run_events(agent, after, 1000).await)?;
+        let Some(last) = events.last() else { break };
+        after = last.number;
+        events.iter().for_each(|event| standing.count(event));
+    }
+    let mut view = View::of(format.format == Format::Json, directory.clone(), standing);
+    interrupt::announce(format!(
+        "`{agent}` goes on; watch it again: bailiwick attach {agent}{repeated}; end it: bailiwick stop \
+         {agent}{repeated}",
+        repeated = context.repeated
+    ));
     if !matches!(whose(context, agent, "")?, Asked::Elsewhere) {
         view = view.only_looking();
-    }
-    let kept = context.database.open()?;
-    let mut after = 0;
-    // What was before is told by `logs`; what is asked and not answered is asked again.
-    while let Some(last) =
-        kept.with(async |store| store.run_events(agent, after, 1000).await)?.last()
-    {
-        after = last.number;
     }
     if let Reply::Standing(standing) = ask(context, agent, &Request::Status)? {
         standing.questions.iter().for_each(|(id, about)| view.ask(id, about));

@@ -113,6 +113,9 @@ pub(super) enum Removed {
     Nothing,
 }
 
+/// What the ledger calls it that the files of a run were removed on purpose.
+pub(super) const FILES_REMOVED: &str = "files-removed";
+
 /// Removes the worktree, the task directory and the private files of a run that the caller holds.
 pub(super) fn remove_files(context: &Context, run: &Run) -> Result<Removed, Failure> {
     let task = task_directory(context, run)?;
@@ -145,6 +148,9 @@ pub(super) fn remove_files(context: &Context, run: &Run) -> Result<Removed, Fail
     }
     let now = wire::now_ms();
     wire::with_store(context, async |store| {
+        if removed == Removed::Files {
+            store.note_of(&run.id, FILES_REMOVED, "worktree, task and private files").await?;
+        }
         Ok(store.release_run(&run.id, Outcome::Revoked, now).await?)
     })?;
     Ok(removed)

@@ -106,9 +106,6 @@ impl Rollback {
             merge_base: base.tip.clone(),
             merge_base_tree: base.tree.clone(),
         };
-        if !self.unchecked && base.tip != record.commit {
-            self.check(subject, &base, &reverted, json)?;
-        }
         let landing = Landing {
             agent: run.id.to_string(),
             branch: base.branch.clone(),
@@ -119,6 +116,18 @@ impl Rollback {
             method: Method::Squash,
             message: self.message(run, record),
         };
+        // The checks can take long; what no check can change is refused before them.
+        match work.could_land(&landing) {
+            Err(LandError::Moved { .. }) => return Ok(None),
+            Err(error @ LandError::Unclean { .. }) => {
+                return Err(Failure::usage(error.to_string()).help("commit or stash what is there"));
+            }
+            Err(error) => return Err(Failure::usage(error.to_string())),
+            Ok(()) => {}
+        }
+        if !self.unchecked && base.tip != record.commit {
+            self.check(subject, &base, &landing.work, json)?;
+        }
         match work.land(&landing) {
             Ok(landed) => Ok(Some(RolledBack {
                 agent_id: run.id.to_string(),

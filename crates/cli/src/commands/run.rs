@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bailiwick_control::commit_subject::CommitTitle;
 use bailiwick_control::supervision::budget::Limit;
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::event::Ending;
@@ -13,12 +14,15 @@ use bailiwick_runner::supervisor::RunDirectory;
 use clap::{Args, ValueEnum as _};
 use serde::Serialize;
 
+use super::land::{TITLE, Telling};
 use super::spawn::{Naming, spawn_startable};
 use crate::agent_names;
 use crate::context::Context;
 use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
+use crate::running::finish::{Asked, Changed};
+use crate::running::forbidden_files::left_out_note;
 use crate::running::login::LoginOption;
 use crate::running::{IfClosed, Running, Start, Wishes, detached, finish, interrupt, recover};
 use crate::verifying::{Manner, SandboxLevel, Shown};
@@ -33,11 +37,12 @@ use crate::{preconditions, wire};
 #[command(
     after_help = "Examples:\n  bailiwick run .bailiwick/tasks/example.toml\n  bailiwick run \
                         task.toml --agent-id fix-42 --land auto\n  bailiwick run \
+                        task.toml --title 'Fix the lexer'\n  bailiwick run \
                         task.toml --login subscription\n  bailiwick run -d task.toml; \
                         bailiwick logs -f fix-42"
 )]
 pub struct Run {
-    /// The task; or an agent that was spawned and has not run yet
+    /// The task, a file relative to the current directory; or an agent that was spawned and has not run yet
     #[arg(value_name = "TASK|AGENT")]
     task: PathBuf,
     /// The agent's id; made if neither this nor the task gives one
@@ -46,6 +51,9 @@ pub struct Run {
     /// The commit that the agent starts from
     #[arg(long, value_name = "REVISION", default_value = "HEAD")]
     base: String,
+    /// The first line of the commit's message when its work lands; else the first sentence of the task's body
+    #[arg(long, value_name = "TEXT")]
+    title: Option<CommitTitle>,
     /// Let it go on in the background
     #[arg(short, long)]
     detach: bool,
@@ -141,6 +149,9 @@ pub(crate) struct Ran {
     pub(crate) session: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) verification: Option<Shown>,
+    /// New files outside of its scope, which do not land.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_out: Vec<String>,
     pub(crate) landed: bool,
 }
 
@@ -150,21 +161,33 @@ impl Run {
         let how = How { land: Some(LandWhen::Never), ..How::default() };
         let format = FormatOption { format: Format::Json };
         let base = "HEAD".to_owned();
-        Self { task, agent_id: None, base, detach: false, how, format }
+        Self { task, agent_id: None, base, title: None, detach: false, how, format }
     }
 
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         recover::find(context)?;
+        interrupt::announce(
+            "stopped; the agent has not started: run the same command again".to_owned(),
+        );
         let id = match self.spawned(context)? {
             Some(id) => id,
             None => self.spawn(context, &wire::read_task(context, &self.task)?)?,
         };
+        if let Some(title) = &self.title {
+            wire::with_store(context, async |store| {
+                Ok(store.note_of(&id, TITLE, title.as_str()).await?)
+            })?;
+        }
         if self.detach {
             return detached::start(context, &id, &self.how, self.format.format);
         }
         let wanted = Wanted::default();
+        interrupt::announce(
+            "stopped before the agent began its work; the next command: bailiwick status"
+                .to_owned(),
+        );
         hold(context, &id, &Start::Fresh, &self.how, wanted, self.format.format)
     }
 
@@ -253,7 +276,7 @@ pub(crate) fn hold(
         start = Start::Resume(None);
     };
     running.import()?;
-    finish::note_changes(&running)?;
+    let changed = finish::note_changes(&running)?;
     let mut ran = Ran {
         agent_id: id.to_string(),
         ending: outcome.ending,
@@ -265,14 +288,21 @@ pub(crate) fn hold(
         denied: outcome.progress.used.denied,
         session: outcome.progress.session,
         verification: None,
+        left_out: running.left_out()?,
         landed: false,
     };
+    if !quiet && !ran.left_out.is_empty() {
+        output::note(left_out_note(&ran.left_out));
+    }
     let holds = ran.ending == Ending::Completed && !how.no_verify;
     let manner = Manner { sandbox: how.sandbox, open_setup, ..Manner::default() };
     if holds {
+        interrupt::announce(format!(
+            "the checks were stopped; the work is kept: bailiwick verify {id}, bailiwick land {id}"
+        ));
         ran.verification = Some(finish::verify(&running, manner, quiet)?);
     }
-    conclude(context, running, ran, how, manner, format)
+    conclude(context, running, (ran, changed), how, manner, format)
 }
 
 /// What an agent is told as it begins.
@@ -313,23 +343,33 @@ fn has_heard(ending: Ending, before: u64, after: u64) -> bool {
 fn conclude(
     context: &Context,
     running: Running,
-    mut ran: Ran,
+    (mut ran, changed): (Ran, Changed),
     how: &How,
     manner: Manner,
     format: Format,
 ) -> Result<(), Failure> {
     let quiet = format == Format::Json;
     let chosen = how.land.map_or(running.subject.settings.run.land, AutoLand::from);
-    let (_, id) = running.release();
     let holds = ran.verification.as_ref().map(|shown| shown.failed.is_empty());
-    if holds == Some(true) && finish::lands(chosen, quiet) {
-        finish::land(context, &id, manner, quiet)?;
+    let asked = match (holds, changed) {
+        (Some(true), Changed::Something) => finish::asks(&running, chosen, quiet)?,
+        (Some(_) | None, _) => Asked::Not,
+    };
+    let (_, id) = running.release();
+    interrupt::announce(format!("not landed; the work is kept: bailiwick land {id}"));
+    if finish::lands(asked) {
+        let telling = match asked {
+            _ if quiet => Telling::Nothing,
+            Asked::Yes => Telling::Result,
+            Asked::No | Asked::Not => Telling::Change,
+        };
+        finish::land(context, &id, manner, telling)?;
         ran.landed = true;
     }
     if quiet {
         output::json(&ran)?;
     } else if !ran.landed {
-        tell(context, &id, &ran, holds);
+        tell(context, &id, &ran, (holds, changed));
     }
     match (ran.ending, holds) {
         (Ending::Completed, Some(true) | None) => Ok(()),
@@ -347,7 +387,8 @@ fn conclude(
     }
 }
 
-fn tell(context: &Context, id: &AgentId, ran: &Ran, holds: Option<bool>) {
+fn tell(context: &Context, id: &AgentId, ran: &Ran, found: (Option<bool>, Changed)) {
+    let (holds, changed) = found;
     let repeated = &context.repeated;
     output::line(format_args!("agent     {id}"));
     let detail = match output::first_line(&ran.detail) {
@@ -363,6 +404,12 @@ fn tell(context: &Context, id: &AgentId, ran: &Ran, holds: Option<bool>) {
         ran.denied
     ));
     match (ran.ending, holds) {
+        (Ending::Completed, Some(true) | None) if changed == Changed::Nothing => {
+            output::line("changed   nothing, so there is nothing to land");
+            output::next_step(format_args!(
+                "bailiwick logs {id}{repeated}; bailiwick rm {id}{repeated}"
+            ));
+        }
         (Ending::Completed, holds) => finish::advise(id, holds.unwrap_or(true), repeated),
         (Ending::EnforcementLost | Ending::Denied, _) => {
             output::next_step(format_args!(

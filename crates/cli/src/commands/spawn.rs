@@ -1,5 +1,6 @@
 //! `bailiwick spawn`: the agent's task, branch and worktree, recorded in the ledger.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use bailiwick_policy::{Limits, Policy, ToolStack};
 use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::environment::BaseTrust;
 use bailiwick_runner::supervisor::RunDirectory;
+use bailiwick_source_control::git::NoHead;
 use bailiwick_source_control::{Repository, WorktreeWorkspaces};
 use clap::Args;
 use serde::Serialize;
@@ -212,6 +214,10 @@ pub(crate) fn spawn_startable(
         }
         match chosen(planned.settings) {
             AutoLand::Auto => note_uncommitted(planned.repository),
+            // Nobody is asked elsewhere.
+            AutoLand::Ask if std::io::stderr().is_terminal() => {
+                note_uncommitted(planned.repository)
+            }
             AutoLand::Ask | AutoLand::Never => Ok(()),
         }
     };
@@ -239,7 +245,8 @@ fn note_uncommitted(repository: &Repository) -> Result<(), Failure> {
             count => format!(" and {}", counted(count - 1, "more file")),
         };
         output::note(format_args!(
-            "{} has uncommitted changes ({first}{more}): commit or stash them, or the work cannot land there",
+            "{} has uncommitted changes ({first}{more}), which the agent does not see: commit or stash them, or \
+             the work cannot land there",
             repository.root().display()
         ));
     }
@@ -269,7 +276,7 @@ fn spawn_checked(
 ) -> Result<Spawned, Failure> {
     let repository = context.require_repository()?;
     let Some(commit) = repository.commit(base)? else {
-        return Err(no_commit(base));
+        return Err(no_commit(&repository, base));
     };
     let (named, base) = (base, commit);
     let named_kit = Task::parse(source)?.task.kit_commit;
@@ -415,10 +422,16 @@ fn unset(failure: Failure) -> WorkspaceError {
     WorkspaceError { what, why: failure.to_string() }
 }
 
-fn no_commit(base: &str) -> Failure {
+fn no_commit(repository: &Repository, base: &str) -> Failure {
     if base == "HEAD" {
-        return Failure::general("the repository has no commit yet, so an agent has no base")
-            .help("commit once: git add --all && git commit -m start");
+        return match repository.head() {
+            Err(NoHead::NoCommit) => {
+                Failure::general("the repository has no commit yet, so an agent has no base")
+                    .help("commit once: git add --all && git commit -m start")
+            }
+            Err(other) => other.into(),
+            Ok(_) => Failure::general("HEAD changed meanwhile; start the command again"),
+        };
     }
     Failure::usage(format!("`{base}` names no commit"))
         .help("give --base a branch, a tag or a commit that is in this repository")

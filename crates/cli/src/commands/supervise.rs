@@ -5,6 +5,7 @@ use std::io::Read as _;
 use bailiwick_model::AgentId;
 use clap::Args;
 
+use super::resume::Raised;
 use super::run::{How, Wanted, hold};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -20,6 +21,11 @@ pub struct Supervise {
     /// Take it up again; what it is told comes by standard input
     #[arg(long)]
     resume: bool,
+    /// A person takes it up again, also if an agent had closed it
+    #[arg(long)]
+    by_person: bool,
+    #[command(flatten)]
+    budget: Raised,
     #[command(flatten)]
     how: How,
 }
@@ -30,9 +36,10 @@ impl Supervise {
         interrupt::begin();
         let start = match self.resume {
             false => Start::Fresh,
-            true => Start::Resume(Some(words()?)),
+            true => Start::Resume(Some(words()?).filter(|words| !words.is_empty())),
         };
-        let wanted = Wanted { budget: None, if_closed: IfClosed::Refuse };
+        let if_closed = if self.by_person { IfClosed::Begin } else { IfClosed::Refuse };
+        let wanted = Wanted { budget: self.budget.allowance(), if_closed };
         hold(context, &self.agent, &start, &self.how, wanted, Format::Human)
     }
 }

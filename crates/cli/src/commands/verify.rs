@@ -3,14 +3,18 @@
 use std::path::PathBuf;
 
 use bailiwick_model::capability::RunMode;
-use bailiwick_model::{AgentId, CapabilityName};
+use bailiwick_model::event::Ending;
+use bailiwick_model::{AgentId, CapabilityName, Run, RunStatus};
 use clap::{Args, ValueEnum};
 
 use crate::agent_names;
+use crate::agent_state::{AgentState, Seen};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
+use crate::running::interrupt;
 use crate::verifying::{Live, Look, Manner, Places, Shown, Subject};
+use crate::wire;
 
 /// Check an agent's work, on its own tree and merged onto today's base
 ///
@@ -74,23 +78,23 @@ impl From<Mode> for RunMode {
 impl Verify {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
+        interrupt::begin();
+        interrupt::announce("the checks were stopped; nothing has changed".to_owned());
         let format = self.format.format;
-        let repeated = &context.repeated;
         let what = self.what.clone();
         let (subject, shown) = self.verify(context)?;
         match format {
             Format::Json => output::json(&shown)?,
             Format::Human => {
                 shown.print();
-                match (&subject.run, shown.failed.is_empty()) {
-                    (Some(run), _) if run.status.next().is_empty() => {}
-                    (Some(run), true) => {
-                        output::next_step(format_args!("bailiwick land {}{repeated}", run.id));
+                if let Some(run) = &subject.run {
+                    let has_work = shown.work.as_ref().is_some_and(|work| *work != subject.base);
+                    let work = if has_work { Work::Some } else { Work::None };
+                    let state = state(context, run, work)?;
+                    let holds = shown.failed.is_empty();
+                    if let Some(step) = next_step(state, &what, holds, &context.repeated) {
+                        output::next_step(step);
                     }
-                    (Some(_), false) => output::next_step(format_args!(
-                        "bailiwick respawn {what}{repeated}, or bailiwick reject {what}{repeated}"
-                    )),
-                    (None, _) => {}
                 }
             }
         }
@@ -121,5 +125,88 @@ impl Verify {
         let shown = Shown::new(agent, &verification);
         subject.record(&shown)?;
         Ok((subject, shown))
+    }
+}
+
+/// How an agent stands, by what can be done with it.
+fn state(context: &Context, run: &Run, work: Work) -> Result<AgentState, Failure> {
+    let attempts =
+        wire::with_store(context, async |store| Ok(store.attempts(Some(&run.id)).await?))?;
+    let state = AgentState::of(run, attempts.last(), Seen::observe(context, run).0);
+    Ok(match (state, work) {
+        // Somebody worked in its worktree without us.
+        (AgentState::Ready, Work::Some) => AgentState::Running,
+        (AgentState::Failed, _) if run.status == RunStatus::Failed => {
+            AgentState::Ended(Ending::Failed)
+        }
+        (state, _) => state,
+    })
+}
+
+/// Whether there is anything in a worktree that its base has not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Some,
+    None,
+}
+
+/// What can be done with an agent whose work was checked; nothing if it is finished.
+fn next_step(state: AgentState, agent: &str, holds: bool, repeated: &str) -> Option<String> {
+    let command = |verb: &str| format!("bailiwick {verb} {agent}{repeated}");
+    Some(match state {
+        AgentState::AtWork | AgentState::Asks => format!(
+            "it is still at work. See what it does: {}; watch it: {}; end it: {}",
+            command("logs -f"),
+            command("attach"),
+            command("stop")
+        ),
+        AgentState::Ended(
+            Ending::Stopped | Ending::TimedOut | Ending::BudgetExhausted | Ending::CutOff,
+        ) => format!(
+            "it is {state} and has not come to its end. See what it did: {}; go on with it: {}",
+            command("logs"),
+            command("resume")
+        ),
+        AgentState::Failed => {
+            format!("it failed. See why: {}; go on with it: {}", command("logs"), command("resume"))
+        }
+        AgentState::Ready => format!("it was never started: {}", command("run")),
+        AgentState::HalfSpawned => {
+            format!("its spawn was cut short: bailiwick spawn TASK --agent-id {agent}{repeated}")
+        }
+        AgentState::Running | AgentState::Done | AgentState::Ended(Ending::Completed) if holds => {
+            command("land")
+        }
+        AgentState::Running
+        | AgentState::Done
+        | AgentState::Ended(
+            Ending::Completed | Ending::Failed | Ending::EnforcementLost | Ending::Denied,
+        ) => format!("{}, or {}", command("respawn"), command("reject")),
+        AgentState::Merged | AgentState::RolledBack | AgentState::Rejected => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_step_fits_how_the_agent_stands() {
+        let step = |state, holds| next_step(state, "one", holds, "").unwrap_or_default();
+        for holds in [true, false] {
+            let at_work = step(AgentState::AtWork, holds);
+            for verb in ["logs -f one", "attach one", "stop one"] {
+                assert!(at_work.contains(verb), "{at_work}");
+            }
+            for ending in [Ending::Stopped, Ending::CutOff, Ending::TimedOut] {
+                let stopped = step(AgentState::Ended(ending), holds);
+                assert!(stopped.contains("bailiwick logs one"), "{stopped}");
+                assert!(stopped.contains("bailiwick resume one"), "{stopped}");
+                assert!(!stopped.contains("land") && !stopped.contains("respawn"), "{stopped}");
+            }
+        }
+        assert_eq!(step(AgentState::Done, true), "bailiwick land one");
+        assert_eq!(step(AgentState::Done, false), "bailiwick respawn one, or bailiwick reject one");
+        assert_eq!(step(AgentState::Merged, true), "");
     }
 }

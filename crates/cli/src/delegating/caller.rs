@@ -88,9 +88,7 @@ impl Session {
     pub(super) fn asking(&self) -> Result<Caller, Failure> {
         let Some(id) = &self.caller else {
             let repository = self.context.require_repository()?;
-            let Some(base) = repository.commit("HEAD")? else {
-                return Err(Failure::general("the repository has no commit yet"));
-            };
+            let base = repository.head()?;
             let settings = settings(&repository, &base)?;
             return Ok(Caller {
                 delegate: None,

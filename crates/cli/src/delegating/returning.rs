@@ -14,6 +14,9 @@ const CUT: usize = 4000;
 /// How many events before the last are looked through.
 const BACK: u64 = 200;
 
+/// How many notifications a parent is told.
+const NOTIFICATIONS: u32 = 20;
+
 /// What stands behind words of which nobody kept the rest.
 const REST: &str = " … [cut]";
 
@@ -51,6 +54,18 @@ pub fn told_later(context: &Context, run: &AgentId) -> Result<(Vec<String>, Vec<
         Some(text)
     });
     Ok(apart(told.collect(), not_heard.len()))
+}
+
+/// What a run had its parent notified of, the latest last.
+pub fn notifications(context: &Context, run: &AgentId) -> Result<Vec<String>, Failure> {
+    let events = wire::with_store(context, async |store| {
+        Ok(store.events_of_kind(run, "notification", NOTIFICATIONS).await?)
+    })?;
+    let told = events.into_iter().filter_map(|event| {
+        let What::Notification { text } = event.what else { return None };
+        Some(text)
+    });
+    Ok(told.collect())
 }
 
 /// What was heard, and what was not: that was said last. Both as they are written down, without what must not be

@@ -117,6 +117,9 @@ struct Active {
     reasoning_effort: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     updated_at: Option<u64>,
+    /// Denials that its role has the caller notified of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notifications: Vec<String>,
 }
 
 impl Session {
@@ -170,6 +173,7 @@ impl Session {
                     .unwrap_or_default(),
                 reasoning_effort: one.reasoning_effort.clone(),
                 updated_at: since,
+                notifications: returning::notifications(&self.context, &one.run).map_err(said)?,
             });
         }
         agents.sort_by(|one, other| one.thread_id.cmp(&other.thread_id));
@@ -221,8 +225,25 @@ impl Session {
                 }
                 results.insert(run.to_string(), result);
             }
-            return Ok(json!({"status": status, "results": results, "timed_out": timed_out}));
+            let mut told = json!({"status": status, "results": results, "timed_out": timed_out});
+            let notifications = self.notifications(&waited)?;
+            if let (false, Some(told)) = (notifications.is_empty(), told.as_object_mut()) {
+                told.insert("notifications".to_owned(), Value::Object(notifications));
+            }
+            return Ok(told);
         }
+    }
+
+    /// What these agents have had the caller notified of, by agent; those that have nothing are left out.
+    fn notifications(&self, of: &[Delegate]) -> Result<serde_json::Map<String, Value>, String> {
+        let mut all = serde_json::Map::new();
+        for one in of {
+            let told = returning::notifications(&self.context, &one.run).map_err(said)?;
+            if !told.is_empty() {
+                all.insert(one.run.to_string(), json!(told));
+            }
+        }
+        Ok(all)
     }
 
     /// What an agent received and returned.

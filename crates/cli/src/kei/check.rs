@@ -1,6 +1,7 @@
 //! `kei-capability check NAME`: one capability judges one tool call, whatever the role lists.
 //!
-//! Keeps no log. Everything that goes wrong is a denial: exit 2 with a reason on standard error.
+//! Keeps no log. Everything that goes wrong is a denial: exit 2 with a reason on standard error. A capability without a
+//! gate does not apply: exit 0, and a note.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,6 +38,14 @@ fn decide(name: &str) -> Result<Decision, String> {
     let source = Source::new(task_file.display().to_string(), text);
     let kit = kit(Some(task_file), Path::new(&facts.root), &variable);
     let found = find(&kit, name)?;
+    if !found.declared.has_gate() {
+        Task::parse(&source).map_err(|problem| first(&[problem]))?;
+        bailiwick_gate::say(&format!(
+            "note: `{}` has no gate, so that it does not apply: it is checked when the agent returns",
+            found.declared.name()
+        ));
+        return Ok(Decision::allow());
+    }
     let policy = policy(&kit, &found, &source, &variable)?;
     Ok(judged(&policy, &call, facts))
 }

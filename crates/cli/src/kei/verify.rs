@@ -45,7 +45,15 @@ pub fn run(name: &str) -> Result<(), Failure> {
     let kit = wire::committed_kit(&subject.context, &subject.repository, &subject.commit)?;
     let found = kit.capability(&capability)?;
     let found = found.ok_or_else(|| fail(&"there is no such capability"))?;
-    let planned = verification::of_capability(&found).map_err(|error| fail(&error))?;
+    let planned = match verification::of_capability(&found) {
+        Ok(planned) => planned,
+        // It stops tool calls, and has nothing to say afterwards.
+        Err(none @ verification::NoCheck::GateOnly { .. }) => {
+            crate::output::note(format_args!("{none}"));
+            return Ok(());
+        }
+        Err(error @ verification::NoCheck::Unknown { .. }) => return Err(fail(&error)),
+    };
     // What is asked for is measured on the trees that are asked for.
     let mode = mode.unwrap_or(planned.on);
     let planned = verification::Planned { on: mode, ..planned };

@@ -243,7 +243,8 @@ pub fn speak_to_the_log() {
     TO_LOG.store(true, Ordering::Relaxed);
 }
 
-fn aside(text: impl fmt::Display) {
+/// Prints a text beside the result.
+pub fn aside(text: impl fmt::Display) {
     if TO_LOG.load(Ordering::Relaxed) {
         let text = text.to_string();
         tracing::info!(said = %anstream::adapter::strip_str(&text), "told");

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use textwrap::core::display_width;
+use textwrap::WordSeparator;
+use textwrap::core::{Word, display_width};
 
 use super::{BOLD, line, shortened, shortened_middle, styled, width};
 
@@ -30,6 +31,8 @@ enum Fit {
     Text,
     /// Cut in its middle: of a path both ends matter.
     Path,
+    /// Never cut: folded at spaces and slashes.
+    Folded,
 }
 
 impl Column {
@@ -53,6 +56,11 @@ impl Column {
         Self { title, fit: Fit::Path, optional: false }
     }
 
+    /// A column of text or paths that are folded into more lines where the terminal is too narrow.
+    pub const fn folded(title: &'static str) -> Self {
+        Self { title, fit: Fit::Folded, optional: false }
+    }
+
     /// The same column, left out where the terminal is too narrow.
     #[must_use]
     pub const fn optional(mut self) -> Self {
@@ -64,22 +72,54 @@ impl Column {
     fn least(self, needed: usize) -> usize {
         match self.fit {
             Fit::Fixed | Fit::Number => needed,
-            Fit::Text | Fit::Path => needed.min(display_width(self.title).max(MIN_FLEXIBLE)),
+            Fit::Text | Fit::Path | Fit::Folded => {
+                needed.min(display_width(self.title).max(MIN_FLEXIBLE))
+            }
         }
     }
 
-    fn cell(self, text: &str, width: usize) -> String {
-        let text = match self.fit {
-            Fit::Fixed | Fit::Number => text.to_owned(),
-            Fit::Text => shortened(text, width),
-            Fit::Path => shortened_middle(text, width),
-        };
-        let padding = " ".repeat(width.saturating_sub(display_width(&text)));
+    /// The lines of a cell.
+    fn cell(self, text: &str, width: usize) -> Vec<String> {
         match self.fit {
-            Fit::Number => padding + &text,
-            Fit::Fixed | Fit::Text | Fit::Path => text + &padding,
+            Fit::Fixed | Fit::Number => vec![text.to_owned()],
+            Fit::Text => vec![shortened(text, width)],
+            Fit::Path => vec![shortened_middle(text, width)],
+            Fit::Folded => folded(text, width),
         }
     }
+
+    /// A line of a cell, as wide as its column.
+    fn padded(self, text: &str, width: usize) -> String {
+        let padding = " ".repeat(width.saturating_sub(display_width(text)));
+        match self.fit {
+            Fit::Number => padding + text,
+            Fit::Fixed | Fit::Text | Fit::Path | Fit::Folded => text.to_owned() + &padding,
+        }
+    }
+}
+
+/// A text in lines of at most `width` columns, folded behind spaces and slashes.
+fn folded(text: &str, width: usize) -> Vec<String> {
+    let options = textwrap::Options::new(width)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
+        .word_separator(WordSeparator::Custom(words))
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::wrap(text, options).into_iter().map(Into::into).collect()
+}
+
+fn words(text: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find([' ', '/']).map_or(rest.len(), |end| end + 1);
+        // All the spaces behind a word belong to it.
+        let behind = rest.get(end..).unwrap_or_default();
+        let end = end + (behind.len() - behind.trim_start_matches(' ').len());
+        let (piece, next) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        pieces.push(Word::from(piece));
+        rest = next;
+    }
+    Box::new(pieces.into_iter())
 }
 
 /// Prints rows below their titles, as wide as the terminal at most.
@@ -92,16 +132,16 @@ pub fn table_with(columns: &[Column], rows: &[Vec<String>], below: impl Fn(usize
     let lines = table_lines(columns, rows, terminal_width());
     let (titles, rows) =
         lines.split_first().map_or((None, &[][..]), |(first, rest)| (Some(first), rest));
-    titles.into_iter().for_each(|titles| line(styled(BOLD, titles)));
+    titles.into_iter().flatten().for_each(|titles| line(styled(BOLD, titles)));
     for (number, row) in rows.iter().enumerate() {
-        line(row);
+        row.iter().for_each(line);
         below(number);
     }
 }
 
-/// The lines of a table, the first of which has the titles. No line is wider than `room`, if there is
-/// a limit, unless columns that are never cut need more.
-fn table_lines(columns: &[Column], rows: &[Vec<String>], room: Option<usize>) -> Vec<String> {
+/// The lines of each row of a table, the first of which has the titles. No line is wider than `room`, if there
+/// is a limit, unless columns that are never cut need more.
+fn table_lines(columns: &[Column], rows: &[Vec<String>], room: Option<usize>) -> Vec<Vec<String>> {
     let titles: Vec<String> = columns.iter().map(|column| column.title.to_owned()).collect();
     // A cell is of one line, whoever wrote what is in it.
     let one_line = |cell: &String| cell.replace(['\n', '\r', '\t'], " ");
@@ -111,9 +151,19 @@ fn table_lines(columns: &[Column], rows: &[Vec<String>], room: Option<usize>) ->
     let widths = widths(columns, &shown, &rows, room);
     let render = |row: &Vec<String>| {
         let cells = shown.iter().zip(&widths).filter_map(|(number, width)| {
-            Some(columns.get(*number)?.cell(row.get(*number)?, *width))
+            let column = columns.get(*number)?;
+            Some((column, column.cell(row.get(*number)?, *width), *width))
         });
-        cells.collect::<Vec<String>>().join(&" ".repeat(GAP)).trim_end().to_owned()
+        let cells: Vec<(&Column, Vec<String>, usize)> = cells.collect();
+        let height = cells.iter().map(|(_, lines, _)| lines.len()).max().unwrap_or(0);
+        let line = |number: usize| {
+            let part = |(column, lines, width): &(&Column, Vec<String>, usize)| {
+                column.padded(lines.get(number).map_or("", String::as_str), *width)
+            };
+            let parts: Vec<String> = cells.iter().map(part).collect();
+            parts.join(&" ".repeat(GAP)).trim_end().to_owned()
+        };
+        (0..height).map(line).collect()
     };
     rows.iter().map(render).collect()
 }
@@ -182,6 +232,10 @@ mod tests {
         Column::text("DESCRIPTION"),
     ];
 
+    fn drawn(columns: &[Column], rows: &[Vec<String>], room: Option<usize>) -> Vec<String> {
+        table_lines(columns, rows, room).concat()
+    }
+
     fn rows() -> Vec<Vec<String>> {
         [
             ["fix-42", "7", "/home/ada/src/parser", "Mends the parser, and its tests"],
@@ -193,7 +247,7 @@ mod tests {
 
     #[test]
     fn without_a_terminal_nothing_is_cut() {
-        let lines = table_lines(&COLUMNS, &rows(), None);
+        let lines = drawn(&COLUMNS, &rows(), None);
         assert_eq!(
             lines,
             [
@@ -206,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_widest_flexible_columns_shrink_and_fixed_ones_never() {
-        let lines = table_lines(&COLUMNS, &rows(), Some(60));
+        let lines = drawn(&COLUMNS, &rows(), Some(60));
         assert_eq!(
             lines,
             [
@@ -216,11 +270,11 @@ mod tests {
             ]
         );
         for room in 49..100 {
-            for line in table_lines(&COLUMNS, &rows(), Some(room)) {
+            for line in drawn(&COLUMNS, &rows(), Some(room)) {
                 assert!(display_width(&line) <= room, "{room}: {line}");
             }
         }
-        let narrow = table_lines(&COLUMNS, &rows(), Some(20)).join("\n");
+        let narrow = drawn(&COLUMNS, &rows(), Some(20)).join("\n");
         assert!(narrow.contains("fix-the-long-name   1042"), "{narrow}");
     }
 
@@ -228,14 +282,33 @@ mod tests {
     fn optional_columns_are_left_out_where_there_is_no_room() {
         let columns = [Column::fixed("A"), Column::number("N").optional(), Column::fixed("B")];
         let rows = [["first", "1", "second"].map(str::to_owned).to_vec()];
-        assert_eq!(table_lines(&columns, &rows, Some(16)), ["A      N  B", "first  1  second"]);
-        assert_eq!(table_lines(&columns, &rows, Some(15)), ["A      B", "first  second"]);
+        assert_eq!(drawn(&columns, &rows, Some(16)), ["A      N  B", "first  1  second"]);
+        assert_eq!(drawn(&columns, &rows, Some(15)), ["A      B", "first  second"]);
     }
 
     #[test]
     fn a_cell_of_many_lines_is_shown_in_one() {
         let rows = [vec!["a".to_owned(), "1\n2\t3".to_owned()]];
-        let lines = table_lines(&[Column::fixed("A"), Column::text("B")], &rows, Some(80));
+        let lines = drawn(&[Column::fixed("A"), Column::text("B")], &rows, Some(80));
         assert_eq!(lines, ["A  B", "a  1 2 3"]);
+    }
+
+    #[test]
+    fn a_folded_column_loses_nothing() {
+        let columns = [Column::fixed("A"), Column::folded("PLACE"), Column::folded("WHY")];
+        let place = "cache /home/ada/.local/state/bailiwick/caches/0123456789abcdef";
+        let rows = [["keep", place, "its work has neither landed nor been rejected"]
+            .map(str::to_owned)
+            .to_vec()];
+        let shown = table_lines(&columns, &rows, Some(60));
+        let [_, row] = shown.as_slice() else { panic!("{shown:?}") };
+        assert!(row.len() > 1, "the control is folded: {row:?}");
+        assert!(row.iter().all(|line| display_width(line) <= 60 && !line.contains('…')), "{row:?}");
+        let at =
+            row.iter().filter_map(|line| line.get(6..)).map(|line| line.get(..24).unwrap_or(line));
+        let whole: String = at.map(|line| line.split("  ").next().unwrap_or_default()).collect();
+        assert_eq!(whole.replace(' ', ""), place.replace(' ', ""));
+        let piped = table_lines(&columns, &rows, None);
+        assert!(piped.iter().all(|row| row.len() == 1), "{piped:?}");
     }
 }

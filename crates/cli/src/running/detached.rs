@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::{Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,38 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Starts it, comes back when it holds the run, and tells the person.
 pub fn start(context: &Context, id: &AgentId, how: &How, format: Format) -> Result<(), Failure> {
     let log = begin(context, id, how, Input::Nothing)?;
+    tell(context, id, &log, format)
+}
+
+/// How a run is taken up again.
+pub struct Again<'a> {
+    /// What its agent is told.
+    pub words: Option<&'a str>,
+    /// The options of a new budget.
+    pub budget: Vec<String>,
+}
+
+/// Takes it up again for a person, comes back when another process holds it, and tells the person.
+pub fn resume(
+    context: &Context,
+    id: &AgentId,
+    how: &How,
+    again: &Again<'_>,
+    format: Format,
+) -> Result<(), Failure> {
+    let unsaid = |error: std::io::Error| {
+        Failure::general(format!("what it is told cannot be handed over: {error}"))
+    };
+    let mut file = tempfile::tempfile().map_err(unsaid)?;
+    file.write_all(again.words.unwrap_or_default().as_bytes()).map_err(unsaid)?;
+    file.rewind().map_err(unsaid)?;
+    let mut more = again.budget.clone();
+    more.push("--by-person".to_owned());
+    let log = launch(context, id, how, Input::Words(file), Environment::Inherited, &more)?;
+    tell(context, id, &log, format)
+}
+
+fn tell(context: &Context, id: &AgentId, log: &Path, format: Format) -> Result<(), Failure> {
     if format == Format::Json {
         return output::json(&json!({"agent_id": id.as_str(), "log": log}));
     }
@@ -98,13 +131,26 @@ pub fn begin_with(
     input: Input,
     environment: Environment,
 ) -> Result<PathBuf, Failure> {
+    launch(context, id, how, input, environment, &[])
+}
+
+fn launch(
+    context: &Context,
+    id: &AgentId,
+    how: &How,
+    input: Input,
+    environment: Environment,
+    more: &[String],
+) -> Result<PathBuf, Failure> {
     let directory = RunDirectory::new(&context.state, id.as_str());
     let log = directory.path().join("supervisor.log");
     let failed =
         |error: std::io::Error| Failure::general(format!("it cannot go on by itself: {error}"));
     let file = File::options().create(true).append(true).mode(0o600).open(&log).map_err(failed)?;
+    // What is said of an earlier attempt stands there, too.
+    let before = usize::try_from(file.metadata().map_err(failed)?.len()).unwrap_or(0);
     let mut command = Command::new(own_program()?);
-    command.arg("supervise").arg(id.as_str()).args(how.arguments());
+    command.arg("supervise").arg(id.as_str()).args(how.arguments()).args(more);
     let input = match input {
         Input::Nothing => Stdio::null(),
         Input::Held(file) => file.into(),
@@ -142,6 +188,7 @@ pub fn begin_with(
                 break;
             }
             let said = std::fs::read_to_string(&log).unwrap_or_default();
+            let said = said.get(before..).unwrap_or_default();
             return Err(Failure::general(format!("it ended at once: {}", said.trim())));
         }
         if Instant::now() > late {

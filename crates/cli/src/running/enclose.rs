@@ -13,7 +13,7 @@ use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::environment::{self, ProjectEnvironment};
 use bailiwick_runner::sandbox::{Bind, Bounds, Launcher, Level, WorktreeAccess};
 use bailiwick_runner::supervisor::Enclosure;
-use bailiwick_runner::toolchain::{Host, OFFLINE, Visible};
+use bailiwick_runner::toolchain::{GIT_ACROSS_MOUNTS, Host, NO_BYTECODE, OFFLINE, Visible};
 use bailiwick_source_control::{GitWork, Repository};
 
 use super::{Running, Wishes, own_program, versions};
@@ -75,7 +75,7 @@ pub fn program_on(
 pub fn enclosure(running: &Running, found: Found, wishes: &Wishes) -> Result<Enclosure, Failure> {
     let subject = &running.subject;
     let policy = policy_file::recorded(&running.directory)?.policy;
-    let scope = Scope::of(&subject.repository, &subject.base, &subject.worktree, &policy)?;
+    let scope = Scope::of(&subject.repository, Some(&subject.base), &subject.worktree, &policy)?;
     let mut enclosure = enclosed(found, subject.found()?, &policy, wishes.sandbox, scope)?;
     enclosure.environment = subject.environment(enclosure.level)?;
     enclosure.path = enclosure.environment.path(&enclosure.path);
@@ -167,12 +167,15 @@ fn note_setup(running: &Running, setup: Option<&Path>) -> Result<(), Failure> {
 /// Which environment is active, where tools are, and that there is no network but to the model.
 fn variables(seen: &Visible, level: Level) -> Vec<(String, String)> {
     let mut active = seen.variables.clone();
+    active.push((NO_BYTECODE.0.to_owned(), NO_BYTECODE.1.to_owned()));
     if let Some(rustup) = &seen.rustup {
         active.push(("RUSTUP_HOME".to_owned(), rustup.clone()));
         // A toolchain that is not there is an error that says so.
         active.push(("RUSTUP_AUTO_INSTALL".to_owned(), "0".to_owned()));
     }
     if level != Level::Off {
+        let (name, value) = GIT_ACROSS_MOUNTS;
+        active.push((name.to_owned(), value.to_owned()));
         active.extend(OFFLINE.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
     active
@@ -197,7 +200,7 @@ fn add_program(binds: &mut Vec<Bind>, program: &Path, home: &Path) {
 }
 
 /// Whether no limit of git stands against commits.
-fn commits(policy: &Policy) -> bool {
+pub(crate) fn commits(policy: &Policy) -> bool {
     let forbids = [GateModule::PolicyNoGitOps, GateModule::PolicyGitReadOnly];
     let mut rules = policy.all().flat_map(|policy| &policy.rules);
     !rules.any(|rule| rule.gate.is_some_and(|gate| forbids.contains(&gate)))
@@ -205,9 +208,9 @@ fn commits(policy: &Policy) -> bool {
 }
 
 /// What of its worktree an agent can write, and what in there only be read.
-pub(super) struct Scope {
-    access: WorktreeAccess,
-    protected: Vec<PathBuf>,
+pub(crate) struct Scope {
+    pub(crate) access: WorktreeAccess,
+    pub(crate) protected: Vec<PathBuf>,
 }
 
 /// The files of a commit.
@@ -231,9 +234,9 @@ fn tracked(repository: &Repository, commit: &str) -> Result<Vec<Tracked>, Failur
 
 impl Scope {
     /// By the policy and the files of the commit that the agent begins with.
-    pub(super) fn of(
+    pub(crate) fn of(
         repository: &Repository,
-        commit: &str,
+        commit: Option<&str>,
         worktree: &Path,
         policy: &Policy,
     ) -> Result<Self, Failure> {
@@ -241,7 +244,8 @@ impl Scope {
         if paths.is_unlimited() {
             return Ok(Self { access: WorktreeAccess::Writable, protected: Vec::new() });
         }
-        let plan = paths.mounts(&tracked(repository, commit)?);
+        let tracked = commit.map(|commit| tracked(repository, commit)).transpose()?;
+        let plan = paths.mounts(&tracked.unwrap_or_default());
         let access = match plan.writable.as_slice() {
             [] => WorktreeAccess::ReadOnly,
             [all] if all.is_empty() => WorktreeAccess::Writable,

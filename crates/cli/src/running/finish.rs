@@ -10,20 +10,29 @@ use bailiwick_model::settings::AutoLand;
 
 use super::Running;
 use super::view::forget_typed;
-use crate::commands::land::Land;
+use crate::commands::land::{Land, Telling};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
 use crate::verifying::{Live, Manner, Shown};
+use crate::wire;
+
+/// What the ledger has of an attempt after which nothing differs from the base.
+pub const NOTHING_CHANGED: &str = "nothing-changed";
 
 /// Keeps what the agent's files say: every change against the commit that it started from.
-pub fn note_changes(running: &Running) -> Result<(), Failure> {
+pub fn note_changes(running: &Running) -> Result<Changed, Failure> {
     let said = |error: bailiwick_control::ports::WorkError| Failure::general(error.to_string());
     let work = running.subject.found()?;
     work.look_ahead(&running.subject.base).map_err(said)?;
     let base = work.base().map_err(said)?;
     let snapshot = work.snapshot(&base).map_err(said)?;
     let changes = work.changes(&snapshot.merge_base_tree, &snapshot.tree).map_err(said)?;
+    if changes.is_empty() {
+        wire::with_store(&running.subject.context, async |store| {
+            Ok(store.note_of(&running.id, NOTHING_CHANGED, "").await?)
+        })?;
+    }
     let noted = changes.iter().flat_map(|change| {
         let kind = match (&change.before, &change.after) {
             (None, _) => FileChange::Added,
@@ -32,7 +41,17 @@ pub fn note_changes(running: &Running) -> Result<(), Failure> {
         };
         change.paths().map(move |path| What::FileChange { path: path.to_owned(), change: kind })
     });
-    running.note_all(noted)
+    running.note_all(noted)?;
+    Ok(if changes.is_empty() { Changed::Nothing } else { Changed::Something })
+}
+
+/// Whether anything differs from the base after an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// Nothing does.
+    Nothing,
+    /// Something does.
+    Something,
 }
 
 /// Checks the work, writes down what came of it, and tells the person.
@@ -51,18 +70,44 @@ pub fn verify(running: &Running, manner: Manner, quiet: bool) -> Result<Shown, F
     Ok(shown)
 }
 
-/// Whether it is to land now.
-pub fn lands(choice: AutoLand, quiet: bool) -> bool {
+/// Whether a person is asked if work that holds lands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// It lands at once.
+    No,
+    /// A person is asked.
+    Yes,
+    /// It does not land now.
+    Not,
+}
+
+/// How it is decided whether work that holds lands. Nobody is asked about work that cannot land.
+pub fn asks(running: &Running, choice: AutoLand, quiet: bool) -> Result<Asked, Failure> {
     match choice {
-        AutoLand::Auto => true,
-        AutoLand::Never => false,
-        AutoLand::Ask => {
-            if quiet || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-                return false;
-            }
+        AutoLand::Auto => return Ok(Asked::No),
+        AutoLand::Never => return Ok(Asked::Not),
+        AutoLand::Ask => {}
+    }
+    if quiet || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(Asked::Not);
+    }
+    if let Err(error) = running.subject.found()?.check_landing(None) {
+        output::note(format_args!("it cannot land yet: {error}"));
+        return Ok(Asked::Not);
+    }
+    output::aside(running.subject.diffstat()?.trim_end());
+    Ok(Asked::Yes)
+}
+
+/// Whether it is to land now.
+pub fn lands(asked: Asked) -> bool {
+    match asked {
+        Asked::No => true,
+        Asked::Not => false,
+        Asked::Yes => {
             // An Enter that was meant for the agent's questions must not answer this one.
             forget_typed(&std::io::stdin());
-            let _ = write!(anstream::stderr(), "all hold. land it? [y/N] ");
+            let _ = write!(anstream::stderr(), "all checks passed. Land it? [y/N] ");
             let mut said = String::new();
             let _ = std::io::stdin().lock().read_line(&mut said);
             matches!(said.trim(), "y" | "Y" | "yes")
@@ -71,8 +116,13 @@ pub fn lands(choice: AutoLand, quiet: bool) -> bool {
 }
 
 /// Lands it.
-pub fn land(context: &Context, id: &AgentId, manner: Manner, quiet: bool) -> Result<(), Failure> {
-    Land::of(id.clone(), manner).land(context, quiet)
+pub fn land(
+    context: &Context,
+    id: &AgentId,
+    manner: Manner,
+    telling: Telling,
+) -> Result<(), Failure> {
+    Land::of(id.clone(), manner).land(context, telling)
 }
 
 /// What can be done next with work that did not land.

@@ -10,13 +10,17 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use bailiwick_control::ports::{ForbiddenFiles, Removed, WorkError};
+use bailiwick_control::ports::{ForbiddenFile, ForbiddenFiles, WorkError};
+use bailiwick_model::well_known::is_build_output;
 use bailiwick_policy::PathPolicy;
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::Repository;
-use bailiwick_source_control::git::{ignore_rules, untracked};
+use bailiwick_source_control::git::{ignore_rules, new_files, untracked};
 use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, open, openat2, renameat};
 use rustix::io::Errno;
+
+/// How many files a note names.
+const NAMED: usize = 10;
 
 /// The new files of one worktree.
 pub struct NewFiles {
@@ -30,6 +34,20 @@ pub struct NewFiles {
     before: BTreeSet<PathBuf>,
     /// How many were moved; held while somebody looks.
     moved: Mutex<u64>,
+    /// What was written outside of the scope.
+    scratch: PathBuf,
+    /// Those of it that were given.
+    given: Mutex<BTreeSet<String>>,
+}
+
+/// Where the files that belong to an agent's limits are.
+pub struct Places {
+    /// Gets what is removed.
+    pub removed: PathBuf,
+    /// Gets the ignore rules of the base.
+    pub ignored: PathBuf,
+    /// Has what was written outside of the scope.
+    pub scratch: PathBuf,
 }
 
 impl NewFiles {
@@ -41,12 +59,43 @@ impl NewFiles {
         run: &RunDirectory,
         paths: PathPolicy,
     ) -> Result<Self, WorkError> {
-        let ignored = run.ignore_rules();
-        let rules = ignore_rules(&repository.git(), base).map_err(failed)?;
-        std::fs::write(&ignored, rules).map_err(failed)?;
-        let (before, moved) = (BTreeSet::new(), Mutex::new(0));
-        let mut files = Self { worktree, removed: run.removed(), ignored, paths, before, moved };
+        let places = Places {
+            removed: run.removed(),
+            ignored: run.ignore_rules(),
+            scratch: run.written_outside_scope(),
+        };
+        let mut files = Self::from_now_on(repository, Some(base), worktree, places, paths)?;
         files.before = files.known(&run.files_before())?;
+        Ok(files)
+    }
+
+    /// The files of a worktree that are new from now on. Without a base nothing is ignored.
+    pub fn from_now_on(
+        repository: &Repository,
+        base: Option<&str>,
+        worktree: PathBuf,
+        places: Places,
+        paths: PathPolicy,
+    ) -> Result<Self, WorkError> {
+        let Places { removed, ignored, scratch } = places;
+        let rules = match base {
+            Some(base) => ignore_rules(&repository.git(), base).map_err(failed)?,
+            None => Vec::new(),
+        };
+        std::fs::write(&ignored, rules).map_err(failed)?;
+        let mut files = Self {
+            worktree,
+            removed,
+            ignored,
+            paths,
+            before: BTreeSet::new(),
+            moved: Mutex::new(0),
+            given: Mutex::new(BTreeSet::new()),
+            scratch,
+        };
+        files.before = files.untracked()?.into_iter().collect();
+        *files.given.get_mut().unwrap_or_else(PoisonError::into_inner) =
+            outside(&files.worktree, &files.scratch, &files.ignored)?.into_iter().collect();
         Ok(files)
     }
 
@@ -78,7 +127,7 @@ impl NewFiles {
 }
 
 impl ForbiddenFiles for NewFiles {
-    fn remove(&self) -> Result<Vec<Removed>, WorkError> {
+    fn remove(&self) -> Result<Vec<ForbiddenFile>, WorkError> {
         let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut removed, mut trouble) = (Vec::new(), None);
         for file in self.untracked()?.into_iter().filter(|file| !self.before.contains(file)) {
@@ -86,7 +135,7 @@ impl ForbiddenFiles for NewFiles {
             let Some(capability) = self.paths.forbids(path.trim_end_matches('/')) else { continue };
             match move_away(&self.worktree, &file, &self.removed, &mut moved) {
                 Ok(false) => {}
-                Ok(true) => removed.push(Removed { path, capability: capability.to_owned() }),
+                Ok(true) => removed.push(ForbiddenFile { path, capability: capability.to_owned() }),
                 // The others are moved all the same.
                 Err(error) => {
                     trouble = Some(failed(format!("{path} cannot be moved away: {error}")));
@@ -95,6 +144,51 @@ impl ForbiddenFiles for NewFiles {
         }
         trouble.map_or(Ok(removed), Err)
     }
+
+    fn left_out(&self) -> Result<Vec<ForbiddenFile>, WorkError> {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = outside(&self.worktree, &self.scratch, &self.ignored)?;
+        let new = found.into_iter().filter(|path| given.insert(path.clone()));
+        let limit = |path: &str| self.paths.forbids(path.trim_end_matches('/'));
+        let forbidden = |path: String| {
+            let capability = limit(&path).unwrap_or("scope::files-whitelist").to_owned();
+            ForbiddenFile { path, capability }
+        };
+        Ok(new.map(forbidden).collect())
+    }
+}
+
+/// The files that an agent has made outside of its scope, which do not land: without what the base ignores
+/// and what is known as build output.
+pub fn left_out(worktree: &Path, run: &RunDirectory) -> Result<Vec<String>, WorkError> {
+    match run.ignore_rules().is_file() {
+        true => outside(worktree, &run.written_outside_scope(), &run.ignore_rules()),
+        // It has no limit on paths, or has never started.
+        false => Ok(Vec::new()),
+    }
+}
+
+/// What a person is told of them.
+pub fn left_out_note(files: &[String]) -> String {
+    let named = files.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = match files.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("left out: {named}{more} (outside of the agent's scope: not part of the change)")
+}
+
+fn outside(worktree: &Path, scratch: &Path, ignored: &Path) -> Result<Vec<String>, WorkError> {
+    match std::fs::read_dir(scratch).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => return Ok(Vec::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+        Ok(false) => {}
+    }
+    let new = |path: &PathBuf| worktree.join(path).symlink_metadata().is_err();
+    let found = new_files(worktree, scratch, ignored).map_err(failed)?.into_iter().filter(new);
+    let names = found.map(|path| path.to_string_lossy().into_owned());
+    Ok(names.filter(|path| !is_build_output(path)).collect())
 }
 
 fn failed(error: impl std::fmt::Display) -> WorkError {

@@ -18,6 +18,7 @@ use bailiwick_model::fleet::AuditLevel;
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Settings, Source};
+use bailiwick_policy::facts::Enforcement;
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
 use bailiwick_runner::agents::{self, Interactive, Person, unattended};
 use bailiwick_runner::proxy::Upstream;
@@ -104,9 +105,7 @@ pub fn hold(context: &Context, wanted: &Wanted, screen: &Screen) -> Result<Told,
 
 fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
     let repository = context.require_repository()?;
-    let commit = repository.commit("HEAD")?.ok_or_else(|| {
-        Failure::general("the repository has no commit yet, so nothing binds an agent")
-    })?;
+    let commit = repository.head()?;
     let here = |path: &Path| {
         std::fs::canonicalize(path).map_err(|error| {
             Failure::general(format!("{} cannot be used: {error}", path.display()))
@@ -329,7 +328,7 @@ fn enclosure(
     let work = GitWork::open(root, root, &context.state, id, None)
         .map_err(|error| Failure::general(error.to_string()))?;
     let policy = &compiled.policy;
-    let scope = Scope::of(repository, commit, root, policy)?;
+    let scope = Scope::of(repository, Some(commit), root, policy)?;
     let mut enclosure = enclose::enclosed(found, &work, policy, wanted.sandbox, scope)?;
     if enclosure.commits {
         // Whoever writes there decides what the person's own git does next.
@@ -433,6 +432,8 @@ fn supervise(
     let judge = PolicyJudge {
         worktree: setup.assignment.worktree.clone(),
         home: setup.assignment.home.clone(),
+        // New files in a person's own checkout are not found after each call.
+        enforcement: Enforcement::TextOnly,
         servers: setup.assignment.mcp_servers.keys().cloned().collect(),
         log: Mutex::new(directory.decisions()),
         redaction: setup.assignment.hidden.clone(),

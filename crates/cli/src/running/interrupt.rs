@@ -5,8 +5,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bailiwick_runner::supervisor::{Handle, restore_terminal};
 use nix::sys::signal::{SigSet, Signal};
 
+use super::view;
+use crate::output;
+
 /// The attempt that a signal stops; without one it ends this process.
 static ATTEMPT: Mutex<Option<Handle>> = Mutex::new(None);
+
+/// What a person is told whom a signal leaves without a result.
+static NOTICE: Mutex<Option<String>> = Mutex::new(None);
+
+/// A signal that ends this process says this from now on: what stays, and the command that goes on with it.
+pub fn announce(notice: String) {
+    *self::notice() = Some(notice);
+}
 
 /// Takes Ctrl-C, a hang-up and a polite end upon itself. Called before any other thread is started, as
 /// each that is started later keeps the signals for the one that waits here.
@@ -23,6 +34,11 @@ pub fn begin() {
                 // Everything inside of a sandbox ends with us.
                 None => {
                     restore_terminal();
+                    if let Some(notice) = notice().take() {
+                        view::clear();
+                        // The terminal shows ^C at the end of a line.
+                        output::aside(format_args!("\n{notice}"));
+                    }
                     std::process::exit(128 + signal as i32)
                 }
             }
@@ -38,6 +54,10 @@ pub fn stops(handle: Handle) {
 /// The attempt is over: the next signal ends this process.
 pub fn over() {
     *attempt() = None;
+}
+
+fn notice() -> MutexGuard<'static, Option<String>> {
+    NOTICE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn attempt() -> MutexGuard<'static, Option<Handle>> {

@@ -7,6 +7,7 @@ use bailiwick_control::delegation::consent::{is_cut, offered, shown};
 use bailiwick_control::ports::{Judge, Judgement};
 use bailiwick_control::supervision::Redaction;
 use bailiwick_gate::{Surroundings, append, judged};
+use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::protocol::Question;
 use bailiwick_policy::record::KeptCall;
 use bailiwick_policy::tool_lists::own;
@@ -23,6 +24,8 @@ pub struct PolicyJudge {
     pub worktree: PathBuf,
     /// The agent's home.
     pub home: PathBuf,
+    /// Who holds the limits on paths.
+    pub enforcement: Enforcement,
     /// Names of its MCP servers.
     pub servers: Vec<String>,
     /// What must not be seen in the log.
@@ -52,7 +55,9 @@ impl PolicyJudge {
             "" => self.worktree.as_path(),
             named => Path::new(named),
         };
-        let surroundings = Surroundings::at(&self.worktree, directory)?.with_home(&self.home);
+        let surroundings = Surroundings::at(&self.worktree, directory)?
+            .with_home(&self.home)
+            .with_enforcement(self.enforcement);
         let payload = question.payload.as_bytes();
         let dialect = (question.dialect, self.servers.as_slice());
         let mut record = judged(&self.policy, &self.digest, dialect, payload, &surroundings);
@@ -99,6 +104,7 @@ mod tests {
             digest: String::new(),
             worktree: scratch.root(),
             home: scratch.root(),
+            enforcement: Enforcement::TextOnly,
             servers: vec!["docs".to_owned()],
             redaction: Redaction::new(["quite-own-value".to_owned()]),
             log: Mutex::new(scratch.place().join("decisions")),

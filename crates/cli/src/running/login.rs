@@ -65,6 +65,7 @@ const CLAUDE_TOKEN: &str = "CLAUDE_CODE_OAUTH_TOKEN";
 const CLAUDE_LOGIN: &str = ".claude/.credentials.json";
 /// As Google's own program calls it.
 const GOOGLE_TOKEN: &str = "CLOUDSDK_AUTH_ACCESS_TOKEN";
+const AMAZON_TOKEN: &str = "AWS_BEARER_TOKEN_BEDROCK";
 
 /// The variables that pay for models, and those that say which project pays. Whoever has them spends them.
 pub const LENT: [&str; 17] = [
@@ -81,7 +82,7 @@ pub const LENT: [&str; 17] = [
     "AWS_REGION",
     "AWS_DEFAULT_REGION",
     "AWS_PROFILE",
-    "AWS_BEARER_TOKEN_BEDROCK",
+    AMAZON_TOKEN,
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
@@ -202,14 +203,19 @@ fn offered(adapter: &dyn Adapter, keys: &str, found: &[FoundLogin]) -> String {
     lines.join("\n ")
 }
 
+/// A model that a key opens, and where the key comes from.
+fn from(base: String, key: Key, origin: &str) -> Upstream {
+    Upstream { base, key, origin: Some(origin.to_owned()) }
+}
+
 /// The model of a wire, with the person's key; and the key, so that it is never shown.
 fn upstream(adapter: &dyn Adapter, wire: Wire) -> Result<(Upstream, Vec<String>), Failure> {
     let Known { keys, place, otherwise, header: (header, before) } = known(wire);
     let mut found = None;
     for name in keys {
-        found = found.or(variable(name)?);
+        found = found.or(variable(name)?.map(|key| (*name, key)));
     }
-    let Some(key) = found else {
+    let Some((origin, key)) = found else {
         let (name, keys) = (adapter.name(), keys.join(" or "));
         let found = found_logins::of_person(name)?;
         return Err(Failure::general(format!("there is no API key for {name}: {keys} is not set"))
@@ -219,7 +225,7 @@ fn upstream(adapter: &dyn Adapter, wire: Wire) -> Result<(Upstream, Vec<String>)
     let header = Key::new(header, &format!("{before}{key}")).map_err(|error| {
         Failure::general(format!("the key of the model cannot be used: {error}"))
     })?;
-    Ok((Upstream { base, key: header }, vec![key]))
+    Ok((from(base, header, origin), vec![key]))
 }
 
 /// The model that a person's own subscription of Claude Code opens. The token stays here, as a key does:
@@ -229,15 +235,16 @@ fn claude_subscription() -> Result<(Upstream, Vec<String>), Failure> {
     let base = variable(place)?.unwrap_or_else(|| otherwise.to_owned());
     if let Some(token) = variable(CLAUDE_TOKEN)? {
         let key = bearer(&token).map_err(Failure::general)?;
-        return Ok((Upstream { base, key }, vec![token]));
+        return Ok((from(base, key, CLAUDE_TOKEN), vec![token]));
     }
     let file = variable("HOME")?.map(PathBuf::from).unwrap_or_default().join(CLAUDE_LOGIN);
     let (first, token) = claude_token(&file).map_err(|why| {
         Failure::general(why).help("log in with claude itself first, or run `claude setup-token`")
     })?;
+    let origin = format!("the login in {}", file.display());
     // The person's own claude writes a new one there before the old one is over.
     let key = Key::renewed(first, move || claude_token(&file).map(|(fresh, _)| fresh));
-    Ok((Upstream { base, key }, vec![token]))
+    Ok((from(base, key, &origin), vec![token]))
 }
 
 /// The token that Claude Code keeps of the person's login, as it is now.
@@ -274,7 +281,7 @@ fn claude_at_google() -> Result<(Upstream, Vec<String>), Failure> {
     let base = format!("{}/projects/{project}/locations/{region}", base.trim_end_matches('/'));
     if let Some(token) = variable(GOOGLE_TOKEN)? {
         let key = bearer(&token).map_err(Failure::general)?;
-        return Ok((Upstream { base, key }, vec![token]));
+        return Ok((from(base, key, GOOGLE_TOKEN), vec![token]));
     }
     let failed = |why: String| {
         Failure::general(format!("there is no token for Google: {why}")).help(format!(
@@ -283,7 +290,7 @@ fn claude_at_google() -> Result<(Upstream, Vec<String>), Failure> {
     };
     let (first, token) = google_token().map_err(failed)?;
     let key = Key::renewed(first, || google_token().map(|(fresh, _)| fresh));
-    Ok((Upstream { base, key }, vec![token]))
+    Ok((from(base, key, "gcloud's application-default login"), vec![token]))
 }
 
 fn bearer(token: &str) -> Result<Key, String> {
@@ -343,16 +350,17 @@ fn claude_at_amazon() -> Result<(Upstream, Vec<String>), Failure> {
     let base = variable("ANTHROPIC_BEDROCK_BASE_URL")?
         .unwrap_or_else(|| format!("https://bedrock-runtime.{region}.amazonaws.com"));
     let base = base.trim_end_matches('/').to_owned();
-    if let Some(token) = variable("AWS_BEARER_TOKEN_BEDROCK")? {
+    if let Some(token) = variable(AMAZON_TOKEN)? {
         let key = Key::new("authorization", &format!("Bearer {token}"))
             .map_err(|error| Failure::general(format!("the login cannot be used: {error}")))?;
-        return Ok((Upstream { base, key }, vec![token]));
+        return Ok((from(base, key, AMAZON_TOKEN), vec![token]));
     }
     let given = (variable("AWS_ACCESS_KEY_ID")?, variable("AWS_SECRET_ACCESS_KEY")?);
     if let (Some(id), Some(secret)) = given {
         let session = variable("AWS_SESSION_TOKEN")?;
         let key = Key::signing(&id, &secret, session.as_deref(), &region);
-        return Ok((Upstream { base, key }, [secret].into_iter().chain(session).collect()));
+        let secrets = [secret].into_iter().chain(session).collect();
+        return Ok((from(base, key, "AWS_ACCESS_KEY_ID"), secrets));
     }
     let failed = |why: String| {
         Failure::general(format!("there are no keys for Amazon: {why}")).help(
@@ -362,7 +370,7 @@ fn claude_at_amazon() -> Result<(Upstream, Vec<String>), Failure> {
     };
     let (first, secrets) = amazon_keys(&region).map_err(failed)?;
     let key = Key::renewed(first, move || amazon_keys(&region).map(|(fresh, _)| fresh));
-    Ok((Upstream { base, key }, secrets))
+    Ok((from(base, key, "the login of aws"), secrets))
 }
 
 /// The keys that Amazon's own program gives for the person's login, and those that nobody may see.

@@ -10,7 +10,7 @@
 //! loads      what it loads before it begins
 //! marked     checks of its tree between its calls
 //! judge      answers its gate
-//! view       what a person sees        finish verify, land
+//! view       what a person sees        standing: of a run, in a line    finish verify, land
 //! recover    runs that were cut off    interrupt, detached
 //! versions   what agent programs have said of themselves
 //! interactive   an agent at a person's own terminal
@@ -34,6 +34,7 @@ pub mod marked;
 pub mod recover;
 pub mod run_list;
 pub mod skill_files;
+pub mod standing;
 pub mod versions;
 pub mod view;
 
@@ -49,6 +50,7 @@ use bailiwick_model::fleet::AuditLevel;
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Event, Run, RunState, RunStatus, Settings};
+use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_policy::{PathPolicy, Policy};
 use bailiwick_runner::agents::adapter::Session as Conversation;
@@ -322,6 +324,7 @@ impl Running {
         let judge = PolicyJudge {
             worktree: prepared.assignment.worktree.clone(),
             home: prepared.assignment.home.clone(),
+            enforcement: enforcement(level),
             servers: prepared.assignment.mcp_servers.keys().cloned().collect(),
             log: Mutex::new(self.directory.decisions()),
             redaction: prepared.assignment.hidden.clone(),
@@ -453,6 +456,12 @@ impl Running {
         }
         self.earlier.push(attempt);
         Ok(())
+    }
+
+    /// New files outside of the agent's scope, which do not land.
+    pub fn left_out(&self) -> Result<Vec<String>, Failure> {
+        forbidden_files::left_out(&self.subject.worktree, &self.directory)
+            .map_err(|error| Failure::general(error.to_string()))
     }
 
     /// Brings the commits of an agent that may make some into the repository.
@@ -592,6 +601,14 @@ fn as_wanted(level: Level) -> SandboxLevel {
         Level::Full => SandboxLevel::Full,
         Level::Partial => SandboxLevel::Partial,
         Level::Off => SandboxLevel::Off,
+    }
+}
+
+/// Who holds the limits on paths of a run: only the whole sandbox is trusted with what no text decides.
+fn enforcement(level: Level) -> Enforcement {
+    match level {
+        Level::Full => Enforcement::Kernel,
+        Level::Partial | Level::Off => Enforcement::TextOnly,
     }
 }
 

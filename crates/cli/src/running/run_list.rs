@@ -41,10 +41,15 @@ pub fn read(context: &Context, all_repos: bool) -> Result<(Scope, Vec<ListedRun>
     Ok((scope, listed))
 }
 
-fn listed(mut attempts: Vec<Attempt>, run: Run, now: u64) -> ListedRun {
-    let used = attempts.iter().fold(Used::default(), |sum, attempt| sum.plus(&attempt.used));
+/// How long these attempts have worked, in milliseconds.
+pub fn elapsed(attempts: &[Attempt], now: u64) -> u64 {
     let worked =
         |attempt: &Attempt| attempt.ended_at.unwrap_or(now).saturating_sub(attempt.started_at);
-    let elapsed_ms = attempts.iter().map(worked).fold(0, u64::saturating_add);
+    attempts.iter().map(worked).fold(0, u64::saturating_add)
+}
+
+fn listed(mut attempts: Vec<Attempt>, run: Run, now: u64) -> ListedRun {
+    let used = attempts.iter().fold(Used::default(), |sum, attempt| sum.plus(&attempt.used));
+    let elapsed_ms = elapsed(&attempts, now);
     ListedRun { run, last: attempts.pop(), used, elapsed_ms }
 }

@@ -8,16 +8,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bailiwick_model::Event;
-use bailiwick_model::event::{Answer, Phase, What, Witness};
+use bailiwick_model::event::{Answer, FileChange, Phase, What, Witness};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::getpgrp;
 use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
 
-use crate::counted::counted;
+use super::standing::Standing;
 use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, shortened, shortened_middle, styled};
-use crate::verifying::live::elapsed;
 
 /// How often it is looked whether a question still waits.
 const LOOK: Duration = Duration::from_millis(300);
@@ -47,26 +46,22 @@ struct Status {
 }
 
 struct Shown {
-    phase: Phase,
-    denied: u64,
-    tokens: u64,
-    limit: Option<String>,
+    standing: Standing,
     over: bool,
 }
 
 impl View {
     /// Shows on standard error; nothing at all if `quiet`.
     pub fn start(quiet: bool, directory: RunDirectory) -> Self {
+        Self::of(quiet, directory, Standing::after(Duration::ZERO))
+    }
+
+    /// The same for a run that stands like this already.
+    pub fn of(quiet: bool, directory: RunDirectory, standing: Standing) -> Self {
         let quiet = quiet || output::is_quiet();
         let terminal = !quiet && std::io::stderr().is_terminal();
         let status = terminal.then(|| {
-            let shared = Arc::new(Mutex::new(Shown {
-                phase: Phase::Preparing,
-                denied: 0,
-                tokens: 0,
-                limit: None,
-                over: false,
-            }));
+            let shared = Arc::new(Mutex::new(Shown { standing, over: false }));
             let drawn = Arc::clone(&shared);
             let began = Instant::now();
             let thread = std::thread::spawn(move || {
@@ -76,7 +71,7 @@ impl View {
                         clear();
                         return;
                     }
-                    draw(&shown, began.elapsed());
+                    draw(&shown.standing, began.elapsed());
                     drop(shown);
                     std::thread::sleep(Duration::from_millis(200));
                 }
@@ -95,7 +90,7 @@ impl View {
 
     /// The run goes on to this phase.
     pub fn phase(&self, phase: Phase) {
-        self.change(|shown| shown.phase = phase);
+        self.change(|shown| shown.standing.enter(phase));
     }
 
     fn change(&self, change: impl FnOnce(&mut Shown)) {
@@ -106,21 +101,9 @@ impl View {
 
     /// Something happened, and is kept.
     pub fn show(&mut self, event: &Event) {
-        match &event.what {
-            What::Usage(usage) => self.change(|shown| shown.tokens += usage.tokens()),
-            What::Decision { answer: Answer::Deny, .. } => self.change(|shown| shown.denied += 1),
-            What::Limit { limit, used, of, .. } => {
-                let text = format!("{limit} {used} of {of}");
-                self.change(|shown| shown.limit = Some(text));
-            }
-            What::Phase { phase } => self.phase(*phase),
-            What::Approval { id, about, answer: None } => self.ask(id, about),
-            What::Session { .. } | What::Announced | What::Turn { .. } | What::Text { .. } => {}
-            What::Thinking { .. } | What::ToolCall { .. } | What::ToolResult { .. } => {}
-            What::Decision { .. } | What::Check { .. } => {}
-            What::FileChange { .. } | What::Command { .. } => {}
-            What::Mcp { .. } | What::SubAgent { .. } | What::Approval { .. } => {}
-            What::Message { .. } | What::Error { .. } | What::Ended { .. } | What::Other => {}
+        self.change(|shown| shown.standing.count(event));
+        if let What::Approval { id, about, answer: None } = &event.what {
+            self.ask(id, about);
         }
         if self.quiet {
             return;
@@ -249,6 +232,10 @@ pub fn line(event: &Event) -> Option<String> {
             let word = if *ok { styled(DIM, "prints") } else { styled(YELLOW, "prints") };
             format!("{word} {}", styled(DIM, shortened(&one(output), MAX_OUTPUT_CHARS)))
         }
+        (What::Warning { text, .. }, _) => {
+            format!("{} {}", styled(YELLOW, "warns"), styled(DIM, one(text)))
+        }
+        (What::Notification { text }, _) => format!("{} {}", styled(YELLOW, "notifies"), one(text)),
         (What::Check { check, ok: true, .. }, _) => format!("{} {check}", styled(GREEN, "holds")),
         (What::Check { check, ok: false, found, .. }, _) => {
             format!("{} {check} {}", styled(RED, "fails"), styled(DIM, one(found)))
@@ -257,6 +244,12 @@ pub fn line(event: &Event) -> Option<String> {
             let word = if *ended { "ended" } else { "began" };
             format!("sub-agent {:.8} {word}: {}", one(id), one(text))
         }
+        (What::FileChange { path, change: FileChange::LeftOut }, _) => format!(
+            "{} {} {}",
+            styled(YELLOW, "left out"),
+            one(path),
+            styled(DIM, "outside of the agent's scope: it does not land")
+        ),
         (What::FileChange { path, change }, Witness::Supervisor) => {
             format!("{} {}", format!("{change:?}").to_lowercase(), one(path))
         }
@@ -296,30 +289,17 @@ pub fn clock(milliseconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
 }
 
-fn draw(shown: &Shown, since: Duration) {
-    let phase = match shown.phase {
-        Phase::Preparing => "preparing",
-        Phase::Proving => "trying out the gate",
-        Phase::Working => "at work",
-        Phase::Verifying => "verifying",
-        Phase::Over => "over",
-    };
-    let mut text = format!("{} {phase}", elapsed(since));
-    if shown.tokens > 0 {
-        text += &format!(" · {}", counted(shown.tokens, "token"));
-    }
-    if shown.denied > 0 {
-        text += &format!(" · {} denied", shown.denied);
-    }
-    if let Some(limit) = &shown.limit {
-        text += &format!(" · {limit}");
-    }
-    let text = shortened(&text, output::width().saturating_sub(1));
+fn draw(shown: &Standing, since: Duration) {
+    let text = shortened(&shown.line(since), output::width().saturating_sub(1));
     let mut out = std::io::stderr().lock();
     let _ = write!(out, "\r\x1b[K{text}").and_then(|()| out.flush());
 }
 
-fn clear() {
+/// Clears the line that moves, where there is one.
+pub(super) fn clear() {
+    if !std::io::stderr().is_terminal() {
+        return;
+    }
     let mut out = std::io::stderr().lock();
     let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
 }
@@ -406,7 +386,7 @@ mod tests {
                 rule: None,
                 reason: Some(bad()),
             },
-            What::FileChange { path: bad(), change: bailiwick_model::event::FileChange::Added },
+            What::FileChange { path: bad(), change: FileChange::Added },
             What::SubAgent { id: bad(), text: bad(), ended: false },
             What::Approval { id: "1".to_owned(), about: bad(), answer: None },
         ];

@@ -1,5 +1,6 @@
 //! Verifying an agent's work: who it is, what binds it, where its tree is, and what came of it.
 
+mod diffstat;
 mod environment;
 pub mod live;
 mod report;
@@ -289,7 +290,7 @@ impl Subject {
     /// Writes down what came of it, where the ledger knows the agent.
     pub fn record(&self, shown: &Shown) -> Result<(), Failure> {
         let Some(run) = &self.run else { return Ok(()) };
-        let kind = if shown.failed.is_empty() { "verified" } else { "verification-failed" };
+        let kind = if shown.failed.is_empty() { VERIFIED } else { VERIFICATION_FAILED };
         let detail = serde_json::to_string(shown).map_err(|error| {
             Failure::general(format!("the result cannot be written as JSON: {error}"))
         })?;
@@ -298,6 +299,11 @@ impl Subject {
         })
     }
 }
+
+/// What the ledger has of work whose checks passed.
+pub const VERIFIED: &str = "verified";
+/// What it has of work whose checks failed.
+pub const VERIFICATION_FAILED: &str = "verification-failed";
 
 /// What build caches and verdicts of a repository are kept under.
 pub fn cache_key(repository: &Repository) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bailiwick_control::ports::{
-    Base, LandError, Landed, Landing, Merge, Snapshot, Work, WorkError,
+    Base, Commit, LandError, Landed, Landing, Merge, Snapshot, Work, WorkError,
 };
 use bailiwick_control::verification::{self, Planned, Verification};
 use bailiwick_model::capability::RunMode;
@@ -38,6 +38,10 @@ impl Work for Fixed<'_> {
     }
 
     fn touched(&self, _work: &Snapshot) -> Result<Vec<String>, WorkError> {
+        Ok(Vec::new())
+    }
+
+    fn commits(&self, _work: &Snapshot) -> Result<Vec<Commit>, WorkError> {
         Ok(Vec::new())
     }
 
@@ -104,6 +108,7 @@ fn runs_code(how: &How) -> bool {
             | CheckModule::ScopeFilesDenylist
             | CheckModule::ScopeNoRuleEdits
             | CheckModule::QualityConstructorPattern
+            | CheckModule::QualityTestsKept
             | CheckModule::SafetyNoDepBump
             | CheckModule::SafetyNoMassDelete
             | CheckModule::OutputReportFormat

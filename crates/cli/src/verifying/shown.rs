@@ -125,7 +125,7 @@ impl Shown {
             Column::fixed(""),
             Column::fixed("CAPABILITY"),
             Column::fixed("TREE"),
-            Column::text("MEASURED"),
+            Column::folded("MEASURED"),
         ];
         output::table(&columns, &rows);
         for failed in &self.failed {

@@ -276,9 +276,7 @@ fn binding_commit(repository: &Repository, work: Option<&GitWork>) -> Result<Str
     let found = work.map(|work| work.snapshot(&work.base()?));
     match found {
         Some(Ok(snapshot)) => Ok(snapshot.merge_base),
-        Some(Err(_)) | None => repository.commit("HEAD")?.ok_or_else(|| {
-            Failure::general("the repository has no commit yet, so nothing binds an agent")
-        }),
+        Some(Err(_)) | None => Ok(repository.head()?),
     }
 }
 

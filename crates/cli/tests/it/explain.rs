@@ -99,9 +99,24 @@ fn a_role_that_must_ask_asks() {
 }
 
 #[test]
+fn each_limit_is_told_to_be_held_by_text_or_by_the_kernel() {
+    let scratch = scene();
+    let value = explained(&scratch, &["--role", "developer", "--", "ls"]);
+    let holder = |rule: &str| {
+        let verdicts = value["verdicts"].as_array().unwrap();
+        verdicts.iter().find(|one| one["rule"] == rule).unwrap()["enforced_by"].clone()
+    };
+    assert_eq!(holder("scope::files-whitelist"), "kernel");
+    assert_eq!(holder("safety::no-dep-bump"), "kernel");
+    let text: Vec<_> = value["verdicts"].as_array().unwrap().iter().collect();
+    assert!(text.iter().any(|one| one["enforced_by"] == "text"), "{value:#}");
+}
+
+#[test]
 fn recorded_decisions_are_decided_again_under_other_limits() {
     let scratch = scene();
-    let install = ["hooks", "install", "claude", "--role", "developer", "--files", "src/**"];
+    let install =
+        ["hooks", "install", "claude", "--role", "developer", "--files", "src/**", "--no-sandbox"];
     scratch.run(BAILIWICK, &install).expect_code(0);
     let settings: Value =
         serde_json::from_str(&scratch.read(".claude/settings.local.json")).unwrap();

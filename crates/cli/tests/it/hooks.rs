@@ -3,6 +3,7 @@
 mod command;
 mod drift;
 mod plugin;
+mod sandboxed;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -157,7 +158,11 @@ fn last_command(text: &str) -> String {
     let value: Value = serde_json::from_str(text).unwrap();
     let mut groups = ["/hooks/PreToolUse", "/hooks/BeforeTool"].into_iter();
     let groups = groups.find_map(|event| value.pointer(event)?.as_array()).unwrap();
-    text_at(groups.last().unwrap(), "/hooks/0/command")
+    let group = groups.last().unwrap();
+    match group.pointer("/hooks/0/args/1") {
+        Some(command) => command.as_str().unwrap().to_owned(),
+        None => text_at(group, "/hooks/0/command"),
+    }
 }
 
 fn text_at(value: &Value, pointer: &str) -> String {

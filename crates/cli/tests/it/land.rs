@@ -230,7 +230,7 @@ fn the_ledger_says_that_work_was_rolled_back_and_it_can_be_tried_again() {
     place.bailiwick(&["respawn", "one"]).expect_code(0);
     let prompt = place.scratch.read("tasks/one-2/prompt.md");
     assert!(prompt.contains("had landed and was rolled back"), "{prompt}");
-    assert!(prompt.contains("said:\n\n```text\nslower than before\n```"), "{prompt}");
+    assert!(prompt.contains("differently:\n\n```text\nslower than before\n```"), "{prompt}");
     let tree = place.bailiwick(&["ledger", "tree"]).expect_code(0);
     assert!(tree.out.contains("└─ one-2 [ready]"), "{}", tree.out);
     assert!(tree.out.contains("respawn of one"), "{}", tree.out);
@@ -250,7 +250,7 @@ fn nobody_is_quoted_who_gave_no_reason() {
     place.bailiwick(&["respawn", "one"]).expect_code(0);
     let prompt = place.scratch.read("tasks/one-2/prompt.md");
     assert!(prompt.contains("had landed and was rolled back"), "{prompt}");
-    assert!(!prompt.contains("The person who looked at it said"), "{prompt}");
+    assert!(!prompt.contains("The person who reviewed it"), "{prompt}");
 }
 
 #[test]

@@ -18,18 +18,22 @@ fn scene(whitelist: &str) -> Scratch {
 }
 
 fn scene_with(whitelist: &str, script: &str) -> Scratch {
-    let scratch = Scratch::repository();
-    let role = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilities]\nrequired = \
-                [\"scope::files-whitelist\", \"safety::no-dep-bump\"]\n[tools]\nallowed = [\"*\"]\n";
-    scratch.write(".bailiwick/roles/helper.toml", role);
-    scratch.write("docs/guide.md", "guide\n");
-    scratch.write("src/a.txt", "a\n");
     let steps = [
         write("src/gen.sh", script),
         shell("sh src/gen.sh"),
         shell("cat build/out"),
         shell("cat build/out src/made.txt"),
     ];
+    scene_of(whitelist, &steps)
+}
+
+fn scene_of(whitelist: &str, steps: &[String]) -> Scratch {
+    let scratch = Scratch::repository();
+    let role = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilities]\nrequired = \
+                [\"scope::files-whitelist\", \"safety::no-dep-bump\"]\n[tools]\nallowed = [\"*\"]\n";
+    scratch.write(".bailiwick/roles/helper.toml", role);
+    scratch.write("docs/guide.md", "guide\n");
+    scratch.write("src/a.txt", "a\n");
     let steps: String = steps.iter().map(|step| format!("[[agent.script]]\n{step}\n")).collect();
     let task = format!(
         "[task]\nrole = \"helper\"\n[scope]\nfiles-whitelist = [{whitelist:?}]\n[body]\ntext = \"do \
@@ -48,6 +52,27 @@ fn what_a_script_does_outside_of_the_scope_never_lands() {
     let landed = scratch.git(&["ls-tree", "-r", "--name-only", "HEAD", "docs", "src", "build"]);
     assert_eq!(landed, "docs/guide.md\nsrc/a.txt\nsrc/gen.sh\nsrc/made.txt\n");
     assert_eq!(scratch.git(&["show", "HEAD:docs/guide.md"]), "guide\n");
+}
+
+/// A command that no text decides is allowed in the full sandbox, whose mounts hold the limits; in any other it is
+/// denied.
+#[test]
+fn what_the_gate_cannot_read_runs_only_where_the_kernel_holds_the_limits() {
+    for (level, answer) in [("full", "allow"), ("partial", "deny")] {
+        let plan = "echo evil > docs/guide.md; echo fine > src/made.txt";
+        let steps = [write("src/plan.txt", plan), shell("sh -c \"$(cat src/plan.txt)\"")];
+        let scratch = scene_of("src/**", &steps);
+        let arguments =
+            ["run", "task.toml", "--agent-id", "one", "--no-verify", "--sandbox", level];
+        run(&scratch, &arguments);
+        let decisions = kinds(&events(&scratch, "one"), "decision");
+        assert_eq!(decisions[1]["answer"], answer, "{level}: {decisions:?}");
+        let worktree = scratch.state().join("worktrees/one");
+        let read = |path: &str| std::fs::read_to_string(worktree.join(path)).ok();
+        assert_eq!(read("docs/guide.md").as_deref(), Some("guide\n"), "{level}");
+        let made = (answer == "allow").then_some("fine\n");
+        assert_eq!(read("src/made.txt").as_deref(), made, "the control: it ran or did not");
+    }
 }
 
 #[test]
@@ -132,4 +157,33 @@ fn what_an_attempt_that_was_killed_has_left_is_removed_in_the_next() {
     assert!(file.exists(), "nobody was left to remove it");
     run(&scratch, &["resume", "one"]);
     assert!(!file.exists());
+}
+
+#[test]
+fn new_files_outside_of_the_scope_are_named_to_the_agent_and_to_the_person() {
+    let script = "echo more > docs/more.md\nmkdir plan && echo x > plan/a\n\
+                  mkdir -p build && echo built > build/out\necho fine > src/made.txt\n";
+    let scratch = scene_with("src/**", script);
+    let arguments = ["run", "task.toml", "--agent-id", "one", "--land", "never"];
+    let ran = run(&scratch, &arguments).expect_code(0);
+    let decisions = kinds(&events(&scratch, "one"), "decision");
+    let answers: Vec<_> = decisions.iter().map(|decision| decision["answer"].clone()).collect();
+    assert_eq!(answers, ["allow", "allow", "deny", "allow"], "it is told once");
+    assert_eq!(decisions[2]["rule"], "scope::files-whitelist");
+    let reason = decisions[2]["reason"].as_str().unwrap();
+    assert!(reason.contains("docs/more.md, plan/, outside of your scope"), "{reason}");
+    let left_out: Vec<_> = kinds(&events(&scratch, "one"), "file-change")
+        .into_iter()
+        .filter(|change| change["change"] == "left-out")
+        .map(|change| change["path"].clone())
+        .collect();
+    assert_eq!(left_out, ["docs/more.md", "plan/"], "not what is known as build output");
+    let note = "left out: docs/more.md, plan/ (outside of the agent's scope";
+    assert!(ran.err.contains(note), "{}", ran.err);
+    let diff = run(&scratch, &["diff", "one", "--stat"]).expect_code(0);
+    assert!(diff.err.contains(note) && diff.out.contains("src/made.txt"), "{}", diff.err);
+    let again = run(&scratch, &["respawn", "one", "--reason", "no"]).expect_code(0);
+    let prompt = scratch.root().join("tasks/one-2/prompt.md");
+    let prompt = std::fs::read_to_string(prompt).unwrap_or_else(|_| panic!("{}", again.out));
+    assert!(prompt.contains("- `docs/more.md`"), "{prompt}");
 }

@@ -222,6 +222,70 @@ fn held(stage: &Stage) {
     }
 }
 
+/// What a script of the agent does, which no text of a command shows.
+const SCRIPT: &str = "echo '{}' > .claude/settings.local.json\necho changed > kept.txt\n\
+                      git -c user.name=a -c user.email=a@b.c commit -qm by-script --allow-empty\necho made > src/made.txt\n";
+
+/// A script in the scope writes nothing outside of it, and does not take the gate out for the calls after it.
+fn script_is_held(cli: Cli, scope: Scope) {
+    let mut stage = Stage::new(cli, scope);
+    stage.scratch.write("kept.txt", "kept\n");
+    stage.scratch.commit("Keep");
+    let root = stage.scratch.root().canonicalize().unwrap();
+    let calls = [
+        Call::write(root.join("src/reach.sh").display().to_string(), SCRIPT),
+        Call::shell("sh src/reach.sh"),
+        Call::shell("sleep 4"),
+        Call::shell("git push origin HEAD:main"),
+        Call::shell("cd src"),
+        Call::shell("pwd"),
+    ];
+    let turns = calls.map(|call| Turn::Calls(vec![call])).into_iter();
+    stage.model = ScriptedModel::start(Script::new(turns.chain([Turn::say("finished")]).collect()));
+    stage.run = as_people_start(CliRun::new(cli, &stage.model, &root), cli).prepare();
+    if scope == Scope::Repository {
+        stage.trust_the_repository();
+    }
+    stage.hooks("install", &["--role", "developer", "--files", "src/**"]).expect_code(0);
+    stage.run.run("Do the work.").expect_code(0);
+    let told = stage.model.results();
+    assert_eq!(stage.text("src/made.txt").as_deref(), Some("made\n"), "the control: {told:#?}");
+    assert_eq!(stage.text("kept.txt").as_deref(), Some("kept\n"), "{told:#?}");
+    assert!(!stage.scratch.git(&["log", "--format=%s"]).contains("by-script"), "{told:#?}");
+    let pushed = stage.model.result("call_0_3_0");
+    assert!(pushed.contains(GIT), "the gate still answers: {pushed}");
+    let directory = stage.model.result("call_0_5_0");
+    // The other CLIs start each command where they started.
+    assert!(cli != Cli::Claude || directory.trim().ends_with("/src"), "{told:#?}");
+    assert_eq!(stage.standing(), ("intact".to_owned(), serde_json::json!([])));
+    // Without the sandbox the same script does all of it.
+    let install = ["--role", "developer", "--files", "src/**", "--no-sandbox"];
+    stage.hooks("install", &install).expect_code(0);
+    stage.run.run("Do the work.").expect_code(0);
+    assert_eq!(stage.text("kept.txt").as_deref(), Some("changed\n"), "the control");
+    assert!(stage.scratch.git(&["log", "--format=%s"]).contains("by-script"), "the control");
+}
+
+#[test]
+fn a_script_of_claude_is_held_in_a_repository() {
+    script_is_held(Cli::Claude, Scope::Repository);
+}
+
+#[test]
+fn a_script_of_opencode_is_held_in_a_repository() {
+    script_is_held(Cli::OpenCode, Scope::Repository);
+}
+
+#[test]
+fn a_script_of_opencode_is_held_for_a_user() {
+    script_is_held(Cli::OpenCode, Scope::User);
+}
+
+#[test]
+fn a_script_of_claude_is_held_for_a_user() {
+    script_is_held(Cli::Claude, Scope::User);
+}
+
 #[test]
 fn claude_is_held_in_a_repository() {
     holds(Cli::Claude, Scope::Repository);

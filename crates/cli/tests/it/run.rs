@@ -454,3 +454,40 @@ fn an_agent_that_fills_the_disk_is_ended_and_nothing_is_lost() {
     let scratch = filling("head -c 200M /dev/zero > ~/large.bin", 1000);
     run(&scratch, &["run", "task.toml", "--agent-id", "roomy"]).expect_code(0);
 }
+
+#[test]
+fn a_denial_is_notified_and_a_warning_is_in_the_log() {
+    let role = ROLE
+        .replace("\"policy::git-read-only\"", "\"policy::git-read-only\", \"policy::no-echo\"")
+        + "[escalation]\npolicy = \"orchestrator-notify\"\n";
+    let (echo, push) = (shell("echo hello > src/b.txt"), shell("git push origin main"));
+    let scratch = Scratch::repository();
+    scratch.write(".bailiwick/roles/helper.toml", &role);
+    scratch.write(".bailiwick/capabilities/policy/no-echo/text.md", "Print nothing.\n");
+    scratch.write(
+        ".bailiwick/capabilities/policy/no-echo/capability.toml",
+        "[capability]\nname = \"policy::no-echo\"\ncategory = \"policy\"\nversion = \"1.0\"\ndescription = \
+         \"d\"\nrationale = \"r\"\n[restricts]\ntool-patterns = ['^echo( |$)']\ntools-denied = []\n\
+         [parameterized]\naccepts = []\n[text]\npath = \"text.md\"\n[gate]\nrust-module = \"\"\nevent = \
+         \"PreToolUse:Bash\"\nseverity = \"warn\"\n",
+    );
+    scratch.write("src/a.txt", "a\n");
+    scratch.write("task.toml", &task("", &[&echo, &push]));
+    scratch.commit("start");
+    let ran = run(&scratch, &["run", "task.toml", "--agent-id", "one"]);
+    let events = events(&scratch, "one");
+    let warned = kinds(&events, "warning");
+    assert_eq!(warned.len(), 1, "{} {}", ran.out, ran.err);
+    assert_eq!((&warned[0]["rule"], &warned[0]["told"]), (&"policy::no-echo".into(), &true.into()));
+    let notified = kinds(&events, "notification");
+    assert_eq!(notified.len(), 1, "{events:?}");
+    let text = notified[0]["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("denied Bash git push origin main: policy::git-read-only: "),
+        "{text}"
+    );
+    let shown = run(&scratch, &["logs", "one"]).expect_code(0).out;
+    assert!(shown.contains("warns") && shown.contains("notifies"), "{shown}");
+    // The call that was warned about has run.
+    assert!(run(&scratch, &["diff", "one"]).out.contains("+hello"));
+}

@@ -204,6 +204,26 @@ fn scope_sees_untracked_files_and_blames_only_the_agent() {
     assert!(outside.passed(COMMANDS, MERGED), "the others go on to the merge");
 }
 
+#[test]
+fn work_that_empties_a_test_lands_only_if_the_task_allows_it() {
+    let kept = "quality::tests-kept";
+    let (test, hollow) = ("def test_a():\n    assert f() == 1\n", "def test_a():\n    pass\n");
+    for (allowance, code) in [("", 2), ("[verification]\ntest-changes = \"allowed\"\n", 0)] {
+        let task = format!("{allowance}[body]\ntext = \"go\"\n");
+        let place = Place::new(&[kept], &task, &[("test_a.py", test)]).spawn("one");
+        place.work("one", "a.py", "A = 1\n");
+        place.verify("one", &[]).code(0);
+        place.work("one", "test_a.py", hollow);
+        let verified = place.verify("one", &[]).code(code);
+        assert_eq!(verified.failure(kept, WORKTREE).is_some(), code == 2);
+        let ran = place.bailiwick(&["land", "one"]).expect_code(code);
+        let said = ran.out + &ran.err;
+        assert!(said.contains("`test_a.py`: the test `test_a` checks nothing any more"), "{said}");
+        let landed = if code == 0 { hollow } else { test };
+        assert_eq!(place.scratch.git(&["show", "main:test_a.py"]), landed);
+    }
+}
+
 /// Fault 4: capabilities without code passed silently; a worktree that does not exist passed most
 /// checks; a forked capability could not be used.
 #[test]
@@ -221,8 +241,8 @@ fn nothing_passes_that_was_not_measured() {
     let json: Value = serde_json::from_str(&gone.out).unwrap();
     assert_eq!(json["passed"].as_array().map(Vec::len), Some(0), "{}", gone.out);
     assert_eq!(json["failed"].as_array().map(Vec::len), Some(3), "{}", gone.out);
-    let gate_only = place.kei_capability("tools::deny-tools", &[]).expect_code(2);
-    assert!(gate_only.err.contains("FAIL tools::deny-tools: "), "{}", gate_only.err);
+    let gate_only = place.kei_capability("tools::deny-tools", &[]).expect_code(0);
+    assert!(gate_only.err.contains("tools::deny-tools has no check"), "{}", gate_only.err);
     let unknown = place.kei_capability("quality::nothing", &[]).expect_code(2);
     assert!(unknown.err.contains("FAIL quality::nothing: "), "{}", unknown.err);
 }

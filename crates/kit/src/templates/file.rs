@@ -25,7 +25,7 @@ pub struct Parsed {
 
 /// Reads and checks the template of `agent_type` from its file.
 pub fn parse(agent_type: &AgentType, source: &Source) -> Result<Parsed, Vec<Problem>> {
-    let (keys, body) = frontmatter::read(source).map_err(|problem| vec![problem])?;
+    let (keys, body) = frontmatter::read(source)?;
     let (blocks, problems) = blocks::split(source, body);
     let mut reading = Reading { source, problems };
     let parsed = reading.template(agent_type, keys, blocks);

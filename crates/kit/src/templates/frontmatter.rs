@@ -81,10 +81,84 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<Giv
     Spanned::deserialize(input).map(Some)
 }
 
-/// Reads the frontmatter; also gives where the body begins.
-pub(super) fn read(source: &Source) -> Result<(Frontmatter, usize), Problem> {
-    let (head, body) = split(source)?;
-    went_on(source, body).map_or(Ok(()), Err)?;
+/// How many problems of one file are told at a time.
+const MAX_PROBLEMS: usize = 20;
+
+/// Reads the frontmatter; also gives where the body begins. Every problem is told that can be found beside the
+/// others.
+pub(super) fn read(source: &Source) -> Result<(Frontmatter, usize), Vec<Problem>> {
+    let split = split(source).and_then(|(head, body)| {
+        went_on(source, body).map_or(Ok(()), Err)?;
+        Ok((head, body))
+    });
+    let (head, body) = split.map_err(|problem| vec![problem])?;
+    let (mut head, mut problems) = (head.to_owned(), Vec::new());
+    while problems.len() < MAX_PROBLEMS {
+        let error = match keys(&head) {
+            Ok(keys) if problems.is_empty() => return Ok((keys, body)),
+            Ok(_) => break,
+            Err(error) => error,
+        };
+        let problem = explain(source, &error);
+        let start = problem.place.span.as_ref().map(|span| span.start);
+        let entry = start.filter(|_| is_about_an_entry(&error)).and_then(|at| entry_at(&head, at));
+        problems.push(problem);
+        match entry {
+            Some(entry) => head.replace_range(entry.clone(), &blank(&head, entry)),
+            None => break,
+        }
+    }
+    Err(problems)
+}
+
+/// Whether the keys around an error can be read without the entry in which it is.
+fn is_about_an_entry(error: &DeserializeError) -> bool {
+    use DeserializeError as Yaml;
+    matches!(
+        error,
+        Yaml::Message { .. }
+            | Yaml::Unexpected { .. }
+            | Yaml::InvalidBooleanStrict { .. }
+            | Yaml::NullIntoString { .. }
+            | Yaml::InvalidScalar { .. }
+            | Yaml::NonFiniteFloat { .. }
+            | Yaml::DuplicateMappingKey { .. }
+            | Yaml::SerdeInvalidType { .. }
+            | Yaml::SerdeInvalidValue { .. }
+            | Yaml::SerdeUnknownField { .. }
+            | Yaml::SerdeUnknownVariant { .. }
+    )
+}
+
+/// The lines of the key at the left edge that a place belongs to: from its own line to the next such key.
+fn entry_at(head: &str, at: usize) -> Option<Range<usize>> {
+    let begins_key = |line: &str| {
+        let first = line.chars().next().unwrap_or('\n');
+        !first.is_whitespace() && first != '-' && first != '#'
+    };
+    let (mut start, mut line_start) = (None, 0);
+    for line in head.split_inclusive('\n') {
+        if begins_key(line) {
+            if line_start > at {
+                return start.map(|start| start..line_start);
+            }
+            start = Some(line_start);
+        }
+        line_start += line.len();
+    }
+    start.map(|start| start..line_start)
+}
+
+/// The same lines with nothing in them, so that what follows keeps its place.
+fn blank(head: &str, entry: Range<usize>) -> String {
+    let lines = head.get(entry).unwrap_or_default();
+    lines
+        .bytes()
+        .map(|byte| if byte == b'\n' || byte == b'\r' { char::from(byte) } else { ' ' })
+        .collect()
+}
+
+fn keys(head: &str) -> Result<Frontmatter, DeserializeError> {
     let options = serde_saphyr::options! {
         strict_booleans: true,
         reject_unsupported_tags: true,
@@ -99,8 +173,7 @@ pub(super) fn read(source: &Source) -> Result<(Frontmatter, usize), Problem> {
         },
     };
     // With its first line, so that places in it are places in the file.
-    let read = serde_saphyr::from_str_with_options(head, options);
-    read.map(|keys| (keys, body)).map_err(|error| explain(source, &error))
+    serde_saphyr::from_str_with_options(head, options)
 }
 
 /// The text up to the closing line, and where the body begins.

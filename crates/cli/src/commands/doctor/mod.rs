@@ -5,7 +5,7 @@ mod described;
 
 use bailiwick_kit::lint::lint;
 use bailiwick_runner::sandbox::{self, Level, Part};
-use bailiwick_source_control::git::version;
+use bailiwick_source_control::git::{NoHead, version};
 use clap::Args;
 use serde::Serialize;
 
@@ -147,10 +147,12 @@ fn repository(context: &Context) -> Check {
     match context.repository() {
         Some(repository) => {
             let root = repository.root().display().to_string();
-            match repository.commit("HEAD") {
-                Ok(Some(_)) => Check::new(REPOSITORY, Standing::Good, root),
-                Ok(None) => Check::new(REPOSITORY, Standing::Note, format!("{root} has no commit"))
-                    .advice("an agent needs a base: commit once"),
+            match repository.head() {
+                Ok(_) => Check::new(REPOSITORY, Standing::Good, root),
+                Err(NoHead::NoCommit) => {
+                    Check::new(REPOSITORY, Standing::Note, format!("{root} has no commit"))
+                        .advice("an agent needs a base: commit once")
+                }
                 Err(error) => Check::new(REPOSITORY, Standing::Bad, error.to_string()),
             }
         }

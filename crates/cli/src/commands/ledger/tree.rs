@@ -40,7 +40,7 @@ impl Below {
 }
 
 /// Whether a run that nobody started is a new attempt at the task of another.
-fn is_again(run: &Run, former: &Run) -> bool {
+pub(crate) fn is_again(run: &Run, former: &Run) -> bool {
     run.parent_branch.is_none()
         && run.repository == former.repository
         && run.fork_parent_id.is_some()

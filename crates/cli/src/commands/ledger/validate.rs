@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use bailiwick_control::ports::{RunStore as _, spec_sha};
-use bailiwick_model::{AgentId, Run};
+use bailiwick_model::{AgentId, Run, RunState};
 use bailiwick_source_control::Git;
 use bailiwick_store::Store;
 use clap::Args;
 use serde_json::json;
 
+use crate::commands::rm::FILES_REMOVED;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format};
@@ -43,6 +44,14 @@ impl Validate {
             return told(format, &self.branch, vec![row], &text);
         };
         let missing = missing(store, &run, &root).await?;
+        if missing.is_empty() && were_files_removed(store, &run).await? {
+            let id = &run.id;
+            let text = format!(
+                "OK: {id} is {}; its worktree and task files were removed on purpose",
+                run.state
+            );
+            return told(format, id.as_str(), missing, &text);
+        }
         if missing.is_empty() {
             let text = format!("OK: all 6 artefacts present for {}", run.id);
             return told(format, run.id.as_str(), missing, &text);
@@ -75,7 +84,20 @@ async fn find(store: &Store, text: &str) -> Result<Option<Run>, Failure> {
     }
 }
 
-/// The ledger's row is there; these are the other five.
+/// Whether `rm` or `prune` took the files of a run away. Of one that is finished they may have done so before
+/// the ledger was told.
+async fn were_files_removed(store: &Store, run: &Run) -> Result<bool, Failure> {
+    let gone = !run.worktree_path.as_ref().is_some_and(|path| Path::new(path).is_dir());
+    let finished =
+        matches!(run.state, RunState::Merged | RunState::RolledBack | RunState::Rejected);
+    let told = || async {
+        let events = store.events(run.id.as_str()).await?;
+        Ok::<bool, Failure>(events.iter().any(|event| event.kind == FILES_REMOVED))
+    };
+    Ok(gone && (finished || told().await?))
+}
+
+/// The ledger's row is there; these are the other five, or the other two of a run whose files were removed.
 async fn missing(store: &Store, run: &Run, root: &Path) -> Result<Vec<String>, Failure> {
     let directory = root.join("tasks").join(run.id.as_str());
     let task = std::fs::read_to_string(directory.join("task.toml"));
@@ -83,12 +105,16 @@ async fn missing(store: &Store, run: &Run, root: &Path) -> Result<Vec<String>, F
     let branch = format!("refs/heads/{}", run.branch);
     let has_branch = Git::at(root).succeeds(["show-ref", "--verify", "--quiet", &branch])?;
     let worktree = run.worktree_path.as_ref().is_some_and(|path| Path::new(path).is_dir());
+    let removed = were_files_removed(store, run).await?;
     let parts = [
         (store.spec(&run.spec_sha).await?.is_some(), "the spec in the ledger".to_owned()),
+        (has_branch, format!("the branch {}", run.branch)),
+    ];
+    let files = [
         (given, format!("{} as it was spawned", directory.join("task.toml").display())),
         (directory.join("prompt.md").is_file(), directory.join("prompt.md").display().to_string()),
-        (has_branch, format!("the branch {}", run.branch)),
         (worktree, "its worktree".to_owned()),
     ];
-    Ok(parts.into_iter().filter(|(there, _)| !there).map(|(_, what)| what).collect())
+    let files = files.into_iter().filter(|_| !removed);
+    Ok(parts.into_iter().chain(files).filter(|(there, _)| !there).map(|(_, what)| what).collect())
 }

@@ -121,7 +121,12 @@ pub async fn parents(
 ) -> Result<(), Failure> {
     let line = store.ancestors(id).await?;
     let states = States::read(context, store).await?;
-    show_runs(&states, line.get(1..).unwrap_or_default(), format)
+    let parents = line.get(1..).unwrap_or_default();
+    if parents.is_empty() && format == Format::Human {
+        output::line(format_args!("(no parents: `{id}` was not started from another run)"));
+        return Ok(());
+    }
+    show_runs(&states, parents, format)
 }
 
 /// Lists what descends from a run, or from an identity.
@@ -139,6 +144,10 @@ pub async fn descendants(
         }
         Err(_) => store.forked_or_created_by(id).await?,
     };
+    if runs.is_empty() && format == Format::Human {
+        output::line(format_args!("(no descendants: no run was started from `{id}`)"));
+        return Ok(());
+    }
     show_runs(&States::read(context, store).await?, &runs, format)
 }
 

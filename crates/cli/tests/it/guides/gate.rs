@@ -39,7 +39,7 @@ fn payload(place: &Place) -> Value {
 pub(crate) fn calls_a_tool(place: &Place, shell: &mut Shell) {
     let settings = place.scratch.read(".claude/settings.local.json");
     let settings: Value = serde_json::from_str(&settings).unwrap();
-    let hook = settings.pointer("/hooks/PreToolUse/0/hooks/0/command").and_then(Value::as_str);
+    let hook = settings.pointer("/hooks/PreToolUse/0/hooks/0/args/1").and_then(Value::as_str);
     let file = |name: &str| place.scratch.place().join(name);
     std::fs::write(file("hook.sh"), hook.unwrap()).unwrap();
     std::fs::write(file("call.json"), payload(place).to_string()).unwrap();

@@ -11,6 +11,7 @@ description = "Works on everything."
 required = [
   "scope::files-whitelist", "scope::files-denylist", "quality::commands-green",
   "quality::cargo-check-green", "quality::tests-green", "quality::constructor-pattern",
+  "quality::tests-kept",
   "safety::no-dep-bump", "safety::no-mass-delete", "output::report-format", "policy::house-style",
 ]
 [tools]

@@ -59,7 +59,14 @@ fn names_with_blanks_and_quotes_reach_the_gate_as_they_are() {
     let odd = bench.scratch.place().join("it's \"a\" $(touch x) `y` \\ é & re;po");
     std::fs::rename(bench.scratch.root(), &odd).unwrap();
     let mut command = bench.scratch.command(bench.bailiwick());
-    command.current_dir(&odd).args(["hooks", "install", "all", "--role", "read-only"]);
+    command.current_dir(&odd).args([
+        "hooks",
+        "install",
+        "all",
+        "--role",
+        "read-only",
+        "--no-sandbox",
+    ]);
     command.env("BAILIWICK_STATE", odd.join("state of 'mine'"));
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

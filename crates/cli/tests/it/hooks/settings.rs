@@ -30,7 +30,7 @@ fn the_entry_is_added_behind_and_the_rest_keeps_its_bytes() {
     let bench = Bench::new();
     let (path, before) = FOREIGN[0];
     bench.scratch.write(path, before);
-    bench.install("claude", &[]).expect_code(0);
+    bench.install("claude", &["--no-sandbox"]).expect_code(0);
     let after = bench.scratch.read(path);
     let command = serde_json::to_string(&last_command(&after)).unwrap();
     let ours = format!(

@@ -1,4 +1,6 @@
-//! `bailiwick cost`: what a run has used, attempt by attempt.
+//! `bailiwick cost`: what a run has used, attempt by attempt; or what all runs of a repository have used.
+
+mod total;
 
 use std::collections::BTreeSet;
 
@@ -22,23 +24,31 @@ use crate::wire;
 /// How many events are read at once.
 const PAGE: u32 = 1000;
 
-/// Show what an agent has used, and of how much
+/// Show what an agent has used, and of how much; or the total of this repository
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bailiwick cost fix-42\n  bailiwick cost fix-42 -o json")]
+#[command(
+    after_help = "Examples:\n  bailiwick cost\n  bailiwick cost fix-42\n  bailiwick cost fix-42 -o json"
+)]
 pub struct Cost {
-    /// The agent
-    agent: AgentId,
+    /// The agent; without one, each agent of this repository and their total
+    agent: Option<AgentId>,
+    /// The agents of all repositories
+    #[arg(long, conflicts_with = "agent")]
+    all_repos: bool,
     #[command(flatten)]
     format: FormatOption,
 }
 
 impl Cost {
     /// Does what was asked.
-    pub fn run(mut self, context: &Context) -> Result<(), Failure> {
-        self.agent = agent_names::require(context, &self.agent)?;
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let Some(name) = &self.agent else {
+            return total::show(context, self.all_repos, self.format.format);
+        };
+        let agent = agent_names::require(context, name)?;
         let (run, attempts, events) = wire::with_store(context, async |store| {
-            let attempts = store.attempts(Some(&self.agent)).await?;
-            Ok((store.find(&self.agent).await?, attempts, usages(store, &self.agent).await?))
+            let attempts = store.attempts(Some(&agent)).await?;
+            Ok((store.find(&agent).await?, attempts, usages(store, &agent).await?))
         })?;
         let repository = run.as_ref().and_then(|run| agent_names::repository_of(context, run));
         let base = run.as_ref().and_then(|run| run.base.as_deref());
@@ -59,7 +69,7 @@ impl Cost {
             return output::json(&costs.iter().map(AttemptCost::json).collect::<Vec<_>>());
         }
         if attempts.is_empty() {
-            output::note(format_args!("`{}` has not run", self.agent));
+            output::note(format_args!("`{agent}` has not run"));
         }
         costs.iter().for_each(AttemptCost::show);
         Ok(())
