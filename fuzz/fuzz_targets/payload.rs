@@ -4,6 +4,7 @@
 use std::sync::OnceLock;
 
 use bailiwick_policy::dialects::{Allowing, Dialect};
+use bailiwick_policy::shell::hide_contained_panics;
 use bailiwick_policy::{Decision, Facts, Policy, decide};
 use libfuzzer_sys::fuzz_target;
 
@@ -19,7 +20,7 @@ fn policy() -> &'static Policy {
     READ.get_or_init(|| Policy::parse(POLICY.as_bytes()).expect("a policy"))
 }
 
-fuzz_target!(|data: &[u8]| {
+fuzz_target!(init: hide_contained_panics(), |data: &[u8]| {
     let Some((first, payload)) = data.split_first() else { return };
     let dialect = Dialect::ALL[usize::from(*first) % Dialect::ALL.len()];
     let servers = ["gov".to_owned()];

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use bailiwick_policy::dialects::Answer;
 
-/// A panic ends the gate with a denial.
+/// A panic ends the gate with a denial; one that the reader of commands catches does not.
 pub(crate) fn deny_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(|at| format!(" ({}:{})", at.file(), at.line()));
         deny(&format!("the gate failed{}", place.unwrap_or_default()));
     }));
+    bailiwick_policy::shell::hide_contained_panics();
 }
 
 /// The stack of the thread that decides: whatever limit the caller has set, deep input is refused by

@@ -40,6 +40,7 @@ mod writers;
 mod xargs;
 
 pub use field::{Field, Shape};
+pub use parse::hide_contained_panics;
 pub use writers::is_spelt_through;
 
 /// What a command runs and writes.

@@ -1,5 +1,7 @@
 //! Text to syntax tree, and the pieces of words; brush-parser with the options of a plain `bash -c`.
 
+use std::cell::Cell;
+
 use brush_parser::word::{self, WordPiece};
 use brush_parser::{ParserOptions, Token, ast, parse_tokens, uncached_tokenize_str};
 
@@ -37,10 +39,29 @@ fn document(tokens: &[Token]) -> Option<usize> {
     matches!(sign.to_str(), "<<" | "<<-").then(|| documents::number(body.to_str())).flatten()
 }
 
+thread_local! {
+    /// Whether a panic of this thread would be the parser's, and be caught.
+    static CONTAINED: Cell<bool> = const { Cell::new(false) };
+}
+
 /// The parser panics at some texts that do not end; those do not parse.
 fn contained<T>(parse: impl FnOnce() -> Option<T>) -> Option<T> {
+    let before = CONTAINED.replace(true);
     // Nothing that a panic could leave half done outlives it.
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(parse)).ok().flatten()
+    let parsed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(parse)).ok().flatten();
+    CONTAINED.set(before);
+    parsed
+}
+
+/// Keeps panics of the parser, which are caught and mean "does not parse", from the panic hook that is
+/// set now. All others reach it as before.
+pub fn hide_contained_panics() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !CONTAINED.get() {
+            hook(panic);
+        }
+    }));
 }
 
 /// Whether parentheses are nested so deeply that the parser, which tries every way at each of them,
@@ -206,4 +227,20 @@ pub(super) fn is_reserved(word: &str) -> bool {
         "case", "esac", "coproc", "select", "function", "{", "}", "[[", "]]", "!",
     ];
     RESERVED.contains(&word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PANICS: &str = "<<xt$( && n=$((n + 1)); done";
+
+    #[test]
+    fn a_panic_of_the_parser_is_a_text_that_does_not_parse() {
+        let text = format!("{PANICS}\n\n");
+        let bare = || uncached_tokenize_str(&text, &options().tokenizer_options()).is_ok();
+        assert!(std::panic::catch_unwind(bare).is_err(), "the parser is mended: contain nothing");
+        assert!(program(PANICS).is_none());
+        assert!(!CONTAINED.get());
+    }
 }

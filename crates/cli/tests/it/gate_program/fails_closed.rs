@@ -138,6 +138,16 @@ fn a_panic_denies() {
 }
 
 #[test]
+fn a_text_at_which_the_parser_panics_is_denied_as_unreadable() {
+    let desk = Desk::new();
+    let text = "x <<<<<<<<xt$( && n=$((n + 1)); done";
+    let output = ask(&mut desk.gate("claude"), desk.shell(text).as_bytes());
+    denied(&output, "");
+    let reason = String::from_utf8_lossy(&output.stderr);
+    assert!(!reason.contains("the gate failed"), "{reason}");
+}
+
+#[test]
 fn an_explicit_allow_is_said_in_claude_codes_words() {
     let desk = Desk::new();
     let mut gate = desk.gate("claude");
