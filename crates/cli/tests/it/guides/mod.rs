@@ -49,6 +49,7 @@ scenes! {
     task: "docs/guides/task.md";
     templates: "docs/guides/templates.md";
     triggers: "docs/guides/triggers.md";
+    tutorial: "docs/tutorial.md";
     verify: "docs/guides/verify.md";
     workspaces: "docs/guides/workspaces.md";
     write_back: "docs/guides/write-back.md";
@@ -58,7 +59,7 @@ fn all_guides() -> Vec<String> {
     let guides = std::fs::read_dir(crate::workspace().join("docs/guides")).unwrap();
     let names = guides.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let guides = names.map(|name| format!("docs/guides/{name}"));
-    guides.chain(["README.md".to_owned()]).collect()
+    guides.chain(["README.md".to_owned(), "docs/tutorial.md".to_owned()]).collect()
 }
 
 #[test]
