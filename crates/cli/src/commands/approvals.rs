@@ -21,7 +21,7 @@ use crate::output::{self, Format, FormatOption};
 use crate::running::view::plain;
 use crate::wire;
 
-/// Answer calls that wait for a person
+/// Answer tool calls and changes that wait for approval
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick approvals list\n  bailiwick approvals approve fix-42 \
@@ -34,35 +34,35 @@ pub struct Approvals {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// What agents ask at this moment
+    /// List what waits for approval
     #[command(after_help = "Example:\n  bailiwick approvals list -o json")]
     List {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Let a call run, or something be written back
+    /// Approve a tool call or a write-back
     #[command(
         after_help = "Examples:\n  bailiwick approvals approve fix-42 1\n  bailiwick approvals \
                       approve aap-…"
     )]
     Approve {
-        /// The agent; or an approval of the control plane
+        /// The agent, or an approval of the control plane
         #[arg(value_name = "AGENT|APPROVAL")]
         agent: AgentId,
-        /// The agent's question
+        /// The number of the agent's request
         question: Option<String>,
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Do not let it run
+    /// Deny it
     #[command(
         after_help = "Examples:\n  bailiwick approvals deny fix-42 1\n  bailiwick approvals deny aap-…"
     )]
     Deny {
-        /// The agent; or an approval of the control plane
+        /// The agent, or an approval of the control plane
         #[arg(value_name = "AGENT|APPROVAL")]
         agent: AgentId,
-        /// The agent's question
+        /// The number of the agent's request
         question: Option<String>,
         #[command(flatten)]
         format: FormatOption,

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::{self, BOLD, Column, DIM, Format, FormatOption, styled};
 use crate::wire::{self, REPOSITORY_KIT};
 
-/// Show, and copy, the limits and duties that roles are made of
+/// Show and copy capabilities: the limits and duties that roles consist of
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bailiwick capabilities list")]
 pub struct Capabilities {
@@ -30,7 +30,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Show one capability: what it forbids, and what the agent is told
+    /// Show one capability: what it forbids and what the agent is told
     #[command(after_help = "Example:\n  bailiwick capabilities show scope::files-whitelist")]
     Show {
         /// The capability, `<category>::<slug>`
@@ -38,7 +38,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Copy a capability under a new name, to be changed
+    /// Copy a capability under a new name
     #[command(after_help = "Example:\n  bailiwick capabilities fork policy::no-git-ops --as \
                             policy::no-git-ops-lax")]
     Fork {

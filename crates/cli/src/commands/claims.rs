@@ -10,11 +10,11 @@ use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
 use crate::wire;
 
-/// See which agents have claimed which paths, and end a claim
+/// Show which agents have claimed which paths, and release claims
 ///
-/// Where the settings of a repository have a table `claims`, an agent claims the paths that its task lets it
-/// write before it starts, and nobody else is started there until its work has landed or was turned
-/// down.
+/// If the settings of a repository have a table `claims`, an agent claims the paths that its task
+/// may write before it starts. No other agent starts on these paths until its work has landed or
+/// was rejected.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick claims list\n  bailiwick claims release 17")]
 pub struct ClaimsCommand {
@@ -24,18 +24,18 @@ pub struct ClaimsCommand {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// The claims that there are, oldest first
+    /// List claims, oldest first
     #[command(
         after_help = "Examples:\n  bailiwick claims list\n  bailiwick claims list --all -o json"
     )]
     List {
-        /// Also those that have ended
+        /// Include claims that have ended
         #[arg(short, long)]
         all: bool,
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Take a claim away: its agent's work cannot land with it any more
+    /// Release a claim; the work of its agent can no longer land with it
     #[command(
         after_help = "Examples:\n  bailiwick claims release 17\n  bailiwick claims release 17 --force"
     )]
@@ -43,7 +43,7 @@ enum Verb {
         /// The claim
         #[arg(value_name = "ID")]
         fence: Fence,
-        /// Also from an agent that is at work
+        /// Release it even if its agent is running
         #[arg(long)]
         force: bool,
         #[command(flatten)]

@@ -14,7 +14,7 @@ use crate::wire;
 
 /// Write the prompt of a task to prompt.md beside it
 ///
-/// Reads the working copy, and says where it differs from the commit that would bind an agent.
+/// Reads the working copy and says where it differs from the commit that would bind an agent.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick compose task.toml\n  bailiwick compose task.toml \
                         --stdout | wc -w")]

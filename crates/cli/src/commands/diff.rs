@@ -14,10 +14,10 @@ use crate::output::{self, Format, FormatOption};
 use crate::running::forbidden_files::{left_out, left_out_note};
 use crate::verifying::{Places, Subject};
 
-/// Show what an agent changed, committed or not; or what `apply` would change
+/// Show what an agent changed, or what `apply` would change
 ///
-/// With -f the documents of the files are compared with what is kept: exit code 0 if nothing would change,
-/// 1 if something would, 2 if that cannot be said. Values of secrets are never shown.
+/// With -f, compares the documents of the files with the stored resources: exit code 0 if nothing
+/// would change, 1 if something would, 2 on errors. Secret values are never shown.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick diff fix-42\n  bailiwick diff fix-42 --stat\n  bailiwick diff \
@@ -27,7 +27,7 @@ pub struct Diff {
     /// The agent
     #[arg(required_unless_present = "files", conflicts_with = "files")]
     agent: Option<AgentId>,
-    /// Only how much of which file
+    /// Show only the changed lines per file
     #[arg(long, conflicts_with = "files")]
     stat: bool,
     /// Files or directories with documents of the control plane; `-` is standard input

@@ -18,36 +18,37 @@ use crate::running::interrupt;
 use crate::running::login::LoginOption;
 use crate::verifying::SandboxLevel;
 
-/// Talk to an agent in your own terminal: under the gate, in the sandbox
+/// Run an agent CLI in your terminal, under the gate and in the sandbox
 ///
-/// Starts Claude Code, Codex, Gemini CLI or OpenCode as you would, in this checkout and with your own
-/// arguments; every tool call is judged by the role or the task, and the program sees no more of this
-/// machine than an agent of `bailiwick run` does. Its own questions to you stay as they are. What it
-/// did is kept: `bailiwick logs ID`. Ends with the program's exit code.
+/// Starts Claude Code, Codex, Gemini CLI or OpenCode with your arguments in this checkout. The role
+/// or task decides every tool call, and the program sees no more of this machine than an agent of
+/// `bailiwick run`. The CLI still asks you its own questions. The session is recorded: `bailiwick
+/// logs ID`. Exits with the exit code of the program.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick exec --role read-only -- claude\n  bailiwick exec \
                         --role developer --files 'src/**' -- \\\n      \
                         claude --permission-mode acceptEdits\n  bailiwick exec --task .bailiwick/tasks/example.toml -- codex")]
 pub struct Exec {
-    /// Bind it to this role
+    /// Apply this role
     #[arg(long, value_name = "ROLE", conflicts_with = "task")]
     role: Option<RoleName>,
-    /// Bind it to this task's role, scope, budget and parameters
+    /// Apply the role, scope, budget and parameters of this task
     #[arg(long, value_name = "FILE")]
     task: Option<PathBuf>,
-    /// Where the role may write, from the repository's root; may be given again
+    /// Files that may be written, relative to the repository root (repeatable)
     #[arg(long, value_name = "GLOB", conflicts_with = "task")]
     files: Vec<String>,
-    /// Where it may not, from the repository's root; may be given again
+    /// Files that may not be written, relative to the repository root (repeatable)
     #[arg(long, value_name = "GLOB", conflicts_with = "task")]
     deny: Vec<String>,
-    /// How much of a sandbox there must be
+    /// The sandbox level that is required
     #[arg(long, value_name = "LEVEL", default_value = "full")]
     sandbox: SandboxLevel,
-    /// Which agent program it is, if its name does not tell
+    /// The agent CLI, if its file name does not tell
     #[arg(long, value_name = "NAME")]
     cli: Option<String>,
-    /// How the model is paid for; else as the task says, or by an API key of your environment
+    /// How to pay for the model; default: the setting of the task, else an API key from the
+    /// environment
     #[arg(long, value_name = "LOGIN")]
     login: Option<LoginOption>,
     /// The program and its own arguments

@@ -25,14 +25,15 @@ use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, s
 use crate::policy_file::{self, What, compile_working};
 use crate::wire;
 
-/// Say what a command would run and write, and what every limit says to it; or why an object is as it is
+/// Explain what the limits say to a command, or why a resource is in its state
 ///
-/// KIND/NAME is an object of the control plane: its conditions, what their reasons mean and what to do
-/// next; of a run also why it waits or failed, its rule, its approvals and its last events. Anything else is
-/// a command.
+/// For a command, prints what it would run and write, and the decision of each limit. Nothing is
+/// run. Paths are looked up in the current directory; the kit is read from the working copy. By
+/// default the role `developer` applies, with no restriction on files.
 ///
-/// Nothing is run. The paths are looked up where this is called, the kit is read from the working
-/// copy. Without a role or task the role `developer` is asked, and it may write anywhere.
+/// For KIND/NAME, a resource of the control plane, prints its conditions, what their reasons mean
+/// and what to do next; for a run also why it waits or failed, its rule, its approvals and its last
+/// events.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick explain -- 'cargo test && git push'\n  bailiwick \
                         explain --role edit-local --files 'src/**' -- \\\n      \
@@ -43,16 +44,16 @@ use crate::wire;
 pub struct Explain {
     #[command(flatten)]
     limits: Limits,
-    /// The shell command; or KIND/NAME
+    /// The shell command, or KIND/NAME
     #[arg(value_name = "COMMAND", required_unless_present = "payload", conflicts_with = "payload")]
     command: Vec<String>,
-    /// A hook's payload instead of a command; `-` reads standard input
+    /// Read the payload of a hook from this file instead; `-` is standard input
     #[arg(long, value_name = "FILE")]
     payload: Option<PathBuf>,
-    /// Whose payload it is: claude, codex, gemini or opencode
+    /// The CLI of the payload: claude, codex, gemini or opencode
     #[arg(long, value_name = "CLI", default_value = "claude", value_parser = dialect)]
     dialect: Dialect,
-    /// Exit 2 if it is denied, or needs approval
+    /// Exit with 2 if the call is denied or needs approval
     #[arg(long)]
     exit_code: bool,
     #[command(flatten)]
@@ -64,16 +65,16 @@ pub struct Explain {
 /// Whose limits are asked.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Limits {
-    /// The role that is asked
+    /// Use this role
     #[arg(long, value_name = "ROLE", value_parser = role, conflicts_with = "task")]
     pub(crate) role: Option<RoleName>,
-    /// The task that is asked
+    /// Use the role and limits of this task
     #[arg(long, value_name = "FILE")]
     pub(crate) task: Option<PathBuf>,
-    /// Where the role may write, from the repository's root (repeatable)
+    /// Files that may be written, relative to the repository root (repeatable)
     #[arg(long, value_name = "GLOB", conflicts_with = "task")]
     pub(crate) files: Vec<String>,
-    /// Where it may not, from the repository's root (repeatable)
+    /// Files that may not be written, relative to the repository root (repeatable)
     #[arg(long, value_name = "GLOB", conflicts_with = "task")]
     pub(crate) deny: Vec<String>,
 }

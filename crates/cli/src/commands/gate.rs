@@ -6,10 +6,10 @@ use clap::Args;
 
 use crate::failure::Failure;
 
-/// Judge one tool call: the hook's payload on standard input, exit 0 or 2
+/// Decide one tool call: payload on standard input, exit code 0 or 2
 ///
-/// The same code as the program `bailiwick-gate`. `hooks install` writes the whole command into the
-/// settings of a CLI. Whatever goes wrong is a denial: exit 2 with the reason on standard error.
+/// The same as the program `bailiwick-gate`. `hooks install` writes the whole command into the
+/// settings of a CLI. Any failure is a denial: exit code 2 with the reason on standard error.
 #[derive(Debug, Args)]
 #[command(
     disable_help_flag = true,
@@ -18,7 +18,7 @@ use crate::failure::Failure;
                   --digest 6ab1… --root . < payload.json"
 )]
 pub struct Gate {
-    /// What the gate is told; see `bailiwick gate --help`
+    /// Arguments of the gate; see `bailiwick gate --help`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     arguments: Vec<OsString>,
 }

@@ -19,7 +19,7 @@ use crate::wire::REPOSITORY_KIT;
 /// Write a commented starting kit and an example task into this repository
 ///
 /// Recognises the build tools of the repository; the example task installs and tests with them.
-/// What is there already is kept as it is.
+/// Existing files are kept.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cd my-project && bailiwick init")]
 pub struct Init {

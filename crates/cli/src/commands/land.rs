@@ -26,8 +26,8 @@ use crate::{claiming, wire};
 /// Verify an agent's work on today's base and land exactly that tree
 ///
 /// The branch moves by compare-and-swap: if it moved meanwhile, the new merge is verified first. A
-/// branch that is checked out with uncommitted changes is left alone; a clean checkout is brought
-/// along. With --branch the base stays where it is, and a branch is made for a pull request.
+/// checkout of the branch with uncommitted changes is refused; a clean one is updated. With
+/// --branch the base stays where it is, and a branch is created for a pull request.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick land fix-42\n  bailiwick land fix-42 --method \
                         squash --title 'Fix the lexer'\n  bailiwick land fix-42 --branch \
@@ -35,17 +35,16 @@ use crate::{claiming, wire};
 pub struct Land {
     /// The agent
     agent: AgentId,
-    /// Make this branch instead of advancing the base
+    /// Create this branch instead of advancing the base
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
-    /// What becomes of the agent's commits; else as .bailiwick/settings.toml says, else merge
+    /// How to merge; default: the setting in .bailiwick/settings.toml, else merge
     #[arg(long, value_name = "METHOD")]
     method: Option<MethodOption>,
-    /// The first line of the commit's message; else as `run --title` said, else the first sentence of the task's
-    /// body
+    /// Subject of the commit; default: `run --title`, else the first sentence of the task's body
     #[arg(long, value_name = "TEXT")]
     title: Option<CommitTitle>,
-    /// The branch that the work is to land on; found if not given
+    /// The branch to land on; detected by default
     #[arg(long, value_name = "BRANCH")]
     base: Option<String>,
     #[command(flatten)]

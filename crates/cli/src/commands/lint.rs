@@ -20,17 +20,17 @@ use crate::templates;
 use crate::watch::Kept;
 use crate::wire::{self, REPOSITORY_KIT};
 
-/// Say everything that is wrong with capabilities, roles, agent templates and tasks
+/// Find mistakes in capabilities, roles, agent templates and tasks
 ///
-/// Reads the working copy, and says where it differs from the commit that would bind an agent. Agent files
-/// of other programs that cannot be imported are warnings, unless there is a template of their name.
+/// Reads the working copy and says where it differs from the commit that would bind an agent. Agent
+/// files of other programs that cannot be imported are warnings, unless a template has their name.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick lint\n  bailiwick lint my-task.toml\n  bailiwick \
                         lint -o json | jq '.problems[].message'")]
 pub struct Lint {
-    /// Tasks to look at; those under .bailiwick/tasks/ if none are named
+    /// Tasks to check; default: those under .bailiwick/tasks/
     tasks: Vec<PathBuf>,
-    /// Let warnings fail as well
+    /// Exit with an error if there are warnings
     #[arg(long)]
     deny_warnings: bool,
     #[command(flatten)]

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 use crate::running::view;
 
-/// Show what an agent did, said and was denied
+/// Show the tool calls, denials and messages of an agent
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick logs fix-42\n  bailiwick logs -f fix-42\n  bailiwick \
@@ -22,10 +22,10 @@ use crate::running::view;
 pub struct Logs {
     /// The agent
     agent: AgentId,
-    /// Go on until the agent has ended
+    /// Follow until the agent has ended
     #[arg(short, long)]
     follow: bool,
-    /// Only the last N
+    /// Show only the last N lines
     #[arg(short = 'n', long, value_name = "N")]
     last: Option<usize>,
     #[command(flatten)]

@@ -24,10 +24,11 @@ use crate::failure::Failure;
 use crate::output;
 use crate::running::assign::random_name;
 
-/// Serve the delegation tools to an agent program, by MCP
+/// Serve the delegation tools to an agent program over MCP
 ///
-/// Over standard input and output, unless told otherwise. The program can then list agent templates, start agents, wait for them and speak to them. Each is a
-/// run of its own: own worktree, sandbox, gate, budget and checks. Nothing that they do lands by itself.
+/// Uses standard input and output by default. The program can list agent templates, start agents,
+/// wait for them and send them messages. Each agent is a separate run with its own worktree,
+/// sandbox, gate, budget and checks. Their work does not land by itself.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick mcp\n  claude mcp add bailiwick -- bailiwick mcp\n  \
@@ -35,12 +36,13 @@ use crate::running::assign::random_name;
                         --http 127.0.0.1:7777"
 )]
 pub struct Mcp {
-    /// Hand every call to the supervisor that listens here; for agents inside of a run
+    /// Forward every call to the supervisor that listens on this socket; for agents inside of a run
     #[arg(long, value_name = "PATH", hide = true)]
     socket: Option<PathBuf>,
-    /// Serve over HTTP at this address of the loopback instead; port 0 takes any
+    /// Serve over HTTP on this loopback address instead; port 0 takes any free port
     ///
-    /// Who calls has to show the token in BAILIWICK_MCP_TOKEN; one is made, and told, if there is none.
+    /// Clients must send the token in BAILIWICK_MCP_TOKEN; if it is not set, a token is generated
+    /// and printed.
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -56,13 +58,13 @@ pub struct Mcp {
 /// What all agents that are started here may spend together; the program that starts them spends its own.
 #[derive(Debug, Clone, Copy, Default, Args)]
 struct Shared {
-    /// Tokens, in and out, of all agents that are started here
+    /// Tokens, input and output, of all agents that are started here
     #[arg(long, value_name = "N", help_heading = "Budget", conflicts_with = "socket")]
     tokens: Option<u64>,
     /// United States dollars
     #[arg(long, value_name = "AMOUNT", help_heading = "Budget", conflicts_with = "socket", value_parser = dollars)]
     usd: Option<f64>,
-    /// Answers of the model
+    /// Turns (answers of the model)
     #[arg(long, value_name = "N", help_heading = "Budget", conflicts_with = "socket")]
     turns: Option<u64>,
 }

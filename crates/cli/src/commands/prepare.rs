@@ -12,9 +12,9 @@ use crate::failure::Failure;
 use crate::watch::{Kept, Watch};
 use crate::{output, wire};
 
-/// Show what an agent would be told and started with; writes nothing
+/// Show what an agent would be told and started with, without starting it
 ///
-/// Reads the working copy, and says where it differs from the commit that would bind an agent.
+/// Reads the working copy and says where it differs from the commit that would bind an agent.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick prepare .bailiwick/tasks/example.toml\n  bailiwick \
@@ -23,10 +23,10 @@ use crate::{output, wire};
 pub struct Prepare {
     /// The task
     pub(crate) task: PathBuf,
-    /// The agent's id; made if neither this nor the task gives one
+    /// The agent's id; default: the task's, else generated
     #[arg(long, value_name = "ID")]
     pub(crate) agent_id: Option<AgentId>,
-    /// How the result is shown
+    /// Output format
     #[arg(
         short = 'o',
         long = "output",

@@ -24,11 +24,11 @@ use crate::running::view::forget_typed;
 use crate::verifying::cache_key;
 use crate::wire;
 
-/// Remove the worktrees of finished agents, build caches and what setups have installed
+/// Remove the worktrees of finished agents, build caches and installed setups
 ///
-/// An agent is finished when its work has landed, was rolled back or was rejected. Branches, ledger rows,
-/// events and verdicts stay. Agents at work are never touched, nor is the setup of an agent that is not
-/// finished. The next run of a task makes its setup again.
+/// An agent is finished when its work has landed, was rolled back or was rejected. Branches, ledger
+/// rows, events and verdicts stay. Running agents and the setups of unfinished ones are kept. The
+/// next run of a task installs its setup again.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick prune --dry-run\n  bailiwick prune --yes\n  bailiwick \
@@ -41,10 +41,10 @@ pub struct Prune {
     /// Remove without asking
     #[arg(short, long)]
     yes: bool,
-    /// Also the worktree of this agent, whose work has neither landed nor been rejected
+    /// Also remove the worktree of this agent, whose work has neither landed nor been rejected
     #[arg(long, value_name = "AGENT")]
     force: Vec<AgentId>,
-    /// The agents and caches of all repositories; also what is looked at outside of one
+    /// Prune all repositories; the default outside of a repository
     #[arg(long)]
     all_repos: bool,
     #[command(flatten)]

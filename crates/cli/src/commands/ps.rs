@@ -12,15 +12,15 @@ use crate::output::{self, Column, Format, FormatOption};
 use crate::running::run_list::{self, ListedRun};
 use crate::running::view::plain;
 
-/// List this repository's agents: those at work, or all
+/// List running agents of this repository, or all agents
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick ps\n  bailiwick ps --all -o json\n  bailiwick ps \
                         --all-repos")]
 pub struct Ps {
-    /// Also those that have ended, and those that were never started
+    /// Include agents that have ended or were never started
     #[arg(short, long)]
     all: bool,
-    /// Those of all repositories; also what is shown outside of one
+    /// List the agents of all repositories; the default outside of a repository
     #[arg(long)]
     all_repos: bool,
     #[command(flatten)]

@@ -14,17 +14,17 @@ use crate::running::way_on;
 use crate::verifying::{Places, Subject};
 use crate::wire;
 
-/// Say no to an agent's work; its worktree and branch stay
+/// Reject an agent's work; its worktree and branch stay
 ///
-/// Everything that it made, also what it did not commit, is kept as a commit under
-/// refs/bailiwick/kept/AGENT, so that it outlives the worktree.
+/// All of its work, committed or not, is kept as a commit under refs/bailiwick/kept/AGENT, even
+/// after the worktree is removed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick reject fix-42\n  bailiwick reject fix-42 --reason \
                         'solves another problem'")]
 pub struct Reject {
     /// The agent
     agent: AgentId,
-    /// Why; the next attempt is told
+    /// The reason; `respawn` tells it to the next attempt
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]

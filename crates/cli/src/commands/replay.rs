@@ -17,21 +17,21 @@ use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
 use crate::policy_file::{self, compile_working};
 
-/// Decide recorded calls again under another kit, role or task, and show what would change
+/// Decide recorded tool calls again with another kit, role or task
 ///
-/// A log is what the gate has appended to (decisions.jsonl). Nothing is looked up anew: a record
-/// holds what was known. Without a role or task each call is decided again by the policy beside its
-/// log, which must give the same answers.
+/// Reads logs of the gate (decisions.jsonl), which hold everything that the decision needs; the
+/// file system is not read. Without a role or task, each call is decided by the policy beside its
+/// log and must get the same answer.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick replay --role edit-local --files 'src/**'\n  \
                         bailiwick replay decisions.jsonl --task task.toml\n  bailiwick replay \
                         --kit-root ../new --role developer --files '**' -o json")]
 pub struct Replay {
-    /// Logs of decisions; those that installed hooks have kept if none are named
+    /// Logs of decisions; default: the logs of installed hooks
     logs: Vec<PathBuf>,
     #[command(flatten)]
     limits: Limits,
-    /// Show calls that would be decided as before, too
+    /// Also show calls whose decision would not change
     #[arg(long)]
     all: bool,
     #[command(flatten)]

@@ -23,24 +23,25 @@ use crate::running::way_on;
 use crate::verifying::{Places, Shown, Subject, VERIFICATION_FAILED};
 use crate::{policy_file, wire};
 
-/// Start a new attempt at a task, with what was wrong in its prompt
+/// Start a new attempt at a task, with the reasons of the failure in its prompt
 ///
-/// The former attempt is rejected if nobody did so yet; its work is kept. Work that had landed must be
-/// rolled back first. The new agent starts from
-/// today's base, with the same task and the report of the last verification behind it.
+/// Rejects the previous attempt if nobody has, and keeps its work. Work that has landed must be
+/// rolled back first. The new agent starts from today's base with the same task and the report of
+/// the last verification.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick respawn fix-42\n  bailiwick respawn fix-42 \
                         --agent-id fix-42-again --reason 'keep the old name'")]
 pub struct Respawn {
-    /// The agent whose task is tried again
+    /// The agent whose task to try again
     agent: AgentId,
-    /// The new agent's id; else the former's with a number behind it. Needed if there is a new attempt already
+    /// The new agent's id; default: the previous id with a number. Required if a new attempt exists
+    /// already
     #[arg(long, value_name = "ID")]
     agent_id: Option<AgentId>,
-    /// What the new agent should know besides
+    /// Additional instructions for the new agent
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// The commit that it starts from
+    /// The commit to start from
     #[arg(long, value_name = "REVISION", default_value = "HEAD")]
     base: String,
     #[command(flatten)]

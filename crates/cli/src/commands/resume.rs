@@ -22,17 +22,17 @@ use crate::running::view::View;
 use crate::running::{Start, interrupt, recover, run_list};
 use crate::wire;
 
-/// Go on with an agent that was stopped, cut off, timed out or has spent its budget
+/// Continue an agent that was stopped, interrupted, timed out or has spent its budget
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick resume fix-42\n  bailiwick resume fix-42 --tokens \
                         500000\n  bailiwick resume fix-42 -m 'leave the parser alone'\n  bailiwick resume -d fix-42")]
 pub struct Resume {
     /// The agent
     agent: AgentId,
-    /// What it is told
+    /// A message to the agent
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
-    /// Let it go on in the background
+    /// Run in the background
     #[arg(short, long)]
     detach: bool,
     #[command(flatten)]
@@ -46,13 +46,13 @@ pub struct Resume {
 /// A budget in the place of what the task says; what is not named stays.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct Raised {
-    /// Tokens, in and out, from the run's beginning
+    /// Tokens, input and output, since the start of the run
     #[arg(long, value_name = "N", help_heading = "Budget")]
     tokens: Option<u64>,
     /// United States dollars
     #[arg(long, value_name = "AMOUNT", help_heading = "Budget")]
     usd: Option<f64>,
-    /// Answers of the model
+    /// Turns (answers of the model)
     #[arg(long, value_name = "N", help_heading = "Budget")]
     turns: Option<u64>,
     /// Minutes
@@ -132,11 +132,11 @@ fn require_unfinished(context: &Context, agent: &AgentId) -> Result<(), Failure>
     )))
 }
 
-/// Watch an agent, or say something to it
+/// Watch an agent, or send it a message
 ///
-/// Without a message, shows what the agent does until it has ended, and lets you answer what it asks; Ctrl-C
-/// leaves it at work.
-/// With one, the agent hears it when it has ended its turn; one that has ended is taken up again.
+/// Without a message, shows what the agent does until it has ended and lets you answer its
+/// requests; Ctrl-C leaves it running. A message reaches the agent at the end of its turn; an agent
+/// that has ended is resumed.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick attach fix-42\n  bailiwick attach fix-42 'also add a \
@@ -145,7 +145,7 @@ fn require_unfinished(context: &Context, agent: &AgentId) -> Result<(), Failure>
 pub struct Attach {
     /// The agent
     agent: AgentId,
-    /// What it is told
+    /// A message to the agent
     message: Option<String>,
     #[command(flatten)]
     how: How,

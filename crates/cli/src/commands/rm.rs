@@ -25,7 +25,7 @@ pub struct Rm {
     /// The agents
     #[arg(required = true)]
     agents: Vec<AgentId>,
-    /// Also work that has neither landed nor been rejected
+    /// Also remove work that has neither landed nor been rejected
     #[arg(long)]
     force: bool,
     #[command(flatten)]

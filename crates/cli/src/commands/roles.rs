@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output::{self, BOLD, Column, Format, FormatOption, styled};
 use crate::wire;
 
-/// Show the roles that an agent may have
+/// Show roles
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bailiwick roles list")]
 pub struct Roles {
@@ -34,7 +34,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Print the roles as a page of Markdown
+    /// Print all roles as a Markdown page
     #[command(after_help = "Example:\n  bailiwick roles doc > docs/AGENT-ROLES.md")]
     Doc {
         #[command(flatten)]

@@ -22,17 +22,18 @@ use crate::wire;
 /// Revert what an agent has landed, by a commit on today's base
 ///
 /// The reverted tree must pass the checks of the agent's role that run code, unless it is the tree
-/// that the branch had before. Later work on the same lines is a conflict, and nothing moves.
+/// that the branch had before. If later work changed the same lines, that is a conflict and nothing
+/// moves.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick rollback fix-42 --reason 'slower than before'\n  \
                         bailiwick rollback fix-42 --unchecked")]
 pub struct Rollback {
     /// The agent
     agent: AgentId,
-    /// Why; it goes into the commit's message
+    /// The reason, for the commit message
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Revert without running the checks: the task's commands may be about what is taken away
+    /// Revert without running the checks, for example if they test what is removed
     #[arg(long)]
     unchecked: bool,
     #[command(flatten)]

@@ -28,11 +28,11 @@ use crate::running::{IfClosed, Running, Start, Wishes, detached, finish, interru
 use crate::verifying::{Manner, SandboxLevel, Shown};
 use crate::{preconditions, wire};
 
-/// Have an agent do a task: in a sandboxed worktree, watched, checked, landed
+/// Run an agent on a task: in a sandboxed worktree, supervised, checked, landed
 ///
-/// Makes the agent's worktree, shows that its gate is heard, starts the agent program in a sandbox and
-/// shows what it does. Then its work is checked, on its own tree and merged onto today's base. Work
-/// that holds lands if you say so. Ctrl-C stops the agent and loses nothing.
+/// Creates the worktree, tests that the agent CLI obeys the gate, starts it in a sandbox and shows
+/// what it does. Then its work is checked, as it is and merged onto today's base. Work that passes
+/// lands if you confirm. Ctrl-C stops the agent and keeps its work.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick run .bailiwick/tasks/example.toml\n  bailiwick run \
@@ -42,19 +42,19 @@ use crate::{preconditions, wire};
                         bailiwick logs -f fix-42"
 )]
 pub struct Run {
-    /// The task, a file relative to the current directory; or an agent that was spawned and has not run yet
+    /// The task file, or an agent that was spawned and has not run yet
     #[arg(value_name = "TASK|AGENT")]
     task: PathBuf,
-    /// The agent's id; made if neither this nor the task gives one
+    /// The agent's id; default: the task's, else generated
     #[arg(long, value_name = "ID")]
     agent_id: Option<AgentId>,
     /// The commit that the agent starts from
     #[arg(long, value_name = "REVISION", default_value = "HEAD")]
     base: String,
-    /// The first line of the commit's message when its work lands; else the first sentence of the task's body
+    /// Subject of the commit when the work lands; default: the first sentence of the task's body
     #[arg(long, value_name = "TEXT")]
     title: Option<CommitTitle>,
-    /// Let it go on in the background
+    /// Run in the background
     #[arg(short, long)]
     detach: bool,
     #[command(flatten)]
@@ -66,19 +66,20 @@ pub struct Run {
 /// How a run is to be held and ended.
 #[derive(Debug, Clone, Default, Args)]
 pub struct How {
-    /// Whether work that holds lands by itself; else as the settings say
+    /// Whether work that passes lands without a question; default: as in the settings
     #[arg(long, value_name = "WHEN")]
     pub land: Option<LandWhen>,
     /// Do not check the work at the end
     #[arg(long)]
     pub no_verify: bool,
-    /// How much of a sandbox there must be around the agent and its checks
+    /// The sandbox level that is required for the agent and its checks
     #[arg(long, value_name = "LEVEL", default_value = "full")]
     pub sandbox: SandboxLevel,
-    /// How the model is paid for; else as the task says, or by an API key of your environment
+    /// How to pay for the model; default: the setting of the task, else an API key from the
+    /// environment
     #[arg(long, value_name = "LOGIN")]
     pub login: Option<LoginOption>,
-    /// Run the task's setup as you, without a sandbox, if this machine can make none
+    /// Run the task's setup without a sandbox if this machine has none
     #[arg(long)]
     pub allow_setup: bool,
 }
@@ -117,11 +118,11 @@ impl How {
 /// Whether work that holds lands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum LandWhen {
-    /// After you said so, on a terminal.
+    /// After you confirm, on a terminal.
     Ask,
-    /// At once.
+    /// Without a question.
     Auto,
-    /// Not now.
+    /// Never; land it later.
     Never,
 }
 

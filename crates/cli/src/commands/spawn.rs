@@ -33,26 +33,26 @@ use crate::verifying::worktree_setup::{self, WorktreeSetup};
 use crate::verifying::{SandboxLevel, settings};
 use crate::{agent_names, claiming, policy_file, wire};
 
-/// Make an agent's worktree on its own branch, and record it in the ledger
+/// Create an agent's worktree on its own branch and record it in the ledger
 ///
-/// The kit is read from the commit that the agent starts from, never from the working copy. A spawn
-/// that was cut off is taken up again by the same task with the same id.
+/// Reads the kit from the commit that the agent starts from, never from the working copy. An
+/// interrupted spawn continues when the same task is spawned with the same id.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick spawn .bailiwick/tasks/example.toml\n  bailiwick \
                         spawn task.toml --agent-id fix-42 --base origin/main")]
 pub struct Spawn {
     /// The task
     pub(crate) task: PathBuf,
-    /// The agent's id; made if neither this nor the task gives one
+    /// The agent's id; default: the task's, else generated
     #[arg(long, value_name = "ID")]
     pub(crate) agent_id: Option<AgentId>,
     /// The commit that the agent starts from
     #[arg(long, value_name = "REVISION", default_value = "HEAD")]
     pub(crate) base: String,
-    /// Start the agent in the background, held and gated as `run` does
+    /// Start the agent in the background, supervised as by `run`
     #[arg(long)]
     pub(crate) start: bool,
-    /// Run the task's setup as you, without a sandbox, if this machine can make none
+    /// Run the task's setup without a sandbox if this machine has none
     #[arg(long)]
     pub(crate) allow_setup: bool,
     #[command(flatten)]

@@ -16,11 +16,11 @@ use crate::running::run_list::{self, ListedRun};
 use crate::verifying::{VERIFICATION_FAILED, VERIFIED};
 use crate::wire;
 
-/// Show what this repository's agents do and wait for, with the next command for each
+/// Show the state of this repository's agents, with the next command for each
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick status\n  bailiwick status --all-repos -o json")]
 pub struct Status {
-    /// Those of all repositories; also what is shown outside of one
+    /// Show the agents of all repositories; the default outside of a repository
     #[arg(long)]
     all_repos: bool,
     #[command(flatten)]

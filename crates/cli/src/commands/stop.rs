@@ -16,14 +16,14 @@ use crate::output::{self, Format, FormatOption};
 use crate::running::recover;
 use crate::wire;
 
-/// End agents that are at work; what they have done stays
+/// Stop running agents; their work is kept
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick stop fix-42\n  bailiwick stop fix-42 fix-43")]
 pub struct Stop {
     /// The agents
     #[arg(required = true)]
     agents: Vec<AgentId>,
-    /// Why; kept with the run
+    /// The reason, recorded with the run
     #[arg(long, value_name = "TEXT", default_value = "stopped by hand")]
     reason: String,
     #[command(flatten)]

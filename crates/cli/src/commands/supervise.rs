@@ -12,16 +12,16 @@ use crate::failure::Failure;
 use crate::output::Format;
 use crate::running::{IfClosed, Start, interrupt};
 
-/// Hold a run that was spawned, in the background
+/// Supervise a spawned run in the background
 #[derive(Debug, Args)]
 #[command(hide = true, after_help = "Example:\n  bailiwick supervise fix-42")]
 pub struct Supervise {
     /// The agent
     agent: AgentId,
-    /// Take it up again; what it is told comes by standard input
+    /// Resume it; the message is read from standard input
     #[arg(long)]
     resume: bool,
-    /// A person takes it up again, also if an agent had closed it
+    /// Resume it on behalf of a person, even if an agent had closed it
     #[arg(long)]
     by_person: bool,
     #[command(flatten)]

@@ -18,9 +18,9 @@ use crate::wire;
 
 /// Check an agent's work, on its own tree and merged onto today's base
 ///
-/// Every check of the agent's role runs on a copy of its work: first as it is, then merged onto the
-/// base branch as it is today. Nothing of the agent's worktree is touched. Exits 0 if all hold and 2
-/// if one does not.
+/// Runs every check of the agent's role on a copy of its work: first as it is, then merged onto the
+/// base branch. The agent's worktree is not changed. Exits with 0 if all checks pass and with 2 if
+/// one fails.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick verify fix-42\n  bailiwick verify fix-42 --mode \
                         worktree\n  bailiwick verify task.toml ../worktree -o json\n  bailiwick \
@@ -29,22 +29,22 @@ pub struct Verify {
     /// An agent of the ledger, or a task file
     #[arg(value_name = "AGENT|TASK")]
     pub(crate) what: String,
-    /// Where the agent worked, if not where the ledger says
+    /// The worktree, if not the one in the ledger
     #[arg(value_name = "WORKTREE", conflicts_with = "worktree")]
     pub(crate) place: Option<PathBuf>,
     /// The same
     #[arg(long, value_name = "DIR")]
     pub(crate) worktree: Option<PathBuf>,
-    /// The repository that the work is to land in
+    /// The repository to land in
     #[arg(long, value_name = "DIR")]
     pub(crate) main_repo: Option<PathBuf>,
-    /// The branch that the work is to land on; found if not given
+    /// The branch to land on; detected by default
     #[arg(long, value_name = "BRANCH")]
     pub(crate) base: Option<String>,
-    /// On which trees
+    /// The trees to check
     #[arg(long, default_value = "both")]
     pub(crate) mode: Mode,
-    /// Only the checks of these capabilities
+    /// Run only the checks of these capabilities
     #[arg(long, value_name = "CAPABILITY")]
     pub(crate) only: Vec<CapabilityName>,
     #[command(flatten)]

@@ -236,9 +236,9 @@ pub fn line(event: &Event) -> Option<String> {
             format!("{} {}", styled(YELLOW, "warns"), styled(DIM, one(text)))
         }
         (What::Notification { text }, _) => format!("{} {}", styled(YELLOW, "notifies"), one(text)),
-        (What::Check { check, ok: true, .. }, _) => format!("{} {check}", styled(GREEN, "holds")),
+        (What::Check { check, ok: true, .. }, _) => format!("{} {check}", styled(GREEN, "pass")),
         (What::Check { check, ok: false, found, .. }, _) => {
-            format!("{} {check} {}", styled(RED, "fails"), styled(DIM, one(found)))
+            format!("{} {check} {}", styled(RED, "fail"), styled(DIM, one(found)))
         }
         (What::SubAgent { id, text, ended }, _) => {
             let word = if *ended { "ended" } else { "began" };

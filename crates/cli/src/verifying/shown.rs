@@ -44,7 +44,7 @@ pub struct Passed {
     pub reused: bool,
 }
 
-/// A check that does not hold.
+/// A check that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     /// The capability.
@@ -102,10 +102,10 @@ impl Shown {
         let failed: Vec<&str> =
             self.failed.iter().map(|failed| failed.capability.as_str()).collect();
         match failed.as_slice() {
-            [] => format!("{} on {base:.12}", holding(self.passed.len())),
+            [] => format!("{} on {base:.12}", all_passed(self.passed.len())),
             some => {
                 let all = some.len() + self.passed.len();
-                format!("{} on {base:.12}: {}", not_holding(some.len(), all), some.join(", "))
+                format!("{} on {base:.12}: {}", some_failed(some.len(), all), some.join(", "))
             }
         }
     }
@@ -116,10 +116,10 @@ impl Shown {
         for passed in &self.passed {
             let again = if passed.reused { "checked before: " } else { "" };
             let what = format!("{again}{}", passed.evidence);
-            rows.push(row("holds", &passed.capability, passed.pass, &what));
+            rows.push(row("pass", &passed.capability, passed.pass, &what));
         }
         for failed in &self.failed {
-            rows.push(row("FAILS", &failed.capability, failed.pass, "see below"));
+            rows.push(row("FAIL", &failed.capability, failed.pass, "see below"));
         }
         let columns = [
             Column::fixed(""),
@@ -143,8 +143,11 @@ impl Shown {
         let branch = self.base_branch.as_deref().unwrap_or("?");
         let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
         output::line(match self.failed.len() {
-            0 => format!("\n{}", styled(GREEN, format_args!("all hold, on {branch} {base:.12}"))),
-            some => format!("\n{}", styled(RED, not_holding(some, some + self.passed.len()))),
+            0 => format!(
+                "\n{}",
+                styled(GREEN, format_args!("all checks passed on {branch} {base:.12}"))
+            ),
+            some => format!("\n{}", styled(RED, some_failed(some, some + self.passed.len()))),
         });
     }
 
@@ -160,14 +163,12 @@ impl Shown {
     }
 }
 
-fn holding(all: usize) -> String {
-    let verb = if all == 1 { "holds" } else { "hold" };
-    format!("{} {verb}", counted(all, "check"))
+fn all_passed(all: usize) -> String {
+    format!("{} passed", counted(all, "check"))
 }
 
-fn not_holding(failed: usize, all: usize) -> String {
-    let verb = if failed == 1 { "does" } else { "do" };
-    format!("{failed} of {} {verb} not hold", counted(all, "check"))
+fn some_failed(failed: usize, all: usize) -> String {
+    format!("{failed} of {} failed", counted(all, "check"))
 }
 
 fn row(verdict: &str, capability: &str, pass: Pass, what: &str) -> Vec<String> {

@@ -112,7 +112,7 @@ fn without_the_mark_it_is_checked_at_the_end_alone() {
 fn a_tree_that_fails_at_the_end_does_not_land_although_it_was_told() {
     let scratch = scene(MARKED, CHECK, "", &breaks_and_mends()[..2]);
     let ran = run(&scratch, &[&RUN[..], &["--land", "auto"]].concat()).expect_code(2);
-    assert!(ran.out.contains("FAILS  quality::own"), "{}", ran.out);
+    assert!(ran.out.contains("FAIL  quality::own"), "{}", ran.out);
     assert_eq!(answers(&events(&scratch, "one")), ["allow", "deny"]);
     assert_eq!(scratch.read("src/a.txt"), "a\n");
 }

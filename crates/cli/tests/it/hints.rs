@@ -154,7 +154,7 @@ fn tables_at_80_columns_show_paths_and_measurements_whole() {
     let place = place.spawn("two");
     place.work("two", "src/c.txt", "c\n");
     let verified = on_terminal(&place.scratch, 80, "$B verify two --color never");
-    assert!(verified.contains("all hold"), "{verified}");
+    assert!(verified.contains("all checks passed"), "{verified}");
     let (_, table) = verified.split_once("CAPABILITY").unwrap();
     assert!(!table.contains('…'), "{verified}");
     place.bailiwick(&["reject", "one"]).expect_code(0);

@@ -123,7 +123,7 @@ fn work_that_does_not_hold_is_not_landed() {
     scratch.write("task.toml", &text);
     let ran = run(&scratch, &["run", "task.toml", "--agent-id", "one", "--land", "auto"]);
     let ran = ran.expect_code(2);
-    assert!(ran.out.contains("FAILS  quality::commands-green"), "{}", ran.out);
+    assert!(ran.out.contains("FAIL  quality::commands-green"), "{}", ran.out);
     assert!(!scratch.root().join("src/new.txt").exists());
 }
 

@@ -116,10 +116,10 @@ fn each_verdict_and_each_reason_is_told_once_also_where_nobody_watches() {
     let ran = place.bailiwick(&["verify", "one"]).expect_code(2);
     let said = ran.out + &ran.err;
     for capability in [WHITELIST, COMMANDS] {
-        assert_eq!(count(&said, [capability, "FAILS"]), 1, "{said}");
+        assert_eq!(count(&said, [capability, "FAIL"]), 1, "{said}");
     }
     assert_eq!(count(&said, ["", "ended with 1"]), 1, "{said}");
-    assert!(said.contains("2 of 2 checks do not hold"), "{said}");
+    assert!(said.contains("2 of 2 checks failed"), "{said}");
     assert!(!said.contains("fails"), "{said}");
 }
 
@@ -398,7 +398,7 @@ fn checks_run_in_a_sandbox() {
     let mut command = place.scratch.command(BAILIWICK);
     command.env("SECRET_TOKEN", "s3cret").args(["verify", "one"]);
     let ran = Ran::from(command.output().unwrap()).expect_code(0);
-    assert!(ran.out.contains("all hold"), "{}", ran.out);
+    assert!(ran.out.contains("all checks passed"), "{}", ran.out);
     assert!(!file.exists());
     assert!(!place.worktree("one").join("generated.txt").exists());
     let left = std::fs::read_dir(place.scratch.state().join("caches")).unwrap();

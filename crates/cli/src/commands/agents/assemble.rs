@@ -36,7 +36,7 @@ pub struct Assemble {
     /// Write into this directory instead of printing
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write over files that were not made by this command
+    /// Overwrite files that this command did not write
     #[arg(long)]
     force: bool,
     #[command(flatten)]

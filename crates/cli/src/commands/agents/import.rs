@@ -13,11 +13,11 @@ use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
 use crate::wire::{self, REPOSITORY_KIT};
 
-/// Make templates from the agent files of Claude Code, Codex, Gemini CLI or OpenCode
+/// Create templates from the agent files of Claude Code, Codex, Gemini CLI or OpenCode
 ///
-/// An import never may more than its original: what a template cannot say is dropped, and told, or
-/// the file is refused. Without a path, the places where those programs keep their agents are
-/// searched. A SKILL.md or an AGENTS.md can be named as well.
+/// An import never allows more than its original: what a template cannot express is dropped with a
+/// note, or the file is refused. Without a path, the directories where those programs keep their
+/// agents are searched. A SKILL.md or an AGENTS.md can be named as well.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick agents import --dry-run\n  bailiwick agents import \
@@ -27,16 +27,16 @@ pub struct Import {
     /// The files; all that are found in the repository if none is named
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Whose files they are; told by their place if left out
+    /// The program that the files are for; guessed from their location by default
     #[arg(long, value_name = "PROGRAM")]
     from: Option<From>,
     /// Show what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write over templates that are there
+    /// Overwrite existing templates
     #[arg(long)]
     force: bool,
-    /// Pass over a key that is not known, since it limits nothing
+    /// Ignore this unknown key, because it limits nothing
     #[arg(long, value_name = "KEY")]
     drop: Vec<String>,
     #[command(flatten)]

@@ -14,16 +14,16 @@ use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
 use crate::templates;
 
-/// List the agent templates that are in force here
+/// List the agent templates that apply here
 ///
-/// Reads the working copy; an agent is started from what is committed. With -o json the answer is
-/// that of the tool list_agents.
+/// Reads the working copy; an agent is started from what is committed. -o json prints the answer of
+/// the tool list_agents.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick agents list\n  bailiwick agents list --expanded -o json"
 )]
 pub struct List {
-    /// With models, efforts and prompts
+    /// Also show models, efforts and prompts
     #[arg(long)]
     expanded: bool,
     #[command(flatten)]

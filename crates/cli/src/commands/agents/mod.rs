@@ -15,7 +15,7 @@ use crate::counted::counted;
 use crate::failure::Failure;
 use crate::{output, templates};
 
-/// Show, and write, the templates that agents are started from
+/// Show and write agent templates
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick agents list\n  bailiwick agents show worker\n  \
                         bailiwick agents new auditor\n  bailiwick agents import --dry-run\n  bailiwick agents \

@@ -13,10 +13,10 @@ use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 use crate::{templates, wire};
 
-/// Write a new agent template, to be filled in
+/// Create an agent template to fill in
 ///
-/// It goes to .bailiwick/agents/ of the repository, or to your own kit where there is none. Nothing
-/// is overwritten.
+/// Writes to .bailiwick/agents/ of the repository, or to your own kit outside of a repository.
+/// Never overwrites a file.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bailiwick agents new auditor")]
 pub struct New {

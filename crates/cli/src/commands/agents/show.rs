@@ -12,16 +12,16 @@ use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, styled};
 use crate::templates;
 
-/// Show one agent template: what its agent is told, and what it may do
+/// Show one agent template: its prompt and its permissions
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick agents show explorer\n  bailiwick agents show worker \
                         --persona runner"
 )]
 pub struct Show {
-    /// The agent type; `-` and `_` are the same unless both are there
+    /// The agent type; `-` and `_` are the same unless both exist
     name: String,
-    /// As this persona is given it
+    /// Show what this persona gets
     #[arg(long)]
     persona: Option<String>,
     #[command(flatten)]

@@ -24,17 +24,17 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Show which agent started which, with status, model, budget, depth and note
 ///
-/// The budget is the share that an agent has used of its own, with what it gave to those below it: of tokens,
-/// dollars, turns, minutes or tool calls, whichever it has used most of; -o json has the numbers. AT is its
-/// depth below the first.
+/// The budget column shows the largest share that an agent and its sub-agents have used: of tokens,
+/// dollars, turns, minutes or tool calls. -o json has the numbers. AT is the depth below the first
+/// agent.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick agents tree\n  bailiwick agents tree --all\n  \
                         bailiwick agents tree --watch")]
 pub struct Tree {
-    /// With agents that have ended
+    /// Include agents that have ended
     #[arg(short, long)]
     all: bool,
-    /// Draw it again every second, until Ctrl-C
+    /// Refresh every second until Ctrl-C
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]

@@ -24,15 +24,15 @@ use crate::wire;
 /// How many events are read at once.
 const PAGE: u32 = 1000;
 
-/// Show what an agent has used, and of how much; or the total of this repository
+/// Show what an agent, or all agents of this repository, have spent
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick cost\n  bailiwick cost fix-42\n  bailiwick cost fix-42 -o json"
 )]
 pub struct Cost {
-    /// The agent; without one, each agent of this repository and their total
+    /// The agent; by default all agents of this repository and their total
     agent: Option<AgentId>,
-    /// The agents of all repositories
+    /// Show the agents of all repositories
     #[arg(long, conflicts_with = "agent")]
     all_repos: bool,
     #[command(flatten)]

@@ -13,15 +13,14 @@ use crate::output::{self, BOLD, DIM, styled};
 use crate::preconditions;
 use crate::verifying::{Manner, Places, SandboxLevel, Subject};
 
-/// See it work, from beginning to end, in a throwaway repository
+/// Watch three scripted agents in a temporary repository
 ///
-/// Three scripted agents work at once: one does its task, one tries to step over its limits ten ways,
-/// one makes a change that breaks only when it is merged. Needs nothing but git; touches nothing of
-/// yours.
+/// One does its task, one tries ten ways to break its limits, one makes a change that breaks only
+/// when it is merged. Needs only git, and changes nothing outside of the temporary repository.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick demo\n  bailiwick demo --keep")]
 pub struct Demo {
-    /// Keep the repository, and say where it is
+    /// Keep the repository and print its path
     #[arg(long)]
     keep: bool,
 }
@@ -81,9 +80,9 @@ fn checked(context: &Context) -> Result<(), Failure> {
         "bailiwick land farewell; bailiwick land rename; bailiwick land rogue",
     );
     for (agent, why) in [
-        ("farewell", "Its work holds, merged onto today's main: it lands."),
+        ("farewell", "Its work passes all checks, merged onto today's main: it lands."),
         ("rename", "Holds alone. Merged with what has landed since, it breaks: it does not land."),
-        ("rogue", "What was denied never happened; what is left does not hold."),
+        ("rogue", "What was denied never happened; what is left fails its checks."),
     ] {
         output::line(format_args!("\n{} {why}", styled(BOLD, agent)));
         let id = scene::id(agent)?;
@@ -91,7 +90,7 @@ fn checked(context: &Context) -> Result<(), Failure> {
             Ok(()) => {}
             Err(Failure::Said(_)) => {
                 let subject = Subject::of_agent(context, &id, &Places::default())?;
-                reject::reject(&subject, &id, Some("its work does not hold"))?;
+                reject::reject(&subject, &id, Some("its work failed its checks"))?;
                 output::line(format_args!(
                     "rejected  {agent}: its work is kept, and lands nowhere"
                 ));

@@ -18,17 +18,17 @@ use crate::{templates, wire};
 
 /// Check this machine: git, sandbox, agent CLIs, kit
 ///
-/// Starts each agent CLI that is installed once, in the sandbox and without a key, and has a scripted model
-/// ask it for a command: only a CLI that asks the gate first, and keeps to its denial, can be used in runs.
-/// What was proven is remembered. Programs that .bailiwick/adapters/ describes are listed, and not started.
-/// Ends with a verdict; exits with 1 if agents cannot run here.
+/// Starts each installed agent CLI once, in the sandbox and without a key, and lets a scripted
+/// model ask it for a command. Only a CLI that asks the gate first and obeys its denial can be used
+/// in runs. Results are cached. Programs that .bailiwick/adapters/ describes are listed and not
+/// started. Exits with 1 if agents cannot run here.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick doctor\n  bailiwick doctor --quick\n  bailiwick doctor -o json \
                   | jq .agents"
 )]
 pub struct Doctor {
-    /// Do not start the agent CLIs to see whether they obey the gate
+    /// Do not start the agent CLIs to test whether they obey the gate
     #[arg(long)]
     quick: bool,
     #[command(flatten)]

@@ -12,11 +12,10 @@ use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 use crate::wire;
 
-/// Declare resources: all documents of the files, or none of them
+/// Create or update resources from files, all or none
 ///
-/// Each document is checked by the type of its kind; unknown keys are errors. What is there already is
-/// changed to what is written. A document with a resourceVersion is refused if somebody else has
-/// changed the object since.
+/// Each document is validated by the schema of its kind; unknown keys are errors. A document with a
+/// resourceVersion is refused if the object has changed since.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick apply -f fleet/\n  bailiwick apply -f stack.yaml --dry-run\n  \
@@ -27,7 +26,7 @@ pub struct Apply {
     /// Files or directories with documents; `-` is standard input
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Only say what would change
+    /// Only print what would change
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

@@ -17,24 +17,24 @@ use crate::wire;
 /// How many objects are read at once.
 const PAGE: usize = 500;
 
-/// Take resources away
+/// Delete resources
 ///
-/// What was recorded (runs, deliveries, approvals) cannot be deleted: it is the record.
+/// Records (runs, deliveries, approvals) cannot be deleted.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick delete stack fixer\n  bailiwick delete trigger/ci pool/small\n  \
                   bailiwick delete configmaps -l team=x --dry-run"
 )]
 pub struct Delete {
-    /// KIND NAME…, or KIND/NAME…; KIND alone with a selector
+    /// KIND NAME…, or KIND/NAME…; with a selector KIND alone
     #[arg(required = true, value_name = "OBJECT")]
     objects: Vec<String>,
     #[command(flatten)]
     namespace: Namespace,
-    /// All of the kind that have this label
+    /// Delete all objects of the kind with this label
     #[arg(short = 'l', long = "selector", value_name = "KEY=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
-    /// Only say what would go
+    /// Only print what would be deleted
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

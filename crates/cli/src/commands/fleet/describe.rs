@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, styled};
 use crate::wire;
 
-/// Show resources with their conditions: what holds, what does not, and why
+/// Show resources with their conditions and reasons
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick describe stack fixer\n  bailiwick describe run/adr-…"

@@ -22,8 +22,8 @@ const WAIT: u64 = 5_000;
 
 /// List resources
 ///
-/// Runs can be selected by status, source, stack, taskKind, pool, repository, branch, pullRequest,
-/// issue and rule.
+/// Select runs by the fields status, source, stack, taskKind, pool, repository, branch,
+/// pullRequest, issue and rule.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick get stacks\n  bailiwick get runs --field status=running \
@@ -35,22 +35,22 @@ pub struct Get {
     objects: Vec<String>,
     #[command(flatten)]
     namespace: Namespace,
-    /// In every namespace
+    /// List objects of all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Only with this label
+    /// Only objects with this label
     #[arg(short = 'l', long = "selector", value_name = "KEY=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
-    /// Only with this value in a field
+    /// Only objects with this value in a field
     #[arg(long = "field", value_name = "FIELD=VALUE", value_parser = pair)]
     fields: Vec<(String, String)>,
-    /// At most so many, the youngest first
+    /// Maximum number of objects, newest first
     #[arg(long, value_name = "N")]
     last: Option<usize>,
-    /// Go on showing what changes
+    /// Watch for changes
     #[arg(short, long)]
     watch: bool,
-    /// How they are shown
+    /// Output format
     #[arg(short = 'o', long = "output", value_name = "FORMAT", default_value = "human")]
     shown: ShownAs,
 }

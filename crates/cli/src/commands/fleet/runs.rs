@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 use crate::running::view;
 
-/// Start, show, cancel, retry, resume, continue and fork runs of the control plane
+/// Manage runs of the control plane
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick runs start app fixer --task \"Mend the build.\"\n  bailiwick \
@@ -33,7 +33,7 @@ struct Which {
     /// Why
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
-    /// What the agent is told
+    /// The message to the agent
     #[arg(short, long, value_name = "TEXT", default_value = "")]
     message: String,
     #[command(flatten)]
@@ -44,7 +44,7 @@ struct Which {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Start one by hand
+    /// Start a run
     #[command(
         after_help = "Example:\n  bailiwick runs start app fixer --task \"Mend the build.\" --kind repair"
     )]
@@ -53,31 +53,31 @@ enum Verb {
         repository: String,
         /// The stack
         stack: String,
-        /// What the agent is to do
+        /// The prompt of the agent
         #[arg(long, value_name = "TEXT")]
         task: String,
-        /// What it is for
+        /// The kind of task
         #[arg(long, value_name = "WORD", default_value = "manual")]
         kind: String,
-        /// The ref, as refs/heads/main; the default branch when left out
+        /// The ref, as refs/heads/main; default: the default branch
         #[arg(long = "ref", value_name = "REF")]
         reference: Option<String>,
-        /// The commit; where the ref is when left out. Work on a commit that is named is not trusted
+        /// The commit; default: the tip of the ref. Work on a named commit is not trusted
         #[arg(long, value_name = "COMMIT")]
         sha: Option<String>,
-        /// The pool; the stack's when left out
+        /// The pool; default: the pool of the stack
         #[arg(long, value_name = "NAME")]
         pool: Option<String>,
-        /// A context label whose fragment is added; may be given again
+        /// Add the context fragment with this label (repeatable)
         #[arg(long = "label", value_name = "NAME")]
         labels: Vec<String>,
-        /// The pull request that it is about
+        /// The pull request that the run is about
         #[arg(long, value_name = "NUMBER")]
         pull_request: Option<u64>,
-        /// The issue that it is about
+        /// The issue that the run is about
         #[arg(long, value_name = "NUMBER")]
         issue: Option<u64>,
-        /// What makes a second wish the same as the first: nothing more is started
+        /// Idempotency key: a second request with the same key starts nothing
         #[arg(long, value_name = "ID")]
         request_id: Option<String>,
         #[command(flatten)]
@@ -85,7 +85,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Show what the agents of one did and said, over all its attempts
+    /// Show the events of a run, over all attempts
     #[command(
         after_help = "Examples:\n  bailiwick runs logs adr-…\n  bailiwick runs logs adr-… --attempt 1\n  \
                       bailiwick runs logs adr-… -o json"
@@ -93,10 +93,10 @@ enum Verb {
     Logs {
         /// The run
         run: String,
-        /// Only this attempt; they count from 1
+        /// Only this attempt, counted from 1
         #[arg(long, value_name = "NUMBER")]
         attempt: Option<u32>,
-        /// Only what comes after this cursor
+        /// Only events after this cursor
         #[arg(long, value_name = "CURSOR", default_value_t = 0)]
         after: u64,
         #[command(flatten)]
@@ -104,19 +104,19 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// End one, with everything that it started
+    /// Cancel a run and everything that it started
     #[command(after_help = "Example:\n  bailiwick runs cancel adr-… --reason \"not needed\"")]
     Cancel(Which),
-    /// Try one that has ended again, with the same context
+    /// Retry a run that has ended, with the same context
     #[command(after_help = "Example:\n  bailiwick runs retry adr-…")]
     Retry(Which),
-    /// Go on with the conversation of one that was interrupted
+    /// Resume the conversation of an interrupted run
     #[command(after_help = "Example:\n  bailiwick runs resume adr-…")]
     Resume(Which),
-    /// Tell one that has ended something more
+    /// Continue a run that has ended with another message
     #[command(after_help = "Example:\n  bailiwick runs continue adr-… -m \"Add a test.\"")]
     Continue(Which),
-    /// Start another one like it
+    /// Start a new run like this one
     #[command(after_help = "Example:\n  bailiwick runs fork adr-… -m \"Try it without a cache.\"")]
     Fork(Which),
 }

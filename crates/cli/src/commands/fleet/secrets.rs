@@ -18,7 +18,7 @@ use crate::wire;
 /// The longest value.
 const LONGEST: usize = 1024 * 1024;
 
-/// Keep values for agents, webhooks and forges, encrypted; they are never shown again
+/// Store encrypted values for agents, webhooks and forges; they are never shown again
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick secrets set forge token < token.txt\n  bailiwick secrets list"
@@ -40,7 +40,7 @@ enum Verb {
         name: String,
         /// The key in it
         key: String,
-        /// Where the value is; standard input when left out
+        /// Read the value from this file; default: standard input
         #[arg(long, value_name = "FILE")]
         from_file: Option<PathBuf>,
         #[command(flatten)]
@@ -48,7 +48,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// The secrets with the names of their keys
+    /// List secrets with the names of their keys
     #[command(after_help = "Example:\n  bailiwick secrets list -o json")]
     List {
         #[command(flatten)]
@@ -56,7 +56,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Take a secret away, with all its values
+    /// Delete a secret with all its values
     #[command(after_help = "Example:\n  bailiwick secrets rm forge")]
     Rm {
         /// The secret

@@ -35,28 +35,28 @@ const AFTER_TROUBLE: Duration = Duration::from_secs(2);
 
 /// Serve the control plane: API, webhooks, runs
 ///
-/// Rules look at webhooks, runs are started in their pools, and what they make is written back as far as
-/// policy and people allow. It can be killed at any moment and started again: nothing is lost and nothing
-/// is done twice. Runs go on meanwhile.
+/// Rules evaluate webhooks, runs start in their pools, and results are written back as policy and
+/// approvals allow. The server can be killed and restarted at any time: nothing is lost or done
+/// twice, and runs continue meanwhile.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick tokens new $USER --scope admin\n  bailiwick serve\n  bailiwick \
                   serve --listen 127.0.0.1:9000"
 )]
 pub struct Serve {
-    /// Where to listen
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7840")]
     listen: SocketAddr,
-    /// Let other machines reach it; there is no encryption, so something in front of it must bring it
+    /// Accept connections from other machines; there is no TLS, so put a reverse proxy in front
     #[arg(long)]
     network: bool,
-    /// A name under which it is asked for
+    /// Accept requests for this host name
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// How long runs that have ended are kept, with all that belongs to them
+    /// Retention of ended runs and what belongs to them
     #[arg(long, value_name = "TIME", default_value = "90d")]
     keep: Span,
-    /// How long the audit log is kept
+    /// Retention of the audit log
     #[arg(long, value_name = "TIME", default_value = "365d")]
     keep_audit: Span,
 }

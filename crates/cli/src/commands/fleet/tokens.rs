@@ -17,7 +17,7 @@ use crate::wire;
 /// What every token begins with, so that it is recognised where it should not be.
 pub const BEGINNING: &str = "bwk_";
 
-/// Make, list and revoke tokens for the API of `bailiwick serve`
+/// Create, list and revoke API tokens of `bailiwick serve`
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick tokens new ada --scope approver --expires-after 30d\n  \
@@ -31,13 +31,13 @@ pub struct Tokens {
 /// What a token may be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Scope {
-    /// Looking
+    /// Read
     Viewer,
-    /// And starting, cancelling, retrying
+    /// Also start, cancel and retry runs
     Operator,
-    /// And deciding approvals
+    /// Also decide approvals
     Approver,
-    /// And declaring resources, secrets and tokens
+    /// Also change resources, secrets and tokens
     Admin,
 }
 
@@ -54,27 +54,27 @@ impl From<Scope> for TokenScope {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make a token; it is shown this once
+    /// Create a token; it is shown only once
     #[command(after_help = "Example:\n  bailiwick tokens new ada --scope approver")]
     New {
-        /// The person it stands for
+        /// The person that the token represents
         person: String,
-        /// What it may be used for
+        /// The scope of the token
         #[arg(long, value_enum, default_value = "viewer")]
         scope: Scope,
-        /// When it ends, as 30d; never when left out
+        /// Lifetime, as 30d; default: no expiry
         #[arg(long, value_name = "SPAN")]
         expires_after: Option<Span>,
         #[command(flatten)]
         format: FormatOption,
     },
-    /// The tokens, without themselves
+    /// List tokens, without their values
     #[command(after_help = "Example:\n  bailiwick tokens list -o json")]
     List {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// End a token
+    /// Revoke a token
     #[command(after_help = "Example:\n  bailiwick tokens revoke tok-…")]
     Revoke {
         /// Its id

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, styled};
 use crate::running::view::plain;
 
-/// Try rules, let them look at events again, and switch them on and off
+/// Test, replay, fire, enable and disable trigger rules
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick trigger test ci --delivery wd-…\n  bailiwick trigger enable \
@@ -47,23 +47,23 @@ struct Reasoned {
 
 #[derive(Debug, Args)]
 struct Sample {
-    /// A delivery that came in
+    /// Use this delivery
     #[arg(long, value_name = "NAME")]
     delivery: Option<String>,
-    /// A file with a payload, in the place of a delivery
+    /// Use the payload in this file instead of a delivery
     #[arg(long, value_name = "FILE", conflicts_with = "delivery", requires = "event")]
     payload: Option<PathBuf>,
-    /// The event of that payload, as its forge names it
+    /// The event of the payload, by the name that its forge uses
     #[arg(long, value_name = "NAME")]
     event: Option<String>,
-    /// The repository of that payload
+    /// The repository of the payload
     #[arg(long, value_name = "NAME")]
     repository: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Say what a rule would do with an event; nothing is changed
+    /// Show what a rule would do with an event, without doing it
     #[command(
         after_help = "Examples:\n  bailiwick trigger test ci --delivery wd-…\n  bailiwick trigger test \
                       ci --payload failed.json \\\n      \
@@ -75,7 +75,7 @@ enum Verb {
         #[command(flatten)]
         sample: Sample,
     },
-    /// Let a rule look at a delivery again
+    /// Evaluate a delivery again
     #[command(
         after_help = "Example:\n  bailiwick trigger replay ci wd-… --reason 'the forge was away'"
     )]
@@ -96,14 +96,14 @@ enum Verb {
         /// The repository, by the name of its object or as owner/name
         #[arg(long)]
         repository: String,
-        /// The ref, in full; the default branch when left out
+        /// The full ref; default: the default branch
         #[arg(long = "ref", value_name = "REF")]
         reference: Option<String>,
         /// Why, for the audit log
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// Make a work item of an event, without a run
+    /// Create a work item for an event, without a run
     #[command(after_help = "Example:\n  bailiwick trigger materialize ci --delivery wd-…")]
     Materialize {
         #[command(flatten)]
@@ -111,19 +111,19 @@ enum Verb {
         #[command(flatten)]
         sample: Sample,
     },
-    /// Put a draft or a disabled rule to work
+    /// Enable a draft or disabled rule
     #[command(after_help = "Example:\n  bailiwick trigger enable ci")]
     Enable(Reasoned),
-    /// Stop a rule for now
+    /// Pause a rule
     #[command(after_help = "Example:\n  bailiwick trigger pause ci --reason 'too many runs'")]
     Pause(Reasoned),
-    /// Let a paused rule go on
+    /// Resume a paused rule
     #[command(after_help = "Example:\n  bailiwick trigger resume ci")]
     Resume(Reasoned),
-    /// Stop a rule
+    /// Disable a rule
     #[command(after_help = "Example:\n  bailiwick trigger disable ci")]
     Disable(Reasoned),
-    /// Keep a rule for the record; it cannot come back
+    /// Archive a rule; this cannot be undone
     #[command(after_help = "Example:\n  bailiwick trigger archive ci")]
     Archive(Reasoned),
 }

@@ -12,9 +12,9 @@ use crate::failure::Failure;
 use crate::output::{self, FormatOption};
 use crate::wire;
 
-/// Wait until a resource is as you want it
+/// Wait for a condition, a phase or the deletion of a resource
 ///
-/// For runs `phase=succeeded` ends at once with exit code 2 if the run failed or was cancelled.
+/// For runs, `phase=succeeded` exits at once with code 2 if the run failed or was cancelled.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick wait stack/fixer --for condition=Ready\n  bailiwick wait \
@@ -27,7 +27,7 @@ pub struct Wait {
     /// condition=TYPE, phase=PHASE, or delete
     #[arg(long = "for", value_name = "WHAT")]
     what: String,
-    /// How long, as 30s, 10m or 1h
+    /// Timeout, as 30s, 10m or 1h
     #[arg(long, value_name = "SPAN", default_value = "10m")]
     timeout: Span,
     #[command(flatten)]

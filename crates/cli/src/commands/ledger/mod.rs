@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::FormatOption;
 use crate::wire;
 
-/// Show and keep the ledger of all runs
+/// Show and edit the ledger of all runs
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick ledger list\n  bailiwick ledger tree\n  bailiwick \
                         ledger spec fix-42")]
@@ -35,13 +35,13 @@ enum Verb {
         /// running: all that have not ended
         #[arg(long)]
         status: Option<view::Filter>,
-        /// The runs of all repositories; also what is shown outside of one
+        /// Show the runs of all repositories; the default outside of a repository
         #[arg(long)]
         all_repos: bool,
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Show one run with everything that happened to it
+    /// Show one run with its history
     #[command(after_help = "Example:\n  bailiwick ledger show fix-42")]
     Show {
         /// The run
@@ -49,21 +49,21 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Show the runs of this repository, each below the one that started it or that it tries again
+    /// Show the runs of this repository as a tree of parents and attempts
     #[command(
         after_help = "Examples:\n  bailiwick ledger tree\n  bailiwick ledger tree fix-42\n  bailiwick \
                       ledger tree --all-repos"
     )]
     Tree {
-        /// Only the tree below this run
+        /// Only this run and its descendants
         id: Option<AgentId>,
-        /// The runs of all repositories; also what is shown outside of one
+        /// Show the runs of all repositories; the default outside of a repository
         #[arg(long, conflicts_with = "id")]
         all_repos: bool,
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Show what a run descends from, nearest first
+    /// Show the ancestors of a run, nearest first
     #[command(after_help = "Example:\n  bailiwick ledger parents fix-42")]
     Parents {
         /// The run
@@ -71,7 +71,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// List all that descend from a run, or that a DNA forked or asked for
+    /// List the descendants of a run or of a DNA
     #[command(after_help = "Example:\n  bailiwick ledger descendants fix-42")]
     Descendants {
         /// The run, or a DNA
@@ -79,10 +79,10 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Find runs by the beginning of their DNA
+    /// Find runs by a prefix of their DNA
     #[command(after_help = "Example:\n  bailiwick ledger find edit-local::NG-FW")]
     Find {
-        /// The beginning of a DNA
+        /// The prefix
         dna: String,
         #[command(flatten)]
         format: FormatOption,
@@ -90,12 +90,12 @@ enum Verb {
     /// Print the task.toml that a run was given
     #[command(after_help = "Example:\n  bailiwick ledger spec fix-42 > task.toml")]
     Spec {
-        /// The run, or the SHA of a spec or its beginning
+        /// The run, or the SHA of a spec or a prefix of it
         id: String,
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Check that everything a run should have is there
+    /// Check that the files and records of a run exist
     #[command(after_help = "Example:\n  bailiwick ledger validate agent/fix-42")]
     Validate {
         #[command(flatten)]
@@ -103,7 +103,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Make the database, if there is none
+    /// Create the database if it does not exist
     #[command(after_help = "Example:\n  bailiwick ledger init")]
     Init {
         #[command(flatten)]
@@ -119,7 +119,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Note that a run is done
+    /// Mark a run as done
     #[command(
         after_help = "Example:\n  bailiwick ledger done fix-42 --summary 'two files changed'"
     )]
@@ -132,7 +132,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Note that a run failed
+    /// Mark a run as failed
     #[command(after_help = "Example:\n  bailiwick ledger fail fix-42 --reason 'tests do not pass'")]
     Fail {
         /// The run
@@ -143,7 +143,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Note that the work of a run has landed
+    /// Mark the work of a run as landed
     #[command(after_help = "Example:\n  bailiwick ledger merged fix-42")]
     Merged {
         /// The run
@@ -151,7 +151,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Note that the work of a run was turned down
+    /// Mark the work of a run as rejected
     #[command(after_help = "Example:\n  bailiwick ledger rejected fix-42 --reason 'out of scope'")]
     Rejected {
         /// The run
@@ -162,7 +162,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Add to what a run has cost
+    /// Add to the cost of a run
     #[command(
         override_usage = "bailiwick ledger record-cost [OPTIONS] --cents <CENTS>\n           \
                           --provider <PROVIDER> --model <MODEL> <ID>",
@@ -175,13 +175,13 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// List the times that the lock on the file formats was revoked
+    /// List revocations of the lock on the file formats
     #[command(after_help = "Example:\n  bailiwick ledger locks")]
     Locks {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Record that the lock on the file formats is revoked
+    /// Record a revocation of the lock on the file formats
     #[command(after_help = "Example:\n  bailiwick ledger revoke-lock --reason 'task.toml needs a \
                             breaking change'")]
     RevokeLock {

@@ -21,22 +21,22 @@ pub struct Fork {
     /// The branch that it works on
     #[arg(value_parser = short_line)]
     branch: String,
-    /// The digest of its task.toml; any is taken
+    /// The digest of its task.toml; not checked
     #[arg(long, value_parser = short_line)]
     spec_sha: String,
     /// The agent or branch that it was started from
     #[arg(long, value_parser = short_line)]
     parent: Option<String>,
-    /// Where its worktree is
+    /// The path of its worktree
     #[arg(long)]
     worktree: Option<String>,
-    /// Its identity
+    /// Its DNA
     #[arg(long)]
     dna: Option<Dna>,
     /// Who asked for it
     #[arg(long, value_parser = short_line)]
     creator: Option<String>,
-    /// The identity that it was forked from
+    /// The DNA that it was forked from
     #[arg(long, value_name = "DNA", value_parser = short_line)]
     fork_parent: Option<String>,
 }
@@ -105,13 +105,13 @@ pub struct RecordCost {
     /// Hundredths of a United States dollar
     #[arg(long)]
     cents: u32,
-    /// Who was paid
+    /// The provider
     #[arg(long, value_parser = short_line)]
     provider: String,
-    /// For which model
+    /// The model
     #[arg(long, value_parser = short_line)]
     model: String,
-    /// Take the place of what was recorded, instead of being added
+    /// Replace the recorded cost instead of adding to it
     #[arg(long)]
     replace: bool,
 }

@@ -50,7 +50,7 @@ fn begin(guide: &mut Guide, place: &Place, shell: &mut Shell) {
     assert!(said.of("bailiwick lint").out.contains("no problems"));
     assert!(said.of("bailiwick prepare").out.contains("Mend_the_greeting."), "it was not edited");
     let ran = &said.of("bailiwick run").out;
-    assert!(ran.contains("completed") && !ran.contains("FAILS"), "{ran}");
+    assert!(ran.contains("completed") && !ran.contains("FAIL "), "{ran}");
 }
 
 fn run_with_a_subscription(guide: &mut Guide, place: &Place, shell: &mut Shell) {
@@ -60,7 +60,7 @@ fn run_with_a_subscription(guide: &mut Guide, place: &Place, shell: &mut Shell) 
     shell.run("unset ANTHROPIC_API_KEY").expect_code(0);
     let said = guide.run(shell);
     let ran = &said.of("bailiwick run").out;
-    assert!(ran.contains("completed") && !ran.contains("FAILS"), "{ran}");
+    assert!(ran.contains("completed") && !ran.contains("FAIL "), "{ran}");
 }
 
 fn run_agents(guide: &mut Guide, place: &Place, shell: &mut Shell) {
