@@ -94,7 +94,7 @@ fn a_change_that_breaks_the_check_is_told_once_and_can_be_mended() {
     let scratch = scene(MARKED, CHECK, "", &breaks_and_mends());
     let ran = run(&scratch, &[&RUN[..], &["--land", "auto"]].concat()).expect_code(0);
     was_told_and_mended(&scratch);
-    assert!(ran.err.contains("fails quality::own"), "a person sees it, too: {}", ran.err);
+    assert!(ran.err.contains("fail quality::own"), "a person sees it, too: {}", ran.err);
     assert_eq!(scratch.read("src/a.txt"), "mended\n", "it has landed");
 }
 

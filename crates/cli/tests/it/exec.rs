@@ -502,5 +502,5 @@ fn a_check_that_a_change_breaks_is_told_between_calls() {
     assert!(!scratch.root().join("src/early.txt").exists(), "{told:#?}");
     assert_eq!(scratch.read("src/late.txt"), "late\n");
     let logs = scratch.run(BAILIWICK, &["logs", &id(&console.seen())]).expect_code(0).out;
-    assert_eq!(logs.matches("fails quality::own").count(), 1, "{logs}");
+    assert_eq!(logs.matches("fail quality::own").count(), 1, "{logs}");
 }
