@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use bailiwick_control::ports::fleet::{AuditEntry, Caller, Target, TokenRecord, TokenScope};
-use bailiwick_control::resources::By;
-use bailiwick_model::fleet::{AnyObject, DEFAULT_NAMESPACE, Kind, Moment, is_object_name};
+use bailiwick_fleet::ports::{AuditEntry, Caller, Target, TokenRecord, TokenScope};
+use bailiwick_fleet::resources::By;
+use bailiwick_resources::{AnyObject, DEFAULT_NAMESPACE, Kind, Moment, is_object_name};
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, StatusCode, Uri};
@@ -96,7 +96,7 @@ impl Asked {
             return Ok(kind);
         }
         let text = self.param("plural");
-        text.parse().map_err(|error: bailiwick_model::fleet::UnknownKind| {
+        text.parse().map_err(|error: bailiwick_resources::UnknownKind| {
             Problem::not_found(error.to_string())
         })
     }

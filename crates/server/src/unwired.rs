@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     ActionError, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest, DispatchRequest,
     ExecutionAnswer, FireRequest, Fleet, LifecycleAnswer, LifecycleRequest, PermissionQuestion,
     PermissionReview, ReplayRequest, RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb,

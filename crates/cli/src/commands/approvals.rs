@@ -1,12 +1,10 @@
 //! `bailiwick approvals`: what agents ask people, and the answers.
 
-use bailiwick_control::dispatch::Asked;
-use bailiwick_control::ports::fleet::{
-    DecisionRequest, Fleet as _, FleetStore, Selection, Target, Verdict,
-};
+use bailiwick_fleet::dispatch::Asked;
+use bailiwick_fleet::ports::{DecisionRequest, Fleet as _, FleetStore, Selection, Target, Verdict};
 use bailiwick_model::AgentId;
 use bailiwick_model::event::Answer;
-use bailiwick_model::fleet::{AgentApproval, DEFAULT_NAMESPACE, Kind};
+use bailiwick_resources::{AgentApproval, DEFAULT_NAMESPACE, Kind};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use clap::{Args, Subcommand};
 use serde::Serialize;

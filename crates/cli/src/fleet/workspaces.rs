@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::RunStore as _;
-use bailiwick_control::ports::fleet::{
-    WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble,
-};
+use bailiwick_fleet::ports::{WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble};
+use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::AgentId;
 use bailiwick_source_control::git::WorkspaceVerbs;
 

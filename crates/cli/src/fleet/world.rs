@@ -6,21 +6,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_control::admission::conditions::{
+use bailiwick_fleet::admission::conditions::{
     AdapterFacts, AdapterProbe, KitRole, ProgramFacts, RoleFacts, SkillProbe, StackFacts,
 };
-use bailiwick_control::admission::snapshot::Frozen;
-use bailiwick_control::bundle::SourcePart;
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::admission::snapshot::Frozen;
+use bailiwick_fleet::bundle::SourcePart;
+use bailiwick_fleet::ports::{
     FleetStore, Forge as _, ForgeError, Held, Unfetched, WorkspaceDeed, WorkspacePlace,
     WorkspaceSeen, WorkspaceTrouble, World,
 };
 use bailiwick_kit::bind;
-use bailiwick_model::fleet::{
+use bailiwick_model::{Sha256Hex, Source};
+use bailiwick_resources::{
     AgentDispatchRun, AgentSkill, AgentStack, ContextSource, Moment, Object, Repository,
     SkillFormat,
 };
-use bailiwick_model::{Sha256Hex, Source};
 use bailiwick_runner::agents::adapter::Adapter;
 use bailiwick_runner::agents::{Manifest, Probed, probe};
 use bailiwick_source_control::Repository as Checkout;
@@ -79,7 +79,7 @@ impl LocalWorld {
         let Some(key) = &repository.credential_ref else { return Ok(None) };
         let value = self
             .store
-            .secret_value(bailiwick_model::fleet::DEFAULT_NAMESPACE, &key.name, &key.key)
+            .secret_value(bailiwick_resources::DEFAULT_NAMESPACE, &key.name, &key.key)
             .await
             .map_err(|error| error.to_string())?;
         let Some(value) = value else {
@@ -579,7 +579,7 @@ fn text_at(checkout: &Checkout, commit: &str, file: &str) -> SkillProbe {
 
 #[cfg(test)]
 mod tests {
-    use bailiwick_control::admission::conditions::{AdapterProbe, ProgramFacts};
+    use bailiwick_fleet::admission::conditions::{AdapterProbe, ProgramFacts};
     use bailiwick_model::Source;
     use bailiwick_runner::agents::Manifest;
     use bailiwick_runner::agents::adapter::Adapter;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{AuditEntry, Fleet, FleetError, FleetStore, Write};
-use bailiwick_control::resources::{Deed, namespace_fault, review_fault};
-use bailiwick_model::fleet::AnyObject;
+use bailiwick_fleet::ports::{AuditEntry, Fleet, FleetError, FleetStore, Write};
+use bailiwick_fleet::resources::{Deed, namespace_fault, review_fault};
+use bailiwick_resources::AnyObject;
 use hyper::StatusCode;
 use serde_json::Value;
 

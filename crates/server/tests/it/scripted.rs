@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bailiwick_control::ports::fleet::*;
+use bailiwick_fleet::ports::*;
 use bailiwick_model::Sha256Hex;
-use bailiwick_model::fleet::{
+use bailiwick_resources::{
     ApprovalPhase, ExecutionDecision, LifecycleState, Moment, RunPhase, TrustTier, WorkspaceState,
 };
 use serde_json::{Value, json};

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bailiwick_control::ports::fleet::Held;
-use bailiwick_model::fleet::Moment;
+use bailiwick_fleet::ports::Held;
+use bailiwick_resources::Moment;
 
 use super::command::{Git, GitError, Input};
 use super::push::{Destination, NotPushed, git, unanswered};

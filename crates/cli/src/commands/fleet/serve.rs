@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bailiwick_control::dispatch::{Resting, Retention, Turn};
-use bailiwick_control::ports::fleet::FleetStore as _;
-use bailiwick_model::fleet::Span;
+use bailiwick_fleet::dispatch::{Resting, Retention, Turn};
+use bailiwick_fleet::ports::FleetStore as _;
+use bailiwick_resources::Span;
 use bailiwick_server::{Pulse, Reach, Server, Settings};
 use bailiwick_store::Store;
 use clap::Args;
@@ -196,8 +196,8 @@ fn tell(turn: &Turn) {
 
 /// The version of the store before a turn, so that no change is slept through.
 async fn latest(plane: &LocalPlane) -> u64 {
-    use bailiwick_control::ports::fleet::{FleetStore, Selection};
-    use bailiwick_model::fleet::Kind;
+    use bailiwick_fleet::ports::{FleetStore, Selection};
+    use bailiwick_resources::Kind;
     let selection = Selection { limit: 1, ..Selection::of(Kind::Repository) };
     FleetStore::list(plane.store.as_ref(), &selection).await.map_or(0, |page| page.version)
 }

@@ -1,6 +1,6 @@
 //! docs/guides/write-back.md: the blocks by which an agent asks for more are understood.
 
-use bailiwick_control::write_back::Said;
+use bailiwick_fleet::write_back::Said;
 
 use super::guide::Guide;
 

@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use bailiwick_control::ports::fleet::{
-    WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble,
-};
+use bailiwick_fleet::ports::{WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble};
 
 use super::{CameBack, Ignored, PutAway, Rebase, VerbError, Workspace, WorkspaceVerbs};
 

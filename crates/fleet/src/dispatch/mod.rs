@@ -1,0 +1,329 @@
+//! The control plane at work: from deliveries to runs, from runs to results, by turns.
+//!
+//! ```text
+//!  WebhookDelivery ─evaluating▶ TriggerExecution + Run + Attempt + Bundle (+ Approval)   one commit
+//!  schedule, person ─────▲         │
+//!                                  ▼
+//!  Run queued ─queueing▶ Run running ─following▶ engine ─▶ Artifact, WriteBack, Run succeeded
+//! ```
+//!
+//! Every turn looks at what is there and does what is wanting: nothing depends on having seen a change.
+//! What belongs together is one commit, so that a kill at any moment leaves either all of it or nothing, and
+//! what reaches the world outside carries a name by which a second try is recognised.
+
+mod acting;
+mod admitting;
+mod auditing;
+mod children;
+mod costs;
+mod describing;
+mod evaluating;
+mod faulting;
+mod fetched;
+mod firing;
+mod following;
+mod launching;
+mod observing;
+mod owning;
+mod polling;
+mod proposing;
+mod queueing;
+mod reconciling;
+mod renewing;
+mod requests;
+mod required;
+mod resting;
+mod results;
+mod retention;
+mod sampling;
+mod scheduling;
+mod serving;
+mod sessions;
+mod sifting;
+mod sourcing;
+mod stating;
+mod statuses;
+mod unreadable;
+mod workspaces;
+mod writing;
+
+pub use acting::Asked;
+pub use resting::Resting;
+pub use results::reason_for_retry;
+pub use retention::{Pruned, Retention};
+
+use std::sync::Arc;
+
+use bailiwick_resources::{
+    AnyObject, DEFAULT_NAMESPACE, Kind, Moment, Object, ObjectError, Repository, Resource,
+};
+use thiserror::Error;
+
+use crate::admission::Inventory;
+use crate::ports::{
+    AuditEntry, Engine, EngineError, FleetError, FleetStore, ForgeError, Selection, World, Write,
+};
+
+/// Whose name stands in the audit log for what the control plane does by itself.
+pub const OURSELVES: &str = "bailiwick";
+
+/// Why a turn did not do all of its work. What was left is tried again in the next one.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PlaneError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] FleetError),
+    /// An object is not what its kind says.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    /// The forge.
+    #[error(transparent)]
+    Forge(#[from] ForgeError),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// Something else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl PlaneError {
+    /// Whether the store did not answer: then nobody can go on.
+    fn is_store_away(&self) -> bool {
+        matches!(self, Self::Store(FleetError::Unavailable(_)))
+    }
+
+    /// Whether it is a matter of one value of a secret alone.
+    fn is_unopened(&self) -> bool {
+        matches!(self, Self::Store(FleetError::Unopened { .. }))
+    }
+}
+
+/// What a turn has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// How many things.
+    pub done: usize,
+    /// What did not work, and of what.
+    pub troubles: Vec<(String, String)>,
+    /// Whether the store did not answer: then nobody can go on.
+    pub store_is_away: bool,
+    /// Whether a run has moved: pools are counted anew then.
+    runs_moved: bool,
+    /// What had trouble before, and rests.
+    resting: Resting,
+    /// When it began.
+    at: Moment,
+}
+
+impl Turn {
+    fn note(&mut self, about: &str, result: Result<bool, PlaneError>) {
+        match result {
+            Ok(true) => self.done += 1,
+            Ok(false) => {}
+            // Somebody else was faster; it is looked at again.
+            Err(PlaneError::Store(FleetError::Conflict { .. })) => self.done += 1,
+            Err(error) => {
+                self.store_is_away |= error.is_store_away();
+                self.troubles.push((about.to_owned(), error.to_string()));
+            }
+        }
+    }
+
+    /// Whether this object had trouble with this a short while ago, and is left alone.
+    fn rests(&self, what: &'static str, name: &str) -> bool {
+        self.resting.rests(what, name, self.at)
+    }
+
+    /// Notes what became of an object; one that had trouble rests.
+    fn tried(&mut self, what: &'static str, name: &str, result: Result<bool, PlaneError>) {
+        self.runs_moved |= matches!(what, "queue" | "run") && !matches!(result, Ok(false));
+        match &result {
+            Ok(_)
+            | Err(PlaneError::Store(FleetError::Unavailable(_) | FleetError::Conflict { .. })) => {
+                self.resting.well(what, name);
+            }
+            Err(
+                PlaneError::Store(
+                    FleetError::NotFound { .. }
+                    | FleetError::AlreadyExists { .. }
+                    | FleetError::Gone { .. }
+                    | FleetError::Unopened { .. },
+                )
+                | PlaneError::Object(_)
+                | PlaneError::Forge(_)
+                | PlaneError::Engine(_)
+                | PlaneError::Other(_),
+            ) => self.resting.trouble(what, name, self.at),
+        }
+        self.note(name, result);
+    }
+}
+
+/// The control plane over a store, an engine and the world.
+pub struct ControlPlane<S, E, W> {
+    /// Everything that is declared and recorded.
+    pub store: Arc<S>,
+    /// Who carries attempts out.
+    pub engine: Arc<E>,
+    /// All else.
+    pub world: Arc<W>,
+}
+
+impl<S, E, W> Clone for ControlPlane<S, E, W> {
+    fn clone(&self) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            engine: Arc::clone(&self.engine),
+            world: Arc::clone(&self.world),
+        }
+    }
+}
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// Does everything that is wanting, once.
+    pub async fn turn(&self) -> Turn {
+        self.turn_after(&mut Resting::default()).await
+    }
+
+    /// The same, leaving alone what had trouble a short while ago: a trouble that stands holds up nobody else.
+    pub async fn turn_after(&self, resting: &mut Resting) -> Turn {
+        let resting_before = std::mem::take(resting);
+        let at = self.world.now();
+        let mut turn = Turn { resting: resting_before, at, ..Turn::default() };
+        self.observe_forges(&mut turn).await;
+        self.evaluate_deliveries(&mut turn).await;
+        self.fire_schedules(&mut turn).await;
+        self.poll_forges(&mut turn).await;
+        self.settle_queue(&mut turn).await;
+        self.keep_workspaces(&mut turn).await;
+        self.follow_runs(&mut turn).await;
+        self.follow_children(&mut turn).await;
+        self.report_statuses(&mut turn).await;
+        self.count_pools(&mut turn).await;
+        turn.resting.forget_gone(at);
+        *resting = std::mem::take(&mut turn.resting);
+        turn
+    }
+
+    /// All objects of a kind that these fields select.
+    async fn all(&self, mut selection: Selection) -> Result<Vec<AnyObject>, PlaneError> {
+        let mut found = Vec::new();
+        loop {
+            let page = self.store.list(&selection).await?;
+            found.extend(page.objects);
+            if page.next.is_none() {
+                return Ok(found);
+            }
+            selection.after = page.next;
+        }
+    }
+
+    /// All objects of a kind that these fields select and that can be read.
+    async fn all_typed<R: Resource>(
+        &self,
+        selection: Selection,
+    ) -> Result<Vec<Object<R>>, PlaneError> {
+        let found = self.all(selection).await?;
+        // What cannot be read is told of by `tell_unreadable`; the others need not wait for it.
+        Ok(found.iter().filter_map(|object| object.typed::<R>().ok()).collect())
+    }
+
+    async fn typed<R: Resource>(&self, name: &str) -> Result<Option<Object<R>>, PlaneError> {
+        let found = self.store.get(R::KIND, DEFAULT_NAMESPACE, name).await?;
+        Ok(found.map(|object| object.typed::<R>()).transpose()?)
+    }
+
+    /// Everything that admission looks at. A kind that cannot be listed is unknown, not empty.
+    async fn inventory(&self) -> Inventory {
+        let mut inventory = Inventory::default();
+        for &kind in Kind::ALL {
+            let looked_at = match kind {
+                Kind::AgentDispatchRun
+                | Kind::AgentDispatchAttempt
+                | Kind::WorkItemSessionLink
+                | Kind::WorkItemWorkspaceLink
+                | Kind::AgentSession
+                | Kind::AgentApproval
+                | Kind::AgentContextBundle
+                | Kind::AgentArtifact
+                | Kind::AgentReviewArtifact
+                | Kind::AgentTriggerExecution
+                | Kind::WebhookDelivery => false,
+                Kind::AgentStack
+                | Kind::AgentSubagent
+                | Kind::AgentToolProfile
+                | Kind::AgentMcpServer
+                | Kind::AgentSkill
+                | Kind::AgentServiceAccount
+                | Kind::AgentRoleBinding
+                | Kind::AgentSecretGrant
+                | Kind::AgentConfigGrant
+                | Kind::AgentCapabilityRequirement
+                | Kind::AgentTriggerRule
+                | Kind::AgentContextLabel
+                | Kind::AgentWorkspacePolicy
+                | Kind::AgentWorkspace
+                | Kind::Repository
+                | Kind::RunnerPool
+                | Kind::ServiceAccount
+                | Kind::Role
+                | Kind::RoleBinding
+                | Kind::Secret
+                | Kind::ConfigMap => true,
+            };
+            if !looked_at {
+                continue;
+            }
+            match self.all(Selection::of(kind)).await {
+                Ok(objects) => objects.into_iter().for_each(|object| inventory.add(object)),
+                Err(error) => inventory = inventory.unlistable(kind, error.to_string()),
+            }
+        }
+        inventory
+    }
+
+    /// The repository of this full name.
+    async fn repository(&self, full_name: &str) -> Result<Object<Repository>, PlaneError> {
+        let all = self.all_typed::<Repository>(Selection::of(Kind::Repository)).await?;
+        let found = all
+            .into_iter()
+            .find(|repository| repository.spec.full_name.eq_ignore_ascii_case(full_name));
+        found.ok_or_else(|| PlaneError::Other(format!("there is no repository `{full_name}`")))
+    }
+
+    /// The forge of a repository, with its credential.
+    async fn forge(&self, repository: &Object<Repository>) -> Result<W::Forge, PlaneError> {
+        let credential = match &repository.spec.credential_ref {
+            None => None,
+            Some(key) => {
+                let namespace = &repository.metadata.namespace;
+                let found = self.store.secret_value(namespace, &key.name, &key.key).await;
+                let without = |why: &str| {
+                    PlaneError::Other(format!("the credential `{}/{}` {why}", key.name, key.key))
+                };
+                match found {
+                    Ok(Some(value)) => Some(value),
+                    Ok(None) => return Err(without("is not there")),
+                    // As good as none; what the store says of it may name files.
+                    Err(FleetError::Unopened { .. }) => {
+                        return Err(without("cannot be opened; set it anew"));
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        };
+        Ok(self.world.forge(&repository.spec, credential.as_deref())?)
+    }
+
+    fn audit(&self, event: &str, subject: String, detail: serde_json::Value) -> Write {
+        Write::Audit(AuditEntry {
+            at: self.world.now(),
+            actor: OURSELVES.to_owned(),
+            event: event.to_owned(),
+            subject,
+            correlation: std::collections::BTreeMap::new(),
+            detail,
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! The control plane over a store, forges and engines in memory; one test program.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on says so by stopping"
+)]
+
+mod admission;
+mod bundle;
+mod conditions;
+mod declared_fields;
+mod deeds;
+mod dispatch;
+mod dispatch_again;
+mod dispatch_children;
+mod dispatch_groups;
+mod dispatch_pools;
+mod dispatch_pushed;
+mod dispatch_results;
+mod dispatch_servers;
+mod dispatch_troubles;
+mod dispatch_workspaces;
+mod embedded_kit;
+mod events;
+mod explaining;
+mod faults;
+mod plane;
+mod renewing;
+mod resources;
+mod retention;
+mod subagents;
+mod triggers;
+mod trust;
+mod workspaces;
+mod write_back;
