@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::cut::{DIFF_LIMIT, LOG_LIMIT, cut};
 use super::parts::{Form, InputPart};
 use super::redact::{RedactionError, RedactionRules, Redactor};
-use super::{BUNDLE_LIMIT, MOST_ATTACHMENTS, PROMPT_LIMIT};
+use super::{BUNDLE_LIMIT, MAX_ATTACHMENTS, PROMPT_LIMIT};
 
 /// A part as the agent reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,7 +136,7 @@ fn attach(mut sources: Vec<InputPart>, mut room: usize) -> Vec<Part> {
     sources.sort_by_key(|part| part.form != Form::Breadcrumbs);
     let mut kept = Vec::new();
     for (at, part) in sources.into_iter().enumerate() {
-        if at >= MOST_ATTACHMENTS {
+        if at >= MAX_ATTACHMENTS {
             kept.push(left_out(&part, "32 attachments"));
             continue;
         }

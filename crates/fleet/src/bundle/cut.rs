@@ -53,11 +53,11 @@ fn marker(bytes: usize) -> String {
 }
 
 /// Room for a marker with any number.
-const MARKER: usize = 48;
+const MARKER_BYTES: usize = 48;
 
 /// The longest beginning in whole lines; of one line that is too long, its beginning.
 fn head(text: &str, limit: usize) -> String {
-    let room = limit.saturating_sub(MARKER);
+    let room = limit.saturating_sub(MARKER_BYTES);
     let mut kept = lines_up_to(text, room);
     if kept.is_empty() {
         kept = text.get(..text.floor_char_boundary(room)).unwrap_or_default();
@@ -94,7 +94,7 @@ fn lines_down_from(text: &str, room: usize) -> &str {
 
 /// The first actionable error with what led to it, and the end.
 fn log(text: &str, limit: usize) -> (String, String) {
-    let room = limit.saturating_sub(3 * MARKER);
+    let room = limit.saturating_sub(3 * MARKER_BYTES);
     let Some(error) = first_error(text) else {
         let tail = lines_down_from(text, room);
         let gone = text.len().saturating_sub(tail.len());
@@ -171,7 +171,7 @@ fn diff(text: &str, limit: usize) -> (String, String) {
         }
         summary.push_str(&line);
     }
-    let room = limit.saturating_sub(summary.len() + MARKER);
+    let room = limit.saturating_sub(summary.len() + MARKER_BYTES);
     let kept = lines_up_to(text, room);
     let gone = text.len().saturating_sub(kept.len());
     let out = format!("{summary}{kept}{}", marker(gone));

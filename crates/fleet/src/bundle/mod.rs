@@ -24,4 +24,4 @@ pub const PROMPT_LIMIT: usize = 64 * 1024;
 /// How many bytes a bundle may have.
 pub const BUNDLE_LIMIT: usize = 750 * 1024;
 /// How many sources may be attached.
-pub const MOST_ATTACHMENTS: usize = 32;
+pub const MAX_ATTACHMENTS: usize = 32;

@@ -15,17 +15,17 @@ use thiserror::Error;
 pub const PLACEHOLDER: &str = "[secret]";
 
 /// The shortest text that is looked for as it is: anything shorter stands in every text.
-const SHORTEST_KNOWN: usize = 4;
+const MIN_KNOWN_LENGTH: usize = 4;
 
 /// A value that is shorter than this, and nothing but small letters or digits, is a word or a number that
 /// any code may have.
-const SHORTEST_WORD: usize = 10;
+const MIN_WORD_LENGTH: usize = 10;
 
 /// How often the patterns are applied to one text.
-const MOST_ROUNDS: usize = 64;
+const MAX_ROUNDS: usize = 64;
 
 /// How much memory a pattern of a repository or a person may take.
-const PATTERN_SIZE: usize = 1 << 20;
+const MAX_PATTERN_SIZE: usize = 1 << 20;
 
 /// The category of what a repository says is secret.
 const REPOSITORY_CATEGORY: &str = "repository-policy";
@@ -190,7 +190,7 @@ impl Redactor {
             .iter()
             .flat_map(|value| std::iter::once(value.as_str()).chain(telling_lines(value)))
             .flat_map(forms)
-            .filter(|value| value.len() >= SHORTEST_KNOWN)
+            .filter(|value| value.len() >= MIN_KNOWN_LENGTH)
             .collect();
         // The longest first: one that another begins with must not leave its end behind.
         known.sort_by_key(|value| std::cmp::Reverse(value.len()));
@@ -203,7 +203,7 @@ impl Redactor {
     pub fn redact(&self, text: &str) -> Redacted {
         let mut counts = BTreeMap::new();
         let mut text = text.to_owned();
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             match self.round(&text, &mut counts) {
                 Some(less) => text = less,
                 None => return Redacted { text, counts },
@@ -270,7 +270,7 @@ impl Redactor {
 
 fn is_word(value: &str) -> bool {
     let all = |is: fn(&u8) -> bool| value.as_bytes().iter().all(is);
-    value.len() < SHORTEST_WORD && (all(u8::is_ascii_lowercase) || all(u8::is_ascii_digit))
+    value.len() < MIN_WORD_LENGTH && (all(u8::is_ascii_lowercase) || all(u8::is_ascii_digit))
 }
 
 /// A value as it may stand in a text: as it is, without blanks around it, as JSON writes it.
@@ -301,7 +301,7 @@ fn names_no_value(rest: &str) -> bool {
 fn compiled(whose: &'static str, pattern: &str) -> Result<Regex, RedactionError> {
     let wrong = |why: String| RedactionError::Pattern { whose, pattern: pattern.to_owned(), why };
     let regex = RegexBuilder::new(pattern)
-        .size_limit(PATTERN_SIZE * 4)
+        .size_limit(MAX_PATTERN_SIZE * 4)
         .build()
         .map_err(|error| wrong(error.to_string()))?;
     if regex.is_match("") {

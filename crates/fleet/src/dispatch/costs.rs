@@ -3,7 +3,7 @@
 use bailiwick_resources::{AgentDispatchAttempt, AgentDispatchRun, Object, RunCost};
 use toml::{Table, Value};
 
-use super::launching::agent_of;
+use super::launch::agent_of;
 use super::{ControlPlane, PlaneError};
 use crate::ports::{Engine, FleetStore, World};
 

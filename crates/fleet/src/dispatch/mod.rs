@@ -1,56 +1,56 @@
-//! The control plane at work: from deliveries to runs, from runs to results, by turns.
+//! The control plane: from deliveries to runs, from runs to results, one turn after the other.
 //!
 //! ```text
-//!  WebhookDelivery ─evaluating▶ TriggerExecution + Run + Attempt + Bundle (+ Approval)   one commit
-//!  schedule, person ─────▲         │
-//!                                  ▼
-//!  Run queued ─queueing▶ Run running ─following▶ engine ─▶ Artifact, WriteBack, Run succeeded
+//!  WebhookDelivery ─trigger_controller▶ TriggerExecution + Run + Attempt + Bundle (+ Approval)   one commit
+//!  schedule_controller, manual_trigger ──▲         │
+//!                                                  ▼
+//!  Run queued ─run_queue▶ Run running ─run_controller▶ engine ─▶ Artifact, WriteBack, Run succeeded
 //! ```
 //!
-//! Every turn looks at what is there and does what is wanting: nothing depends on having seen a change.
+//! Every turn compares what is there with what should be: nothing depends on having seen a change.
 //! What belongs together is one commit, so that a kill at any moment leaves either all of it or nothing, and
 //! what reaches the world outside carries a name by which a second try is recognised.
 
-mod acting;
-mod admitting;
-mod auditing;
-mod children;
+mod api;
+mod audit_log;
+mod backoff;
+mod commit_status;
+mod context_sources;
 mod costs;
-mod describing;
-mod evaluating;
-mod faulting;
-mod fetched;
-mod firing;
-mod following;
-mod launching;
-mod observing;
-mod owning;
-mod polling;
-mod proposing;
-mod queueing;
-mod reconciling;
-mod renewing;
-mod requests;
-mod required;
-mod resting;
-mod results;
+mod definition_status;
+mod delivery_filter;
+mod error_report;
+mod event_samples;
+mod fetched_commits;
+mod forge_polling;
+mod idempotency;
+mod launch;
+mod manual_trigger;
+mod mcp_server_status;
+mod ownership;
+mod proposals;
+mod reconciler;
+mod repository_status;
+mod required_subagents;
 mod retention;
-mod sampling;
-mod scheduling;
-mod serving;
+mod revalidation;
+mod run_admission;
+mod run_controller;
+mod run_queue;
+mod run_results;
+mod run_status;
+mod schedule_controller;
 mod sessions;
-mod sifting;
-mod sourcing;
-mod stating;
-mod statuses;
-mod unreadable;
-mod workspaces;
-mod writing;
+mod subagent_runs;
+mod trigger_controller;
+mod unreadable_objects;
+mod workspace_controller;
+mod write_back_controller;
 
-pub use acting::Asked;
-pub use resting::Resting;
-pub use results::reason_for_retry;
+pub use api::Asked;
+pub use backoff::Resting;
 pub use retention::{Pruned, Retention};
+pub use run_results::reason_for_retry;
 
 use std::sync::Arc;
 

@@ -21,14 +21,14 @@ use bailiwick_resources::{
 
 use super::{ControlPlane, OURSELVES, PlaneError, Turn};
 use crate::ports::{AuditEntry, Engine, FleetError, FleetStore, Selection, World, Write};
-use crate::triggers::dedupe::LONGEST_WINDOW_MILLIS;
+use crate::triggers::dedupe::MAX_WINDOW_MILLIS;
 
 /// How many objects of a list are looked at at once.
-const PORTION: usize = 50;
+const BATCH_SIZE: usize = 50;
 /// How many lines of the audit log go at once.
-const LINES: usize = 500;
+const MAX_AUDIT_LINES: usize = 500;
 /// What is kept of a run beside itself, each named by `run`.
-const BELONGING: [Kind; 6] = [
+const OWNED_KINDS: [Kind; 6] = [
     Kind::AgentDispatchAttempt,
     Kind::AgentContextBundle,
     Kind::AgentArtifact,
@@ -101,7 +101,7 @@ impl Retention {
             }
         }
         let before = Moment::from_millis(now.millis().saturating_sub(self.keep_audit.millis()));
-        let lines = store.forget_audit(before, LINES).await?;
+        let lines = store.forget_audit(before, MAX_AUDIT_LINES).await?;
         pruned.count += usize::try_from(lines).unwrap_or(usize::MAX);
         Ok(pruned)
     }
@@ -120,7 +120,7 @@ impl Retention {
         now: Moment,
     ) -> Result<Vec<AnyObject>, PlaneError> {
         let after = self.places.remove(list);
-        let page = store.list(&Selection { limit: PORTION, after, ..selection }).await?;
+        let page = store.list(&Selection { limit: BATCH_SIZE, after, ..selection }).await?;
         let made = |object: &AnyObject| object.metadata.creation_timestamp.unwrap_or(now);
         let old = |object: &AnyObject| self.is_old(made(object), now);
         let some: Vec<AnyObject> = page.objects.iter().filter(|one| old(one)).cloned().collect();
@@ -145,7 +145,7 @@ impl Retention {
             return Ok(None);
         }
         let mut writes = vec![note(run, now)];
-        for kind in BELONGING {
+        for kind in OWNED_KINDS {
             for object in belonging(store, kind, run).await? {
                 if kind == Kind::AgentApproval {
                     let asked =
@@ -173,7 +173,7 @@ impl Retention {
     ) -> Result<bool, PlaneError> {
         let Ok(execution) = object.typed::<AgentTriggerExecution>() else { return Ok(false) };
         let execution = execution.spec;
-        let longest = self.keep.millis().max(LONGEST_WINDOW_MILLIS);
+        let longest = self.keep.millis().max(MAX_WINDOW_MILLIS);
         if now.millis().saturating_sub(execution.at.millis()) < longest {
             return Ok(false);
         }

@@ -6,7 +6,7 @@ use bailiwick_resources::{
 };
 use serde::Deserialize as _;
 
-use super::following::beside;
+use super::run_controller::beside;
 use super::{ControlPlane, PlaneError};
 use crate::admission::compile::LaunchLimits;
 use crate::ports::{Engine, FleetStore, Launched, LaunchedState, World, Write};

@@ -15,7 +15,7 @@ use super::namespaces::namespace_fault;
 use crate::ports::{FleetError, FleetStore, Write};
 
 /// How often a declaration is tried again when somebody else wrote meanwhile.
-const TRIES: usize = 8;
+const MAX_CONFLICT_RETRIES: usize = 8;
 
 /// What became of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -230,7 +230,7 @@ pub async fn apply_by<S: FleetStore>(
                 FleetError::Conflict { .. }
                 | FleetError::AlreadyExists { .. }
                 | FleetError::NotFound { .. },
-            ) if tries < TRIES => tries += 1,
+            ) if tries < MAX_CONFLICT_RETRIES => tries += 1,
             Err(error) => return Err(error.into()),
         }
     }

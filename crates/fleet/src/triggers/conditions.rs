@@ -9,7 +9,7 @@ use super::template::{TemplateContext, TemplateError, names_used};
 use super::{concurrency, dedupe, lifecycle, matcher, prompt, schedule};
 
 /// The most that a bundle may be.
-const LARGEST_BUNDLE: u64 = 750 * 1024;
+const MAX_BUNDLE_BYTES: u64 = 750 * 1024;
 
 /// What was looked up for a rule.
 #[derive(Debug, Clone, PartialEq)]
@@ -211,9 +211,9 @@ fn target_stack_ready(rule: &AgentTriggerRule, facts: &RuleFacts) -> Finding {
 fn context_template_valid(name: &str, rule: &AgentTriggerRule, facts: &RuleFacts) -> Finding {
     let kind = ConditionType::ContextTemplateValid;
     let most = rule.context_bundle_template.max_bytes;
-    if most > LARGEST_BUNDLE {
+    if most > MAX_BUNDLE_BYTES {
         let message = format!(
-            "contextBundleTemplate.maxBytes: {most} is more than the {LARGEST_BUNDLE} that a bundle \
+            "contextBundleTemplate.maxBytes: {most} is more than the {MAX_BUNDLE_BYTES} that a bundle \
              may have"
         );
         return Finding::fails(kind, Reason::AttachmentTooLarge, message);

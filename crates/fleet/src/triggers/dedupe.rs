@@ -14,7 +14,7 @@ use super::text::{beginning, key_part, visible};
 /// For how long events are the same where the rule does not say.
 const DEFAULT_WINDOW_MILLIS: u64 = 24 * 3_600_000;
 /// The longest window.
-pub(crate) const LONGEST_WINDOW_MILLIS: u64 = 30 * 24 * 3_600_000;
+pub(crate) const MAX_WINDOW_MILLIS: u64 = 30 * 24 * 3_600_000;
 
 /// What stands where nobody said anything.
 const UNKNOWN: &str = "-";
@@ -311,7 +311,7 @@ pub fn faults(rule: &AgentTriggerRule) -> Vec<TemplateError> {
     let Some(policy) = &rule.dedupe_policy else { return Vec::new() };
     let mut faults = Vec::new();
     let window = policy.window.millis();
-    if window == 0 || window > LONGEST_WINDOW_MILLIS {
+    if window == 0 || window > MAX_WINDOW_MILLIS {
         let message = format!("dedupePolicy.window: {} is not within 1ms and 30d", policy.window);
         faults.push(TemplateError::new(Reason::UnboundedDedupeKey, message));
     }

@@ -194,7 +194,7 @@ fn actions(rule: &Object<AgentTriggerRule>, run: &super::plan::RunDraft) -> Vec<
     actions
 }
 
-const EXCERPT: u64 = 256 * 1024;
+const EXCERPT_BYTES: u64 = 256 * 1024;
 
 fn context_plan(rule: &AgentTriggerRule, event: &SourceEvent) -> Vec<ContextPlan> {
     let pull_request = event.pull_request.map(|number| format!("pull request #{number}"));
@@ -202,11 +202,14 @@ fn context_plan(rule: &AgentTriggerRule, event: &SourceEvent) -> Vec<ContextPlan
     let plan = |source: &ContextSource| {
         let (from, limit) = match source {
             ContextSource::ChangedFiles => (pull_request.clone().or(commit.clone()), 64 * 1024),
-            ContextSource::Diff => (pull_request.clone().or(commit.clone()), EXCERPT),
+            ContextSource::Diff => (pull_request.clone().or(commit.clone()), EXCERPT_BYTES),
             ContextSource::FailingJobLog => {
                 let known =
                     event.failure_log.as_ref().map(|_| "the log that was fetched".to_owned());
-                (known.or_else(|| event.job_id.as_ref().map(|id| format!("job {id}"))), EXCERPT)
+                (
+                    known.or_else(|| event.job_id.as_ref().map(|id| format!("job {id}"))),
+                    EXCERPT_BYTES,
+                )
             }
             ContextSource::PullRequestSummary => (pull_request.clone(), 64 * 1024),
             ContextSource::IssueSummary => {
@@ -216,7 +219,7 @@ fn context_plan(rule: &AgentTriggerRule, event: &SourceEvent) -> Vec<ContextPlan
             ContextSource::RepositoryInstructions => (commit.clone(), 64 * 1024),
             ContextSource::EventPayload => {
                 let sent = !event.payload.is_null();
-                (sent.then(|| format!("event {}", event.uid)), EXCERPT)
+                (sent.then(|| format!("event {}", event.uid)), EXCERPT_BYTES)
             }
         };
         let available = from.is_some();

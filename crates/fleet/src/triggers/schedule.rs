@@ -13,9 +13,9 @@ use super::event::{Association, SourceEvent};
 /// A fire that is noticed within this time is not late.
 pub const GRACE_MILLIS: u64 = 60_000;
 /// How many missed ones are caught up at once; the youngest.
-const MOST_CAUGHT_UP: usize = 64;
+const MAX_CATCH_UP: usize = 64;
 /// How many are looked through at once: those of a month, one a minute.
-const MOST_LOOKED_AT: usize = 45_000;
+const MAX_STEPS: usize = 45_000;
 
 /// Why a schedule cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -108,13 +108,13 @@ impl CompiledSchedule {
         let oldest = now.millis().saturating_sub(reach).saturating_sub(1);
         let mut from = since.max(Moment::from_millis(oldest));
         let mut fires = Vec::new();
-        for _ in 0..MOST_LOOKED_AT {
+        for _ in 0..MAX_STEPS {
             let Some(next) = self.next_after(from).filter(|next| *next <= now) else { break };
             let late = now.millis().saturating_sub(next.millis()) > GRACE_MILLIS;
             fires.push(Fire { at: next, late });
             from = next;
         }
-        let over = fires.len().saturating_sub(MOST_CAUGHT_UP);
+        let over = fires.len().saturating_sub(MAX_CATCH_UP);
         fires.split_off(over)
     }
 

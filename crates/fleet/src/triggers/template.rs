@@ -9,18 +9,18 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 use serde_json::Value as Json;
 
 use super::event::SourceEvent;
-use super::text::{LARGEST_BLOCK, clipped, key_part};
+use super::text::{MAX_BLOCK_BYTES, clipped, key_part};
 
 /// The most that a template may be.
-pub const LARGEST_TEMPLATE: usize = 32 * 1024;
+pub const MAX_TEMPLATE_BYTES: usize = 32 * 1024;
 /// The most that a key may be.
-pub const LARGEST_KEY: usize = 512;
+pub const MAX_KEY_BYTES: usize = 512;
 /// How many steps rendering may take.
 const FUEL: u64 = 20_000;
 /// How many values of a payload a template sees.
-const MOST_VALUES: usize = 200_000;
+const MAX_VALUES: usize = 200_000;
 /// How deep loops may be nested.
-const DEEPEST_LOOP: usize = 2;
+const MAX_LOOP_DEPTH: usize = 2;
 
 /// Why a template cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -127,8 +127,8 @@ fn words_after(code: &str, mark: char) -> impl Iterator<Item = &str> {
 pub fn inspect(source: &str) -> Result<(), TemplateError> {
     let invalid = |message: String| TemplateError::new(Reason::InvalidTemplate, message);
     let unsafe_raw = |message: String| TemplateError::new(Reason::UnsafeRawPayload, message);
-    if source.len() > LARGEST_TEMPLATE {
-        return Err(invalid(format!("it may have {LARGEST_TEMPLATE} bytes at most")));
+    if source.len() > MAX_TEMPLATE_BYTES {
+        return Err(invalid(format!("it may have {MAX_TEMPLATE_BYTES} bytes at most")));
     }
     let mut depth = 0_usize;
     for Expression { is_tag, code } in expressions(source)? {
@@ -168,8 +168,8 @@ pub fn inspect(source: &str) -> Result<(), TemplateError> {
         if !TAGS.contains(&tag) {
             return Err(invalid(format!("there is no `{tag}`; there are {}", TAGS.join(", "))));
         }
-        if depth > DEEPEST_LOOP {
-            return Err(invalid(format!("loops may be nested {DEEPEST_LOOP} deep at most")));
+        if depth > MAX_LOOP_DEPTH {
+            return Err(invalid(format!("loops may be nested {MAX_LOOP_DEPTH} deep at most")));
         }
     }
     Ok(())
@@ -253,7 +253,7 @@ pub(super) fn scalar(value: &Value) -> Option<String> {
 
 /// What a template sees. Texts are cut to what a prompt could show of them.
 pub(super) fn context(about: &TemplateContext<'_>) -> Value {
-    let mut left = MOST_VALUES;
+    let mut left = MAX_VALUES;
     let event = event_values(about.event, &mut left);
     let payload = value(&about.event.payload, &mut left);
     let rule: Vec<(&str, Value)> =
@@ -289,7 +289,7 @@ fn value(json: &Json, left: &mut usize) -> Value {
             (None, None, Some(part)) => Value::from(part),
             (None, None, None) => Value::UNDEFINED,
         },
-        Json::String(text) => Value::from(clipped(text, LARGEST_BLOCK)),
+        Json::String(text) => Value::from(clipped(text, MAX_BLOCK_BYTES)),
         Json::Array(items) => {
             let items: Vec<Value> =
                 items.iter().take(*left).map(|item| value(item, left)).collect();
@@ -368,8 +368,8 @@ pub fn render_key(source: &str, about: &TemplateContext<'_>) -> Result<String, T
     if key.is_empty() {
         return Err(TemplateError::new(Reason::UnboundedDedupeKey, "the key is empty"));
     }
-    if key.len() > LARGEST_KEY {
-        let message = format!("the key has {} bytes; it may have {LARGEST_KEY}", key.len());
+    if key.len() > MAX_KEY_BYTES {
+        let message = format!("the key has {} bytes; it may have {MAX_KEY_BYTES}", key.len());
         return Err(TemplateError::new(Reason::UnboundedDedupeKey, message));
     }
     Ok(key)

@@ -4,10 +4,10 @@
 use bailiwick_model::digest::Sha256Hex;
 
 /// The most of one text that a prompt shows.
-pub const LARGEST_BLOCK: usize = 16 * 1024;
+pub const MAX_BLOCK_BYTES: usize = 16 * 1024;
 
 /// The longest run of tildes that is kept: a fence must be longer.
-const LONGEST_RUN: usize = 64;
+const MAX_TILDES: usize = 64;
 
 /// Takes out what a reader cannot see or what a terminal would obey: controls, escape sequences,
 /// marks of direction, characters without width; and what would make a fence grow without bound.
@@ -19,7 +19,7 @@ pub fn visible(text: &str) -> String {
         match next {
             '~' => {
                 tildes += 1;
-                if tildes <= LONGEST_RUN {
+                if tildes <= MAX_TILDES {
                     out.push('~');
                 }
                 continue;
@@ -110,8 +110,8 @@ pub fn fenced(name: &str, text: &str) -> String {
 /// A text as part of a key: letters, digits, `.`, `_` and `-` stay, everything else is escaped, and
 /// what is long becomes its digest.
 pub fn key_part(text: &str) -> String {
-    const LONGEST: usize = 96;
-    if text.len() > LONGEST {
+    const MAX_LENGTH: usize = 96;
+    if text.len() > MAX_LENGTH {
         return format!("~{}", Sha256Hex::of(text).prefix(32));
     }
     let mut out = String::with_capacity(text.len());

@@ -10,22 +10,22 @@
 //! [`Authorised`] can be had in no other way, and [`send`] takes nothing else. A yes is bound to the
 //! digest of exactly the value that is sent, and to the state of its target.
 
+pub(crate) mod agent_answer;
 mod decide;
 mod plan;
 mod policy;
 pub(crate) mod proposals;
 mod report;
-pub(crate) mod said;
 mod secrets;
 mod target;
 
+pub use agent_answer::{Said, SaidDeployment, SaidRelease, SaidRerun, SaidReview, report_kind};
 pub use decide::{Actor, ActorKind, Answer, Decision, NotAuthorised, NotDecided};
 pub use decide::{authorise, decide, expire};
 pub use plan::{Plan, Proposal, plan};
 pub use policy::{Denial, Permission, Policies, permit};
 pub use proposals::{Finished, Wanted, wanted};
 pub use report::{Report, check_status};
-pub use said::{Said, SaidDeployment, SaidRelease, SaidRerun, SaidReview, report_kind};
 pub use target::{ABSENT, Target, approved_key, digest, key, target};
 
 use crate::ports::{Forge, ForgeError, WriteBack, Written};

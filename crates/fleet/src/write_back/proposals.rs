@@ -4,15 +4,15 @@
 use bailiwick_resources::{AgentDispatchRun, Object, ReviewDecision, TrustTier};
 use serde_json::Value;
 
-use super::said::{Said, bounded};
+use super::agent_answer::{Said, bounded};
 use crate::ports::{FinishedWork, PullRequestState, Review, WriteBack};
 
 /// The longest comment; forges take a little more.
-const LONGEST_COMMENT: usize = 40_000;
+const MAX_COMMENT_BYTES: usize = 40_000;
 /// How many files a comment names.
-const MOST_FILES: usize = 50;
+const MAX_FILES: usize = 50;
 /// The longest name of a file that is shown.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_LENGTH: usize = 200;
 /// How our marks begin: a text of an agent must not have one.
 const MARK: &str = "<!-- bailiwick:";
 
@@ -181,7 +181,7 @@ fn deployment(finished: &Finished<'_>) -> Option<WriteBack> {
 fn shown(finished: &Finished<'_>, text: &str) -> String {
     let text = text.replace(MARK, "<!- bailiwick:");
     let text = if is_trusted(finished) { text } else { calling_nobody(&text) };
-    bounded(&bailiwick_model::secret::redacted(&text), LONGEST_COMMENT)
+    bounded(&bailiwick_model::secret::redacted(&text), MAX_COMMENT_BYTES)
 }
 
 /// The text with a sign behind each `@` that begins a name, so that nobody is called by it.
@@ -205,12 +205,12 @@ fn summary(finished: &Finished<'_>) -> String {
     let mut parts =
         vec![format!("**{}** ({}) ended: {verdict}", run.spec.agent_stack, run.spec.task_kind)];
     if !said.text.is_empty() {
-        parts.push(bounded(&said.text, LONGEST_COMMENT / 2));
+        parts.push(bounded(&said.text, MAX_COMMENT_BYTES / 2));
     }
-    let names = work.files.iter().take(MOST_FILES).map(|file| format!("- {}", code(file)));
+    let names = work.files.iter().take(MAX_FILES).map(|file| format!("- {}", code(file)));
     let mut names: Vec<String> = names.collect();
-    if work.files.len() > MOST_FILES {
-        names.push(format!("- and {} more", work.files.len() - MOST_FILES));
+    if work.files.len() > MAX_FILES {
+        names.push(format!("- and {} more", work.files.len() - MAX_FILES));
     }
     parts.push(match names.is_empty() {
         true => "No file was changed.".to_owned(),
@@ -223,7 +223,7 @@ fn summary(finished: &Finished<'_>) -> String {
 fn code(name: &str) -> String {
     let plain = |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
     let name: String =
-        name.chars().map(|c| if plain(c) { c } else { '\u{fffd}' }).take(LONGEST_NAME).collect();
+        name.chars().map(|c| if plain(c) { c } else { '\u{fffd}' }).take(MAX_NAME_LENGTH).collect();
     let longest = name.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
     let pad = if name.starts_with('`') || name.ends_with('`') { " " } else { "" };

@@ -5,7 +5,7 @@ use bailiwick_resources::RunPhase;
 use crate::ports::{CheckState, WriteBack};
 
 /// The longest line that every forge takes.
-const LONGEST: usize = 140;
+const MAX_DESCRIPTION_LENGTH: usize = 140;
 
 /// How a run stands.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ pub fn check_status(report: &Report<'_>) -> WriteBack {
         sha: report.sha.to_owned(),
         context: format!("bailiwick/{}", report.name),
         state,
-        description: line.chars().take(LONGEST).collect(),
+        description: line.chars().take(MAX_DESCRIPTION_LENGTH).collect(),
         url: report.url.map(str::to_owned),
     }
 }

@@ -26,7 +26,7 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 mod cost;
-mod sifting;
+mod delivery_filter;
 
 pub(crate) const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
 pub(crate) const START: u64 = 1_794_000_000_000;

@@ -8,28 +8,28 @@
 )]
 
 mod admission;
+mod api_actions;
 mod bundle;
 mod conditions;
 mod declared_fields;
-mod deeds;
 mod dispatch;
 mod dispatch_again;
 mod dispatch_children;
+mod dispatch_failures;
 mod dispatch_groups;
 mod dispatch_pools;
 mod dispatch_pushed;
 mod dispatch_results;
 mod dispatch_servers;
-mod dispatch_troubles;
 mod dispatch_workspaces;
 mod embedded_kit;
 mod events;
 mod explaining;
 mod faults;
 mod plane;
-mod renewing;
 mod resources;
 mod retention;
+mod revalidation;
 mod subagents;
 mod triggers;
 mod trust;

@@ -9,11 +9,11 @@ use super::{CompiledMatcher, Patterns, Sides};
 use crate::triggers::text::beginning;
 
 /// The longest that a pattern or a query may be.
-const LONGEST_PATTERN: usize = 1024;
+const MAX_PATTERN_LENGTH: usize = 1024;
 /// How many of them one field may have.
-const MOST_PATTERNS: usize = 64;
+const MAX_PATTERNS: usize = 64;
 /// How often a query may look at everything below: each one multiplies the work.
-const MOST_DESCENTS: usize = 2;
+const MAX_DESCENTS: usize = 2;
 
 #[derive(Default)]
 struct Compiler {
@@ -65,8 +65,8 @@ impl Compiler {
     }
 
     fn few(&mut self, field: &str, count: usize, reason: Reason) {
-        if count > MOST_PATTERNS {
-            self.fault(reason, field, format!("there may be {MOST_PATTERNS} at most"));
+        if count > MAX_PATTERNS {
+            self.fault(reason, field, format!("there may be {MAX_PATTERNS} at most"));
         }
     }
 
@@ -91,7 +91,7 @@ impl Compiler {
 
     fn paths(&mut self, lists: &GlobLists) -> Sides<PathGlobs> {
         for glob in lists.include.iter().chain(&lists.exclude) {
-            if glob.trim().is_empty() || glob.len() > LONGEST_PATTERN {
+            if glob.trim().is_empty() || glob.len() > MAX_PATTERN_LENGTH {
                 let message = format!("`{}` is empty or too long", beginning(glob, 64));
                 self.fault(Reason::InvalidGlob, "paths", message);
             }
@@ -125,9 +125,9 @@ impl Compiler {
         let mut queries = Vec::new();
         for wanted in written {
             let text = &wanted.json_path;
-            if text.len() > LONGEST_PATTERN || text.matches("..").count() > MOST_DESCENTS {
+            if text.len() > MAX_PATTERN_LENGTH || text.matches("..").count() > MAX_DESCENTS {
                 let message = format!(
-                    "`{}` is too long, or looks at everything below more than {MOST_DESCENTS} times",
+                    "`{}` is too long, or looks at everything below more than {MAX_DESCENTS} times",
                     beginning(text, 64)
                 );
                 self.fault(reason, "payload", message);
@@ -147,7 +147,7 @@ impl Compiler {
 
 /// A regular expression that cannot grow without bound.
 fn expression(text: &str) -> Result<Regex, String> {
-    if text.is_empty() || text.len() > 2 * LONGEST_PATTERN {
+    if text.is_empty() || text.len() > 2 * MAX_PATTERN_LENGTH {
         return Err("it is empty or too long".to_owned());
     }
     RegexBuilder::new(text)
@@ -160,7 +160,7 @@ fn expression(text: &str) -> Result<Regex, String> {
 
 /// A glob as a regular expression over the whole name.
 fn glob_expression(glob: &str, named: Named) -> Result<String, String> {
-    if glob.trim().is_empty() || glob.len() > LONGEST_PATTERN {
+    if glob.trim().is_empty() || glob.len() > MAX_PATTERN_LENGTH {
         return Err("it is empty or too long".to_owned());
     }
     if glob.starts_with('!') {

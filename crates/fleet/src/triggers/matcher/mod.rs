@@ -17,7 +17,7 @@ use super::text::{beginning, clipped, visible};
 pub use compile::compile;
 
 /// How much of a text is searched.
-const MOST_SEARCHED: usize = 1024 * 1024;
+const MAX_SEARCHED_BYTES: usize = 1024 * 1024;
 /// A rule's matcher, ready.
 #[derive(Debug, Clone)]
 pub struct CompiledMatcher {
@@ -199,7 +199,7 @@ impl CompiledMatcher {
 
     fn texts(&self, event: &SourceEvent) -> Vec<FieldReport> {
         let written = &self.written;
-        let body = event.body.as_deref().map(|body| beginning(body, MOST_SEARCHED));
+        let body = event.body.as_deref().map(|body| beginning(body, MAX_SEARCHED_BYTES));
         let mut fields = Vec::new();
         if !written.mention.is_empty() {
             let first =
@@ -213,7 +213,7 @@ impl CompiledMatcher {
             let agreed = first.is_some() && !event.by_agent;
             fields.push(report("mention", agreed, any_of(&written.mention), found));
         }
-        let log = event.failure_log.as_deref().map(|log| ending(log, MOST_SEARCHED));
+        let log = event.failure_log.as_deref().map(|log| ending(log, MAX_SEARCHED_BYTES));
         let searched = [
             ("body", &written.body, &self.body, body),
             ("failureSignature", &written.failure_signature, &self.failure_signature, log),

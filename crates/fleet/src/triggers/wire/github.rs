@@ -12,7 +12,7 @@ use super::{Delivery, Told, WireError, begun, shape};
 use crate::triggers::event::{Association, SourceEvent};
 
 /// GitHub names at most so many commits of a push: with so many, there may be more.
-const MOST_COMMITS: usize = 2048;
+const MAX_COMMITS: usize = 2048;
 
 #[derive(Deserialize)]
 struct Push {
@@ -279,7 +279,7 @@ fn push(event: &mut SourceEvent, push: &Push, pushed: Pushed) -> Option<EventSou
     }
     event.sha = Some(push.after.clone());
     event.base_sha = (!is_nothing(&push.before)).then(|| push.before.clone());
-    let all_named = event.base_sha.is_some() && push.commits.len() < MOST_COMMITS;
+    let all_named = event.base_sha.is_some() && push.commits.len() < MAX_COMMITS;
     event.changed_paths = if all_named { changed(&push.commits) } else { None };
     Some(if event.tag.is_some() { EventSource::Tag } else { EventSource::Push })
 }

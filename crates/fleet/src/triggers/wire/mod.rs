@@ -14,7 +14,7 @@ use thiserror::Error;
 use super::event::SourceEvent;
 
 /// The most that one delivery may have: as much as the largest forge sends.
-pub const LARGEST_PAYLOAD: usize = 25 * 1024 * 1024;
+pub const MAX_PAYLOAD_BYTES: usize = 25 * 1024 * 1024;
 
 /// A delivery whose signature was checked and whose bytes are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Delivery<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WireError {
     /// Too much.
-    #[error("{bytes} bytes are more than the {LARGEST_PAYLOAD} that a delivery may have")]
+    #[error("{bytes} bytes are more than the {MAX_PAYLOAD_BYTES} that a delivery may have")]
     TooLarge {
         /// How much it was.
         bytes: usize,
@@ -73,7 +73,7 @@ pub enum WireError {
 
 /// Reads a delivery. The most telling source comes first; every delivery is also a `webhook`.
 pub fn read(delivery: &Delivery<'_>, payload: &[u8]) -> Result<Vec<SourceEvent>, WireError> {
-    if payload.len() > LARGEST_PAYLOAD {
+    if payload.len() > MAX_PAYLOAD_BYTES {
         return Err(WireError::TooLarge { bytes: payload.len() });
     }
     let value: Value = serde_json::from_slice(payload)

@@ -1,7 +1,7 @@
 //! Layers, limits, digests, fences.
 
 use bailiwick_fleet::bundle::{
-    BUNDLE_LIMIT, Bundle, BundleError, DIFF_LIMIT, Form, InputPart, LOG_LIMIT, MOST_ATTACHMENTS,
+    BUNDLE_LIMIT, Bundle, BundleError, DIFF_LIMIT, Form, InputPart, LOG_LIMIT, MAX_ATTACHMENTS,
     PROMPT_LIMIT, RedactionRules, assemble,
 };
 use bailiwick_resources::{BundleLayer, Moment};
@@ -183,7 +183,7 @@ fn a_bundle_has_its_limits_and_keeps_the_breadcrumbs() {
     assert_eq!(bundle.parts[0].text, "acme/web job 17");
     assert_eq!(bundle.parts.len(), 41, "each is named, though some are empty");
     let with_text = bundle.parts.iter().filter(|part| !part.text.is_empty()).count();
-    assert!(with_text <= MOST_ATTACHMENTS);
+    assert!(with_text <= MAX_ATTACHMENTS);
     let last = bundle.parts.last().unwrap().about.truncated.as_ref().unwrap();
     assert_eq!((last.limit.as_str(), last.kept.as_str()), ("32 attachments", "nothing"));
     let narrow = assemble(

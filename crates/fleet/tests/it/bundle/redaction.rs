@@ -59,7 +59,7 @@ fn fault_09_shas_paths_and_prose_survive() {
         "da39a3ee5e6b4b0d3255bfef95601890afd80709..0123456789abcdef0123456789abcdef01234567",
         "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         "/home/runner/work/some/very/long/path/with/many/parts/that/goes/on/and/on/src/lib.rs:17:4",
-        "crates/control/src/admission/conditions/stack_parts.rs",
+        "crates/fleet/src/admission/conditions/stack_parts.rs",
         "0b9f2c5e-4a3d-4c1b-9a7e-1f2d3c4b5a69",
         "error[E0308]: mismatched types",
         "error: unexpected token: `}`",

@@ -147,7 +147,7 @@ fn random_bytes_are_refused() {
     }
     let deep = "[".repeat(100_000);
     assert!(matches!(wire::read(&delivery, deep.as_bytes()), Err(WireError::NoJson { .. })));
-    let large = vec![b' '; wire::LARGEST_PAYLOAD + 1];
+    let large = vec![b' '; wire::MAX_PAYLOAD_BYTES + 1];
     assert!(matches!(wire::read(&delivery, &large), Err(WireError::TooLarge { .. })));
     let form = wire::read(&delivery, b"payload=%7B%7D").unwrap_err();
     assert!(form.to_string().contains("application/json"), "{form}");
