@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bailiwick_fleet::admission::compile::{McpDefinition, SubagentDefinition};
 use bailiwick_fleet::admission::review::file_variable;
-use bailiwick_fleet::ports::Belongs;
+use bailiwick_fleet::ports::AttemptOwner;
 use bailiwick_fleet::subagents::{ParallelLimits, contract_faults};
 use bailiwick_model::task;
 use bailiwick_model::template::{AgentType, Template};
@@ -37,7 +37,7 @@ pub struct Managed {
     /// How many of them may be at work.
     pub parallel: ParallelLimits,
     /// Where they are counted.
-    pub belongs: Belongs,
+    pub belongs: AttemptOwner,
     /// What it has to return, if it is a sub-agent itself.
     pub contract: Option<OutputContract>,
     /// How much of each call is written down.

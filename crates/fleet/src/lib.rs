@@ -6,7 +6,7 @@
 pub mod admission;
 pub mod bundle;
 pub mod dispatch;
-pub mod explaining;
+pub mod explanation;
 pub mod ports;
 pub mod resources;
 pub mod subagents;

@@ -102,7 +102,7 @@ impl Inventory {
         of_kind.map(|object| object.typed::<R>().map_err(|error| error.to_string())).collect()
     }
 
-    /// Every object of a kind that can be read. For whoever is not misled by what is left out.
+    /// Every object of a kind that can be read. For the one who is not misled by what is left out.
     pub fn readable<R: Resource>(&self) -> Result<Vec<Object<R>>, String> {
         if let Some(why) = self.unlistable.get(&R::KIND) {
             return Err(format!("{} could not be listed: {why}", R::KIND.plural()));

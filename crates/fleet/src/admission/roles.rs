@@ -155,7 +155,7 @@ pub enum EscalationAnswer {
     Denied,
 }
 
-/// What follows from an escalation; `author_owns` says whether whoever wrote the binding owns its scope.
+/// What follows from an escalation; `author_owns` says whether the one who wrote the binding owns its scope.
 pub fn answer(
     policy: EscalationPolicy,
     escalation: &Escalation,

@@ -171,10 +171,10 @@ pub fn thaw(snapshot: &StackSnapshot, more_labels: &[LabelRef]) -> Result<Frozen
     Ok(frozen)
 }
 
-/// What an agent is given to work with, and what those need: declared anew, it counts as it is then.
+/// What an agent is given to work with, and what those need: declared again, it counts as it is then.
 const GIVEN: [Kind; 2] = [Kind::AgentMcpServer, Kind::AgentSubagent];
 
-/// Freezes a stack anew, as it was, with its MCP servers and sub-agents as they are now.
+/// Freezes a stack again, as it was, with its MCP servers and sub-agents as they are now.
 pub fn refreshed(
     snapshot: &StackSnapshot,
     more_labels: &[LabelRef],

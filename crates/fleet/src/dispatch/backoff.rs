@@ -1,53 +1,53 @@
-//! Whatever had trouble rests for a while, and nobody else does.
+//! Exponential backoff: an object that failed is skipped for a while, and only that object.
 //!
-//! It is kept by whoever takes the turns, and forgotten with it: it says only when something is tried again, never
-//! what is to be done.
+//! It lives as long as the loop that takes turns and is not stored: it says when something is tried again, never
+//! what must be done.
 
 use std::collections::BTreeMap;
 
 use bailiwick_resources::Moment;
 
-/// How long it rests after the first trouble, in milliseconds; twice as long after each that follows.
+/// The wait after the first failure, in milliseconds; it doubles with each further one.
 const INITIAL_BACKOFF: u64 = 2_000;
-/// How long at the most: whoever has mended it need not wait for long.
+/// The longest wait: short enough that a repaired object is tried again soon.
 const MAX_BACKOFF: u64 = 60_000;
 
-/// What had trouble, and when it is looked at again.
+/// Objects that failed, and when each is tried again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Resting(BTreeMap<(&'static str, String), Rest>);
+pub struct Backoff(BTreeMap<(&'static str, String), Entry>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Rest {
-    troubles: u32,
+struct Entry {
+    failures: u32,
     until: Moment,
 }
 
-impl Resting {
-    /// Whether it is not looked at yet.
-    pub(super) fn rests(&self, what: &'static str, name: &str, now: Moment) -> bool {
-        self.0.get(&(what, name.to_owned())).is_some_and(|rest| now < rest.until)
+impl Backoff {
+    /// Whether it is still skipped.
+    pub(super) fn is_backing_off(&self, what: &'static str, name: &str, now: Moment) -> bool {
+        self.0.get(&(what, name.to_owned())).is_some_and(|entry| now < entry.until)
     }
 
-    /// It had trouble.
-    pub(super) fn trouble(&mut self, what: &'static str, name: &str, now: Moment) {
-        let rest = self
+    /// Records a failure.
+    pub(super) fn failed(&mut self, what: &'static str, name: &str, now: Moment) {
+        let entry = self
             .0
             .entry((what, name.to_owned()))
-            .or_insert(Rest { troubles: 0, until: Moment::default() });
-        let wait = INITIAL_BACKOFF.saturating_mul(1 << rest.troubles.min(16)).min(MAX_BACKOFF);
-        rest.troubles = rest.troubles.saturating_add(1);
-        rest.until = now.plus_millis(wait);
+            .or_insert(Entry { failures: 0, until: Moment::default() });
+        let wait = INITIAL_BACKOFF.saturating_mul(1 << entry.failures.min(16)).min(MAX_BACKOFF);
+        entry.failures = entry.failures.saturating_add(1);
+        entry.until = now.plus_millis(wait);
     }
 
-    /// It has none.
-    pub(super) fn well(&mut self, what: &'static str, name: &str) {
+    /// Records a success.
+    pub(super) fn succeeded(&mut self, what: &'static str, name: &str) {
         if !self.0.is_empty() {
             self.0.remove(&(what, name.to_owned()));
         }
     }
 
-    /// Forgets what was not looked at for so long that it is gone.
-    pub(super) fn forget_gone(&mut self, now: Moment) {
-        self.0.retain(|_, rest| now < rest.until.plus_millis(10 * MAX_BACKOFF));
+    /// Forgets objects that were not tried for so long that they must be gone.
+    pub(super) fn forget_stale(&mut self, now: Moment) {
+        self.0.retain(|_, entry| now < entry.until.plus_millis(10 * MAX_BACKOFF));
     }
 }

@@ -1,8 +1,7 @@
-//! A run as a check of its commit: told whenever it goes on to another phase, under one name, as far as
-//! policy lets it be told.
+//! Reports each phase of a run as a check of its commit, under one name, as far as policy allows.
 //!
-//! What was told last is kept with the run. What differs from that is told, so that a phase which nobody saw
-//! is not told late, and a kill between the forge and the store makes it be told again: the forge has it once.
+//! The run stores what was reported last, and only a difference is reported: a phase that nobody saw is not
+//! reported late, and after a kill between forge and store the same status is sent again, which the forge keeps once.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +12,7 @@ use bailiwick_resources::{
 };
 
 use super::audit_log::{Correlation, subject};
-use super::run_controller::beside;
+use super::run_controller::metadata_beside;
 use super::write_back_controller::{planned, requester};
 use super::{ControlPlane, PlaneError, Turn};
 use crate::ports::{Engine, FleetStore, ForgeError, Selection, World, Write, WriteBack};
@@ -29,21 +28,21 @@ const INITIAL_BACKOFF: u64 = 1_000;
 const MAX_BACKOFF: u64 = 15 * 60 * 1_000;
 
 /// What is to be said of a run, if anything.
-enum Say {
+enum ReportDecision {
     /// This.
-    It(Authorised),
+    Send(Authorised),
     /// A person is asked first.
-    Later(Box<Object<AgentApproval>>),
+    Ask(Box<Object<AgentApproval>>),
     /// A person was asked, and has not answered.
     Wait,
     /// Nothing, for this reason.
-    Nothing(String),
+    Skip(String),
 }
 
-/// What a run has at its beginning: something to be told of, if its policy allows that at all.
+/// What a run has at its beginning: something to report, if its policy allows that at all.
 pub(super) fn begun(run: &Object<AgentDispatchRun>) -> Option<CheckReport> {
     let allowed = &run.spec.write_back_policy.allowed_targets;
-    // A sub-agent is told of by whoever started it.
+    // A sub-agent is reported by the one who started it.
     let own = run.spec.parent_run.is_none() && !run.spec.sha.is_empty();
     (own && allowed.contains(&WriteBackTarget::CheckStatus)).then(CheckReport::default)
 }
@@ -53,7 +52,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn report_statuses(&self, turn: &mut Turn) {
         // Of a forge that does not answer nobody expects it in this turn.
         let mut silent = BTreeSet::new();
-        for selection in untold() {
+        for selection in unreported() {
             let runs = match self.all_typed::<AgentDispatchRun>(selection).await {
                 Ok(runs) => runs,
                 Err(error) => return turn.note("statuses", Err(error)),
@@ -78,7 +77,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             return Ok(false);
         }
         let phase = run.status.phase;
-        let untold = |why: &str| {
+        let failure_detail = |why: &str| {
             let action = WriteBackTarget::CheckStatus;
             serde_json::json!({ "action": action, "phase": phase, "reason": why })
         };
@@ -91,16 +90,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Ok(repository) => repository,
             Err(PlaneError::Other(why)) => {
                 run.status.check_report = Some(settled(why));
-                return self.keep_status(&run).await;
+                return self.store_status(&run).await;
             }
             Err(error) => return Err(error),
         };
-        let (allowed, mut writes) = match self.say(&run).await? {
-            Say::Wait => return Ok(false),
-            Say::Nothing(why) => {
+        let (allowed, mut writes) = match self.report_decision(&run).await? {
+            ReportDecision::Wait => return Ok(false),
+            ReportDecision::Skip(why) => {
                 // Policy says the same of every phase: one line, of its end.
                 let lines = match phase.is_final() {
-                    true => vec![line(&run, "AgentWriteBackDenied", untold(&why))],
+                    true => vec![line(&run, "AgentWriteBackDenied", failure_detail(&why))],
                     false => Vec::new(),
                 };
                 run.status.check_report = Some(settled(why));
@@ -109,7 +108,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 self.store.commit(writes, self.world.now()).await?;
                 return Ok(true);
             }
-            Say::Later(asked) => {
+            ReportDecision::Ask(asked) => {
                 let name = asked.name().to_owned();
                 report.approval = Some(name.clone());
                 run.status.check_report = Some(report);
@@ -121,7 +120,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 self.store.commit(writes, self.world.now()).await?;
                 return Ok(true);
             }
-            Say::It(allowed) => (allowed, Vec::new()),
+            ReportDecision::Send(allowed) => (allowed, Vec::new()),
         };
         let (report, trouble) = match self.send_status(&repository, &allowed).await {
             Ok(()) => {
@@ -132,7 +131,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Err(PlaneError::Forge(error @ ForgeError::Unavailable(_))) => {
                 report.misses = report.misses.saturating_add(1);
                 if report.misses >= MAX_FAILURES {
-                    writes.push(line(&run, "AgentWriteBackFailed", untold(&error.to_string())));
+                    writes.push(line(
+                        &run,
+                        "AgentWriteBackFailed",
+                        failure_detail(&error.to_string()),
+                    ));
                     (settled(format!("given up: {error}")), None)
                 } else {
                     let wait = INITIAL_BACKOFF.saturating_mul(1 << report.misses.saturating_sub(1));
@@ -143,7 +146,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
             Err(error @ PlaneError::Store(_)) => return Err(error),
             Err(error) => {
-                writes.push(line(&run, "AgentWriteBackFailed", untold(&error.to_string())));
+                writes.push(line(&run, "AgentWriteBackFailed", failure_detail(&error.to_string())));
                 (settled(error.to_string()), None)
             }
         };
@@ -160,7 +163,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     ) -> Result<(), PlaneError> {
         let forge = self.forge_to_write(repository).await?;
         let answered = send(&forge, allowed).await;
-        self.tell_written(repository, &answered).await;
+        self.report_write_result(repository, &answered).await;
         match next(answered) {
             Next::Done(_) => Ok(()),
             Next::TryAgain { why } => Err(PlaneError::Forge(ForgeError::Unavailable(why))),
@@ -170,10 +173,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 
     /// What policy lets be said of a run now. Where it wants a person, only the end is asked about: nobody
     /// wants to be asked whether a run may be called queued.
-    async fn say(&self, run: &Object<AgentDispatchRun>) -> Result<Say, PlaneError> {
+    async fn report_decision(
+        &self,
+        run: &Object<AgentDispatchRun>,
+    ) -> Result<ReportDecision, PlaneError> {
         let last = run.status.attempts.last().cloned().unwrap_or_default();
         let Some(attempt) = self.typed::<AgentDispatchAttempt>(&last).await? else {
-            return Ok(Say::Nothing("it has no attempt".to_owned()));
+            return Ok(ReportDecision::Skip("it has no attempt".to_owned()));
         };
         let write = status(run);
         let proposal = Proposal {
@@ -190,12 +196,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             now: self.world.now(),
         };
         let asked = match planned(run, &attempt, &proposal) {
-            Plan::Write(allowed) => return Ok(Say::It(allowed)),
+            Plan::Write(allowed) => return Ok(ReportDecision::Send(allowed)),
             Plan::Denied(denial) => {
-                return Ok(Say::Nothing(format!("{}: {}", denial.rule, denial.reason)));
+                return Ok(ReportDecision::Skip(format!("{}: {}", denial.rule, denial.reason)));
             }
             Plan::Ask(_) if !run.status.phase.is_final() => {
-                return Ok(Say::Nothing("a person is asked about its end only".to_owned()));
+                return Ok(ReportDecision::Skip("a person is asked about its end only".to_owned()));
             }
             Plan::Ask(asked) => asked,
         };
@@ -203,18 +209,21 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             format!("{}\n{}\n{}", attempt.name(), asked.action.target, asked.artifact_digest);
         let name = format!("aap-{}", Sha256Hex::of(identity).prefix(24));
         let Some(known) = self.typed::<AgentApproval>(&name).await? else {
-            return Ok(Say::Later(Box::new(Object::new(beside(&run.metadata, name), *asked))));
+            return Ok(ReportDecision::Ask(Box::new(Object::new(
+                metadata_beside(&run.metadata, name),
+                *asked,
+            ))));
         };
         Ok(match known.status.phase {
-            ApprovalPhase::Pending => Say::Wait,
-            ApprovalPhase::Rejected => Say::Nothing("a person said no".to_owned()),
-            ApprovalPhase::Expired => Say::Nothing("nobody answered in time".to_owned()),
+            ApprovalPhase::Pending => ReportDecision::Wait,
+            ApprovalPhase::Rejected => ReportDecision::Skip("a person said no".to_owned()),
+            ApprovalPhase::Expired => ReportDecision::Skip("nobody answered in time".to_owned()),
             ApprovalPhase::Approved => {
                 let uid = &known.metadata.uid;
                 let repository = &run.spec.repository;
                 match authorise(uid, &known.spec, &known.status, repository, &write, None) {
-                    Ok(allowed) => Say::It(allowed),
-                    Err(error) => Say::Nothing(error.to_string()),
+                    Ok(allowed) => ReportDecision::Send(allowed),
+                    Err(error) => ReportDecision::Skip(error.to_string()),
                 }
             }
         })
@@ -224,7 +233,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 /// Where runs are of which something may be to be told, in few questions. One that was told to have ended is told
 /// of no more: another attempt begins with nothing told. Of those that wait in a queue there may be thousands,
 /// each told once: they are asked for by what they have become.
-fn untold() -> impl Iterator<Item = Selection> {
+fn unreported() -> impl Iterator<Item = Selection> {
     let told =
         |phase: RunPhase| Selection::of(Kind::AgentDispatchRun).field("told", phase.as_str());
     let open = [RunPhase::Pending, RunPhase::Running, RunPhase::WaitingForApproval];

@@ -1,4 +1,4 @@
-//! What a rule wants attached to a run: told by the event itself, or fetched; or why there is no run.
+//! The sources that a rule attaches to a run: taken from the event, or fetched; or the reason why there is no run.
 
 use bailiwick_resources::{
     AgentDispatchRun, AgentTriggerRule, ContextSource, Object, Reason, Repository,
@@ -9,7 +9,7 @@ use crate::admission::Refused;
 use crate::admission::admit::Step;
 use crate::admission::review::{Severity, Why};
 use crate::bundle::SourcePart;
-use crate::ports::{Engine, FleetStore, ForgeError, Unfetched, World};
+use crate::ports::{Engine, FetchError, FleetStore, ForgeError, World};
 use crate::triggers::SourceEvent;
 
 /// How much of a payload is looked at. More than any bundle may have, so that secrets are looked for in all
@@ -24,7 +24,7 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// A line for whoever reads where the work comes from.
+    /// A line for the one who reads where the work comes from.
     pub(super) fn crumb(&self) -> Option<String> {
         let names = self.left_out.iter().filter_map(|source| {
             let word = serde_json::to_value(source).ok()?;
@@ -50,7 +50,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut attached = Attached::default();
         let wanted = rule.map(|rule| rule.spec.context_bundle_template.include.as_slice());
         for &source in wanted.unwrap_or_default() {
-            let known = event.and_then(|event| told(event, source));
+            let known = event.and_then(|event| part_of_event(event, source));
             let found = match known {
                 Some(part) => Ok(Some(part)),
                 // What instructs agents comes from where the kit comes from; all else is about the work.
@@ -75,7 +75,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 }
 
 /// What the event itself has of a source.
-fn told(event: &SourceEvent, source: ContextSource) -> Option<SourcePart> {
+fn part_of_event(event: &SourceEvent, source: ContextSource) -> Option<SourcePart> {
     let (name, text) = match source {
         ContextSource::FailingJobLog => {
             let job = event.job.as_ref().or(event.check.as_ref()).or(event.job_id.as_ref());
@@ -101,15 +101,15 @@ fn told(event: &SourceEvent, source: ContextSource) -> Option<SourcePart> {
 }
 
 /// That a commit is not here, or why nobody can tell.
-pub(super) fn not_here(
+pub(super) fn commit_unavailable(
     spec: &AgentDispatchRun,
-    found: Result<Option<String>, Unfetched>,
+    found: Result<Option<String>, FetchError>,
 ) -> Result<Option<Box<Refused>>, PlaneError> {
     let fault = match found {
         Ok(Some(_)) => return Ok(None),
         Ok(None) => {
             let why = format!("the commit {} of {} is not there", spec.sha, spec.reference);
-            Unfetched::Missing(why)
+            FetchError::Missing(why)
         }
         Err(fault) => fault,
     };
@@ -120,12 +120,12 @@ pub(super) fn not_here(
 pub(super) fn refusal(
     step: Step,
     about: &str,
-    fault: Unfetched,
+    fault: FetchError,
 ) -> Result<Box<Refused>, PlaneError> {
     let (code, message) = match fault {
-        Unfetched::Missing(why) => (Reason::SourceObjectMissing, why),
-        Unfetched::Failed(why) => (Reason::ArtifactFetchFailed, why),
-        Unfetched::Unavailable(why) => return Err(ForgeError::Unavailable(why).into()),
+        FetchError::Missing(why) => (Reason::SourceObjectMissing, why),
+        FetchError::Failed(why) => (Reason::ArtifactFetchFailed, why),
+        FetchError::Unavailable(why) => return Err(ForgeError::Unavailable(why).into()),
     };
     Ok(refused(step, about, code, message))
 }

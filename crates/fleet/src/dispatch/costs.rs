@@ -1,4 +1,4 @@
-//! What a run has cost over all of its attempts, and what is left for the next one.
+//! The cost of a run over all of its attempts, and the budget that is left for the next one.
 
 use bailiwick_resources::{AgentDispatchAttempt, AgentDispatchRun, Object, RunCost};
 use toml::{Table, Value};
@@ -8,7 +8,7 @@ use super::{ControlPlane, PlaneError};
 use crate::ports::{Engine, FleetStore, World};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
-    /// What earlier attempts have spent in the conversation that this one goes on with.
+    /// What earlier attempts have spent in the conversation that this one continues.
     pub(super) async fn spent_before(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -59,7 +59,7 @@ pub(super) fn within_budget(
     attempt: &Object<AgentDispatchAttempt>,
     task: String,
 ) -> Result<String, PlaneError> {
-    // One that goes on with a conversation is counted with it by whoever holds it.
+    // One that continues a conversation is counted with it by the one who holds it.
     let spent = match agent_of(attempt) == attempt.name() {
         true => each(run.status.cost, attempt.status.cost, u64::saturating_sub),
         false => RunCost::default(),

@@ -1,5 +1,5 @@
-//! How skills, labels and identities stand beside their conditions: what was found of them, the digests of
-//! their texts, and the platform's objects that stand for them.
+//! The status of skills, labels and identities besides their conditions: what was found, the digests of
+//! their texts, and the native objects that represent them.
 
 use std::collections::BTreeMap;
 
@@ -26,13 +26,13 @@ impl FoundSkills {
     pub(super) fn add(&mut self, skill: &Object<AgentSkill>, probe: &SkillProbe) {
         let place = (skill.metadata.namespace.clone(), skill.name().to_owned());
         let known = self.0.entry(place).or_insert_with(|| probe.clone());
-        if badness(probe) > badness(known) {
+        if severity(probe) > severity(known) {
             *known = probe.clone();
         }
     }
 }
 
-fn badness(probe: &SkillProbe) -> u8 {
+fn severity(probe: &SkillProbe) -> u8 {
     match probe {
         SkillProbe::NotYet => 0,
         SkillProbe::Found { .. } => 1,
@@ -43,7 +43,7 @@ fn badness(probe: &SkillProbe) -> u8 {
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Keeps what was found of skills.
-    pub(super) async fn state_skills(
+    pub(super) async fn update_skill_statuses(
         &self,
         inventory: &Inventory,
         found: &FoundSkills,
@@ -60,7 +60,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Keeps the digests of labels' texts, and what in them is not allowed.
-    pub(super) async fn state_labels(&self, inventory: &Inventory, turn: &mut Turn) {
+    pub(super) async fn update_label_statuses(&self, inventory: &Inventory, turn: &mut Turn) {
         for mut label in inventory.readable::<AgentContextLabel>().unwrap_or_default() {
             let text = &label.spec.prompt_fragment;
             let status = AgentContextLabelStatus {

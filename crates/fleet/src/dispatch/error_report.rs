@@ -1,9 +1,9 @@
-//! What does not work with the forge of a repository: told with the repository until it works again.
+//! Errors of the forge of a repository: reported in the status of the repository until it works again.
 
 use bailiwick_resources::{Object, Repository};
 
 use super::{ControlPlane, PlaneError};
-use crate::ports::{Engine, FleetStore, ForgeError, Unfetched, World, Written};
+use crate::ports::{Engine, FetchError, FleetStore, ForgeError, World, Written};
 use crate::triggers::text::beginning;
 
 /// How much of a fault is kept.
@@ -56,19 +56,20 @@ pub(super) fn faults(
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// A commit, brought here; whether that works is told with its repository.
-    pub(super) async fn bring(
+    pub(super) async fn fetch_commit(
         &self,
         repository: &Object<Repository>,
         reference: &str,
         sha: Option<&str>,
-    ) -> Result<Option<String>, Unfetched> {
-        let found = self.world.bring(&repository.spec, reference, sha).await;
+    ) -> Result<Option<String>, FetchError> {
+        let found = self.world.fetch_commit(&repository.spec, reference, sha).await;
         match &found {
-            Ok(_) => self.tell_fault(repository, ForgeUse::Fetching, None).await,
+            Ok(_) => self.report_forge_error(repository, ForgeUse::Fetching, None).await,
             // It has answered, and there is no such commit.
-            Err(Unfetched::Missing(_)) => {}
-            Err(fault @ (Unfetched::Failed(_) | Unfetched::Unavailable(_))) => {
-                self.tell_fault(repository, ForgeUse::Fetching, Some(&fault.to_string())).await;
+            Err(FetchError::Missing(_)) => {}
+            Err(fault @ (FetchError::Failed(_) | FetchError::Unavailable(_))) => {
+                self.report_forge_error(repository, ForgeUse::Fetching, Some(&fault.to_string()))
+                    .await;
             }
         }
         found
@@ -81,29 +82,30 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     ) -> Result<W::Forge, PlaneError> {
         let forge = self.forge(repository).await;
         if let Err(error @ (PlaneError::Forge(_) | PlaneError::Other(_))) = &forge {
-            self.tell_fault(repository, ForgeUse::Writing, Some(&error.to_string())).await;
+            self.report_forge_error(repository, ForgeUse::Writing, Some(&error.to_string())).await;
         }
         forge
     }
 
     /// Says of a repository whether it can be written to, by what its forge answered. A target that has moved,
     /// and what a forge cannot do at all, are no faults of it.
-    pub(super) async fn tell_written(
+    pub(super) async fn report_write_result(
         &self,
         repository: &Object<Repository>,
         answered: &Result<Written, ForgeError>,
     ) {
         match answered {
-            Ok(_) => self.tell_fault(repository, ForgeUse::Writing, None).await,
+            Ok(_) => self.report_forge_error(repository, ForgeUse::Writing, None).await,
             Err(ForgeError::Moved { .. } | ForgeError::Unsupported(_)) => {}
             Err(error @ (ForgeError::Refused(_) | ForgeError::Unavailable(_))) => {
-                self.tell_fault(repository, ForgeUse::Writing, Some(&error.to_string())).await;
+                self.report_forge_error(repository, ForgeUse::Writing, Some(&error.to_string()))
+                    .await;
             }
         }
     }
 
     /// Says of a repository what does not work, or that it does.
-    async fn tell_fault(
+    async fn report_forge_error(
         &self,
         repository: &Object<Repository>,
         wanted: ForgeUse,
@@ -114,10 +116,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             return;
         }
         // What was wanted matters more: where this cannot be kept just now, the next answer tells again.
-        let _ = self.keep_fault(repository.name(), wanted, fault).await;
+        let _ = self.store_forge_error(repository.name(), wanted, fault).await;
     }
 
-    async fn keep_fault(
+    async fn store_forge_error(
         &self,
         name: &str,
         wanted: ForgeUse,
@@ -127,7 +129,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let told = faults(now.status.fault.as_deref(), wanted, fault);
         if told != now.status.fault {
             now.status.fault = told;
-            self.keep_status(&now).await?;
+            self.store_status(&now).await?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Events that have come in, to try rules with.
+//! Received events, as samples to try rules with.
 
 use bailiwick_resources::{Kind, WebhookDelivery};
 

@@ -1,7 +1,7 @@
-//! Commits that were fetched for runs are held by refs; those that no run needs are let go.
+//! Commits that were fetched for runs are kept by refs; those that no run needs are released.
 //!
-//! One that is on its way into a run is not in it yet. So nothing goes that was not held for an hour, and that
-//! nobody has held again since.
+//! A commit may be fetched just before its run is stored. So a commit is released only an hour after it was last
+//! fetched.
 
 use std::collections::BTreeSet;
 
@@ -12,22 +12,22 @@ use bailiwick_resources::{
 use super::retention::Retention;
 use super::run_admission::LAUNCH;
 use super::{ControlPlane, PlaneError, Turn};
-use crate::ports::{Engine, FleetStore, Held, Selection, World};
+use crate::ports::{Engine, FetchedCommit, FleetStore, Selection, World};
 
 /// How long it must have been held, and how often that is looked at.
 const MIN_AGE: u64 = 3_600_000;
 
-/// What has been held for an hour since it was first seen, and since anybody last took hold of it: whoever does
+/// What has been held for an hour since it was first seen, and since anybody last took hold of it: the one who does
 /// may be about to put it into a run.
-fn held_long(
+fn unused_for_long(
     repository: &str,
-    held: Vec<Held>,
+    held: Vec<FetchedCommit>,
     retention: &mut Retention,
     now: Moment,
-) -> Vec<Held> {
+) -> Vec<FetchedCommit> {
     let seen = &mut retention.unneeded;
     seen.retain(|(of, name), _| of != repository || held.iter().any(|one| one.name == *name));
-    let is_old = |one: &Held| {
+    let is_old = |one: &FetchedCommit| {
         let first = seen.entry((repository.to_owned(), one.name.clone())).or_insert(now);
         *first = one.at.map_or(*first, |at| at.max(*first));
         now.millis().saturating_sub(first.millis()) >= MIN_AGE
@@ -50,9 +50,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         };
         let mut old = Vec::new();
         for repository in all {
-            match self.world.fetched(&repository.spec).await {
+            match self.world.fetched_commits(&repository.spec).await {
                 Ok(held) => {
-                    old.push((held_long(repository.name(), held, retention, now), repository))
+                    old.push((unused_for_long(repository.name(), held, retention, now), repository))
                 }
                 Err(why) => turn.note(repository.name(), Err(PlaneError::Other(why))),
             }
@@ -76,20 +76,20 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn prune_repository(
         &self,
         repository: &Object<Repository>,
-        held: Vec<Held>,
+        held: Vec<FetchedCommit>,
         needed: &BTreeSet<String>,
         retention: &mut Retention,
     ) -> Result<bool, PlaneError> {
-        let (kept, over): (Vec<Held>, Vec<Held>) =
+        let (kept, over): (Vec<FetchedCommit>, Vec<FetchedCommit>) =
             held.into_iter().partition(|one| needed.contains(&one.name));
-        let whole = |one: &Held| (repository.name().to_owned(), one.name.clone());
+        let whole = |one: &FetchedCommit| (repository.name().to_owned(), one.name.clone());
         for one in &kept {
             retention.unneeded.remove(&whole(one));
         }
         if over.is_empty() {
             return Ok(false);
         }
-        self.world.let_go(&repository.spec, &over).await.map_err(PlaneError::Other)?;
+        self.world.release_commits(&repository.spec, &over).await.map_err(PlaneError::Other)?;
         for one in &over {
             retention.unneeded.remove(&whole(one));
         }

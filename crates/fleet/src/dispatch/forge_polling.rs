@@ -1,4 +1,4 @@
-//! What webhooks failed to bring: the forge is asked which checks have ended since.
+//! Polls the forge for checks that have ended, in case their webhooks were lost.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 continue;
             }
             let name = repository.name().to_owned();
-            if turn.rests("poll", &name) {
+            if turn.is_backing_off("poll", &name) {
                 continue;
             }
             let result = self.poll(repository).await;
@@ -54,7 +54,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Err(error) => {
                 let (before, why) = (repository.status.fault.take(), error.to_string());
                 repository.status.fault = faults(before.as_deref(), ForgeUse::Asking, Some(&why));
-                return self.keep_status(&repository).await;
+                return self.store_status(&repository).await;
             }
         };
         // What was polled is kept as what a webhook brings, before any rule looks at it: it can be replayed,
@@ -80,6 +80,6 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         repository.status.poll_cursor = next.or(cursor);
         let before = repository.status.fault.take();
         repository.status.fault = faults(before.as_deref(), ForgeUse::Asking, None);
-        self.keep_status(&repository).await
+        self.store_status(&repository).await
     }
 }

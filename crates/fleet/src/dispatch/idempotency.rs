@@ -1,4 +1,4 @@
-//! Requests that come twice: the same id with the same content is one wish, with another it is a mistake.
+//! Repeated requests: the same id with the same content is one request, with other content it is an error.
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::Metadata;

@@ -1,4 +1,4 @@
-//! Starting an attempt: everything that it gets was admitted and kept before.
+//! Starts an attempt with exactly what was admitted and stored before.
 
 use bailiwick_resources::{
     ActionType, AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AgentStack, AgentSubagent,
@@ -10,14 +10,14 @@ use serde::Deserialize as _;
 use super::costs::within_budget;
 use super::revalidation::PERMISSIONS_CHANGED;
 use super::run_admission::{LAUNCH, Prepared, PreparedValue};
-use super::run_results::told_again;
+use super::run_results::with_earlier_verdict;
 use super::{ControlPlane, PlaneError};
 use crate::admission::admit::uncovered;
 use crate::admission::compile::{LaunchLimits, subagent_name};
 use crate::admission::review::{ReviewInput, Scope};
 use crate::admission::snapshot::thaw;
 use crate::admission::{Decision, Inventory, Situation, collect, review};
-use crate::ports::{Belongs, Engine, FleetStore, Launch, ModelKey, Selection, World};
+use crate::ports::{AttemptOwner, Engine, FleetStore, Launch, ModelKey, Selection, World};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Has the engine start an attempt; a second time it does nothing.
@@ -51,7 +51,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 false => ModelKey::Withheld,
             },
             task: within_budget(run, attempt, prepared.task)?,
-            context: told_again(&attempt.spec, prepared.context),
+            context: with_earlier_verdict(&attempt.spec, prepared.context),
             limits: prepared.limits,
             environment,
             resume,
@@ -146,7 +146,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Whether everybody who was asked before it was started has said yes.
-    pub(super) async fn is_let_start(
+    pub(super) async fn may_start(
         &self,
         run: &Object<AgentDispatchRun>,
     ) -> Result<bool, PlaneError> {
@@ -175,9 +175,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
-    ) -> Result<Belongs, PlaneError> {
+    ) -> Result<AttemptOwner, PlaneError> {
         let pool = self.typed::<RunnerPool>(&attempt.spec.runner_pool).await?;
-        Ok(Belongs {
+        Ok(AttemptOwner {
             stack: run.spec.agent_stack.clone(),
             pool: attempt.spec.runner_pool.clone(),
             capacity: pool.map(|pool| pool.spec.capacity),
@@ -185,7 +185,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         })
     }
 
-    /// What its MCP servers need, under names that only whoever holds the agent knows. A secret arrives only
+    /// What its MCP servers need, under names that only the one who holds the agent knows. A secret arrives only
     /// if it was admitted to be mounted.
     async fn server_values(
         &self,
@@ -304,7 +304,7 @@ pub(super) fn more_labels(snapshot: &StackSnapshot) -> Vec<LabelRef> {
     more.map(|one| LabelRef { name: one.object.name.clone(), digest: None }).collect()
 }
 
-/// The run of the ledger that an attempt is: its own, or that of the conversation it goes on with.
+/// The run of the ledger that an attempt is: its own, or that of the conversation it continues.
 pub(super) fn agent_of(attempt: &Object<AgentDispatchAttempt>) -> String {
     let known = attempt.status.agent_mux_run_id.clone();
     known.unwrap_or_else(|| attempt.name().to_owned())

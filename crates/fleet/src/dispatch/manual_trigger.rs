@@ -39,16 +39,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let wished = self.wished(caller, &repository, &request).await?;
         self.require_unused(&rule, &wished, &request).await?;
         let mut events = [wished];
-        self.learn(&repository, &mut events).await?;
+        self.look_up_missing(&repository, &mut events).await?;
         let joined = Correlation::default()
             .with("rule", Some(rule.name()))
             .with("event", events.first().map(|event| event.uid.as_str()));
         let detail = json!({ "repository": repository.spec.full_name, "reason": request.reason });
         let line = joined.line_of(caller, "AgentTriggerFired", subject(&rule), detail);
         let only = Some(rule.name());
-        let considered =
-            self.consider_asked(&repository, &events, Intent::Deliver, only, None, &[line]).await?;
-        let Some((name, execution)) = considered.executions.into_iter().next() else {
+        let evaluation = self
+            .evaluate_events_with(&repository, &events, Intent::Deliver, only, None, &[line])
+            .await?;
+        let Some((name, execution)) = evaluation.executions.into_iter().next() else {
             let message = format!("the rule `{}` does not mean this", rule.name());
             return Err(conflict("NotMatched", message));
         };
@@ -111,7 +112,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             return Err(conflict("UnknownRef", message));
         }
         if pull_request.is_none() {
-            let found = self.bring(repository, &reference, None).await;
+            let found = self.fetch_commit(repository, &reference, None).await;
             let found = found.map_err(|fault| ActionError::Unavailable(fault.to_string()))?;
             let missing = || ActionError::NotFound(format!("{reference} names no commit"));
             event.sha = Some(found.ok_or_else(missing)?);

@@ -1,4 +1,4 @@
-//! How MCP servers stand, as they answered when they were last asked.
+//! The status of MCP servers, as they answered when they were last asked.
 
 use bailiwick_resources::{AgentMcpServer, AnyObject, McpHealth, Object};
 
@@ -9,7 +9,7 @@ use crate::ports::{Engine, FleetStore, World, Write};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Keeps what a stack's servers answered, where that is news; whether it was.
-    pub(super) async fn state_servers(
+    pub(super) async fn update_server_statuses(
         &self,
         frozen: &Frozen,
         facts: &StackFacts,
@@ -17,7 +17,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut writes = Vec::new();
         for server in &frozen.mcp_servers {
             let Some(probe) = facts.mcp.get(server.name()) else { continue };
-            // Another stack may have told of it in the same turn.
+            // Another stack may have reported it in the same turn.
             let Some(mut kept) = self.typed::<AgentMcpServer>(server.name()).await? else {
                 continue;
             };

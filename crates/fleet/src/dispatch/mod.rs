@@ -47,8 +47,8 @@ mod unreadable_objects;
 mod workspace_controller;
 mod write_back_controller;
 
-pub use api::Asked;
-pub use backoff::Resting;
+pub use api::QuestionOwner;
+pub use backoff::Backoff;
 pub use retention::{Pruned, Retention};
 pub use run_results::reason_for_retry;
 
@@ -89,12 +89,12 @@ pub enum PlaneError {
 
 impl PlaneError {
     /// Whether the store did not answer: then nobody can go on.
-    fn is_store_away(&self) -> bool {
+    fn is_store_unavailable(&self) -> bool {
         matches!(self, Self::Store(FleetError::Unavailable(_)))
     }
 
     /// Whether it is a matter of one value of a secret alone.
-    fn is_unopened(&self) -> bool {
+    fn is_secret_unreadable(&self) -> bool {
         matches!(self, Self::Store(FleetError::Unopened { .. }))
     }
 }
@@ -105,13 +105,13 @@ pub struct Turn {
     /// How many things.
     pub done: usize,
     /// What did not work, and of what.
-    pub troubles: Vec<(String, String)>,
+    pub errors: Vec<(String, String)>,
     /// Whether the store did not answer: then nobody can go on.
-    pub store_is_away: bool,
-    /// Whether a run has moved: pools are counted anew then.
+    pub store_unavailable: bool,
+    /// Whether a run has moved: pools are counted again then.
     runs_moved: bool,
     /// What had trouble before, and rests.
-    resting: Resting,
+    backoff: Backoff,
     /// When it began.
     at: Moment,
 }
@@ -124,15 +124,15 @@ impl Turn {
             // Somebody else was faster; it is looked at again.
             Err(PlaneError::Store(FleetError::Conflict { .. })) => self.done += 1,
             Err(error) => {
-                self.store_is_away |= error.is_store_away();
-                self.troubles.push((about.to_owned(), error.to_string()));
+                self.store_unavailable |= error.is_store_unavailable();
+                self.errors.push((about.to_owned(), error.to_string()));
             }
         }
     }
 
     /// Whether this object had trouble with this a short while ago, and is left alone.
-    fn rests(&self, what: &'static str, name: &str) -> bool {
-        self.resting.rests(what, name, self.at)
+    fn is_backing_off(&self, what: &'static str, name: &str) -> bool {
+        self.backoff.is_backing_off(what, name, self.at)
     }
 
     /// Notes what became of an object; one that had trouble rests.
@@ -141,7 +141,7 @@ impl Turn {
         match &result {
             Ok(_)
             | Err(PlaneError::Store(FleetError::Unavailable(_) | FleetError::Conflict { .. })) => {
-                self.resting.well(what, name);
+                self.backoff.succeeded(what, name);
             }
             Err(
                 PlaneError::Store(
@@ -154,7 +154,7 @@ impl Turn {
                 | PlaneError::Forge(_)
                 | PlaneError::Engine(_)
                 | PlaneError::Other(_),
-            ) => self.resting.trouble(what, name, self.at),
+            ) => self.backoff.failed(what, name, self.at),
         }
         self.note(name, result);
     }
@@ -183,26 +183,26 @@ impl<S, E, W> Clone for ControlPlane<S, E, W> {
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Does everything that is wanting, once.
     pub async fn turn(&self) -> Turn {
-        self.turn_after(&mut Resting::default()).await
+        self.turn_after(&mut Backoff::default()).await
     }
 
     /// The same, leaving alone what had trouble a short while ago: a trouble that stands holds up nobody else.
-    pub async fn turn_after(&self, resting: &mut Resting) -> Turn {
-        let resting_before = std::mem::take(resting);
+    pub async fn turn_after(&self, backoff: &mut Backoff) -> Turn {
+        let backoff_before = std::mem::take(backoff);
         let at = self.world.now();
-        let mut turn = Turn { resting: resting_before, at, ..Turn::default() };
+        let mut turn = Turn { backoff: backoff_before, at, ..Turn::default() };
         self.observe_forges(&mut turn).await;
         self.evaluate_deliveries(&mut turn).await;
         self.fire_schedules(&mut turn).await;
         self.poll_forges(&mut turn).await;
         self.settle_queue(&mut turn).await;
-        self.keep_workspaces(&mut turn).await;
+        self.reconcile_workspaces(&mut turn).await;
         self.follow_runs(&mut turn).await;
         self.follow_children(&mut turn).await;
         self.report_statuses(&mut turn).await;
         self.count_pools(&mut turn).await;
-        turn.resting.forget_gone(at);
-        *resting = std::mem::take(&mut turn.resting);
+        turn.backoff.forget_stale(at);
+        *backoff = std::mem::take(&mut turn.backoff);
         turn
     }
 
@@ -225,7 +225,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         selection: Selection,
     ) -> Result<Vec<Object<R>>, PlaneError> {
         let found = self.all(selection).await?;
-        // What cannot be read is told of by `tell_unreadable`; the others need not wait for it.
+        // What cannot be read is reported by `report_unreadable`; the others need not wait for it.
         Ok(found.iter().filter_map(|object| object.typed::<R>().ok()).collect())
     }
 

@@ -1,4 +1,4 @@
-//! Which of our own runs an event comes of.
+//! Which of our own runs caused an event.
 
 use bailiwick_resources::{
     AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, Kind, Repository,
@@ -23,9 +23,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let Some(event) = events.first().filter(|event| is_told_by_work(event, accounts)) else {
             return Ok(None);
         };
-        let run = match self.maker_of_commit(event).await? {
+        let run = match self.run_of_commit(event).await? {
             Some(run) => Some(run),
-            None => self.maker_of_branch(event, accounts).await?,
+            None => self.run_of_branch(event, accounts).await?,
         };
         let Some(run) = run else { return Ok(None) };
         let mut depth = 1;
@@ -41,7 +41,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(Some(OwnWork { run, depth }))
     }
 
-    async fn maker_of_commit(&self, event: &SourceEvent) -> Result<Option<String>, PlaneError> {
+    async fn run_of_commit(&self, event: &SourceEvent) -> Result<Option<String>, PlaneError> {
         let Some(sha) = &event.sha else { return Ok(None) };
         let same = Selection {
             limit: 1,
@@ -53,7 +53,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// A branch that a run has made is its work as long as no one else is known to have pushed to it.
-    async fn maker_of_branch(
+    async fn run_of_branch(
         &self,
         event: &SourceEvent,
         accounts: &[String],

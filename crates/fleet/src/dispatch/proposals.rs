@@ -1,4 +1,4 @@
-//! What of a run's work is proposed, and what a run comes to once all of that is settled.
+//! Which of a run's results are proposed for write-back, and the final phase once all of them are settled.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use bailiwick_resources::{
 };
 use serde_json::Value;
 
-use super::run_results::{Keeping, Results, Words};
+use super::run_results::{ResultWriter, Results, TextRedactor};
 use super::write_back_controller::{denied, planned, policies, recorded, requester};
 use super::{ControlPlane, PlaneError};
 use crate::ports::{Engine, FinishedWork, FleetStore, Forge, PullRequestState, World, WriteBack};
@@ -19,18 +19,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// What a verified piece of work wants written, as far as policy lets it be proposed.
     pub(super) async fn propose(
         &self,
-        mut keeping: Keeping<'_>,
+        mut writer: ResultWriter<'_>,
         work: &FinishedWork,
         results: &Results,
-        words: &Words,
+        words: &TextRedactor,
     ) -> Result<(), PlaneError> {
-        let pull_request = self.pull_request_of(keeping.run).await?;
-        let payload = self.payload_of(keeping.run).await?;
-        let approvals = [&keeping.run.spec.approval_policy];
-        let reviews =
-            permit(&policies(keeping.run, &approvals), WriteBackTarget::PullRequestReview);
+        let pull_request = self.pull_request_of(writer.run).await?;
+        let payload = self.payload_of(writer.run).await?;
+        let approvals = [&writer.run.spec.approval_policy];
+        let reviews = permit(&policies(writer.run, &approvals), WriteBackTarget::PullRequestReview);
         let mut all = wanted(&Finished {
-            run: keeping.run,
+            run: writer.run,
             work,
             said: &results.said,
             pull_request: pull_request.as_ref(),
@@ -46,23 +45,23 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             | WriteBack::ReleaseNote { .. }
             | WriteBack::DeploymentApproval { .. } => false,
         });
-        keeping.keep_branch(&change.collect::<Vec<_>>())?;
-        leave_out_repetition(&mut all, keeping.run);
-        self.record_all(&mut keeping, &Brought::of(work, words), &all)
+        writer.store_branch(&change.collect::<Vec<_>>())?;
+        leave_out_repetition(&mut all, writer.run);
+        self.record_all(&mut writer, &PushContents::of(work, words), &all)
     }
 
     fn record_all(
         &self,
-        keeping: &mut Keeping<'_>,
-        brought: &Brought<'_>,
+        writer: &mut ResultWriter<'_>,
+        contents: &PushContents<'_>,
         all: &[Wanted],
     ) -> Result<(), PlaneError> {
         let mut kept: Vec<Option<WriteBackRecord>> = Vec::new();
         for one in all {
-            let made = self.record(keeping, brought, one, &kept)?;
+            let made = self.record(writer, contents, one, &kept)?;
             if let Some(record) = &made {
-                keeping.run.status.approvals.extend(record.approval.clone());
-                keeping.run.status.write_backs.push(record.clone());
+                writer.run.status.approvals.extend(record.approval.clone());
+                writer.run.status.write_backs.push(record.clone());
             }
             kept.push(made);
         }
@@ -73,12 +72,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// what it stands on is not proposed.
     fn record(
         &self,
-        keeping: &mut Keeping<'_>,
-        brought: &Brought<'_>,
+        writer: &mut ResultWriter<'_>,
+        contents: &PushContents<'_>,
         one: &Wanted,
         kept: &[Option<WriteBackRecord>],
     ) -> Result<Option<WriteBackRecord>, PlaneError> {
-        let run = &*keeping.run;
+        let run = &*writer.run;
         if !run.spec.write_back_policy.allowed_targets.contains(&one.write.target()) {
             return Ok(None);
         }
@@ -88,23 +87,23 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Some(Some(None) | None) => return Ok(None),
         };
         let content = match is_push(&one.write) {
-            true => brought.content(),
+            true => contents.content(),
             false => Vec::new(),
         };
         let proposal = Proposal {
             repository: &run.spec.repository,
             dispatch_run: run.name(),
-            attempt: keeping.attempt.name(),
-            requested_by: requester(keeping.attempt),
+            attempt: writer.attempt.name(),
+            requested_by: requester(writer.attempt),
             write: &one.write,
             target_state: one.target_state.clone(),
             artifact_refs: run.status.artifacts.clone(),
             content: &content,
-            redactor: brought.words.redactor().ok(),
-            summary: brought.work.verdict.clone(),
+            redactor: contents.words.redactor().ok(),
+            summary: contents.work.verdict.clone(),
             now: self.world.now(),
         };
-        let plan = match (planned(run, keeping.attempt, &proposal), brought.unread(&one.write)) {
+        let plan = match (planned(run, writer.attempt, &proposal), contents.unread(&one.write)) {
             (Plan::Ask(_) | Plan::Write(_), Some(denial)) => Plan::Denied(denial),
             (plan, _) => plan,
         };
@@ -115,11 +114,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 // Nobody is asked about what cannot be.
                 record.approval = None;
                 let record = denied(record, &not_written(under));
-                keeping.writes.extend(writes.into_iter().take(1));
+                writer.writes.extend(writes.into_iter().take(1));
                 return Ok(Some(record));
             }
         }
-        keeping.writes.extend(writes);
+        writer.writes.extend(writes);
         Ok(Some(record))
     }
 
@@ -179,9 +178,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 }
 
 /// What a push brings, as texts that are looked through.
-struct Brought<'a> {
+struct PushContents<'a> {
     work: &'a FinishedWork,
-    words: &'a Words,
+    words: &'a TextRedactor,
     /// What the change adds.
     added: String,
     /// What its commits say and add.
@@ -190,8 +189,8 @@ struct Brought<'a> {
     files: String,
 }
 
-impl<'a> Brought<'a> {
-    fn of(work: &'a FinishedWork, words: &'a Words) -> Self {
+impl<'a> PushContents<'a> {
+    fn of(work: &'a FinishedWork, words: &'a TextRedactor) -> Self {
         let patch = String::from_utf8_lossy(&work.patch);
         // What was there before may stay, and may be taken away.
         let added = patch.lines().filter(|line| !line.starts_with([' ', '-']));
@@ -252,7 +251,10 @@ fn not_written(under: &WriteBackRecord) -> String {
 }
 
 /// Why something is not written any more: what it stands on is not.
-pub(super) fn fallen(run: &Object<AgentDispatchRun>, record: &WriteBackRecord) -> Option<String> {
+pub(super) fn blocked_by_dependency(
+    run: &Object<AgentDispatchRun>,
+    record: &WriteBackRecord,
+) -> Option<String> {
     let on = record.stands_on.as_ref()?;
     let under = run.status.write_backs.iter().find(|one| one.digest == *on)?;
     let gone = matches!(under.state, WriteBackState::Denied | WriteBackState::Failed);
@@ -260,7 +262,7 @@ pub(super) fn fallen(run: &Object<AgentDispatchRun>, record: &WriteBackRecord) -
 }
 
 /// What a run comes to when everything is written, or is known not to be.
-pub(super) fn came_to(
+pub(super) fn final_phase(
     run: &Object<AgentDispatchRun>,
     attempt: &Object<AgentDispatchAttempt>,
 ) -> (RunPhase, String) {

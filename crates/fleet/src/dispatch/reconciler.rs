@@ -1,5 +1,4 @@
-//! What is so of what people have declared: the platform's objects, and conditions, computed from what is
-//! really there.
+//! The status of declared resources: native objects and conditions, computed from what is observed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +27,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub async fn reconcile(&self) -> Turn {
         let mut turn = Turn::default();
         let inventory = self.inventory().await;
-        self.tell_unreadable(&inventory, &mut turn).await;
+        self.report_unreadable(&inventory, &mut turn).await;
         let native = self.native(&inventory).await;
         turn.note("platform", native);
         let inventory = self.inventory().await;
@@ -68,16 +67,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             |one| config_grant_conditions(one, &inventory, people.as_ref()),
             |_: &_, _: &[Finding]| Map::new()
         );
-        self.state_labels(&inventory, &mut turn).await;
+        self.update_label_statuses(&inventory, &mut turn).await;
         self.reconcile_stacks(&inventory, &mut turn).await;
         let inventory = self.inventory().await;
         self.reconcile_requirements(&inventory, &mut turn).await;
         self.reconcile_rules(&inventory, &mut turn).await;
-        self.state_runs(&inventory, &mut turn).await;
+        self.update_run_statuses(&inventory, &mut turn).await;
         turn
     }
 
-    /// Whoever has a token is a person that we know.
+    /// The one who has a token is a person that we know.
     async fn people(&self) -> Result<BTreeSet<String>, PlaneError> {
         let tokens = self.store.tokens().await?;
         Ok(tokens.into_iter().map(|token| token.actor).collect())
@@ -119,7 +118,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let result = self.reconcile_stack(inventory, &stack, &mut skills).await;
             turn.note(stack.name(), result);
         }
-        self.state_skills(inventory, &skills, turn).await;
+        self.update_skill_statuses(inventory, &skills, turn).await;
     }
 
     async fn reconcile_stack(
@@ -171,7 +170,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let program = serde_json::to_value(&facts.program).unwrap_or_default();
         more.insert("capabilities".to_owned(), program);
         let stated = self.state(stack, findings, more).await?;
-        Ok(self.state_servers(&frozen, &facts).await? || stated)
+        Ok(self.update_server_statuses(&frozen, &facts).await? || stated)
     }
 
     /// Keeps what stacks and all that they name need, and whether each need has its grant. Several stacks may

@@ -1,4 +1,4 @@
-//! What is known of repositories besides what people declare: who we are there, its labels, its workflows.
+//! The observed status of repositories: our accounts, their labels, their workflows.
 
 use bailiwick_resources::{ForgeKind, Kind, Moment, Object, Repository};
 
@@ -45,7 +45,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let (before, why) = (repository.status.fault.take(), error.to_string());
                 repository.status.fault = faults(before.as_deref(), ForgeUse::Asking, Some(&why));
                 repository.status.observed_at = Some(soon(now));
-                return self.keep_status(&repository).await;
+                return self.store_status(&repository).await;
             }
         };
         let status = &mut repository.status;
@@ -73,10 +73,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Ok(None) => {}
             Err(_) => status.observed_at = Some(soon(now)),
         }
-        self.keep_status(&repository).await
+        self.store_status(&repository).await
     }
 
-    /// Remembers the workflows that events speak of. Whoever else writes at this moment is not in the way:
+    /// Remembers the workflows that events speak of. The one who else writes at this moment is not in the way:
     /// the next event tells again.
     pub(super) async fn notice(
         &self,
@@ -96,7 +96,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if now.status.known_workflows == before {
             return Ok(());
         }
-        match self.keep_status(&now).await {
+        match self.store_status(&now).await {
             Ok(_) | Err(PlaneError::Store(FleetError::Conflict { .. })) => Ok(()),
             Err(error) => Err(error),
         }

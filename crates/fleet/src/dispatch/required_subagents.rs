@@ -1,4 +1,4 @@
-//! Sub-agents without which their parent may not go on.
+//! Sub-agents that must succeed before their parent continues.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         let agent = agent_of(attempt);
         let mut events = Vec::new();
-        // What ended in an earlier attempt of the conversation is told of there alone.
+        // What ended in an earlier attempt of the conversation is reported there alone.
         for name in run.status.attempts.iter().filter(|name| *name != attempt.name()) {
             match self.typed::<AgentDispatchAttempt>(name).await? {
                 Some(earlier) if agent_of(&earlier) == agent => {
@@ -33,7 +33,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 }
                 Some(_) => {}
                 None if agent == attempt.name() => {}
-                // It may have told of a sub-agent that failed.
+                // It may have reported a sub-agent that failed.
                 None => {
                     let why = format!("RequiredSubagentFailed: its attempt `{name}` is gone");
                     return Ok(Some(why));

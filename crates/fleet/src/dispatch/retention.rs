@@ -1,4 +1,4 @@
-//! What is over goes when it is old enough: a portion at a time, and never what somebody still needs.
+//! Deletes old objects in batches, and never what is still needed.
 //!
 //! | what | goes when | with it |
 //! |---|---|---|
@@ -6,7 +6,7 @@
 //! | an execution | it is so old, and as old as the longest window in which a repetition is recognised; its run is gone | |
 //! | a delivery | rules have looked at it; it is so old; its executions are gone | |
 //! | a line of the audit log | it is as old as those are kept | |
-//! | a commit that was fetched | it was held for an hour, and no run needs it (`fetched`) | |
+//! | a commit that was fetched | it was kept for an hour, and no run needs it (`fetched_commits`) | |
 //!
 //! Bytes go with the last object that names their digest, which is the store's part of it. What belongs
 //! together goes in one commit, by the versions that were looked at: whatever was changed meanwhile stays.

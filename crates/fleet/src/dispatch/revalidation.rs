@@ -1,8 +1,8 @@
-//! What was admitted is looked at again before it starts: today's repository, tool profile, servers,
-//! identities and grants have their say, and nobody's yes counts for more, or for longer, than it was given.
+//! Checks an admitted run again before it starts, against today's repository, tool profile, servers, identities
+//! and grants. An approval never counts for more, or for longer, than it was given.
 //!
-//! It happens where a run leaves the queue, so that it holds for a first attempt that waited long, and for
-//! every retry, resumption and continuation.
+//! This happens where a run leaves the queue, so it covers a first attempt that waited long, and every retry,
+//! resumption and continuation.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ use crate::ports::{Engine, FleetStore, Forge as _, World, Write};
 use crate::subagents::ParallelLimits;
 
 /// What has become of a run that was looked at again.
-pub(super) enum Renewal {
+pub(super) enum Revalidation {
     /// It may start, and this is kept of it in the same commit.
     Stands {
         /// The run.
@@ -47,7 +47,7 @@ pub(super) enum Renewal {
 pub(super) const PERMISSIONS_CHANGED: &str = "PermissionsChanged";
 
 /// How an attempt stands today.
-struct Today {
+struct CurrentReview {
     review: Review,
     launch: Prepared,
     /// What it is started with: the stack of then, with the servers and sub-agents of now.
@@ -56,44 +56,47 @@ struct Today {
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Looks at a run as if it were asked for today.
-    pub(super) async fn renew(&self, run: Object<AgentDispatchRun>) -> Result<Renewal, PlaneError> {
+    pub(super) async fn revalidate(
+        &self,
+        run: Object<AgentDispatchRun>,
+    ) -> Result<Revalidation, PlaneError> {
         let last = run.status.attempts.last().cloned().unwrap_or_default();
         let Some(attempt) = self.typed::<AgentDispatchAttempt>(&last).await? else {
-            // Whoever follows it ends it.
-            return Ok(Renewal::Stands { run: Box::new(run), writes: Vec::new() });
+            // The one who follows it ends it.
+            return Ok(Revalidation::Stands { run: Box::new(run), writes: Vec::new() });
         };
         let inventory = self.inventory().await;
         if let Some(why) = Kind::ALL.iter().find_map(|kind| inventory.why_unlistable(*kind)) {
             // Nobody knows, so that it waits.
             return Err(PlaneError::Other(why.to_owned()));
         }
-        let today = match self.look_again(&inventory, &run, &attempt).await? {
+        let today = match self.review_again(&inventory, &run, &attempt).await? {
             Ok(today) => today,
             Err(why) => {
                 let why = format!("{PERMISSIONS_CHANGED}: {why}");
                 self.not_launched(run, attempt, why).await?;
-                return Ok(Renewal::Settled);
+                return Ok(Revalidation::Settled);
             }
         };
         let asked = self.start_approvals(&run).await?;
         let wanted = &today.review.approval_requirements;
         let open = uncovered(&asked, wanted, self.world.now());
         if !open.is_empty() {
-            return self.ask_anew(run, &attempt, &today, (&asked, &open)).await;
+            return self.request_approvals(run, &attempt, &today, (&asked, &open)).await;
         }
-        let run = self.on_its_branch(run, &attempt).await?;
+        let run = self.on_branch_tip(run, &attempt).await?;
         self.kept(run, attempt, &today)
     }
 
     /// A run whose own push went to the branch that it is about, standing on what that branch is at now. Its
-    /// author may have reset it, or put more on it: whoever begins anew begins there, and whoever goes on with
+    /// author may have reset it, or put more on it: the one who begins again begins there, and the one who goes on with
     /// a conversation stays where its work is. A branch that is gone leaves it where it was.
-    async fn on_its_branch(
+    async fn on_branch_tip(
         &self,
         mut run: Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
     ) -> Result<Object<AgentDispatchRun>, PlaneError> {
-        if run.status.pushed.is_none() || goes_on(attempt) {
+        if run.status.pushed.is_none() || continues_conversation(attempt) {
             return Ok(run);
         }
         let Some(branch) = run.spec.branch.clone() else { return Ok(run) };
@@ -102,19 +105,19 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             return Ok(run);
         };
         let reference = format!("refs/heads/{branch}");
-        let here = self.brought(&repository, &reference, Some(&head)).await?;
+        let here = self.fetched_commit(&repository, &reference, Some(&head)).await?;
         let gone = || PlaneError::Other(format!("the commit {head} of {reference} is not there"));
         run.status.pushed = Some(here.ok_or_else(gone)?);
         Ok(run)
     }
 
     /// What today has to say, or why it may not start.
-    async fn look_again(
+    async fn review_again(
         &self,
         inventory: &Inventory,
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
-    ) -> Result<Result<Today, String>, PlaneError> {
+    ) -> Result<Result<CurrentReview, String>, PlaneError> {
         let repository = match todays_repository(inventory, run) {
             Ok(repository) => repository,
             Err(why) => return Ok(Err(why)),
@@ -162,22 +165,22 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             return Ok(Err(why));
         }
         let renewed = renewed(prepared, &candidate, run, ignored.as_deref());
-        let goes_on = goes_on(attempt);
+        let goes_on = continues_conversation(attempt);
         Ok(renewed.and_then(|(launch, change)| match change.filter(|_| goes_on) {
             // The agent of a conversation keeps the policy and the tools that it was begun with.
             Some(change) => Err(format!("{change} than when its conversation began; retry it")),
-            None => Ok(Today { review, launch, snapshot: frozen.snapshot.clone() }),
+            None => Ok(CurrentReview { review, launch, snapshot: frozen.snapshot.clone() }),
         }))
     }
 
     /// Asks for what nobody has said yes to, and lets the run wait.
-    async fn ask_anew(
+    async fn request_approvals(
         &self,
         mut run: Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
-        today: &Today,
+        today: &CurrentReview,
         (asked, open): (&[Object<AgentApproval>], &[&ApprovalRequirement]),
-    ) -> Result<Renewal, PlaneError> {
+    ) -> Result<Revalidation, PlaneError> {
         let spec = &attempt.spec;
         let permissions = today.review.digest().to_string();
         let stack = &today.snapshot.digest;
@@ -210,7 +213,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.phase = RunPhase::WaitingForApproval;
         writes.push(Write::Status(AnyObject::of(&run)?));
         self.store.commit(writes, at).await?;
-        Ok(Renewal::Settled)
+        Ok(Revalidation::Settled)
     }
 
     /// What is kept of a run that may start: what it is permitted today, and what it is launched with.
@@ -218,8 +221,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         mut run: Object<AgentDispatchRun>,
         mut attempt: Object<AgentDispatchAttempt>,
-        today: &Today,
-    ) -> Result<Renewal, PlaneError> {
+        today: &CurrentReview,
+    ) -> Result<Revalidation, PlaneError> {
         let mut writes = Vec::new();
         let bytes = serde_json::to_vec(&today.launch)
             .map_err(|error| PlaneError::Other(format!("a launch cannot be written: {error}")))?;
@@ -247,12 +250,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             writes.push(Write::Replace(AnyObject::of(&attempt)?));
         }
         run.status.permission_snapshot_digest = Some(permissions);
-        Ok(Renewal::Stands { run: Box::new(run), writes })
+        Ok(Revalidation::Stands { run: Box::new(run), writes })
     }
 }
 
-/// Whether an attempt goes on with a conversation, where its work is.
-fn goes_on(attempt: &Object<AgentDispatchAttempt>) -> bool {
+/// Whether an attempt continues a conversation, where its work is.
+fn continues_conversation(attempt: &Object<AgentDispatchAttempt>) -> bool {
     match attempt.spec.attempt_reason {
         AttemptReason::Resume | AttemptReason::Continuation => true,
         AttemptReason::Initial
@@ -409,7 +412,7 @@ fn renewed(
         kept.limits = serde_json::to_value(&limits)
             .map_err(|error| format!("its limits cannot be written: {error}"))?;
     }
-    keep_values(&mut kept, candidate, &limits);
+    store_values(&mut kept, candidate, &limits);
     Ok((kept, change))
 }
 
@@ -438,7 +441,7 @@ fn fewer(then: ParallelLimits, today: ParallelLimits) -> ParallelLimits {
 }
 
 /// The values that arrive: those of then that may arrive today, and what its servers of today need.
-fn keep_values(kept: &mut Prepared, candidate: &Candidate<'_>, limits: &LaunchLimits) {
+fn store_values(kept: &mut Prepared, candidate: &Candidate<'_>, limits: &LaunchLimits) {
     let arriving = values_of(candidate.review);
     for value in &mut kept.values {
         let home = || candidate.repository.metadata.namespace.clone();

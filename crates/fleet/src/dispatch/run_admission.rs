@@ -1,4 +1,4 @@
-//! From a wish for a run to a run that is kept, with everything that it was admitted by.
+//! From a request for a run to a stored run, with everything that it was admitted by.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use bailiwick_resources::{
 use serde::{Deserialize, Serialize};
 
 use super::audit_log::{Correlation, subject};
-use super::context_sources::{not_here, not_redacted};
+use super::context_sources::{commit_unavailable, not_redacted};
 use super::subagent_runs::is_child;
 use super::{ControlPlane, PlaneError};
 use crate::admission::admit::{PoolUse, Request, label_source};
@@ -21,7 +21,7 @@ use crate::admission::{
     Admission, Admitted, Inventory, Refused, Review, Situation, admit, snapshot,
 };
 use crate::bundle::{RedactionRules, StackTexts};
-use crate::ports::{Engine, FleetStore, ForgeError, Selection, Unfetched, World, Write};
+use crate::ports::{Engine, FetchError, FleetStore, ForgeError, Selection, World, Write};
 use crate::triggers::{RunDraft, SourceEvent};
 
 /// The annotation of an attempt that names what it is launched with.
@@ -37,7 +37,7 @@ pub(super) struct Prepared {
     pub(super) context: String,
     /// What is laid over its policy.
     pub(super) limits: serde_json::Value,
-    /// Values that it needs, or that whoever holds it needs: where they are, and under which names they
+    /// Values that it needs, or that the one who holds it needs: where they are, and under which names they
     /// arrive.
     pub(super) values: Vec<PreparedValue>,
     /// The same out of config maps.
@@ -68,7 +68,7 @@ pub(super) struct PreparedValue {
 
 /// What several admissions have in common, looked at together. What not all of them need is read when the first of
 /// them does.
-pub(super) struct Grounds {
+pub(super) struct AdmissionContext {
     inventory: Inventory,
     /// Every value that nobody may see.
     known: Option<Vec<String>>,
@@ -76,7 +76,7 @@ pub(super) struct Grounds {
     pools: Option<BTreeMap<String, PoolUse>>,
 }
 
-impl Grounds {
+impl AdmissionContext {
     pub(super) fn new(inventory: Inventory) -> Self {
         Self { inventory, known: None, pools: None }
     }
@@ -86,14 +86,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Admits the run that a rule wants, or says why not.
     pub(super) async fn admit_draft(
         &self,
-        grounds: &mut Grounds,
+        admission_context: &mut AdmissionContext,
         repository: &Object<Repository>,
         rule: &Object<AgentTriggerRule>,
         draft: &RunDraft,
         events: &[SourceEvent],
     ) -> Result<Result<Admitted, Box<Refused>>, PlaneError> {
         let event = events.iter().find(|event| event.source == draft.spec.source_event.source);
-        let wish = Wish {
+        let run_request = RunRequest {
             rule: Some(rule),
             labels: Vec::new(),
             trigger: Some((format!("AgentTriggerRule/{}", rule.name()), draft.spec.task.clone())),
@@ -104,35 +104,43 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             write_back_policy: None,
             runner_pool: None,
         };
-        self.admit_about(grounds, repository, &draft.name, &draft.spec, wish, event).await
+        self.admit_about(
+            admission_context,
+            repository,
+            &draft.name,
+            &draft.spec,
+            run_request,
+            event,
+        )
+        .await
     }
 
     /// Admits a run that no event led to, or says why not.
-    pub(super) async fn admit_wish(
+    pub(super) async fn admit_request(
         &self,
-        grounds: &mut Grounds,
+        admission_context: &mut AdmissionContext,
         repository: &Object<Repository>,
         name: &str,
         spec: &AgentDispatchRun,
-        wish: Wish<'_>,
+        run_request: RunRequest<'_>,
     ) -> Result<Result<Admitted, Box<Refused>>, PlaneError> {
-        self.admit_about(grounds, repository, name, spec, wish, None).await
+        self.admit_about(admission_context, repository, name, spec, run_request, None).await
     }
 
     /// Admits a run about an event, or says why not.
     async fn admit_about(
         &self,
-        grounds: &mut Grounds,
+        admission_context: &mut AdmissionContext,
         repository: &Object<Repository>,
         name: &str,
         spec: &AgentDispatchRun,
-        wish: Wish<'_>,
+        run_request: RunRequest<'_>,
         event: Option<&SourceEvent>,
     ) -> Result<Result<Admitted, Box<Refused>>, PlaneError> {
         let namespace = &repository.metadata.namespace;
         // The commit must be here before anything of it can be read.
-        let here = self.bring(repository, &spec.reference, Some(&spec.sha)).await;
-        if let Some(refused) = not_here(spec, here)? {
+        let here = self.fetch_commit(repository, &spec.reference, Some(&spec.sha)).await;
+        if let Some(refused) = commit_unavailable(spec, here)? {
             return Ok(Err(refused));
         }
         let kit_from = match spec.trust_tier {
@@ -140,9 +148,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             TrustTier::Untrusted => self.default_tip(repository).await?,
         };
         let binding = kit_from.as_deref().unwrap_or(&spec.sha);
-        let ruled = wish.rule.map(|rule| rule.spec.context_labels.clone()).unwrap_or_default();
-        let labels: Vec<LabelRef> = ruled.into_iter().chain(wish.labels.iter().cloned()).collect();
-        let frozen = snapshot(&grounds.inventory, namespace, &spec.agent_stack, &labels);
+        let ruled =
+            run_request.rule.map(|rule| rule.spec.context_labels.clone()).unwrap_or_default();
+        let labels: Vec<LabelRef> =
+            ruled.into_iter().chain(run_request.labels.iter().cloned()).collect();
+        let frozen = snapshot(&admission_context.inventory, namespace, &spec.agent_stack, &labels);
         let facts = match &frozen {
             Ok(frozen) => {
                 let at = Some((&repository.spec, binding));
@@ -150,10 +160,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
             Err(_) => crate::admission::conditions::StackFacts::default(),
         };
-        let texts = match self.texts(repository, (spec, binding), &wish, &facts, event).await? {
-            Ok(texts) => texts,
-            Err(refused) => return Ok(Err(refused)),
-        };
+        let texts =
+            match self.texts(repository, (spec, binding), &run_request, &facts, event).await? {
+                Ok(texts) => texts,
+                Err(refused) => return Ok(Err(refused)),
+            };
         let situation = Situation {
             repository: spec.repository.clone(),
             reference: spec.reference.clone(),
@@ -161,39 +172,39 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             actor: spec.source_event.actor.clone(),
             memberships: Vec::new(),
             source: spec.source_event.source,
-            workflow: wish.workflow.clone(),
-            job: wish.job.clone(),
+            workflow: run_request.workflow.clone(),
+            job: run_request.job.clone(),
             task_kind: spec.task_kind.clone(),
         };
-        let mut redaction = self.redaction_on(grounds).await?;
+        let mut redaction = self.redaction_on(admission_context).await?;
         match self.world.redactions().await {
             Ok(personal) => redaction.personal = personal,
             Err(why) => return Ok(Err(not_redacted(why))),
         }
-        let pools = match grounds.pools.take() {
+        let pools = match admission_context.pools.take() {
             Some(pools) => pools,
-            None => self.pool_use(&grounds.inventory).await?,
+            None => self.pool_use(&admission_context.inventory).await?,
         };
-        let pools = grounds.pools.insert(pools);
+        let pools = admission_context.pools.insert(pools);
         let ignored = self.world.ignored(&repository.spec, binding).await;
         let admission = Admission {
-            inventory: &grounds.inventory,
+            inventory: &admission_context.inventory,
             namespace,
             repository: repository.name(),
             situation: &situation,
             request: Request {
                 run: name.to_owned(),
                 attempt: attempt_name(name, 1),
-                rule: wish.rule,
+                rule: run_request.rule,
                 stack: spec.agent_stack.clone(),
                 sha: spec.sha.clone(),
                 branch: spec.branch.clone(),
                 source_event: spec.source_event.clone(),
                 source_refs: spec.source_refs.clone(),
-                labels: wish.labels.clone(),
+                labels: run_request.labels.clone(),
                 task: spec.task.clone(),
-                runner_pool: wish.runner_pool.clone(),
-                approval_policy: wish.approval_policy.clone(),
+                runner_pool: run_request.runner_pool.clone(),
+                approval_policy: run_request.approval_policy.clone(),
                 parent_run: spec.parent_run.clone(),
                 concurrency_group: spec.concurrency_group.clone(),
                 kit_from: kit_from.clone(),
@@ -215,12 +226,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         repository: &Object<Repository>,
     ) -> Result<Option<String>, PlaneError> {
         let branch = format!("refs/heads/{}", repository.spec.default_branch);
-        match self.bring(repository, &branch, None).await {
+        match self.fetch_commit(repository, &branch, None).await {
             Ok(found) => Ok(found),
             // Nobody answers: it is asked again, and holds up nobody else.
-            Err(Unfetched::Unavailable(why)) => Err(ForgeError::Unavailable(why).into()),
-            Err(Unfetched::Missing(_)) => Ok(None),
-            Err(Unfetched::Failed(why)) => Err(PlaneError::Other(why)),
+            Err(FetchError::Unavailable(why)) => Err(ForgeError::Unavailable(why).into()),
+            Err(FetchError::Missing(_)) => Ok(None),
+            Err(FetchError::Failed(why)) => Err(PlaneError::Other(why)),
         }
     }
 
@@ -229,7 +240,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         repository: &Object<Repository>,
         (spec, binding): (&AgentDispatchRun, &str),
-        wish: &Wish<'_>,
+        run_request: &RunRequest<'_>,
         facts: &crate::admission::conditions::StackFacts,
         event: Option<&SourceEvent>,
     ) -> Result<Result<StackTexts, Box<Refused>>, PlaneError> {
@@ -237,10 +248,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             SkillProbe::Found { text, .. } => Some((name.clone(), text.clone())),
             SkillProbe::NotYet | SkillProbe::Missing | SkillProbe::Invalid(_) => None,
         });
-        let attached = match self.attached(repository, (spec, binding), wish.rule, event).await? {
-            Ok(attached) => attached,
-            Err(refused) => return Ok(Err(refused)),
-        };
+        let attached =
+            match self.attached(repository, (spec, binding), run_request.rule, event).await? {
+                Ok(attached) => attached,
+                Err(refused) => return Ok(Err(refused)),
+            };
         let agents_doc = match &facts.agents_doc {
             SkillProbe::Found { text, .. } => Some((binding.to_owned(), text.clone())),
             SkillProbe::NotYet | SkillProbe::Missing | SkillProbe::Invalid(_) => None,
@@ -249,8 +261,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(Ok(StackTexts {
             skills: skills.collect(),
             agents_doc,
-            trigger: wish.trigger.clone(),
-            task: wish.task.clone(),
+            trigger: run_request.trigger.clone(),
+            task: run_request.task.clone(),
             breadcrumbs: crumbs.into_iter().flatten().collect::<Vec<_>>().join("\n"),
             sources: attached.parts,
             about: Some(label_source(&spec.source_refs, spec.source_event.source)),
@@ -258,12 +270,15 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// The same for admissions that are looked at together.
-    async fn redaction_on(&self, grounds: &mut Grounds) -> Result<RedactionRules, PlaneError> {
-        if let Some(known) = &grounds.known {
+    async fn redaction_on(
+        &self,
+        admission_context: &mut AdmissionContext,
+    ) -> Result<RedactionRules, PlaneError> {
+        if let Some(known) = &admission_context.known {
             return Ok(RedactionRules { known: known.clone(), ..RedactionRules::default() });
         }
-        let rules = self.redaction(&grounds.inventory).await?;
-        grounds.known = Some(rules.known.clone());
+        let rules = self.redaction(&admission_context.inventory).await?;
+        admission_context.known = Some(rules.known.clone());
         Ok(rules)
     }
 
@@ -370,7 +385,7 @@ fn show_limits(attempt: &mut Object<AgentDispatchAttempt>, admitted: &Admitted) 
 }
 
 /// What is wished besides the run itself.
-pub(super) struct Wish<'a> {
+pub(super) struct RunRequest<'a> {
     /// The rule, if one wishes it.
     pub(super) rule: Option<&'a Object<AgentTriggerRule>>,
     /// Labels besides the stack's and the rule's.

@@ -1,4 +1,4 @@
-//! Runs whose agents are at work, or have just ended.
+//! Follows runs whose agents are running or have just ended.
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
@@ -10,7 +10,7 @@ use bailiwick_resources::{
 use super::audit_log::{ended, unwritten};
 use super::costs::note_cost;
 use super::launch::agent_of;
-use super::run_results::{Keeping, Words};
+use super::run_results::{ResultWriter, TextRedactor};
 use super::run_status::When;
 use super::subagent_runs::is_child;
 use super::{ControlPlane, PlaneError, Turn};
@@ -20,14 +20,14 @@ use crate::ports::{Engine, FleetStore, Launched, LaunchedState, Selection, World
 const TOOL_CALL_TIMEOUT: u64 = 3_600_000;
 /// How long an attempt may be about to begin.
 const START_TIMEOUT: u64 = 5 * 60 * 1000;
-/// The annotation of an attempt that goes on with a conversation: how many there were before it.
+/// The annotation of an attempt that continues a conversation: how many there were before it.
 pub(super) const EARLIER: &str = "bailiwick.dev/earlier-attempts";
 /// The annotation of an approval that names the question of a supervisor.
 pub(super) const QUESTION: &str = "bailiwick.dev/question";
 
 /// Whose questions these are.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Asker<'a> {
+pub(super) enum Questioner<'a> {
     /// This attempt's.
     Attempt(&'a str),
     /// A sub-agent's, which has no attempts of its own here: how often its agent was started.
@@ -47,7 +47,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 runs.into_iter().filter(|run| run.status.started_at.is_some() && !is_child(run))
             {
                 let name = run.name().to_owned();
-                if run.status.cancel_requested.is_none() && turn.rests("run", &name) {
+                if run.status.cancel_requested.is_none() && turn.is_backing_off("run", &name) {
                     continue;
                 }
                 let result = self.follow(run).await;
@@ -73,7 +73,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             self.engine.cancel(&agent).await?;
         }
         let state = self.engine.state(&agent).await?;
-        // One that goes on with a conversation is known by what happened in it since: whoever started it
+        // One that continues a conversation is known by what happened in it since: the one who started it
         // may have been killed before that was noted.
         let noted = attempt.status.started_at.is_some();
         let earlier = attempt.metadata.annotations.get(EARLIER);
@@ -104,14 +104,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let since = attempt.status.started_at.or(run.status.started_at);
                 let since = since.unwrap_or_default();
                 if self.world.now() >= since.plus_millis(START_TIMEOUT) {
-                    let words = Words::of(self.redactor(&run).await?);
+                    let words = TextRedactor::of(self.redactor(&run).await?);
                     let detail = words.clean(&launched.detail);
                     let why = format!("LaunchFailed: it does not begin: {detail}");
                     // It may begin all the same, and nobody would follow it.
                     self.engine.cancel(&agent).await?;
                     return self.not_launched(run, attempt, why).await;
                 }
-                // Whoever held it may have been killed: a second start does nothing to one that lives.
+                // The one who held it may have been killed: a second start does nothing to one that lives.
                 match self.launch(&run, &attempt).await {
                     Ok(()) => {}
                     Err(error @ PlaneError::Store(_)) => return Err(error),
@@ -126,7 +126,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             LaunchedState::Running | LaunchedState::WaitingForApproval => {
                 let agent = agent_of(&attempt);
                 let asked = (agent.as_str(), launched.questions.as_slice());
-                let asked = self.questions(&run, Asker::Attempt(attempt.name()), asked).await?;
+                let asked =
+                    self.questions(&run, Questioner::Attempt(attempt.name()), asked).await?;
                 self.observed(run, attempt, &launched, asked).await
             }
             LaunchedState::Verified
@@ -186,7 +187,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     ) -> Result<bool, PlaneError> {
         let (run_before, attempt_before) = (run.status.clone(), attempt.status.clone());
         let before = self.spent_before(&run, &attempt).await?;
-        told(&mut run, &mut attempt, launched, (before, self.world.now()));
+        update_from_engine(&mut run, &mut attempt, launched, (before, self.world.now()));
         run.status.phase = match launched.questions.is_empty() {
             true => RunPhase::Running,
             false => RunPhase::WaitingForApproval,
@@ -210,15 +211,15 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn questions(
         &self,
         run: &Object<AgentDispatchRun>,
-        asker: Asker<'_>,
+        questioner: Questioner<'_>,
         (agent, questions): (&str, &[(String, String)]),
     ) -> Result<Vec<Write>, PlaneError> {
         let mut writes = Vec::new();
         for (question, about) in questions {
-            // A later attempt counts its questions anew: a yes to one of this is none to one of that.
-            let (attempt, whose) = match asker {
-                Asker::Attempt(attempt) => (Some(attempt), attempt.to_owned()),
-                Asker::Child(attempts) => (None, format!("{}\n{attempts}", run.name())),
+            // A later attempt counts its questions again: a yes to one of this is none to one of that.
+            let (attempt, whose) = match questioner {
+                Questioner::Attempt(attempt) => (Some(attempt), attempt.to_owned()),
+                Questioner::Child(attempts) => (None, format!("{}\n{attempts}", run.name())),
             };
             let identity = format!("{whose}\n{agent}\n{question}\n{about}");
             let digest = Sha256Hex::of(identity);
@@ -243,9 +244,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                         artifact_refs: Vec::new(),
                         artifact_digest: digest.to_string(),
                         target_state: None,
-                        expires_at: self.world.now().plus_millis(patience(run)),
+                        expires_at: self.world.now().plus_millis(approval_timeout(run)),
                     };
-                    let mut object = Object::new(beside(&run.metadata, name), spec);
+                    let mut object = Object::new(metadata_beside(&run.metadata, name), spec);
                     object.metadata.annotations.insert(QUESTION.to_owned(), question.clone());
                     writes.push(Write::Create(AnyObject::of(&object)?));
                 }
@@ -272,10 +273,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     ) -> Result<bool, PlaneError> {
         let now = self.world.now();
         // Whatever is kept of it, here or further on, is kept without secrets.
-        let words = Words::of(self.redactor(&run).await?);
-        let launched = &words.told(launched);
+        let words = TextRedactor::of(self.redactor(&run).await?);
+        let launched = &words.redact_report(launched);
         let before = self.spent_before(&run, &attempt).await?;
-        told(&mut run, &mut attempt, launched, (before, now));
+        update_from_engine(&mut run, &mut attempt, launched, (before, now));
         attempt.status.completed_at = Some(now);
         attempt.status.exit_reason = Some(exit_reason(launched));
         let mut writes = self.children(&mut run, &mut attempt).await?;
@@ -283,8 +284,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let results = match &launched.work {
             Some(work) => {
                 let (run, attempt) = (&mut run, &mut attempt);
-                let keeping = Keeping { run, attempt, writes: &mut writes };
-                Some(keeping.keep_results(work, &words)?)
+                let writer = ResultWriter { run, attempt, writes: &mut writes };
+                Some(writer.store_results(work, &words)?)
             }
             None => None,
         };
@@ -314,8 +315,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             && let (Some(work), Some(results)) = (&launched.work, &results)
         {
             let (run, attempt) = (&mut run, &mut attempt);
-            let keeping = Keeping { run, attempt, writes: &mut writes };
-            self.propose(keeping, work, results, &words).await?;
+            let writer = ResultWriter { run, attempt, writes: &mut writes };
+            self.propose(writer, work, results, &words).await?;
         }
         writes.extend(unwritten(&[], &run, now));
         if !run.status.write_backs.is_empty() {
@@ -338,16 +339,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 }
 
 /// Beside another object, with another name.
-pub(super) fn beside(metadata: &Metadata, name: String) -> Metadata {
+pub(super) fn metadata_beside(metadata: &Metadata, name: String) -> Metadata {
     Metadata { namespace: metadata.namespace.clone(), ..Metadata::named(name) }
 }
 
 /// How long a question about a tool call of a run is open.
-fn patience(run: &Object<AgentDispatchRun>) -> u64 {
+fn approval_timeout(run: &Object<AgentDispatchRun>) -> u64 {
     run.spec.approval_policy.expires_after.map_or(TOOL_CALL_TIMEOUT, Span::millis)
 }
 
-fn told(
+fn update_from_engine(
     run: &mut Object<AgentDispatchRun>,
     attempt: &mut Object<AgentDispatchAttempt>,
     launched: &Launched,

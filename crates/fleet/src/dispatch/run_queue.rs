@@ -1,4 +1,4 @@
-//! Who is next: pools have room, groups have limits, and nobody waits for ever.
+//! The queue of runs: pools have capacity, groups have limits, and nothing waits for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use bailiwick_resources::{
 };
 
 use super::audit_log::{Correlation, ended, subject};
-use super::revalidation::Renewal;
+use super::revalidation::Revalidation;
 use super::run_status::When;
 use super::{ControlPlane, PlaneError, Turn};
 use crate::admission::admit::PoolUse;
@@ -40,7 +40,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             };
             for run in runs {
                 let name = run.name().to_owned();
-                if run.status.cancel_requested.is_none() && turn.rests("queue", &name) {
+                if run.status.cancel_requested.is_none() && turn.is_backing_off("queue", &name) {
                     continue;
                 }
                 let result = if phase == RunPhase::Queued {
@@ -70,13 +70,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let Some(status) = status else { continue };
             approval.status = status;
             let name = approval.name().to_owned();
-            let result = self.keep_expired(&approval, now).await;
+            let result = self.store_expired(&approval, now).await;
             turn.note(&name, result);
         }
     }
 
     /// Keeps that nobody has answered, and a line of it.
-    async fn keep_expired(
+    async fn store_expired(
         &self,
         approval: &Object<AgentApproval>,
         now: Moment,
@@ -93,7 +93,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Keeps the status of an object.
-    pub(super) async fn keep_status<R: Resource>(
+    pub(super) async fn store_status<R: Resource>(
         &self,
         object: &Object<R>,
     ) -> Result<bool, PlaneError> {
@@ -122,7 +122,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut run = run;
         run.status.phase = RunPhase::Queued;
         run.status.queue_entered_at = Some(self.world.now());
-        self.keep_status(&run).await
+        self.store_status(&run).await
     }
 
     async fn settle_queued(
@@ -169,16 +169,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if self.is_group_full(&run).await? {
             return Ok(false);
         }
-        let (mut run, more) = match self.renew(run).await? {
-            Renewal::Settled => return Ok(true),
-            Renewal::Stands { run, writes } => (*run, writes),
+        let (mut run, more) = match self.revalidate(run).await? {
+            Revalidation::Settled => return Ok(true),
+            Revalidation::Stands { run, writes } => (*run, writes),
         };
         run.status.phase = RunPhase::Running;
         run.status.started_at = Some(self.world.now());
         let mut pool = pool;
         pool.status.active = counted.active + 1;
         pool.status.queued = counted.queued.saturating_sub(1);
-        // Both or neither: whoever else takes a place in this pool changes it first.
+        // Both or neither: the one who else takes a place in this pool changes it first.
         let mut writes =
             vec![Write::Status(AnyObject::of(&pool)?), Write::Status(AnyObject::of(&run)?)];
         writes.extend(more);
@@ -252,7 +252,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Says of every pool how full it is, where that is news.
-    pub(super) async fn state_pools(
+    pub(super) async fn update_pool_statuses(
         &self,
         used: &BTreeMap<String, PoolUse>,
     ) -> Result<bool, PlaneError> {
@@ -272,7 +272,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(true)
     }
 
-    /// Counts anew how full the pools are, after a turn in which runs have moved.
+    /// Counts again how full the pools are, after a turn in which runs have moved.
     pub(super) async fn count_pools(&self, turn: &mut Turn) {
         if !turn.runs_moved {
             return;
@@ -280,7 +280,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let counted = async {
             let pools = self.all(Selection::of(Kind::RunnerPool)).await?;
             let used = self.pool_use(&Inventory::new(pools)).await?;
-            self.state_pools(&used).await
+            self.update_pool_statuses(&used).await
         };
         let counted = counted.await;
         turn.note("pools", counted);

@@ -1,4 +1,4 @@
-//! What a run has made, kept with how it ended: the change, the words of its agent, a review, wishes.
+//! Stores the results of a run with its end: the change, the agent's answer, a review, requested actions.
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
@@ -7,25 +7,25 @@ use bailiwick_resources::{
 };
 use serde::Serialize;
 
-use super::run_controller::beside;
+use super::run_controller::metadata_beside;
 use super::{ControlPlane, PlaneError};
 use crate::admission::Inventory;
 use crate::bundle::{RedactionError, Redactor};
 use crate::ports::{
     Engine, FinishedWork, FleetError, FleetStore, Launched, Selection, World, Write, WriteBack,
 };
-use crate::write_back::{Said, SaidReview, report_kind};
+use crate::write_back::{AgentAnswer, RequestedReview, report_kind};
 
 /// What is kept of a piece of work, besides its change.
 pub(super) struct Results {
     /// What its agent said.
-    pub(super) said: Said,
+    pub(super) said: AgentAnswer,
     /// Why the run is no success, though its checks hold.
     pub(super) fault: Option<String>,
 }
 
 /// The attempt that made it, and all that is written at once with how it ended.
-pub(super) struct Keeping<'a> {
+pub(super) struct ResultWriter<'a> {
     pub(super) run: &'a mut Object<AgentDispatchRun>,
     pub(super) attempt: &'a mut Object<AgentDispatchAttempt>,
     pub(super) writes: &'a mut Vec<Write>,
@@ -55,7 +55,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         match self.repository(&run.spec.repository).await {
             Ok(repository) => rules.repository.clone_from(&repository.spec.policy.redact),
             Err(error @ PlaneError::Store(_)) => return Err(error),
-            // It is gone, and with it whoever could be told.
+            // It is gone, and with it the one who could be told.
             Err(_) => {}
         }
         Ok(Redactor::new(&rules))
@@ -63,9 +63,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 }
 
 /// What may be kept of what an attempt said.
-pub(super) struct Words(Result<Redactor, RedactionError>);
+pub(super) struct TextRedactor(Result<Redactor, RedactionError>);
 
-impl Words {
+impl TextRedactor {
     pub(super) fn of(redactor: Result<Redactor, RedactionError>) -> Self {
         Self(redactor)
     }
@@ -86,7 +86,7 @@ impl Words {
     }
 
     /// How an attempt stands, in such words.
-    pub(super) fn told(&self, launched: &Launched) -> Launched {
+    pub(super) fn redact_report(&self, launched: &Launched) -> Launched {
         let mut launched = launched.clone();
         launched.detail = self.clean(&launched.detail);
         if let Some(work) = &mut launched.work {
@@ -106,7 +106,7 @@ pub fn reason_for_retry(exit_reason: Option<&str>) -> (AttemptReason, Option<Str
 }
 
 /// What an attempt reads: one that is to mend an earlier one is told what did not pass.
-pub(super) fn told_again(attempt: &AgentDispatchAttempt, context: String) -> String {
+pub(super) fn with_earlier_verdict(attempt: &AgentDispatchAttempt, context: String) -> String {
     match (attempt.attempt_reason, &attempt.message) {
         (AttemptReason::Repair, Some(said)) => {
             let quoted: Vec<String> = said.lines().map(|line| format!("    {line}")).collect();
@@ -127,30 +127,30 @@ pub(super) fn told_again(attempt: &AgentDispatchAttempt, context: String) -> Str
     }
 }
 
-impl Keeping<'_> {
+impl ResultWriter<'_> {
     /// Keeps everything that an attempt has made.
-    pub(super) fn keep_results(
+    pub(super) fn store_results(
         mut self,
         work: &FinishedWork,
-        words: &Words,
+        words: &TextRedactor,
     ) -> Result<Results, PlaneError> {
         if !work.patch.is_empty() {
-            self.keep_patch(work)?;
+            self.store_patch(work)?;
         }
         let Some(answer) = &work.report else {
-            let said = Said::default();
-            let fault = self.keep_review(&said)?;
+            let said = AgentAnswer::default();
+            let fault = self.store_review(&said)?;
             return Ok(Results { said, fault });
         };
         if let Err(error) = &words.0 {
             let fault = format!("{}: {error}", Reason::RedactionFailed.as_str());
-            return Ok(Results { said: Said::default(), fault: Some(fault) });
+            return Ok(Results { said: AgentAnswer::default(), fault: Some(fault) });
         }
-        let said = Said::read(answer, |text: &str| words.clean(text));
-        self.keep_words(&said)?;
-        let fault = self.keep_review(&said)?;
+        let said = AgentAnswer::read(answer, |text: &str| words.clean(text));
+        self.store_text(&said)?;
+        let fault = self.store_review(&said)?;
         if let Some(rerun) = &said.rerun {
-            self.keep_json(ArtifactKind::RerunRequest, &rerun.reason, rerun)?;
+            self.store_json(ArtifactKind::RerunRequest, &rerun.reason, rerun)?;
         }
         Ok(Results { said, fault })
     }
@@ -187,7 +187,7 @@ impl Keeping<'_> {
             summary: summary.lines().next().unwrap_or_default().chars().take(200).collect(),
             patch,
         };
-        let object = Object::new(beside(&self.run.metadata, name.clone()), spec);
+        let object = Object::new(metadata_beside(&self.run.metadata, name.clone()), spec);
         self.writes.push(Write::Blob { digest, bytes });
         self.writes.push(Write::Create(AnyObject::of(&object)?));
         self.run.status.artifacts.push(name.clone());
@@ -195,7 +195,7 @@ impl Keeping<'_> {
         Ok(name)
     }
 
-    fn keep_json(
+    fn store_json(
         &mut self,
         kind: ArtifactKind,
         summary: &str,
@@ -207,7 +207,7 @@ impl Keeping<'_> {
     }
 
     /// The change, which never pushes itself.
-    fn keep_patch(&mut self, work: &FinishedWork) -> Result<(), PlaneError> {
+    fn store_patch(&mut self, work: &FinishedWork) -> Result<(), PlaneError> {
         let risky = |file: &&String| {
             file.starts_with(".github/")
                 || file.starts_with(".gitea/")
@@ -232,7 +232,7 @@ impl Keeping<'_> {
     }
 
     /// What the agent says, as what the run is for makes it.
-    fn keep_words(&mut self, said: &Said) -> Result<(), PlaneError> {
+    fn store_text(&mut self, said: &AgentAnswer) -> Result<(), PlaneError> {
         let kind = report_kind(&self.run.spec.task_kind);
         let notes = said.release.as_ref().map(|release| release.notes.as_str());
         let words = notes.filter(|_| said.text.is_empty()).unwrap_or(&said.text);
@@ -243,18 +243,18 @@ impl Keeping<'_> {
     }
 
     /// The review that a run was for. Without one it is no success.
-    fn keep_review(&mut self, said: &Said) -> Result<Option<String>, PlaneError> {
+    fn store_review(&mut self, said: &AgentAnswer) -> Result<Option<String>, PlaneError> {
         let asked = report_kind(&self.run.spec.task_kind) == ArtifactKind::Review;
         let Some(review) = &said.review else {
             let why = said.fault("review").unwrap_or("its agent gave none");
             let code = Reason::ReviewArtifactInvalid.as_str();
             return Ok(asked.then(|| format!("{code}: {why}")));
         };
-        self.keep_review_of(review)?;
+        self.store_requested_review(review)?;
         Ok(None)
     }
 
-    fn keep_review_of(&mut self, review: &SaidReview) -> Result<(), PlaneError> {
+    fn store_requested_review(&mut self, review: &RequestedReview) -> Result<(), PlaneError> {
         let spec = &self.run.spec;
         let target_ref = match spec.source_refs.pull_request {
             Some(number) => format!("{}#{number}@{}", spec.repository, spec.sha),
@@ -273,7 +273,7 @@ impl Keeping<'_> {
             digest: digest.clone(),
             comments: review.comments.clone(),
         };
-        let object = Object::new(beside(&self.run.metadata, name.clone()), spec);
+        let object = Object::new(metadata_beside(&self.run.metadata, name.clone()), spec);
         self.writes.push(Write::Blob { digest, bytes });
         self.writes.push(Write::Create(AnyObject::of(&object)?));
         self.run.status.artifacts.push(name.clone());
@@ -281,10 +281,10 @@ impl Keeping<'_> {
         Ok(())
     }
 
-    /// What would be pushed and proposed, for whoever does it where policy lets us not.
-    pub(super) fn keep_branch(&mut self, change: &[&WriteBack]) -> Result<(), PlaneError> {
+    /// What would be pushed and proposed, for the one who does it where policy lets us not.
+    pub(super) fn store_branch(&mut self, change: &[&WriteBack]) -> Result<(), PlaneError> {
         let Some(WriteBack::Push { branch, .. }) = change.first() else { return Ok(()) };
         let summary = branch.clone();
-        self.keep_json(ArtifactKind::BranchProposal, &summary, &change)
+        self.store_json(ArtifactKind::BranchProposal, &summary, &change)
     }
 }

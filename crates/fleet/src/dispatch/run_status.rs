@@ -1,7 +1,7 @@
-//! The conditions of runs: what became of context, workspace, runner, session, questions and work.
+//! The conditions of runs: context, workspace, runner, session, approvals and results.
 //!
-//! A run that has not ended is looked at with everything else; one that ends takes its last conditions with
-//! it, in the same commit.
+//! A run that has not ended is updated with everything else; one that ends gets its last conditions in the same
+//! commit.
 
 use std::collections::BTreeMap;
 
@@ -33,12 +33,12 @@ pub(super) enum When<'a> {
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Says how every run stands that has not ended.
-    pub(super) async fn state_runs(&self, inventory: &Inventory, turn: &mut Turn) {
+    pub(super) async fn update_run_statuses(&self, inventory: &Inventory, turn: &mut Turn) {
         let used = match self.pool_use(inventory).await {
             Ok(used) => used,
             Err(error) => return turn.note("pools", Err(error)),
         };
-        let stated = self.state_pools(&used).await;
+        let stated = self.update_pool_statuses(&used).await;
         turn.note("pools", stated);
         let open =
             [RunPhase::Pending, RunPhase::Queued, RunPhase::WaitingForApproval, RunPhase::Running];
@@ -50,13 +50,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             };
             for run in runs {
                 let name = run.name().to_owned();
-                let result = self.state_run(run, &used).await;
+                let result = self.update_run_status(run, &used).await;
                 turn.note(&name, result);
             }
         }
     }
 
-    async fn state_run(
+    async fn update_run_status(
         &self,
         mut run: Object<AgentDispatchRun>,
         used: &BTreeMap<String, PoolUse>,
@@ -68,7 +68,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         self.with_conditions(&mut run, When::Open(used)).await?;
         match run.status == before {
             true => Ok(false),
-            false => self.keep_status(&run).await,
+            false => self.store_status(&run).await,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Rules that the clock starts.
+//! Fires rules on a schedule.
 
 use bailiwick_resources::{
     AgentTriggerRule, AnyObject, EventSource, LifecycleState, Moment, Object,
@@ -19,7 +19,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         for rule in rules {
             let on_time = rule.spec.sources.contains(&EventSource::Schedule)
                 && rule.spec.lifecycle_state == LifecycleState::Active;
-            if on_time && !turn.rests("schedule", rule.name()) {
+            if on_time && !turn.is_backing_off("schedule", rule.name()) {
                 let name = rule.name().to_owned();
                 let result = self.fire(rule).await;
                 turn.tried("schedule", &name, result);
@@ -41,9 +41,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let since = Moment::from_millis(next.millis().saturating_sub(1));
             for fire in compiled.due(since, now) {
                 let mut events = [compiled.event(rule.name(), fire)];
-                self.learn_in_time(&repository, &mut events).await?;
+                self.look_up_missing_until_late(&repository, &mut events).await?;
                 let only = Some(rule.name());
-                self.consider(&repository, &events, Intent::Deliver, only, None).await?;
+                self.evaluate_events(&repository, &events, Intent::Deliver, only, None).await?;
             }
         }
         // What was considered has counted in the rule's status.

@@ -1,4 +1,4 @@
-//! Conversations with agent programs, as people find them beside their runs.
+//! Sessions: the conversations with agent programs, listed beside their runs.
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
@@ -6,7 +6,7 @@ use bailiwick_resources::{
 };
 use serde::Deserialize as _;
 
-use super::run_controller::beside;
+use super::run_controller::metadata_beside;
 use super::{ControlPlane, PlaneError};
 use crate::admission::compile::LaunchLimits;
 use crate::ports::{Engine, FleetStore, Launched, LaunchedState, World, Write};
@@ -34,7 +34,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     adapter: self.adapter_of(run).await?,
                     forked_from: run.metadata.annotations.get(FORKED_FROM).cloned(),
                 };
-                Object::new(beside(&run.metadata, name), spec)
+                Object::new(metadata_beside(&run.metadata, name), spec)
             }
         };
         let before = object.status.clone();
@@ -117,7 +117,7 @@ fn session_name(run: &Object<AgentDispatchRun>, session: &str) -> String {
     format!("ase-{}", Sha256Hex::of(format!("{}\n{session}", run.name())).prefix(24))
 }
 
-/// The session that a run is in, if it has one: whoever forks the run forks that.
+/// The session that a run is in, if it has one: the one who forks the run forks that.
 pub(super) fn session_of(run: &Object<AgentDispatchRun>) -> Option<String> {
     let session = run.status.agent_mux_session_id.as_deref()?;
     Some(session_name(run, session))

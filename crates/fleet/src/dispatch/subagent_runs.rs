@@ -1,8 +1,7 @@
-//! Sub-agents as runs of their own: what each received and returned, and whether that is what its contract
-//! asks for.
+//! Sub-agents as runs of their own: what each received and returned, and whether its contract is fulfilled.
 //!
-//! Who starts them is the agent, through the engine, which holds every limit at that moment. What is here is
-//! their record: made and kept up to date from what the engine has, however often it is looked.
+//! The agent starts them through the engine, which enforces every limit at that moment. This is their record,
+//! created and updated from what the engine reports; repeating it changes nothing.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +14,7 @@ use bailiwick_resources::{
 
 use super::audit_log::Correlation;
 use super::launch::{agent_of, subagents_of};
-use super::run_controller::{Asker, beside};
+use super::run_controller::{Questioner, metadata_beside};
 use super::run_status::When;
 use super::{ControlPlane, PlaneError, Turn};
 use crate::bundle::Redactor;
@@ -69,8 +68,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 redactor = self.redactor(run).await?.ok();
             }
             let redactor = redactor.as_ref();
-            let told = Told { one, definition, redactor, parent_ended };
-            writes.extend(self.child(run, attempt, known, &told).await?);
+            let report = ChildReport { one, definition, redactor, parent_ended };
+            writes.extend(self.child(run, attempt, known, &report).await?);
         }
         Ok(writes)
     }
@@ -81,20 +80,20 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run: &mut Object<AgentDispatchRun>,
         attempt: &mut Object<AgentDispatchAttempt>,
         known: Option<Object<AgentDispatchRun>>,
-        told: &Told<'_>,
+        report: &ChildReport<'_>,
     ) -> Result<Vec<Write>, PlaneError> {
         let now = self.world.now();
         let is_new = known.is_none();
-        let mut child = known.unwrap_or_else(|| told.fresh(run));
+        let mut child = known.unwrap_or_else(|| report.fresh(run));
         let before = child.status.clone();
         let mut writes = Vec::new();
-        let faults = told.stands(&mut child.status, now);
+        let faults = report.stands(&mut child.status, now);
         if child.status.cancel_requested.is_some() && !child.status.phase.is_final() {
-            self.engine.cancel(&told.one.agent).await?;
+            self.engine.cancel(&report.one.agent).await?;
         }
-        let asked = (told.one.agent.as_str(), told.one.questions.as_slice());
-        writes.extend(self.questions(&child, Asker::Child(told.one.attempts), asked).await?);
-        let returned = told.returned();
+        let asked = (report.one.agent.as_str(), report.one.questions.as_slice());
+        writes.extend(self.questions(&child, Questioner::Child(report.one.attempts), asked).await?);
+        let returned = report.returned();
         if let Some(returned) = &returned {
             let (artifact, blob) = output(&child, attempt, returned);
             if !child.status.artifacts.contains(&artifact.name().to_owned()) {
@@ -109,7 +108,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         let subject = format!("AgentDispatchRun/{}/{}", child.metadata.namespace, child.name());
         if is_new {
-            let detail = serde_json::json!({ "parent": run.name(), "subagent": told.one.subagent });
+            let detail =
+                serde_json::json!({ "parent": run.name(), "subagent": report.one.subagent });
             let joined = Correlation::of_run(&child).with("parent", Some(run.name()));
             writes.push(joined.line(now, "AgentSubagentStarted", subject.clone(), detail));
             writes.push(Write::Create(AnyObject::of(&child)?));
@@ -127,7 +127,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
             attempt.status.subagent_events.push(SubagentEvent {
                 run: child.name().to_owned(),
-                subagent: told.one.subagent.clone(),
+                subagent: report.one.subagent.clone(),
                 what: match &child.status.terminal_reason {
                     Some(why) => format!("{}: {}", child.status.phase.as_str(), first_line(why)),
                     None => child.status.phase.as_str().to_owned(),
@@ -137,8 +137,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         let record = ChildRun {
             run: child.name().to_owned(),
-            subagent: told.one.subagent.clone(),
-            context_digest: Sha256Hex::of(&told.one.received).to_string(),
+            subagent: report.one.subagent.clone(),
+            context_digest: Sha256Hex::of(&report.one.received).to_string(),
             returned: returned.map(|text| bounded(&text, MAX_RESULT_BYTES)),
             contract_fulfilled: faults.map(|faults| faults.is_empty()),
         };
@@ -164,7 +164,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
         }
         for parent in parents {
-            if !turn.rests("children", &parent) {
+            if !turn.is_backing_off("children", &parent) {
                 let result = self.follow_children_of(&parent).await;
                 turn.tried("children", &parent, result);
             }
@@ -203,14 +203,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 }
 
 /// What the engine says of a child, and what is needed to judge it.
-struct Told<'a> {
+struct ChildReport<'a> {
     one: &'a LaunchedChild,
     definition: Option<&'a AgentSubagent>,
     redactor: Option<&'a Redactor>,
     parent_ended: bool,
 }
 
-impl Told<'_> {
+impl ChildReport<'_> {
     /// A text without secrets; nothing of it where nobody can take them out.
     fn clean(&self, text: &str) -> String {
         self.redactor.map_or_else(String::new, |redactor| redactor.redact(text).text)
@@ -231,7 +231,8 @@ impl Told<'_> {
             approval_policy: self.asks(parent),
             ..parent.spec.clone()
         };
-        let mut object = Object::new(beside(&parent.metadata, name_of(parent, self.one)), spec);
+        let mut object =
+            Object::new(metadata_beside(&parent.metadata, name_of(parent, self.one)), spec);
         let labels = &mut object.metadata.labels;
         labels.insert(SUBAGENT.to_owned(), self.one.subagent.clone());
         labels.insert(PARENT.to_owned(), parent.name().to_owned());
@@ -356,7 +357,7 @@ fn output(
         patch: None,
     };
     let blob = Write::Blob { digest, bytes: returned.as_bytes().to_vec() };
-    (Object::new(beside(&child.metadata, name), spec), blob)
+    (Object::new(metadata_beside(&child.metadata, name), spec), blob)
 }
 
 fn first_line(text: &str) -> &str {

@@ -1,4 +1,4 @@
-//! From what came in to what rules make of it.
+//! Evaluates deliveries and events against rules, and stores the executions and runs that result.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use serde_json::json;
 
 use super::audit_log::{Correlation, subject};
 use super::idempotency::CONTENT;
-use super::run_admission::Grounds;
+use super::run_admission::AdmissionContext;
 use super::run_queue::has_worked;
 use super::{ControlPlane, PlaneError, Turn};
 use crate::admission::Inventory;
 use crate::ports::{
-    Engine, FleetError, FleetStore, Forge, ForgeError, Selection, Unfetched, World, Write,
+    Engine, FetchError, FleetError, FleetStore, Forge, ForgeError, Selection, World, Write,
 };
 use crate::triggers::dedupe::was_polled;
 use crate::triggers::plan::{self, Planned};
@@ -25,35 +25,35 @@ use crate::triggers::{
     wire,
 };
 
-/// How many deliveries are taken at once.
+/// How many deliveries one turn evaluates.
 const BATCH_SIZE: usize = 128;
-/// How many that wait are looked through for those whose time has come.
+/// How many pages of waiting deliveries are searched for those that are due.
 const MAX_PAGES: usize = 16;
-/// How long one waits at most before it is looked at again.
+/// The longest wait before a delivery is evaluated again.
 const MAX_BACKOFF: u64 = 60_000;
-/// How often a plan is made again when somebody else wrote meanwhile.
+/// How often a plan is made again after a write conflict.
 const MAX_CONFLICT_RETRIES: usize = 8;
-/// How long a delivery waits for a forge that does not answer before it is judged by itself.
+/// How long a delivery waits for a forge that does not answer before it is evaluated without it.
 const FORGE_TIMEOUT: u64 = 10 * 60 * 1000;
 
-/// What was done with events.
-pub(super) struct Considered {
+/// What the evaluation of events led to.
+pub(super) struct EvaluationResult {
     /// The executions, by their names.
     pub(super) executions: Vec<(String, AgentTriggerExecution)>,
-    /// Why not every rule has had its turn.
+    /// Why some rules were not evaluated yet.
     left: Option<String>,
 }
 
 /// What became of one plan.
-enum Made {
-    /// It is to be kept, and a run with it unless it was refused.
-    Kept(Vec<Write>, Box<AgentTriggerExecution>),
-    /// Somebody did not answer.
-    Later(String),
+enum Outcome {
+    /// It is stored, with its run unless that was refused.
+    Persisted(Vec<Write>, Box<AgentTriggerExecution>),
+    /// It waits for somebody who did not answer.
+    Deferred(String),
 }
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
-    /// Lets rules look at what came in, the oldest first.
+    /// Evaluates the deliveries that are due, the oldest first.
     pub(super) async fn evaluate_deliveries(&self, turn: &mut Turn) {
         let mut waiting = Selection {
             limit: BATCH_SIZE,
@@ -67,8 +67,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             };
             let now = self.world.now();
             let due = page.objects.into_iter().filter(|object| is_due(object, now));
-            let due =
-                due.filter(|object| !turn.rests("delivery", &object.metadata.name)).take(room);
+            let due = due
+                .filter(|object| !turn.is_backing_off("delivery", &object.metadata.name))
+                .take(room);
             let due: Vec<AnyObject> = due.collect();
             room -= due.len();
             self.evaluate_all(&due, turn).await;
@@ -81,26 +82,29 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 
     /// Looks at a delivery, and notes when to look again if somebody did not answer: those behind it need not
     /// wait for that.
-    pub(super) async fn evaluate_in_time(&self, object: &AnyObject) -> Result<bool, PlaneError> {
+    pub(super) async fn evaluate_or_postpone(
+        &self,
+        object: &AnyObject,
+    ) -> Result<bool, PlaneError> {
         let error = match self.evaluate_delivery(object).await {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
-        if self.is_hopeless(object, &error) {
+        if self.retries_exhausted(object, &error) {
             return self.evaluated(object, Vec::new(), Some(error.to_string())).await;
         }
         if let PlaneError::Forge(ForgeError::Unavailable(why)) = &error {
             let now = self.world.now();
-            self.store.commit(vec![postponed(object, Vec::new(), why, now)?], now).await?;
+            self.store.commit(vec![postponed_delivery(object, Vec::new(), why, now)?], now).await?;
         }
         Err(error)
     }
 
     /// Whether a delivery has been tried for long enough: it would stand in the way of others for ever. It
     /// keeps its fault, and can be replayed.
-    fn is_hopeless(&self, object: &AnyObject, error: &PlaneError) -> bool {
+    fn retries_exhausted(&self, object: &AnyObject, error: &PlaneError) -> bool {
         // A value that cannot be opened does not open by waiting; whatever else a store says may pass.
-        let store = matches!(error, PlaneError::Store(_)) && !error.is_unopened();
+        let store = matches!(error, PlaneError::Store(_)) && !error.is_secret_unreadable();
         let received = object.typed::<WebhookDelivery>().map(|one| one.spec.received_at);
         let late = received.map(|at| self.world.now() >= at.plus_millis(2 * FORGE_TIMEOUT));
         !store && late.unwrap_or(true)
@@ -113,9 +117,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Ok(read) => read,
             Err(fault) => return self.evaluated(object, Vec::new(), Some(fault)).await,
         };
-        self.learn_in_time(&repository, &mut events).await?;
+        self.look_up_missing_until_late(&repository, &mut events).await?;
         self.notice(&repository, &events).await?;
-        self.consider(&repository, &events, Intent::Deliver, None, Some(object)).await?;
+        self.evaluate_events(&repository, &events, Intent::Deliver, None, Some(object)).await?;
         Ok(true)
     }
 
@@ -131,7 +135,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let Some(payload) = self.store.blob(&spec.payload_digest).await? else {
             return Ok(Err("its bytes are not kept any more".to_owned()));
         };
-        Ok(match wire::read(&described(delivery, &repository), &payload) {
+        Ok(match wire::read(&wire_delivery(delivery, &repository), &payload) {
             Ok(events) => Ok((repository, events)),
             Err(error) => Err(error.to_string()),
         })
@@ -149,9 +153,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(true)
     }
 
-    /// Asks the forge and git for what was not sent. What is refused stays unknown; whoever does not answer is
+    /// Asks the forge and git for what was not sent. What is refused stays unknown; the one who does not answer is
     /// named at the end, when all the others were asked.
-    pub(super) async fn learn(
+    pub(super) async fn look_up_missing(
         &self,
         repository: &Object<Repository>,
         events: &mut [SourceEvent],
@@ -176,13 +180,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         silent.map_or(Ok(()), Err)
     }
 
-    /// The same; whoever has not answered for long enough is not waited for any more.
-    pub(super) async fn learn_in_time(
+    /// The same; the one who has not answered for long enough is not waited for any more.
+    pub(super) async fn look_up_missing_until_late(
         &self,
         repository: &Object<Repository>,
         events: &mut [SourceEvent],
     ) -> Result<(), PlaneError> {
-        match self.learn(repository, events).await {
+        match self.look_up_missing(repository, events).await {
             Err(PlaneError::Forge(_)) if self.is_late(events) => Ok(()),
             learnt => learnt,
         }
@@ -216,12 +220,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 }
             }
             Lookup::Commit(reference) => {
-                event.sha = self.brought(repository, &reference, None).await?;
+                event.sha = self.fetched_commit(repository, &reference, None).await?;
             }
             Lookup::ChangedPaths { base, head } => {
                 // Neither of them need be here yet.
                 for sha in [&base, &head] {
-                    self.brought(repository, sha, Some(sha)).await?;
+                    self.fetched_commit(repository, sha, Some(sha)).await?;
                 }
                 let paths = self.world.changed_paths(&repository.spec, &base, &head).await;
                 event.changed_paths = Some(paths.map_err(PlaneError::Other)?);
@@ -229,7 +233,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Lookup::Permission(actor) => {
                 match self.forge(repository).await?.permission(&actor).await {
                     Ok(rights) => event.learn_rights(rights),
-                    // It is asked again; whoever may not be told takes nobody for a writer.
+                    // It is asked again; the one who may not be told takes nobody for a writer.
                     Err(away @ ForgeError::Unavailable(_)) => return Err(away.into()),
                     Err(
                         ForgeError::Refused(_)
@@ -247,16 +251,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// A commit, brought here.
-    pub(super) async fn brought(
+    pub(super) async fn fetched_commit(
         &self,
         repository: &Object<Repository>,
         reference: &str,
         sha: Option<&str>,
     ) -> Result<Option<String>, PlaneError> {
-        let found = self.bring(repository, reference, sha).await;
+        let found = self.fetch_commit(repository, reference, sha).await;
         found.map_err(|fault| match fault {
-            Unfetched::Unavailable(why) => ForgeError::Unavailable(why).into(),
-            other @ (Unfetched::Missing(_) | Unfetched::Failed(_)) => {
+            FetchError::Unavailable(why) => ForgeError::Unavailable(why).into(),
+            other @ (FetchError::Missing(_) | FetchError::Failed(_)) => {
                 PlaneError::Other(other.to_string())
             }
         })
@@ -271,19 +275,19 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Lets rules judge events, and keeps all that comes of it at once.
-    pub(super) async fn consider(
+    pub(super) async fn evaluate_events(
         &self,
         repository: &Object<Repository>,
         events: &[SourceEvent],
         intent: Intent,
         only: Option<&str>,
         delivery: Option<&AnyObject>,
-    ) -> Result<Considered, PlaneError> {
-        self.consider_asked(repository, events, intent, only, delivery, &[]).await
+    ) -> Result<EvaluationResult, PlaneError> {
+        self.evaluate_events_with(repository, events, intent, only, delivery, &[]).await
     }
 
-    /// The same, with more that is to be kept if anything comes of it: the line of whoever asked.
-    pub(super) async fn consider_asked(
+    /// The same, with more that is to be kept if anything comes of it: the line of the one who asked.
+    pub(super) async fn evaluate_events_with(
         &self,
         repository: &Object<Repository>,
         events: &[SourceEvent],
@@ -291,20 +295,20 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         only: Option<&str>,
         delivery: Option<&AnyObject>,
         asked: &[Write],
-    ) -> Result<Considered, PlaneError> {
+    ) -> Result<EvaluationResult, PlaneError> {
         let mut tries = 0;
         loop {
             let made = self.planned(repository, events, intent, only, delivery).await?;
-            let (mut writes, considered) = made;
-            if !considered.executions.is_empty() {
+            let (mut writes, evaluation) = made;
+            if !evaluation.executions.is_empty() {
                 writes.extend_from_slice(asked);
             }
             match self.store.commit(writes, self.world.now()).await {
                 Ok(_) => {
-                    return match (&considered.left, delivery) {
+                    return match (&evaluation.left, delivery) {
                         // Nothing else would look at it again.
                         (Some(why), None) => Err(ForgeError::Unavailable(why.clone()).into()),
-                        (Some(_) | None, _) => Ok(considered),
+                        (Some(_) | None, _) => Ok(evaluation),
                     };
                 }
                 Err(FleetError::Conflict { .. } | FleetError::AlreadyExists { .. })
@@ -324,17 +328,18 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         intent: Intent,
         only: Option<&str>,
         delivery: Option<&AnyObject>,
-    ) -> Result<(Vec<Write>, Considered), PlaneError> {
+    ) -> Result<(Vec<Write>, EvaluationResult), PlaneError> {
         let mut rules = self.rules().await?;
         rules.retain(|rule| only.is_none_or(|only| rule.name() == only));
         let now = self.world.now();
         let seen_now = self.seen(repository, events, &rules).await?;
         let plans = evaluate(events, &rules, &seen_now, intent, now);
         // Most of what comes in starts nothing.
-        let mut grounds = Grounds::new(match plans.iter().any(|plan| plan.run.is_some()) {
-            true => self.inventory().await,
-            false => Inventory::default(),
-        });
+        let mut admission_context =
+            AdmissionContext::new(match plans.iter().any(|plan| plan.run.is_some()) {
+                true => self.inventory().await,
+                false => Inventory::default(),
+            });
         let mut writes = Vec::new();
         let mut executions = Vec::new();
         let (mut unmade, mut left) = (BTreeSet::new(), None);
@@ -342,19 +347,21 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let rule = rules.iter().find(|rule| rule.name() == plan.execution.trigger_rule);
             let Some(rule) = rule else { continue };
             let made = match stands_on(&plan, &unmade) {
-                Some(run) => Made::Later(format!("{run}, which it stands on, was not made")),
-                None => self.carried_out(&mut grounds, repository, rule, &plan, events).await?,
+                Some(run) => Outcome::Deferred(format!("{run}, which it stands on, was not made")),
+                None => {
+                    self.apply_plan(&mut admission_context, repository, rule, &plan, events).await?
+                }
             };
             let run = plan.run.as_ref().map(|run| run.name.clone());
             match made {
-                Made::Later(why) => {
+                Outcome::Deferred(why) => {
                     unmade.extend(run);
                     left.get_or_insert(why);
                 }
-                Made::Kept(more, execution) => {
+                Outcome::Persisted(more, execution) => {
                     unmade.extend(run.filter(|_| execution.dispatch_run.is_none()));
                     writes.extend(more);
-                    writes.push(counted(rule, &execution, now)?);
+                    writes.push(count_execution(rule, &execution, now)?);
                     executions.push((plan.name.clone(), *execution));
                 }
             }
@@ -363,30 +370,30 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let names = executions.iter().map(|(name, _)| name.clone()).collect();
             writes.push(match &left {
                 None => seen(delivery, names, None)?,
-                Some(why) => postponed(delivery, names, why, now)?,
+                Some(why) => postponed_delivery(delivery, names, why, now)?,
             });
         }
-        Ok((writes, Considered { executions, left }))
+        Ok((writes, EvaluationResult { executions, left }))
     }
 
     /// Everything that is kept of a plan: its execution, and its run if that is admitted.
-    async fn carried_out(
+    async fn apply_plan(
         &self,
-        grounds: &mut Grounds,
+        admission_context: &mut AdmissionContext,
         repository: &Object<Repository>,
         rule: &Object<AgentTriggerRule>,
         plan: &Planned,
         events: &[SourceEvent],
-    ) -> Result<Made, PlaneError> {
+    ) -> Result<Outcome, PlaneError> {
         let now = self.world.now();
         let mut writes = Vec::new();
         let mut execution = plan.execution.clone();
         if let Some(draft) = &plan.run {
-            match self.admit_draft(grounds, repository, rule, draft, events).await {
+            match self.admit_draft(admission_context, repository, rule, draft, events).await {
                 Ok(Ok(admitted)) => {
                     execution.context_bundle_digest = Some(admitted.bundle.digest.clone());
                     execution.stack_digest = Some(admitted.snapshot.digest.clone());
-                    execution.approval_decision = Some(asked(&admitted.approvals));
+                    execution.approval_decision = Some(approval_summary(&admitted.approvals));
                     if !admitted.approvals.is_empty() {
                         execution.decision = ExecutionDecision::WaitingForApproval;
                     }
@@ -414,7 +421,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     reject(&mut execution, format!("{code}: nobody answered in time: {why}"));
                 }
                 Err(PlaneError::Forge(ForgeError::Unavailable(why))) => {
-                    return Ok(Made::Later(why));
+                    return Ok(Outcome::Deferred(why));
                 }
                 Err(error) => return Err(error),
             }
@@ -429,7 +436,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let detail = json!({ "decision": execution.decision, "reason": execution.reason });
         writes.push(joined.line(now, "AgentTriggerEvaluated", subject(&object), detail));
         writes.push(Write::Create(AnyObject::of(&object)?));
-        Ok(Made::Kept(writes, Box::new(execution)))
+        Ok(Outcome::Persisted(writes, Box::new(execution)))
     }
 
     /// What has to be known before events can be judged.
@@ -491,7 +498,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 const MAX_EXECUTIONS: usize = 100;
 
 /// A delivery as those read it who know the forge's words.
-pub(super) fn described<'a>(
+pub(super) fn wire_delivery<'a>(
     delivery: &'a Object<WebhookDelivery>,
     repository: &'a Object<Repository>,
 ) -> Delivery<'a> {
@@ -555,7 +562,7 @@ pub(super) fn seen(
 }
 
 /// The delivery, to be looked at again: later each time.
-fn postponed(
+fn postponed_delivery(
     object: &AnyObject,
     executions: Vec<String>,
     why: &str,
@@ -572,9 +579,9 @@ fn postponed(
 }
 
 /// Who was asked before the run may begin.
-fn asked(approvals: &[Object<AgentApproval>]) -> String {
+fn approval_summary(approvals: &[Object<AgentApproval>]) -> String {
     let each = approvals.iter().map(|one| {
-        let reasons = one.spec.policy_reasons.iter().map(written);
+        let reasons = one.spec.policy_reasons.iter().map(serialized_name);
         format!("{} ({})", reasons.collect::<Vec<_>>().join(", "), one.name())
     });
     let each: Vec<String> = each.collect();
@@ -585,13 +592,13 @@ fn asked(approvals: &[Object<AgentApproval>]) -> String {
 }
 
 /// A word of ours as resources write it.
-fn written(word: &impl serde::Serialize) -> String {
+fn serialized_name(word: &impl serde::Serialize) -> String {
     let text = serde_json::to_value(word).ok();
     text.as_ref().and_then(|text| text.as_str()).unwrap_or_default().to_owned()
 }
 
 /// The rule, with one execution more.
-fn counted(
+fn count_execution(
     rule: &Object<AgentTriggerRule>,
     execution: &AgentTriggerExecution,
     now: Moment,

@@ -1,5 +1,5 @@
-//! Objects that nobody can read: an older or a newer one of us wrote them, or something broke. They are told
-//! of, and stop nothing but themselves.
+//! Stored objects that cannot be read, because another version wrote them or something broke. They are
+//! reported, and block nothing but themselves.
 
 use bailiwick_resources::{AnyObject, Kind, RunPhase, readable};
 
@@ -12,9 +12,9 @@ const UNREADABLE: &str = "bailiwick.dev/unreadable";
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Tells what cannot be read of all that is declared, and of the runs and questions that are open.
-    pub(super) async fn tell_unreadable(&self, inventory: &Inventory, turn: &mut Turn) {
+    pub(super) async fn report_unreadable(&self, inventory: &Inventory, turn: &mut Turn) {
         for object in inventory.objects() {
-            self.tell_if_unreadable(object, turn).await;
+            self.report_if_unreadable(object, turn).await;
         }
         let open = [RunPhase::Queued, RunPhase::Running, RunPhase::WaitingForApproval];
         let mut selections: Vec<Selection> = open
@@ -26,7 +26,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             match self.all(selection).await {
                 Ok(objects) => {
                     for object in &objects {
-                        self.tell_if_unreadable(object, turn).await;
+                        self.report_if_unreadable(object, turn).await;
                     }
                 }
                 Err(error) => turn.note("unreadable", Err(error)),
@@ -34,7 +34,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
     }
 
-    async fn tell_if_unreadable(&self, object: &AnyObject, turn: &mut Turn) {
+    async fn report_if_unreadable(&self, object: &AnyObject, turn: &mut Turn) {
         let place = &object.metadata;
         let subject = format!("{}/{}/{}", object.kind, place.namespace, place.name);
         let why = readable(object).err().map(|error| error.to_string());
@@ -46,7 +46,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
         }
         if let Some(why) = why {
-            turn.troubles.push((subject, why));
+            turn.errors.push((subject, why));
         }
     }
 

@@ -1,7 +1,7 @@
-//! The workspaces of runs: recorded once there are files, joined with what the runs are about, looked at
-//! again when a run has ended, put away when they were kept long enough.
+//! The workspaces of runs: recorded once there are files, linked to work items, inspected when a run has
+//! ended, archived when their retention is over.
 //!
-//! It comes before runs are followed in a turn: a run that was started is seen here before it can end.
+//! A turn does this before it follows runs: a started run is seen here before it can end.
 
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AgentSession, AgentWorkspace, AgentWorkspacePolicy,
@@ -12,11 +12,11 @@ use serde_json::json;
 
 use super::audit_log::{Correlation, subject};
 use super::launch::agent_of;
-use super::run_controller::beside;
+use super::run_controller::metadata_beside;
 use super::{ControlPlane, OURSELVES, PlaneError, Turn};
 use crate::ports::{
-    Engine, FleetStore, Selection, WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble,
-    World, Write,
+    Engine, FleetStore, Selection, WorkspaceError, WorkspaceOperation, WorkspacePlace,
+    WorkspaceReport, World, Write,
 };
 use crate::workspaces::{
     is_due, made_for, rebase_surface, session_link, state, work_items, workspace_link,
@@ -30,7 +30,7 @@ pub(super) const KEPT: &str = "bailiwick.dev/kept-because";
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Records the workspaces of runs at work, and looks after those that are recorded.
-    pub(super) async fn keep_workspaces(&self, turn: &mut Turn) {
+    pub(super) async fn reconcile_workspaces(&self, turn: &mut Turn) {
         for phase in [RunPhase::Running, RunPhase::WaitingForApproval] {
             let selection = Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
             let runs = match self.all_typed::<AgentDispatchRun>(selection).await {
@@ -38,7 +38,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 Err(error) => return turn.note("workspaces", Err(error)),
             };
             for run in runs.iter().filter(|run| run.status.started_at.is_some()) {
-                if !turn.rests("record", run.name()) {
+                if !turn.is_backing_off("record", run.name()) {
                     let result = self.record_workspace(run).await;
                     turn.tried("record", run.name(), result);
                 }
@@ -52,7 +52,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             };
             for workspace in known {
                 let name = workspace.name().to_owned();
-                if !turn.rests("workspace", &name) {
+                if !turn.is_backing_off("workspace", &name) {
                     let result = self.look_after(workspace).await;
                     turn.tried("workspace", &name, result);
                 }
@@ -94,7 +94,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 made
             }
         };
-        writes.extend(self.links(run, &workspace, Happened::AtWork).await?);
+        writes.extend(self.links(run, &workspace, RunChange::AtWork).await?);
         if run.status.workspace.as_deref() != Some(workspace.name()) {
             let mut named = run.clone();
             named.status.workspace = Some(workspace.name().to_owned());
@@ -130,7 +130,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             notes: String::new(),
             run: Some(agent_of(attempt)),
         };
-        let mut workspace = Object::new(beside(&run.metadata, name), spec);
+        let mut workspace = Object::new(metadata_beside(&run.metadata, name), spec);
         // An agent is at work in it: what git says of it is looked at when it has ended.
         workspace.status.state = WorkspaceState::Active;
         workspace.status.git.branch.clone_from(&workspace.spec.branch);
@@ -146,7 +146,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &Object<AgentDispatchRun>,
         workspace: &Object<AgentWorkspace>,
-        happened: Happened,
+        happened: RunChange,
     ) -> Result<Vec<Write>, PlaneError> {
         let items = work_items(&run.spec);
         if items.is_empty() {
@@ -178,7 +178,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         mut link: Object<L>,
         run: &Object<AgentDispatchRun>,
-        happened: Happened,
+        happened: RunChange,
     ) -> Result<Vec<Write>, PlaneError> {
         let now = Some(self.world.now());
         let Some(mut known) = self.typed::<L>(link.name()).await? else {
@@ -194,7 +194,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             // It is the version that was just written.
             known.metadata.resource_version = 0;
         }
-        if is_new || happened == Happened::Ended {
+        if is_new || happened == RunChange::Ended {
             known.status.last_activity_at = now;
             writes.push(Write::Status(AnyObject::of(&known)?));
         }
@@ -226,7 +226,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if let Some(name) = workspace.status.runs.last()
             && let Some(run) = self.typed::<AgentDispatchRun>(name).await?
         {
-            writes = self.links(&run, &workspace, Happened::Ended).await?;
+            writes = self.links(&run, &workspace, RunChange::Ended).await?;
         }
         let mut next = self.observed_now(&workspace).await?;
         next.status.last_used_at = Some(self.world.now());
@@ -251,7 +251,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     ) -> Result<Object<AgentWorkspace>, PlaneError> {
         let repository = self.repository(&workspace.spec.repository).await?;
         let place = place_of(&workspace.spec);
-        let seen = self.world.work_on(&repository.spec, &place, WorkspaceDeed::Look).await;
+        let seen = self.world.work_on(&repository.spec, &place, WorkspaceOperation::Look).await;
         let seen = seen.map_err(|trouble| PlaneError::Other(trouble.to_string()))?;
         let mut next = workspace.clone();
         next.status = self.standing(workspace, &seen).await?;
@@ -262,7 +262,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn standing(
         &self,
         workspace: &Object<AgentWorkspace>,
-        seen: &WorkspaceSeen,
+        seen: &WorkspaceReport,
     ) -> Result<AgentWorkspaceStatus, PlaneError> {
         let before = &workspace.status;
         let at_work = self.is_at_work(workspace).await?;
@@ -343,8 +343,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut begun = self.begin_to_put_away(&workspace, "retention", Vec::new()).await?;
         let joined = Correlation::of_workspace(&workspace);
         let place = place_of(&workspace.spec);
-        let deed = WorkspaceDeed::Archive { discard_ignored: false };
-        let writes = match self.world.work_on(&repository.spec, &place, deed).await {
+        let operation = WorkspaceOperation::Archive { discard_ignored: false };
+        let writes = match self.world.work_on(&repository.spec, &place, operation).await {
             Ok(seen) => {
                 begun.status = self.standing(&begun, &seen).await?;
                 let detail = json!({ "policy": policy.name(), "kept": seen.kept });
@@ -353,8 +353,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     joined.line(now, "AgentWorkspaceRetired", subject(&begun), detail),
                 ]
             }
-            Err(WorkspaceTrouble::Failed(why)) => return Err(PlaneError::Other(why)),
-            Err(refused @ WorkspaceTrouble::Refused { .. }) => {
+            Err(WorkspaceError::Failed(why)) => return Err(PlaneError::Other(why)),
+            Err(refused @ WorkspaceError::Refused { .. }) => {
                 let annotations = &mut begun.metadata.annotations;
                 annotations.remove(PUT_AWAY);
                 annotations.insert(KEPT.to_owned(), refused.to_string());
@@ -398,7 +398,7 @@ pub(super) fn place_of(workspace: &AgentWorkspace) -> WorkspacePlace {
 
 /// What has happened to a run that links are looked at for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Happened {
+enum RunChange {
     /// It is at work.
     AtWork,
     /// It has ended just now, and its session with it.

@@ -1,4 +1,4 @@
-//! What of a run's work reaches the forge: proposed when its agent has ended, asked for, and sent once.
+//! Writes a run's results to the forge: proposed when its agent has ended, approved, and sent once.
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
@@ -8,15 +8,15 @@ use bailiwick_resources::{
 };
 
 use super::audit_log::{Correlation, subject, unwritten};
-use super::proposals::{came_to, fallen};
-use super::run_controller::beside;
+use super::proposals::{blocked_by_dependency, final_phase};
+use super::run_controller::metadata_beside;
 use super::{ControlPlane, PlaneError};
 use crate::admission::admit::dispatcher;
 use crate::ports::{Engine, FleetStore, Forge, ForgeError, World, Write, WriteBack};
 use crate::write_back::{self, Next, NotAuthorised, Plan, Policies, Proposal, next, plan, send};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
-    /// Goes on with what is to be written; whether all of it is settled.
+    /// Continues what is to be written; whether all of it is settled.
     pub(super) async fn follow_writes(
         &self,
         run: Object<AgentDispatchRun>,
@@ -53,7 +53,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             if blocked.is_some() {
                 break;
             }
-            if let Some(why) = fallen(&run, &record) {
+            if let Some(why) = blocked_by_dependency(&run, &record) {
                 if let Some(kept) = run.status.write_backs.get_mut(at) {
                     *kept = denied(record, &why);
                 }
@@ -66,11 +66,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let tried = self.settle_write(&repository, &run, attempt, record.clone()).await;
             let (settled, line) = match tried {
                 Ok(settled) => settled,
-                // What is not known to be kept cannot be told of.
+                // What is not known to be kept cannot be reported.
                 Err(error @ PlaneError::Store(_)) => return Err(error),
                 Err(error) => {
                     if let PlaneError::Forge(error) = &error {
-                        self.tell_written(&repository, &Err(error.clone())).await;
+                        self.report_write_result(&repository, &Err(error.clone())).await;
                     }
                     let missed = missed(record, &error, self.world.now());
                     if missed.state != WriteBackState::Failed {
@@ -102,7 +102,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Some(WriteBackState::Waiting) => run.status.phase = RunPhase::WaitingForApproval,
             Some(_) => run.status.phase = RunPhase::Running,
             None => {
-                let (phase, why) = came_to(&run, attempt);
+                let (phase, why) = final_phase(&run, attempt);
                 return self.end_with(run, (phase, why), lines).await;
             }
         }
@@ -222,7 +222,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
         };
         let answered = send(&forge, &allowed).await;
-        self.tell_written(repository, &answered).await;
+        self.report_write_result(repository, &answered).await;
         if let Err(away @ ForgeError::Unavailable(_)) = answered {
             return Err(PlaneError::Forge(away));
         }
@@ -348,7 +348,7 @@ pub(super) fn policies<'a>(
     }
 }
 
-/// What becomes of a proposal. Whoever had the run or the attempt started does not answer, unless its policy
+/// What becomes of a proposal. The one who had the run or the attempt started does not answer, unless its policy
 /// says that they may.
 pub(super) fn planned(
     run: &Object<AgentDispatchRun>,
@@ -413,7 +413,7 @@ pub(super) fn recorded(
                 approval.artifact_digest
             );
             let name = format!("aap-{}", Sha256Hex::of(identity).prefix(24));
-            let object = Object::new(beside(&run.metadata, name.clone()), *approval);
+            let object = Object::new(metadata_beside(&run.metadata, name.clone()), *approval);
             writes.push(Write::Create(AnyObject::of(&object)?));
             record.state = WriteBackState::Waiting;
             record.approval = Some(name);

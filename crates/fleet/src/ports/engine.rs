@@ -26,21 +26,21 @@ pub struct Launch {
     pub context: String,
     /// The policy of stack and tool profile, as limits that are intersected with the role's.
     pub limits: serde_json::Value,
-    /// Values for whoever holds the agent, by the names of variables: the agent sees those that its task
+    /// Values for the one who holds the agent, by the names of variables: the agent sees those that its task
     /// names, and never the others.
     pub environment: Vec<(String, String)>,
-    /// Whether whoever holds it may spend the key of the model that the control plane was started with.
+    /// Whether the one who holds it may spend the key of the model that the control plane was started with.
     pub model_key: ModelKey,
     /// Whether the conversation of the last attempt goes on, and with which words.
     pub resume: Option<String>,
     /// Whose it is, where sub-agents are counted over several runs.
-    pub belongs: Belongs,
+    pub belongs: AttemptOwner,
 }
 
 /// Whose an attempt is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Belongs {
+pub struct AttemptOwner {
     /// Its stack.
     pub stack: String,
     /// Its pool.
@@ -75,7 +75,7 @@ pub struct LaunchedChild {
     /// Its last event.
     pub cursor: u64,
     /// How often an agent was started for it, as of when the questions were asked or later: each counts
-    /// its questions anew.
+    /// its questions again.
     pub attempts: u64,
     /// What people are asked: the id of each question, and what it is about.
     pub questions: Vec<(String, String)>,

@@ -11,7 +11,7 @@ mod world;
 
 pub use api::*;
 pub use engine::{
-    Belongs, ChildState, Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched,
+    AttemptOwner, ChildState, Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched,
     LaunchedChild, LaunchedState, ModelKey,
 };
 pub use forge::{
@@ -22,5 +22,5 @@ pub use store::{
     Applied, AuditEntry, Change, ChangeKind, FleetError, FleetStore, IncomingDelivery, Page,
     Received, Selection, TokenRecord, TokenScope, Values, Write, indexed_fields, named_digests,
 };
-pub use workspaces::{WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble};
-pub use world::{Held, Unfetched, World};
+pub use workspaces::{WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport};
+pub use world::{FetchError, FetchedCommit, World};

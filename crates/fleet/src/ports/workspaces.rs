@@ -1,4 +1,4 @@
-//! Worktrees, as the control plane has them looked at, made, put away, brought back and rebased.
+//! Worktrees, as the control plane has them inspected, created, archived, restored and rebased.
 
 use bailiwick_resources::GitStatus;
 use thiserror::Error;
@@ -14,9 +14,9 @@ pub struct WorkspacePlace {
     pub target: String,
 }
 
-/// What is done with the files of a workspace. Each can be done again after it was cut off.
+/// An operation on the files of a workspace. Each can be repeated after it was cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WorkspaceDeed {
+pub enum WorkspaceOperation {
     /// Only looking.
     Look,
     /// A worktree on a new branch, from this commit.
@@ -48,9 +48,9 @@ pub enum WorkspaceDeed {
     RebaseAbort,
 }
 
-/// What is there after it.
+/// The state of the files after an operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WorkspaceSeen {
+pub struct WorkspaceReport {
     /// The directory, with nothing in its name that leads elsewhere.
     pub path: String,
     /// What git says.
@@ -63,9 +63,9 @@ pub struct WorkspaceSeen {
     pub said: String,
 }
 
-/// Why it was not done. Nothing was lost.
+/// Why an operation was not done. Nothing was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum WorkspaceTrouble {
+pub enum WorkspaceError {
     /// It would not be right.
     #[error("{reason}; {instead}")]
     Refused {

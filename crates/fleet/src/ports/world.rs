@@ -9,14 +9,14 @@ use bailiwick_resources::{AgentDispatchRun, ContextSource, Moment, Object, Repos
 use thiserror::Error;
 
 use super::forge::{Forge, ForgeError};
-use super::workspaces::{WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble};
+use super::workspaces::{WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport};
 use crate::admission::conditions::StackFacts;
 use crate::admission::snapshot::Frozen;
 use crate::bundle::SourcePart;
 
-/// Why something could not be brought here.
+/// Why something could not be fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unfetched {
+pub enum FetchError {
     /// There is no such thing.
     #[error("{0}")]
     Missing(String),
@@ -28,7 +28,7 @@ pub enum Unfetched {
     Unavailable(String),
 }
 
-impl From<ForgeError> for Unfetched {
+impl From<ForgeError> for FetchError {
     fn from(error: ForgeError) -> Self {
         match error {
             ForgeError::Unavailable(why) => Self::Unavailable(why),
@@ -39,14 +39,14 @@ impl From<ForgeError> for Unfetched {
     }
 }
 
-/// Something that was brought here and is held for runs.
+/// A commit that was fetched and is kept for runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
-    /// Its commit; or another name where bringing it was cut off.
+pub struct FetchedCommit {
+    /// Its commit; or another name where the fetch was cut off.
     pub name: String,
-    /// When it was last held; nothing where nobody knows.
+    /// When it was last fetched, if that is known.
     pub at: Option<Moment>,
-    /// What holds it: something else each time that it is held.
+    /// The ref that keeps it: another one each time that it is fetched.
     pub by: String,
 }
 
@@ -65,7 +65,7 @@ pub trait World: Send + Sync + 'static {
         credential: Option<&[u8]>,
     ) -> Result<Self::Forge, ForgeError>;
 
-    /// The commit that a ref or a commit of the repository is, brought here if it is not here yet.
+    /// The commit of a ref or a commit of the repository, fetched if it is not here yet.
     fn commit(
         &self,
         repository: &Repository,
@@ -73,29 +73,29 @@ pub trait World: Send + Sync + 'static {
         sha: Option<&str>,
     ) -> impl Future<Output = Result<Option<String>, String>> + Send;
 
-    /// The same, telling whether asking again may help.
-    fn bring(
+    /// The same, with an error that says whether a retry may help.
+    fn fetch_commit(
         &self,
         repository: &Repository,
         reference: &str,
         sha: Option<&str>,
-    ) -> impl Future<Output = Result<Option<String>, Unfetched>> + Send {
-        async move { self.commit(repository, reference, sha).await.map_err(Unfetched::Failed) }
+    ) -> impl Future<Output = Result<Option<String>, FetchError>> + Send {
+        async move { self.commit(repository, reference, sha).await.map_err(FetchError::Failed) }
     }
 
-    /// What was brought here and is held for runs.
-    fn fetched(
+    /// The commits that are kept for runs.
+    fn fetched_commits(
         &self,
         _repository: &Repository,
-    ) -> impl Future<Output = Result<Vec<Held>, String>> + Send {
+    ) -> impl Future<Output = Result<Vec<FetchedCommit>, String>> + Send {
         async { Ok(Vec::new()) }
     }
 
-    /// Holds these no longer; what was held again meanwhile stays.
-    fn let_go(
+    /// Releases these; what was fetched again meanwhile stays.
+    fn release_commits(
         &self,
         _repository: &Repository,
-        _fetched: &[Held],
+        _fetched: &[FetchedCommit],
     ) -> impl Future<Output = Result<(), String>> + Send {
         async { Ok(()) }
     }
@@ -122,7 +122,7 @@ pub trait World: Send + Sync + 'static {
         repository: &Object<Repository>,
         run: &AgentDispatchRun,
         source: ContextSource,
-    ) -> impl Future<Output = Result<Option<SourcePart>, Unfetched>> + Send;
+    ) -> impl Future<Output = Result<Option<SourcePart>, FetchError>> + Send;
 
     /// Regular expressions for what else is secret, as the person whose machine this is says; or why nobody
     /// knows them.
@@ -171,8 +171,8 @@ pub trait World: Send + Sync + 'static {
         &self,
         _repository: &Repository,
         _place: &WorkspacePlace,
-        _deed: WorkspaceDeed,
-    ) -> impl Future<Output = Result<WorkspaceSeen, WorkspaceTrouble>> + Send {
-        async { Err(WorkspaceTrouble::Failed("there are no workspaces here".to_owned())) }
+        _operation: WorkspaceOperation,
+    ) -> impl Future<Output = Result<WorkspaceReport, WorkspaceError>> + Send {
+        async { Err(WorkspaceError::Failed("there are no workspaces here".to_owned())) }
     }
 }

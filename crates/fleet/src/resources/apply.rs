@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::audit::{By, Deed};
+use super::audit::{AuditAction, AuditActor};
 use super::label_review::{keep_writer, review_fault};
 use super::namespaces::namespace_fault;
 use crate::ports::{FleetError, FleetStore, Write};
@@ -194,14 +194,14 @@ pub async fn apply<S: FleetStore>(
     now: Moment,
     dry_run: bool,
 ) -> Result<Vec<Applied>, DeclareError> {
-    apply_by(store, documents, &By::person(actor), now, dry_run).await
+    apply_by(store, documents, &AuditActor::person(actor), now, dry_run).await
 }
 
 /// The same, by somebody of whom more is known than a name.
 pub async fn apply_by<S: FleetStore>(
     store: &S,
     documents: &[AnyObject],
-    by: &By,
+    by: &AuditActor,
     now: Moment,
     dry_run: bool,
 ) -> Result<Vec<Applied>, DeclareError> {
@@ -225,7 +225,7 @@ pub async fn apply_by<S: FleetStore>(
         }
         match carry_out(store, &planned, by, now).await {
             Ok(done) => return Ok(done),
-            // Whoever named no version is content with what is there now.
+            // The one who named no version is content with what is there now.
             Err(
                 FleetError::Conflict { .. }
                 | FleetError::AlreadyExists { .. }
@@ -239,23 +239,23 @@ pub async fn apply_by<S: FleetStore>(
 async fn carry_out<S: FleetStore>(
     store: &S,
     planned: &[(Outcome, AnyObject)],
-    by: &By,
+    by: &AuditActor,
     now: Moment,
 ) -> Result<Vec<Applied>, FleetError> {
     let mut writes = Vec::new();
     for (outcome, object) in planned {
-        let deed = match outcome {
+        let action = match outcome {
             Outcome::Unchanged => continue,
             Outcome::Created => {
                 writes.push(Write::Create(object.clone()));
-                Deed::Created
+                AuditAction::Created
             }
             Outcome::Configured => {
                 writes.push(Write::Replace(object.clone()));
-                Deed::Replaced
+                AuditAction::Replaced
             }
         };
-        writes.push(Write::Audit(by.line(deed, object, now)));
+        writes.push(Write::Audit(by.line(action, object, now)));
     }
     let applied = store.commit(writes, now).await?;
     let mut objects = applied.objects.into_iter();
@@ -289,7 +289,7 @@ pub async fn delete<S: FleetStore>(
     };
     let gone =
         Write::Delete { kind, namespace: namespace.to_owned(), name: name.to_owned(), version };
-    let audit = Write::Audit(By::person(actor).line(Deed::Deleted, &object, now));
+    let audit = Write::Audit(AuditActor::person(actor).line(AuditAction::Deleted, &object, now));
     store.commit(vec![gone, audit], now).await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the audit log says of whoever declares something.
+//! Lines of the audit log about declared resources.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use serde_json::json;
 
 use crate::ports::AuditEntry;
 
-/// What is done to an object.
+/// What was done to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub enum AuditAction {
     /// There was none.
     Created,
     /// It was another.
@@ -18,8 +18,8 @@ pub enum Deed {
     Deleted,
 }
 
-impl Deed {
-    /// The event by which the audit log speaks of it.
+impl AuditAction {
+    /// The event name in the audit log.
     pub fn event(self, kind: Kind) -> String {
         let grants = [Kind::AgentRoleBinding, Kind::AgentSecretGrant, Kind::AgentConfigGrant];
         let what = match self {
@@ -34,26 +34,26 @@ impl Deed {
 
 /// Who does it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct By {
+pub struct AuditActor {
     /// The person.
     pub actor: String,
     /// What joins the line with others, by its name.
     pub correlation: BTreeMap<String, String>,
 }
 
-impl By {
+impl AuditActor {
     /// Somebody of whom only the name is known.
     pub fn person(actor: &str) -> Self {
         Self { actor: actor.to_owned(), correlation: BTreeMap::new() }
     }
 
-    /// The line about a deed. Of the spec only its digest: it may say more than the log's readers may know.
-    pub fn line(&self, deed: Deed, object: &AnyObject, at: Moment) -> AuditEntry {
+    /// The line about an action. Of the spec only its digest: it may say more than the log's readers may know.
+    pub fn line(&self, action: AuditAction, object: &AnyObject, at: Moment) -> AuditEntry {
         let Metadata { name, namespace, .. } = &object.metadata;
         AuditEntry {
             at,
             actor: self.actor.clone(),
-            event: deed.event(object.kind),
+            event: action.event(object.kind),
             subject: format!("{}/{namespace}/{name}", object.kind),
             correlation: self.correlation.clone(),
             detail: json!({ "specDigest": object.spec_digest().as_str() }),

@@ -1,4 +1,4 @@
-//! Who has reviewed a label: somebody else than whoever wrote its text, and in their own name.
+//! Who has reviewed a label: somebody else than the one who wrote its text, and in their own name.
 //!
 //! The fields of a review stand in the label's own spec. They count because nobody can write them for
 //! somebody else, or for a text of their own.
@@ -45,7 +45,7 @@ pub fn review_fault(known: Option<&AnyObject>, next: &mut AnyObject, actor: &str
     };
     let (by, reviewed) = review(next);
     let given_before = same_text(known, next) && known.is_some_and(|k| review(k) == review(next));
-    // A review of another text counts for nothing, whoever wrote it down.
+    // A review of another text counts for nothing, the one who wrote it down.
     if reviewed != digest || by.is_empty() || given_before {
         return None;
     }

@@ -26,7 +26,7 @@ pub struct DedupeKey {
     pub key: String,
     /// How long it holds.
     pub window: Span,
-    /// What it has in common with all that is told of the same failure; only where the rule has no key of
+    /// What it has in common with everything about the same failure; only where the rule has no key of
     /// its own.
     pub failure: Option<String>,
 }
@@ -122,7 +122,7 @@ impl<'a> Failure<'a> {
         }
     }
 
-    /// Whether both are told of one run of a workflow; nothing if it is not known of both. One forge's jobs do
+    /// Whether both are about one run of a workflow; nothing if it is not known of both. One forge's jobs do
     /// not say their workflow, and its runs do not say their jobs.
     fn is_of_run(&self, other: &Self) -> Option<bool> {
         (self.run != UNKNOWN && other.run != UNKNOWN).then(|| self.run == other.run)

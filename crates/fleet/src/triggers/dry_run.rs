@@ -15,7 +15,7 @@ use super::plan::{Intent, Seen, judge};
 use super::prompt::{self, RenderedPrompt};
 use super::template::TemplateContext;
 
-/// What would happen. Whoever shows it adds the review of permissions.
+/// What would happen. The one who shows it adds the review of permissions.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DryRun {

@@ -239,7 +239,7 @@ impl SourceEvent {
         }
     }
 
-    /// Adds what the forge says of its pull request, and judges anew how much it is trusted.
+    /// Adds what the forge says of its pull request, and judges again how much it is trusted.
     pub fn learn_pull_request(&mut self, state: &PullRequestState) {
         self.pull_request = Some(state.number);
         // One of ours speaks for its head alone: another commit may be anybody's.

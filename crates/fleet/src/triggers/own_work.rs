@@ -36,13 +36,13 @@ pub(super) fn objection(
     }
     let marked = event.body.as_deref().is_some_and(|body| body.contains(OUR_MARK));
     let words = ("OwnAccount", "an agent's own words start nothing".to_owned());
-    let depth = match told(event) {
-        Told::Nothing => return None,
-        Told::Words | Told::Anything if marked => return Some(words),
-        Told::Words if !event.by_agent => return None,
-        Told::Words => 1,
-        Told::Anything if event.by_agent => own.map_or(1, |own| own.depth),
-        Told::Anything | Told::Work => own?.depth,
+    let depth = match evidence(event) {
+        Evidence::Nothing => return None,
+        Evidence::Words | Evidence::Anything if marked => return Some(words),
+        Evidence::Words if !event.by_agent => return None,
+        Evidence::Words => 1,
+        Evidence::Anything if event.by_agent => own.map_or(1, |own| own.depth),
+        Evidence::Anything | Evidence::Work => own?.depth,
     };
     if depth <= rule.own_work_depth {
         return None;
@@ -61,10 +61,10 @@ pub(super) fn objection(
 /// Whether an event is told to be our own by the commit that it is about. What a person says of our work, or
 /// does with it, is that person's.
 pub fn is_told_by_work(event: &SourceEvent, own_accounts: &[String]) -> bool {
-    match told(event) {
-        Told::Work => true,
-        Told::Anything => own_accounts.is_empty() || is_ours(event, own_accounts),
-        Told::Words | Told::Nothing => false,
+    match evidence(event) {
+        Evidence::Work => true,
+        Evidence::Anything => own_accounts.is_empty() || is_ours(event, own_accounts),
+        Evidence::Words | Evidence::Nothing => false,
     }
 }
 
@@ -82,8 +82,8 @@ fn is_our_status(event: &SourceEvent) -> bool {
 
 /// By what an event of a source is told to be our own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    /// By whoever said it.
+enum Evidence {
+    /// By the one who said it.
     Words,
     /// By the commit that it is about.
     Work,
@@ -94,12 +94,12 @@ enum Told {
 }
 
 /// A webhook is told as what it is besides.
-fn told(event: &SourceEvent) -> Told {
+fn evidence(event: &SourceEvent) -> Evidence {
     let source = if event.source == EventSource::Webhook { event.telling } else { event.source };
     match source {
-        EventSource::IssueComment | EventSource::PrComment | EventSource::Label => Told::Words,
-        EventSource::Ci | EventSource::Push | EventSource::Tag => Told::Work,
-        EventSource::Webhook | EventSource::RepositoryDispatch => Told::Anything,
-        EventSource::Schedule | EventSource::Manual => Told::Nothing,
+        EventSource::IssueComment | EventSource::PrComment | EventSource::Label => Evidence::Words,
+        EventSource::Ci | EventSource::Push | EventSource::Tag => Evidence::Work,
+        EventSource::Webhook | EventSource::RepositoryDispatch => Evidence::Anything,
+        EventSource::Schedule | EventSource::Manual => Evidence::Nothing,
     }
 }

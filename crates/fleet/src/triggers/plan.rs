@@ -88,7 +88,7 @@ pub struct Planned {
     pub name: String,
     /// The namespace of the rule, and of all that is made.
     pub namespace: String,
-    /// The execution. Whoever admits the run adds the digests and may let it wait for a person.
+    /// The execution. The one who admits the run adds the digests and may let it wait for a person.
     pub execution: AgentTriggerExecution,
     /// The run to be made.
     pub run: Option<RunDraft>,

@@ -1,4 +1,4 @@
-//! What an agent says at its end: words for people, and blocks of JSON that ask for something.
+//! The final answer of an agent: text for people, and blocks of JSON that request something.
 //!
 //! A block is fenced as `json` and has one key: `review`, `rerun`, `release` or `deployment`. It says what
 //! the agent wishes, never to what: which pull request, run, tag or environment is meant is known from the
@@ -19,17 +19,17 @@ const MAX_COMMENTS: usize = 100;
 
 /// What an agent has said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct AgentAnswer {
     /// The words, without the blocks.
     pub text: String,
     /// What it thinks of a change.
-    pub review: Option<SaidReview>,
+    pub review: Option<RequestedReview>,
     /// A wish to run a check again.
-    pub rerun: Option<SaidRerun>,
+    pub rerun: Option<RequestedRerun>,
     /// What a release brings.
-    pub release: Option<SaidRelease>,
+    pub release: Option<RequestedRelease>,
     /// What it thinks of a deployment.
-    pub deployment: Option<SaidDeployment>,
+    pub deployment: Option<RequestedDeployment>,
     /// Blocks that ask for something and cannot be read, by what they ask for and why.
     pub faults: Vec<(String, String)>,
 }
@@ -37,7 +37,7 @@ pub struct Said {
 /// A review.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SaidReview {
+pub struct RequestedReview {
     /// What it says.
     pub decision: ReviewDecision,
     /// In words.
@@ -51,7 +51,7 @@ pub struct SaidReview {
 /// A wish to run a check again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SaidRerun {
+pub struct RequestedRerun {
     /// Whether the whole workflow is meant.
     #[serde(default)]
     pub whole_workflow: bool,
@@ -62,7 +62,7 @@ pub struct SaidRerun {
 /// What a release brings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SaidRelease {
+pub struct RequestedRelease {
     /// Its title; the tag when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -73,7 +73,7 @@ pub struct SaidRelease {
 /// What it thinks of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SaidDeployment {
+pub struct RequestedDeployment {
     /// Whether it may go ahead.
     pub approve: bool,
     /// In words.
@@ -106,7 +106,7 @@ pub(crate) fn bounded(text: &str, most: usize) -> String {
     format!("{}{CUT}", text.get(..end).unwrap_or_default())
 }
 
-impl Said {
+impl AgentAnswer {
     /// Reads an answer. `clean` takes secrets out of a text.
     pub fn read(answer: &str, clean: impl Fn(&str) -> String) -> Self {
         let answer = bounded(answer, MAX_ANSWER_BYTES);
@@ -272,8 +272,8 @@ fn opening(line: &str) -> Option<(usize, &str)> {
 mod tests {
     use super::*;
 
-    fn read(answer: &str) -> Said {
-        Said::read(answer, str::to_owned)
+    fn read(answer: &str) -> AgentAnswer {
+        AgentAnswer::read(answer, str::to_owned)
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
         let long = "é".repeat(MAX_ANSWER_BYTES);
         assert!(read(&long).text.len() <= MAX_TEXT_BYTES);
         let answer = "hush\n```json\n{\"review\": {\"decision\": \"comment-only\", \"body\": \"hush\", \"comments\": [{\"path\": \"a\", \"line\": 1, \"body\": \"hush\"}]}}\n```";
-        let said = Said::read(answer, |text| text.replace("hush", "-"));
+        let said = AgentAnswer::read(answer, |text| text.replace("hush", "-"));
         assert!(!format!("{said:?}").contains("hush"), "{said:?}");
     }
 

@@ -7,7 +7,7 @@ use super::Authorised;
 use super::target::{digest as digest_of, key as key_of, target};
 use crate::ports::WriteBack;
 
-/// Whoever is logged in.
+/// The one who is logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
     /// The name of the login, never one that was sent.
@@ -76,7 +76,7 @@ pub enum NotDecided {
     /// No right.
     #[error("{0} may not decide; a token with the scope approver may")]
     NotAllowed(String),
-    /// Whoever asks does not answer.
+    /// The one who asks does not answer.
     #[error(
         "{0} asked for it; somebody else has to say yes, with a token of their own (`bailiwick tokens new NAME \
          --scope approver`)"
@@ -100,7 +100,7 @@ pub enum NotDecided {
     },
 }
 
-/// The status of an approval after an answer. Pure: whoever stores it does so only if nobody else has
+/// The status of an approval after an answer. Pure: the one who stores it does so only if nobody else has
 /// stored another meanwhile.
 pub fn decide(
     approval: &AgentApproval,
@@ -114,7 +114,7 @@ pub fn decide(
     if !by.may_approve {
         return Err(NotDecided::NotAllowed(by.name.clone()));
     }
-    // Whoever asked may think better of it.
+    // The one who asked may think better of it.
     if answer.decision == Decision::Approve && is_own(approval, &by.name) {
         return Err(NotDecided::OwnRequest(by.name.clone()));
     }

@@ -19,7 +19,10 @@ mod report;
 mod secrets;
 mod target;
 
-pub use agent_answer::{Said, SaidDeployment, SaidRelease, SaidRerun, SaidReview, report_kind};
+pub use agent_answer::{
+    AgentAnswer, RequestedDeployment, RequestedRelease, RequestedRerun, RequestedReview,
+    report_kind,
+};
 pub use decide::{Actor, ActorKind, Answer, Decision, NotAuthorised, NotDecided};
 pub use decide::{authorise, decide, expire};
 pub use plan::{Plan, Proposal, plan};
@@ -64,7 +67,7 @@ pub enum Next {
         /// What was heard.
         why: String,
     },
-    /// The target has moved: the work goes on top of it first, and then a person is asked anew.
+    /// The target has moved: the work goes on top of it first, and then a person is asked again.
     RebaseFirst {
         /// What has moved, and how.
         why: String,

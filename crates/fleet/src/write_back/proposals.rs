@@ -4,7 +4,7 @@
 use bailiwick_resources::{AgentDispatchRun, Object, ReviewDecision, TrustTier};
 use serde_json::Value;
 
-use super::agent_answer::{Said, bounded};
+use super::agent_answer::{AgentAnswer, bounded};
 use crate::ports::{FinishedWork, PullRequestState, Review, WriteBack};
 
 /// The longest comment; forges take a little more.
@@ -24,7 +24,7 @@ pub struct Finished<'a> {
     /// What its agent made.
     pub work: &'a FinishedWork,
     /// What its agent said.
-    pub said: &'a Said,
+    pub said: &'a AgentAnswer,
     /// The pull request that it is about, as the forge says.
     pub pull_request: Option<&'a PullRequestState>,
     /// The event that led to it, as it was sent.
@@ -73,7 +73,7 @@ fn change(finished: &Finished<'_>) -> Vec<Wanted> {
         return Vec::new();
     }
     if let Some(branch) = run.spec.branch.as_ref().filter(|branch| is_head(finished, branch)) {
-        // What the attempt stood on when it began: whoever moved the branch since is not overwritten.
+        // What the attempt stood on when it began: the one who moved the branch since is not overwritten.
         let from = Some(run.status.pushed.clone().unwrap_or_else(|| run.spec.sha.clone()));
         let push = WriteBack::Push { branch: branch.clone(), commit: work.commit.clone(), from };
         return vec![push.into()];

@@ -68,7 +68,7 @@ pub fn digest(repository: &str, write: &WriteBack) -> Sha256Hex {
     Sha256Hex::of(json!([repository, write]).to_string())
 }
 
-/// The key of a write: the same for the same approval, target and content, whoever asks how often.
+/// The key of a write: the same for the same approval, target and content, the one who asks how often.
 /// `approval` is the approval's uid, or that of the attempt where policy alone decides.
 pub fn key(approval: &str, repository: &str, write: &WriteBack) -> String {
     let about = target(repository, write);

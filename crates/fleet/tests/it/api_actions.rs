@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use bailiwick_fleet::admission::conditions::{ProgramFacts, SkillProbe};
-use bailiwick_fleet::dispatch::Asked;
+use bailiwick_fleet::dispatch::QuestionOwner;
 use bailiwick_fleet::ports::{
     ActionError, AuditEntry, DecisionRequest, EngineEvent, Fleet as _, FleetStore as _, Launched,
     LaunchedState, RunVerb, RunVerbRequest, Selection, Target, Verdict, WorkspaceRequest,
@@ -188,25 +188,25 @@ async fn a_question_of_an_agent_of_ours_is_answered_through_its_approval_alone()
     turn(&plane).await;
     let agent = agent(&plane);
     let whose =
-        async |line: &[&str], question: &str| plane.whose_question(line, question).await.unwrap();
+        async |line: &[&str], question: &str| plane.question_owner(line, question).await.unwrap();
     // Nobody has taken it in yet: it is not for others all the same.
-    assert!(matches!(whose(&[&agent], "q1").await, Asked::Unknown));
+    assert!(matches!(whose(&[&agent], "q1").await, QuestionOwner::Unknown));
     let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
     let asking = Launched { questions, ..standing(LaunchedState::WaitingForApproval) };
     set(&plane, &agent, asking);
     turn(&plane).await;
     let asked = all::<AgentApproval>(&plane).await.remove(0);
     match whose(&[&agent], "q1").await {
-        Asked::Here(found) => assert_eq!(found.name(), asked.name()),
-        other @ (Asked::Elsewhere | Asked::Unknown) => panic!("{other:?}"),
+        QuestionOwner::Here(found) => assert_eq!(found.name(), asked.name()),
+        other @ (QuestionOwner::Elsewhere | QuestionOwner::Unknown) => panic!("{other:?}"),
     }
-    assert!(matches!(whose(&[&agent], "q2").await, Asked::Unknown));
+    assert!(matches!(whose(&[&agent], "q2").await, QuestionOwner::Unknown));
     // What one of ours has started is ours; what somebody has started by hand is not.
-    assert!(matches!(whose(&["below", &agent], "q1").await, Asked::Unknown));
-    assert!(matches!(whose(&["by-hand", "above"], "q1").await, Asked::Elsewhere));
+    assert!(matches!(whose(&["below", &agent], "q1").await, QuestionOwner::Unknown));
+    assert!(matches!(whose(&["by-hand", "above"], "q1").await, QuestionOwner::Elsewhere));
     let yes = verdict(&asked, Verdict::Approve);
     plane.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
-    assert!(matches!(whose(&[&agent], "q1").await, Asked::Unknown), "decided once");
+    assert!(matches!(whose(&[&agent], "q1").await, QuestionOwner::Unknown), "decided once");
 }
 
 fn event(number: u64, at: u64) -> EngineEvent {
@@ -407,7 +407,7 @@ async fn skills_labels_and_identities_say_how_they_stand() {
     let probes = [("runbook".to_owned(), found), ("lost".to_owned(), SkillProbe::Missing)];
     plane.world.skills.lock().unwrap().extend(probes);
     let first = plane.reconcile().await;
-    assert_eq!(first.troubles, []);
+    assert_eq!(first.errors, []);
     let skills = all::<AgentSkill>(&plane).await;
     let status = |name: &str| skills.iter().find(|one| one.name() == name).unwrap().status.clone();
     assert_eq!(status("runbook").validation, Validation::Valid);

@@ -248,7 +248,7 @@ async fn every_condition_of_the_contract_is_written_by_the_reconciler_and_stays(
     plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     for _ in 0..2 {
-        assert_eq!(plane.reconcile().await.troubles, []);
+        assert_eq!(plane.reconcile().await.errors, []);
     }
     let mut before = BTreeMap::new();
     for (kind, conditions) in CONTRACT {
@@ -273,7 +273,7 @@ async fn every_condition_of_the_contract_is_written_by_the_reconciler_and_stays(
     }
     plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
     let again = plane.reconcile().await;
-    assert_eq!((again.done, again.troubles), (0, vec![]));
+    assert_eq!((again.done, again.errors), (0, vec![]));
     for (kind, _) in CONTRACT {
         for object in kept(&plane, *kind).await {
             let place = format!("{kind} {}", object.metadata.name);

@@ -269,7 +269,7 @@ async fn held_after(plane: &Plane, fetched: &[&str]) -> (Vec<String>, usize) {
     plane.prune(&mut retention).await;
     plane.world.clock.fetch_add(2 * 3_600_000, Ordering::Relaxed);
     let turn = plane.prune(&mut retention).await;
-    (plane.world.fetched.lock().unwrap().clone(), turn.troubles.len())
+    (plane.world.fetched.lock().unwrap().clone(), turn.errors.len())
 }
 
 #[tokio::test]

@@ -12,10 +12,10 @@ use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::dispatch::ControlPlane;
 use bailiwick_fleet::ports::{
     ActionError, Caller, CheckRun, DecisionRequest, DispatchRequest, Engine, EngineError,
-    EngineEvent, FinishedWork, Fleet as _, FleetStore as _, Forge, ForgeError, Held, Launch,
-    Launched, LaunchedChild, LaunchedState, LifecycleRequest, LifecycleVerb, MemoryFleet,
-    PullRequestState, RunVerb, RunVerbRequest, Selection, Target, TokenScope, Unfetched, Verdict,
-    WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble, World, WriteBack, Written,
+    EngineEvent, FetchError, FetchedCommit, FinishedWork, Fleet as _, FleetStore as _, Forge,
+    ForgeError, Launch, Launched, LaunchedChild, LaunchedState, LifecycleRequest, LifecycleVerb,
+    MemoryFleet, PullRequestState, RunVerb, RunVerbRequest, Selection, Target, TokenScope, Verdict,
+    WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport, World, WriteBack, Written,
 };
 use bailiwick_fleet::resources::apply;
 use bailiwick_resources::{
@@ -241,10 +241,10 @@ impl World for Stood {
         Ok(Some(sha.filter(|sha| sha.len() == 40).unwrap_or(SHA).to_owned()))
     }
 
-    async fn fetched(&self, _: &Repository) -> Result<Vec<Held>, String> {
+    async fn fetched_commits(&self, _: &Repository) -> Result<Vec<FetchedCommit>, String> {
         let at = self.held_at.lock().unwrap();
         let held = self.fetched.lock().unwrap();
-        let held = held.iter().map(|name| Held {
+        let held = held.iter().map(|name| FetchedCommit {
             name: name.clone(),
             at: at.get(name).copied(),
             by: name.clone(),
@@ -252,7 +252,7 @@ impl World for Stood {
         Ok(held.collect())
     }
 
-    async fn let_go(&self, _: &Repository, over: &[Held]) -> Result<(), String> {
+    async fn release_commits(&self, _: &Repository, over: &[FetchedCommit]) -> Result<(), String> {
         let is_over = |name: &String| over.iter().any(|held| held.name == *name);
         self.fetched.lock().unwrap().retain(|name| !is_over(name));
         Ok(())
@@ -289,7 +289,7 @@ impl World for Stood {
         _: &Object<Repository>,
         _: &AgentDispatchRun,
         _: ContextSource,
-    ) -> Result<Option<SourcePart>, Unfetched> {
+    ) -> Result<Option<SourcePart>, FetchError> {
         Ok(None)
     }
 
@@ -321,13 +321,13 @@ impl World for Stood {
         &self,
         _: &Repository,
         place: &WorkspacePlace,
-        _: WorkspaceDeed,
-    ) -> Result<WorkspaceSeen, WorkspaceTrouble> {
+        _: WorkspaceOperation,
+    ) -> Result<WorkspaceReport, WorkspaceError> {
         if !self.has_files(&place.path) {
-            return Err(WorkspaceTrouble::Failed("there are no workspaces here".to_owned()));
+            return Err(WorkspaceError::Failed("there are no workspaces here".to_owned()));
         }
         let git = self.git.lock().unwrap().clone();
-        Ok(WorkspaceSeen { path: place.path.clone(), git, ..WorkspaceSeen::default() })
+        Ok(WorkspaceReport { path: place.path.clone(), git, ..WorkspaceReport::default() })
     }
 
     async fn sleep(&self, _: u64) {}
@@ -396,7 +396,7 @@ pub(crate) async fn stand(change: impl Fn(&mut AnyObject)) -> Plane {
         ControlPlane { store, engine: Arc::new(Scripted::default()), world: Arc::new(world) };
     declare(&plane, &fleet(change)).await;
     let turn = plane.reconcile().await;
-    assert_eq!(turn.troubles, []);
+    assert_eq!(turn.errors, []);
     plane
 }
 
@@ -445,7 +445,7 @@ pub(crate) async fn only_run(plane: &Plane) -> Object<AgentDispatchRun> {
 pub(crate) async fn turn(plane: &Plane) {
     for _ in 0..6 {
         let turn = plane.turn().await;
-        assert_eq!(turn.troubles, []);
+        assert_eq!(turn.errors, []);
     }
 }
 
@@ -581,7 +581,7 @@ async fn work_is_written_back_only_when_a_person_has_approved_exactly_that() {
     plane.world.forge.faults.lock().unwrap().push_back(lost);
     plane.decide(&caller("bob"), &target, yes(&asked.spec.artifact_digest)).await.unwrap();
     let first = plane.turn().await;
-    assert_eq!(first.troubles.len(), 1, "{first:?}");
+    assert_eq!(first.errors.len(), 1, "{first:?}");
     // Not before its time.
     turn(&plane).await;
     assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 1);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use bailiwick_fleet::dispatch::{ControlPlane, Resting, Turn};
+use bailiwick_fleet::dispatch::{Backoff, ControlPlane, Turn};
 use bailiwick_fleet::ports::{
     ActionError, Applied, AuditEntry, Change, DecisionRequest, Fleet as _, FleetError, FleetStore,
     ForgeError, IncomingDelivery, Launched, LaunchedState, LifecycleRequest, MemoryFleet, Page,
@@ -55,7 +55,7 @@ async fn schedule(plane: &Plane, repository: &str) {
 }
 
 fn about(turn: &Turn) -> Vec<&str> {
-    turn.troubles.iter().map(|(about, _)| about.as_str()).collect()
+    turn.errors.iter().map(|(about, _)| about.as_str()).collect()
 }
 
 #[tokio::test]
@@ -63,24 +63,24 @@ async fn what_has_trouble_rests_longer_each_time_and_others_go_on_in_every_turn(
     let plane = stand(|_| {}).await;
     lost_workspace(&plane).await;
     orphaned_schedule(&plane).await;
-    let mut resting = Resting::default();
-    let first = plane.turn_after(&mut resting).await;
+    let mut backoff = Backoff::default();
+    let first = plane.turn_after(&mut backoff).await;
     assert_eq!(about(&first), ["nightly", "lost"]);
-    assert!(!first.store_is_away, "nobody has to wait for them");
+    assert!(!first.store_unavailable, "nobody has to wait for them");
     // A run goes through all of its turns while they rest.
     plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     for _ in 0..3 {
-        assert_eq!(about(&plane.turn_after(&mut resting).await), Vec::<&str>::new());
+        assert_eq!(about(&plane.turn_after(&mut backoff).await), Vec::<&str>::new());
     }
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
-    assert_eq!(about(&plane.turn_after(&mut resting).await), Vec::<&str>::new());
+    assert_eq!(about(&plane.turn_after(&mut backoff).await), Vec::<&str>::new());
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
     // They are tried again, later each time.
     let mut waited = Vec::new();
     for _ in 0..8 {
         let mut seconds = 0;
-        while about(&plane.turn_after(&mut resting).await).is_empty() {
+        while about(&plane.turn_after(&mut backoff).await).is_empty() {
             plane.world.clock.fetch_add(1_000, Ordering::Relaxed);
             seconds += 1;
             assert!(seconds < 100);
@@ -95,7 +95,7 @@ async fn what_has_trouble_rests_longer_each_time_and_others_go_on_in_every_turn(
     spec["fullName"] = json!("acme/gone");
     declare(&plane, &[document(Kind::Repository, "gone", spec)]).await;
     plane.world.clock.fetch_add(120_000, Ordering::Relaxed);
-    assert_eq!(about(&plane.turn_after(&mut resting).await), ["lost"]);
+    assert_eq!(about(&plane.turn_after(&mut backoff).await), ["lost"]);
 }
 
 #[tokio::test]
@@ -165,24 +165,24 @@ async fn a_run_of_which_nobody_can_tell_waits_and_starts_or_is_cancelled() {
         let plane = stand(|_| {}).await;
         let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
         *plane.world.silent.lock().unwrap() = Some("its program did not answer".to_owned());
-        let mut resting = Resting::default();
-        let first = plane.turn_after(&mut resting).await;
+        let mut backoff = Backoff::default();
+        let first = plane.turn_after(&mut backoff).await;
         assert_eq!(about(&first), [answer.run.as_str()]);
-        assert!(first.troubles[0].1.contains("did not answer"), "{:?}", first.troubles);
-        assert_eq!(about(&plane.turn_after(&mut resting).await), Vec::<&str>::new());
+        assert!(first.errors[0].1.contains("did not answer"), "{:?}", first.errors);
+        assert_eq!(about(&plane.turn_after(&mut backoff).await), Vec::<&str>::new());
         assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
         if cancelled {
             let target = Target { namespace: "default".to_owned(), name: answer.run };
             let cancel = RunVerbRequest::default();
             plane.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
-            plane.turn_after(&mut resting).await;
+            plane.turn_after(&mut backoff).await;
             assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
             continue;
         }
         *plane.world.silent.lock().unwrap() = None;
         plane.world.clock.fetch_add(3_000, Ordering::Relaxed);
         for _ in 0..3 {
-            assert_eq!(about(&plane.turn_after(&mut resting).await), Vec::<&str>::new());
+            assert_eq!(about(&plane.turn_after(&mut backoff).await), Vec::<&str>::new());
         }
         assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
         assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
@@ -195,7 +195,7 @@ async fn whether_anybody_is_in_a_workspace_is_asked_without_asking_what_came_of_
     lost_workspace(&plane).await;
     set(&plane, "worker", Launched { work: Some(work()), ..standing(LaunchedState::Running) });
     for _ in 0..5 {
-        assert_eq!(plane.turn().await.troubles, []);
+        assert_eq!(plane.turn().await.errors, []);
     }
     assert_eq!(plane.engine.asked.load(Ordering::Relaxed), 0);
     // The control: once nobody holds it, it is looked at.
@@ -337,7 +337,7 @@ async fn a_value_that_cannot_be_opened_stops_no_ending_and_is_no_store_that_is_a
             set(&plane, &agent(&plane), standing(LaunchedState::Failed));
         }
         for _ in 0..6 {
-            assert_eq!(sealed.turn().await.troubles, []);
+            assert_eq!(sealed.turn().await.errors, []);
         }
         let run = only_run(&plane).await;
         assert_eq!(run.status.phase, expected, "{:?}", run.status);
@@ -349,11 +349,11 @@ async fn a_value_that_cannot_be_opened_stops_no_ending_and_is_no_store_that_is_a
             "{refused:?}"
         );
         schedule(&plane, "acme/app").await;
-        let mut resting = Resting::default();
-        let first = sealed.turn_after(&mut resting).await;
-        assert_eq!(about(&first), ["nightly"], "{:?}", first.troubles);
-        assert!(!first.store_is_away, "nobody else has to wait");
-        assert_eq!(about(&sealed.turn_after(&mut resting).await), Vec::<&str>::new());
+        let mut backoff = Backoff::default();
+        let first = sealed.turn_after(&mut backoff).await;
+        assert_eq!(about(&first), ["nightly"], "{:?}", first.errors);
+        assert!(!first.store_unavailable, "nobody else has to wait");
+        assert_eq!(about(&sealed.turn_after(&mut backoff).await), Vec::<&str>::new());
         assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 1);
     }
 }

@@ -36,7 +36,7 @@ async fn a_pool_that_is_paused_lets_new_runs_wait() {
     }
     turn(&plane).await;
     assert!(plane.engine.launched.lock().unwrap().is_empty());
-    assert_eq!(plane.reconcile().await.troubles, []);
+    assert_eq!(plane.reconcile().await.errors, []);
     assert_eq!(full(&plane).await, (0, 2));
     pause(&plane, false).await;
     turn(&plane).await;

@@ -197,12 +197,12 @@ async fn a_review_is_looked_for_among_the_reviews() {
     .await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
     let kept = all::<AgentReviewArtifact>(&plane).await.remove(0);
-    assert_eq!(plane.reconcile().await.troubles, []);
+    assert_eq!(plane.reconcile().await.errors, []);
     assert_eq!(indexed(&plane).await, (Standing::True, Reason::ArtifactsRecorded));
     let (kind, namespace) = (Kind::AgentReviewArtifact, "default".to_owned());
     let gone = Write::Delete { kind, namespace, name: kept.name().to_owned(), version: 0 };
     plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
-    assert_eq!(plane.reconcile().await.troubles, []);
+    assert_eq!(plane.reconcile().await.errors, []);
     assert_eq!(indexed(&plane).await, (Standing::False, Reason::UploadFailed));
 }
 
@@ -589,7 +589,7 @@ async fn a_silent_forge_holds_no_run_up_and_hears_the_last_word() {
         if round == 5 {
             set(&plane, &agent(&plane), said("Done."));
         }
-        troubles += plane.turn().await.troubles.len();
+        troubles += plane.turn().await.errors.len();
         plane.world.clock.fetch_add(10_000, Ordering::Relaxed);
     }
     assert_eq!(troubles, 3, "each miss is told");

@@ -33,7 +33,7 @@ async fn workspace(plane: &Plane) -> Object<AgentWorkspace> {
 
 /// How the run stands now, of this condition.
 async fn stated(plane: &Plane, kind: ConditionType) -> (Standing, Reason) {
-    assert_eq!(plane.reconcile().await.troubles, []);
+    assert_eq!(plane.reconcile().await.errors, []);
     let run = only_run(plane).await;
     let one = run.status.conditions.iter().find(|one| one.kind == kind).unwrap();
     (one.status, one.reason)

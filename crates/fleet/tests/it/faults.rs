@@ -135,7 +135,7 @@ async fn asking() -> SetPlane {
     declare(&plane, &[grant, watching()]).await;
     let values = [("api-key".to_owned(), b"the-value-itself".to_vec())].into();
     plane.store.set_secret("default", "model", values, plane.world.now()).await.unwrap();
-    assert_eq!(plane.reconcile().await.troubles, []);
+    assert_eq!(plane.reconcile().await.errors, []);
     plane
 }
 
@@ -209,7 +209,7 @@ async fn fault_14_what_a_stack_names_reaches_the_engine() {
         // The label has to be there before its stack is looked at.
         let plane = plane.await;
         declare(&plane, &[label]).await;
-        assert_eq!(plane.reconcile().await.troubles, []);
+        assert_eq!(plane.reconcile().await.errors, []);
         plane
     };
     plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();

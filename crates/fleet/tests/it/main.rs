@@ -24,7 +24,7 @@ mod dispatch_servers;
 mod dispatch_workspaces;
 mod embedded_kit;
 mod events;
-mod explaining;
+mod explanation;
 mod faults;
 mod plane;
 mod resources;

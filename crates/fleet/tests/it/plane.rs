@@ -12,8 +12,8 @@ use bailiwick_fleet::admission::snapshot::Frozen;
 use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::dispatch::ControlPlane;
 use bailiwick_fleet::ports::{
-    CheckRun, FleetStore as _, Forge, ForgeError, IncomingDelivery, MemoryFleet, PullRequestState,
-    Rights, Selection, Unfetched, World, WriteBack, Written,
+    CheckRun, FetchError, FleetStore as _, Forge, ForgeError, IncomingDelivery, MemoryFleet,
+    PullRequestState, Rights, Selection, World, WriteBack, Written,
 };
 use bailiwick_fleet::resources::apply;
 use bailiwick_model::Sha256Hex;
@@ -140,7 +140,7 @@ impl World for SetWorld {
         _: &Object<Repository>,
         _: &AgentDispatchRun,
         _: ContextSource,
-    ) -> Result<Option<SourcePart>, Unfetched> {
+    ) -> Result<Option<SourcePart>, FetchError> {
         Ok(None)
     }
 
@@ -171,7 +171,7 @@ pub(crate) async fn stand(change: impl Fn(&mut AnyObject)) -> SetPlane {
         world: Arc::new(world),
     };
     declare(&plane, &fleet(change)).await;
-    assert_eq!(plane.reconcile().await.troubles, []);
+    assert_eq!(plane.reconcile().await.errors, []);
     plane.world.looked_at.lock().unwrap().clear();
     plane
 }
@@ -194,7 +194,7 @@ pub(crate) async fn only<R: Resource>(plane: &SetPlane) -> Object<R> {
 /// Turns that all go well.
 pub(crate) async fn turn(plane: &SetPlane) {
     for _ in 0..6 {
-        assert_eq!(plane.turn().await.troubles, []);
+        assert_eq!(plane.turn().await.errors, []);
     }
 }
 

@@ -485,7 +485,7 @@ fn binding(rules: Value, policy: &str) -> AnyObject {
 
 async fn bound(plane: &Plane) -> Vec<Object<RoleBinding>> {
     let turn = plane.reconcile().await;
-    assert_eq!(turn.troubles, []);
+    assert_eq!(turn.errors, []);
     all::<RoleBinding>(plane).await
 }
 

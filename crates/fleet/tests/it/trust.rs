@@ -196,7 +196,7 @@ async fn a_forge_that_does_not_answer_is_asked_again_and_then_given_up() {
         };
         // Not before its time.
         let before = asked();
-        assert_eq!(plane.turn().await.troubles, []);
+        assert_eq!(plane.turn().await.errors, []);
         assert_eq!(asked(), before);
         waits.push(next.millis() - plane.world.now().millis());
         plane.world.clock.store(next.millis(), Ordering::Relaxed);
@@ -302,7 +302,7 @@ async fn an_object_that_cannot_be_read_stops_nothing_but_itself() {
     plane.store.commit(writes, plane.world.now()).await.unwrap();
 
     for _ in 0..3 {
-        let told = plane.reconcile().await.troubles;
+        let told = plane.reconcile().await.errors;
         let about: Vec<&str> = told.iter().map(|(about, _)| about.as_str()).collect();
         assert_eq!(
             about,
@@ -335,7 +335,7 @@ async fn an_object_that_cannot_be_read_stops_nothing_but_itself() {
     assert_eq!(good.status.conditions.len(), 6);
     // Mended, it is one of the others.
     declare(&plane, &[nightly("bad")]).await;
-    let told = plane.reconcile().await.troubles;
+    let told = plane.reconcile().await.errors;
     assert!(!told.iter().any(|(about, _)| about.contains("bad")), "{told:?}");
 }
 
@@ -387,7 +387,7 @@ async fn a_comment_waits_for_a_forge_that_does_not_say_who_its_author_is() {
         "comment": { "id": 5, "body": "Please mend it.", "user": { "login": "zoe" } },
     });
     deliver(&plane, ForgeKind::Gitea, "issue_comment", &payload).await;
-    assert_eq!(plane.turn().await.troubles.len(), 1);
+    assert_eq!(plane.turn().await.errors.len(), 1);
     assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
     rights.lock().unwrap().insert("zoe".to_owned(), Ok(Rights::Write));
     plane.world.clock.fetch_add(60_000, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! `bailiwick explain KIND/NAME`: why an object is as it is, and what to do next.
 
-use bailiwick_fleet::explaining::{Around, Explanation, explain};
+use bailiwick_fleet::explanation::{Around, Explanation, explain};
 use bailiwick_fleet::ports::{FleetStore, Selection};
 use bailiwick_model::AgentId;
 use bailiwick_resources::{

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bailiwick_fleet::dispatch::{Resting, Retention, Turn};
+use bailiwick_fleet::dispatch::{Backoff, Retention, Turn};
 use bailiwick_fleet::ports::FleetStore as _;
 use bailiwick_resources::Span;
 use bailiwick_server::{Pulse, Reach, Server, Settings};
@@ -156,7 +156,7 @@ async fn over(turning: &mut JoinHandle<()>, ended: impl Future<Output = ()>) -> 
 /// Turn after turn, until the server stops.
 async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
     let mut looked: Option<(u64, Instant)> = None;
-    let mut resting = Resting::default();
+    let mut backoff = Backoff::default();
     let mut longest = LONGEST_REST;
     loop {
         let version = latest(&plane).await;
@@ -174,12 +174,12 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
         }
         plane.store.lull(longest).await;
         let begun = Instant::now();
-        let turn = plane.turn_after(&mut resting).await;
+        let turn = plane.turn_after(&mut backoff).await;
         longest = if turn.done < MUCH { LONGEST_REST } else { begun.elapsed().min(LONGEST_REST) };
         tell(&turn);
         pulse.beat();
         // Whatever else has trouble rests by itself.
-        if turn.store_is_away {
+        if turn.store_unavailable {
             tokio::time::sleep(AFTER_TROUBLE).await;
         }
         if turn.done == 0 {
@@ -189,7 +189,7 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
 }
 
 fn tell(turn: &Turn) {
-    for (about, why) in &turn.troubles {
+    for (about, why) in &turn.errors {
         tracing::warn!(about, why, "it is tried again");
     }
 }

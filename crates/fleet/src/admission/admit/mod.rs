@@ -1,4 +1,4 @@
-//! Admission in the seed's ten steps: eight are planned here, the last two are carried out by whoever has
+//! Admission in the seed's ten steps: eight are planned here, the last two are carried out by the one who has
 //! the engine.
 //!
 //! The plan writes nothing. What it gives back can be kept in one transaction, and given the same inputs it

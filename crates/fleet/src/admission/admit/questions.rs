@@ -29,7 +29,7 @@ pub struct Asking<'a> {
     pub sha: &'a str,
     /// The digest of all that was admitted.
     pub digest: &'a str,
-    /// The person who started the run by hand: whoever asks for it does not answer.
+    /// The person who started the run by hand: the one who asks for it does not answer.
     pub dispatched_by: Option<&'a str>,
     /// The person who asked for the attempt, where that is another one.
     pub attempt_asked_by: Option<&'a str>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bailiwick_resources::{WriteBackMode, WriteBackPolicy};
 
-/// What both allow, with whoever either of them wants to be asked.
+/// What both allow, with the one who either of them wants to be asked.
 pub fn narrowed(one: &WriteBackPolicy, other: &WriteBackPolicy) -> WriteBackPolicy {
     let both = one.allowed_targets.iter().filter(|target| other.allowed_targets.contains(target));
     let allowed_targets: Vec<_> = both.copied().collect();

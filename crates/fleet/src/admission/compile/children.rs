@@ -75,7 +75,7 @@ fn skills(input: &CompileInput<'_>, child: &Object<AgentSubagent>) -> Vec<String
     texts.flatten().filter(|text| !text.trim().is_empty()).collect()
 }
 
-/// How many may work at once, by whoever says so before a pool is known.
+/// How many may work at once, by the one who says so before a pool is known.
 pub(super) fn parallel(input: &CompileInput<'_>) -> ParallelLimits {
     ParallelLimits {
         run: None,

@@ -104,14 +104,14 @@ fn of_profile(
     for (&class, _) in spec.native_tools.iter().filter(|(_, on)| **on) {
         let tools = tools_of(input, class);
         let approval = spec.approval_policy_by_tool.get(&class).copied();
-        match asked(stack.approval_mode, approval) {
-            Asked::Nobody => {}
-            Asked::Denied => {
+        match approval_need(stack.approval_mode, approval) {
+            ApprovalNeed::Nobody => {}
+            ApprovalNeed::Denied => {
                 notes.push(format!("calls of {class:?} would need a person: they are denied"));
                 continue;
             }
-            Asked::Person => limit.ask_tools.extend(tools.iter().cloned()),
-            Asked::PersonForPrivileged => {
+            ApprovalNeed::Person => limit.ask_tools.extend(tools.iter().cloned()),
+            ApprovalNeed::PersonForPrivileged => {
                 let commands = PRIVILEGED_COMMANDS.iter().map(ToString::to_string);
                 match class {
                     ToolClass::Shell => limit.ask_commands.extend(commands),
@@ -128,7 +128,7 @@ fn of_profile(
                     "what the rules deny of {class:?} stays denied: nobody is asked"
                 ));
             }
-            Asked::PrivilegedDenied => {
+            ApprovalNeed::PrivilegedDenied => {
                 let commands = PRIVILEGED_COMMANDS.iter().map(ToString::to_string);
                 match class {
                     ToolClass::Shell => limit.deny_commands.extend(commands),
@@ -204,7 +204,7 @@ fn discovered<'a>(
     (sorted && closed).then(|| input.discovered.get(server.name())).flatten()
 }
 
-enum Asked {
+enum ApprovalNeed {
     Nobody,
     Person,
     PersonForPrivileged,
@@ -212,21 +212,27 @@ enum Asked {
     PrivilegedDenied,
 }
 
-fn asked(mode: ApprovalMode, approval: Option<ToolApproval>) -> Asked {
+fn approval_need(mode: ApprovalMode, approval: Option<ToolApproval>) -> ApprovalNeed {
     let asks = match mode {
         ApprovalMode::Prompt | ApprovalMode::PolicyDerived => Some(true),
         ApprovalMode::Deny => Some(false),
         ApprovalMode::Yolo => None,
     };
     match (approval, asks) {
-        (Some(ToolApproval::Deny), _) => Asked::Denied,
-        (None | Some(ToolApproval::Allow | ToolApproval::AllowWorkspace), _) => Asked::Nobody,
-        (Some(ToolApproval::Prompt), Some(true)) => Asked::Person,
-        (Some(ToolApproval::Prompt), Some(false)) => Asked::Denied,
-        (Some(ToolApproval::PromptOnDeniedOrPrivileged), Some(true)) => Asked::PersonForPrivileged,
-        (Some(ToolApproval::PromptOnDeniedOrPrivileged), Some(false)) => Asked::PrivilegedDenied,
+        (Some(ToolApproval::Deny), _) => ApprovalNeed::Denied,
+        (None | Some(ToolApproval::Allow | ToolApproval::AllowWorkspace), _) => {
+            ApprovalNeed::Nobody
+        }
+        (Some(ToolApproval::Prompt), Some(true)) => ApprovalNeed::Person,
+        (Some(ToolApproval::Prompt), Some(false)) => ApprovalNeed::Denied,
+        (Some(ToolApproval::PromptOnDeniedOrPrivileged), Some(true)) => {
+            ApprovalNeed::PersonForPrivileged
+        }
+        (Some(ToolApproval::PromptOnDeniedOrPrivileged), Some(false)) => {
+            ApprovalNeed::PrivilegedDenied
+        }
         (Some(ToolApproval::Prompt | ToolApproval::PromptOnDeniedOrPrivileged), None) => {
-            Asked::Nobody
+            ApprovalNeed::Nobody
         }
     }
 }

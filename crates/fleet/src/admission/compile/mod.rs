@@ -69,7 +69,7 @@ impl CompileFault {
     }
 }
 
-/// An MCP server as the agent program is told of it; secrets are named, never held.
+/// An MCP server as the agent program sees it; secrets are named, never held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct McpDefinition {
@@ -93,7 +93,7 @@ pub struct McpDefinition {
 }
 
 impl McpDefinition {
-    /// The variable by which a value of its environment or of its headers reaches whoever holds the agent.
+    /// The variable by which a value of its environment or of its headers reaches the one who holds the agent.
     pub fn variable(&self, value: &ValueFrom) -> String {
         let kind = if self.env_from.contains(value) { "env" } else { "header" };
         let digest = Sha256Hex::of(format!("{}\n{kind}\n{}", self.name, value.name));

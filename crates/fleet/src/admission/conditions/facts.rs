@@ -162,7 +162,7 @@ impl StackFacts {
     }
 }
 
-/// What is known of whoever wrote a binding.
+/// What is known of the one who wrote a binding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthorFacts {
     /// What they may do themselves.

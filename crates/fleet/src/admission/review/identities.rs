@@ -288,7 +288,7 @@ fn elsewhere(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>) -> Opt
         ScopeKind::Repository => {
             repository.is_none_or(|full| name.is_some_and(|name| is_repository(input, name, full)))
         }
-        // An organisation is whoever the repositories belong to.
+        // An organisation is the one who the repositories belong to.
         ScopeKind::Organization => name.is_none_or(|name| {
             let owner = |full: &str| full.split('/').next().unwrap_or_default().to_owned();
             repository.is_none_or(|full| owner(full).eq_ignore_ascii_case(name))

@@ -27,7 +27,7 @@ struct Terms<'a> {
 }
 
 impl Terms<'_> {
-    /// Whether it speaks of this key to whoever needs it.
+    /// Whether it speaks of this key to the one who needs it.
     fn speaks_of<P>(&self, need: &KeyNeed<P>) -> bool {
         let namespace = self.keys.namespace.as_deref().unwrap_or(self.namespace);
         self.keys.name == need.name
@@ -37,7 +37,7 @@ impl Terms<'_> {
 
     /// How near its subject is; a grant to a capability is for that one alone.
     fn level<P>(&self, input: &ReviewInput<'_>, need: &KeyNeed<P>) -> Option<GrantLevel> {
-        // What is forbidden to a team is forbidden to whoever may be in it.
+        // What is forbidden to a team is forbidden to the one who may be in it.
         let meant = self.deny && may_belong(input, self.subject);
         let level = level_of(input, self.subject).or(meant.then_some(GrantLevel::Team))?;
         let owner = match self.subject.kind {

@@ -140,7 +140,7 @@ impl RequiredSecret {
 }
 
 impl RequiredSecret {
-    /// The name under which its value reaches whoever holds the agent, mounted or not.
+    /// The name under which its value reaches the one who holds the agent, mounted or not.
     pub fn arrives_as(&self) -> Option<String> {
         if let Some((_, name)) = self.mount() {
             return Some(name);

@@ -83,7 +83,7 @@ fn reaches<P>(need: &KeyNeed<P>) -> Option<&str> {
 }
 
 impl Arriving {
-    /// Every name that it takes: whoever holds the agent has the value under its own, and that of its file
+    /// Every name that it takes: the one who holds the agent has the value under its own, and that of its file
     /// is another.
     fn names(&self) -> Vec<String> {
         let own = self.name.iter().cloned();

@@ -1,4 +1,4 @@
-//! A person's answer to an approval, and whose a question of an agent is.
+//! A person's answer to an approval, and who owns a question of an agent.
 
 use bailiwick_resources::{
     ActionType, AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase,
@@ -18,8 +18,8 @@ use crate::write_back::{self, Actor, ActorKind, Answer, Decision};
 
 /// Whose a question of an agent is.
 #[derive(Debug, Clone)]
-pub enum Asked {
-    /// That of whoever started the agent: it does not work for the control plane.
+pub enum QuestionOwner {
+    /// That of the one who started the agent: it does not work for the control plane.
     Elsewhere,
     /// The control plane's, which has it as this approval.
     Here(Box<Object<AgentApproval>>),
@@ -30,17 +30,17 @@ pub enum Asked {
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Whose a question is, of the first of these agents; the others are those above it. What the control
     /// plane has started is answered through it alone: once, by a person, and with a line of the audit log.
-    pub async fn whose_question(
+    pub async fn question_owner(
         &self,
         line: &[&str],
         question: &str,
-    ) -> Result<Asked, ActionError> {
+    ) -> Result<QuestionOwner, ActionError> {
         let mut ours = false;
         for agent in line {
-            ours = ours || self.works_here(agent).await?;
+            ours = ours || self.is_own_agent(agent).await?;
         }
         if !ours {
-            return Ok(Asked::Elsewhere);
+            return Ok(QuestionOwner::Elsewhere);
         }
         let open = Selection::of(Kind::AgentApproval).field("phase", "pending");
         let agent = line.first().copied().unwrap_or_default();
@@ -50,11 +50,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let action = &one.spec.action;
             action.kind == ActionType::ToolCall && action.target == agent && asked == Some(question)
         });
-        Ok(found.map_or(Asked::Unknown, |one| Asked::Here(Box::new(one))))
+        Ok(found.map_or(QuestionOwner::Unknown, |one| QuestionOwner::Here(Box::new(one))))
     }
 
     /// Whether an agent is an attempt of a run, or a sub-agent that is recorded as one.
-    async fn works_here(&self, agent: &str) -> Result<bool, ActionError> {
+    async fn is_own_agent(&self, agent: &str) -> Result<bool, ActionError> {
         if self.typed::<AgentDispatchAttempt>(agent).await?.is_some() {
             return Ok(true);
         }
@@ -62,7 +62,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(!self.all_typed::<AgentDispatchRun>(runs).await?.is_empty())
     }
 
-    pub(super) async fn take_answer(
+    pub(super) async fn record_answer(
         &self,
         caller: &Caller,
         approval: &Target,

@@ -83,7 +83,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 }
 
 /// Whether an object is a run at this commit, or may be: one that does not say its commit may. A sub-agent is
-/// shown by whoever started it.
+/// shown by the one who started it.
 fn may_be_at(object: &AnyObject, sha: &str) -> bool {
     let said = object.spec.get("sha").and_then(|said| said.as_str());
     said.is_none_or(|said| said == sha) && !object.metadata.labels.contains_key(SUBAGENT)

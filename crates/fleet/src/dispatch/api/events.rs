@@ -1,6 +1,6 @@
-//! What a run tells: the events of all of its attempts, one after the other.
+//! The events of a run: those of all of its attempts, in order.
 //!
-//! Each agent counts its own events, and an attempt that goes on with a conversation is the same agent as the
+//! Each agent counts its own events, and an attempt that continues a conversation is the same agent as the
 //! one before. A cursor therefore has the number of an event in its lower half, and in the upper one the place
 //! of the attempt that began with its agent: cursors of a run only grow, whatever is tried again.
 
@@ -32,7 +32,7 @@ impl Stream {
         before.or(self.attempts.first()).map_or(1, |(number, _)| *number)
     }
 
-    fn told(&self, event: EngineEvent) -> RunEvent {
+    fn run_event(&self, event: EngineEvent) -> RunEvent {
         let at = Moment::from_millis(event.at);
         RunEvent {
             cursor: (self.place << BITS) | event.number.min(NUMBERS),
@@ -72,7 +72,7 @@ fn streams(
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// What a run, or one attempt of it, tells after this cursor.
-    pub(super) async fn told_by(
+    pub(super) async fn events_after(
         &self,
         run: &Target,
         attempt: Option<u32>,
@@ -125,7 +125,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let page = page.map_err(PlaneError::from)?;
             let Some(last) = page.last().map(|event| event.number) else { return Ok(()) };
             let whole = page.len() < room;
-            let told = page.into_iter().map(|event| stream.told(event));
+            let told = page.into_iter().map(|event| stream.run_event(event));
             events.extend(told.filter(|one| attempt.is_none_or(|wanted| one.attempt == wanted)));
             if whole {
                 return Ok(());

@@ -1,7 +1,7 @@
-//! What people ask of the control plane, by its API or the command line.
+//! The actions that people request, by the API or the command line.
 //!
 //! ```text
-//! runs   events   checks   rules   approvals   permissions   workspaces      one file for what each is asked
+//! runs   events   checks   rules   approvals   permissions   workspaces      one file for each
 //! ```
 
 mod approvals;
@@ -12,7 +12,7 @@ mod rules;
 mod runs;
 mod workspaces;
 
-pub use approvals::Asked;
+pub use approvals::QuestionOwner;
 
 use std::collections::BTreeMap;
 
@@ -25,13 +25,13 @@ use crate::ports::{
     ActionError, ActionReason, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest,
     DispatchRequest, Engine, ExecutionAnswer, FireRequest, Fleet, FleetError, FleetStore,
     LifecycleAnswer, LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest,
-    RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb, RunVerbRequest, Target, Unbelieved,
-    Unverified, WorkspaceAnswer, WorkspaceRequest, World,
+    RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb, RunVerbRequest, Target, Unverified,
+    WebhookRejected, WorkspaceAnswer, WorkspaceRequest, World,
 };
 use crate::resources::namespaces::elsewhere;
 use crate::triggers::{self, Intent, SignatureHeaders};
 
-/// How often something is done anew that was changed meanwhile.
+/// How often something is done again that was changed meanwhile.
 const MAX_CONFLICT_RETRIES: usize = 16;
 
 impl From<PlaneError> for ActionError {
@@ -46,7 +46,7 @@ impl From<PlaneError> for ActionError {
     }
 }
 
-/// Does anew what could not be done because what it changes was changed or made meanwhile. Whoever asks has not
+/// Does again what could not be done because what it changes was changed or made meanwhile. The one who asks has not
 /// seen the state that is gone, and what they may do is decided by the one that is there now.
 async fn settled<T, F>(attempt: impl Fn() -> F) -> Result<T, ActionError>
 where
@@ -106,7 +106,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         verb: RunVerb,
         request: RunVerbRequest,
     ) -> Result<RunAnswer, ActionError> {
-        settled(|| self.do_to_run(caller, run, verb, &request)).await
+        settled(|| self.act_on_named_run(caller, run, verb, &request)).await
     }
 
     async fn dispatch(
@@ -116,7 +116,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         request: DispatchRequest,
     ) -> Result<RunAnswer, ActionError> {
         require_here(namespace)?;
-        settled(|| self.wish_for_run(caller, namespace, &request)).await
+        settled(|| self.request_run(caller, namespace, &request)).await
     }
 
     async fn decide(
@@ -125,7 +125,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         approval: &Target,
         request: DecisionRequest,
     ) -> Result<DecisionAnswer, ActionError> {
-        settled(|| self.take_answer(caller, approval, &request)).await
+        settled(|| self.record_answer(caller, approval, &request)).await
     }
 
     async fn try_rule(
@@ -195,7 +195,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         request: WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
         require_here(namespace)?;
-        self.do_to_workspace(caller, namespace, workspace, request).await
+        self.act_on_named_workspace(caller, namespace, workspace, request).await
     }
 
     async fn checks(&self, repository: &Target, sha: &str) -> Result<ChecksAnswer, ActionError> {
@@ -213,14 +213,14 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         after: u64,
         limit: usize,
     ) -> Result<RunEvents, ActionError> {
-        self.told_by(run, attempt, (after, limit)).await
+        self.events_after(run, attempt, (after, limit)).await
     }
 
     async fn wait_for_run_event(&self, _: &Target, _: u64, millis: u64) {
         self.world.sleep(millis.min(500)).await;
     }
 
-    fn verify_webhook(&self, webhook: Unverified<'_>) -> Result<(), Unbelieved> {
+    fn verify_webhook(&self, webhook: Unverified<'_>) -> Result<(), WebhookRejected> {
         let header = |name: &str| webhook.headers.get(name).map(String::as_str);
         let headers = SignatureHeaders {
             hub_256: header("x-hub-signature-256"),
@@ -229,6 +229,6 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for ControlPlane<S, E, W> {
         };
         let secret = Some(webhook.secret).filter(|secret| !secret.is_empty());
         triggers::signature::verify(webhook.forge, headers, secret, webhook.body, self.world.now())
-            .map_err(|error| Unbelieved(error.to_string()))
+            .map_err(|error| WebhookRejected(error.to_string()))
     }
 }

@@ -1,4 +1,4 @@
-//! What a run would be permitted.
+//! Permission reviews: what a run would be permitted.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Rules that people try, pause, and let look at events again.
+//! Rules that people try, pause and replay.
 
 use bailiwick_resources::{AgentTriggerRule, AnyObject, Object, Repository, WebhookDelivery};
 use serde_json::json;
@@ -21,7 +21,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     ) -> Result<RuleTrial, ActionError> {
         let rule = self.named::<AgentTriggerRule>(rule).await?;
         let (repository, mut events) = self.sampled(&sample, &caller.request).await?;
-        self.learn(&repository, &mut events).await?;
+        self.look_up_missing(&repository, &mut events).await?;
         let meant = events.iter().find(|event| rule.spec.sources.contains(&event.source));
         let Some(event) = meant.or(events.first()) else {
             return Err(ActionError::Unavailable("the sample says nothing".to_owned()));
@@ -108,7 +108,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let (repository, events) = self.sampled(&sample, &caller.request).await?;
         let mut events: Vec<SourceEvent> =
             events.iter().map(|event| event.replayed(&caller.request, &caller.actor)).collect();
-        self.learn(&repository, &mut events).await?;
+        self.look_up_missing(&repository, &mut events).await?;
         let event = match intent {
             Intent::Materialize => "AgentTriggerMaterialized",
             Intent::Deliver | Intent::Replay => "AgentTriggerReplayed",
@@ -119,9 +119,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let detail = json!({ "repository": repository.spec.full_name, "reason": reason });
         let line = joined.line_of(caller, event, subject(&rule), detail);
         let only = Some(rule.name());
-        let considered =
-            self.consider_asked(&repository, &events, intent, only, None, &[line]).await?;
-        let Some((name, execution)) = considered.executions.into_iter().next() else {
+        let evaluation =
+            self.evaluate_events_with(&repository, &events, intent, only, None, &[line]).await?;
+        let Some((name, execution)) = evaluation.executions.into_iter().next() else {
             let message = format!("the rule `{}` does not mean this event", rule.name());
             return Err(conflict("NotMatched", message));
         };

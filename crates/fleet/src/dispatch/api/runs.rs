@@ -1,4 +1,4 @@
-//! Runs that people start, end, try again, go on with and fork.
+//! Runs that people start, cancel, retry, resume and fork.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::super::audit_log::{Correlation, subject};
 use super::super::commit_status::begun;
 use super::super::idempotency::{CONTENT, content_digest, require_same};
 use super::super::launch::agent_of;
-use super::super::run_admission::{Grounds, LAUNCH, Wish, attempt_name};
+use super::super::run_admission::{AdmissionContext, LAUNCH, RunRequest, attempt_name};
 use super::super::run_controller::EARLIER;
 use super::super::run_results::reason_for_retry;
 use super::super::sessions::{FORKED_FROM, session_of};
@@ -22,13 +22,13 @@ use super::super::{ControlPlane, PlaneError};
 use super::{conflict, refusal};
 use crate::admission::admit::narrowed;
 use crate::ports::{
-    ActionError, Caller, DispatchRequest, Engine, FleetStore, RunAnswer, RunVerb, RunVerbRequest,
-    Target, Unfetched, World, Write,
+    ActionError, Caller, DispatchRequest, Engine, FetchError, FleetStore, RunAnswer, RunVerb,
+    RunVerbRequest, Target, World, Write,
 };
 use crate::workspaces::workspace_name;
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
-    pub(super) async fn do_to_run(
+    pub(super) async fn act_on_named_run(
         &self,
         caller: &Caller,
         run: &Target,
@@ -75,17 +75,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     concurrency_group: None,
                     ..run.spec.clone()
                 };
-                let mut wish = Wish::of_person(&caller.actor, task);
-                wish.approval_policy = run.spec.approval_policy.clone();
-                wish.write_back_policy = Some(run.spec.write_back_policy.clone());
+                let mut run_request = RunRequest::of_person(&caller.actor, task);
+                run_request.approval_policy = run.spec.approval_policy.clone();
+                run_request.write_back_policy = Some(run.spec.write_back_policy.clone());
                 let mut marks = BTreeMap::from([(CONTENT.to_owned(), content_digest(request))]);
                 marks.extend(session_of(&run).map(|session| (FORKED_FROM.to_owned(), session)));
-                self.admit_person(caller, &repository, (&name, marks), spec, wish).await
+                self.admit_person(caller, &repository, (&name, marks), spec, run_request).await
             }
         }
     }
 
-    pub(super) async fn wish_for_run(
+    pub(super) async fn request_run(
         &self,
         caller: &Caller,
         namespace: &str,
@@ -100,9 +100,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let default = format!("refs/heads/{}", repository.spec.default_branch);
         let reference = request.reference.clone().unwrap_or(default);
         let sha = request.sha.as_deref();
-        let found = self.bring(&repository, &reference, sha).await;
-        let unfetched = |fault: Unfetched| ActionError::Unavailable(fault.to_string());
-        let Some(sha) = found.map_err(unfetched)? else {
+        let found = self.fetch_commit(&repository, &reference, sha).await;
+        let fetch_failed = |fault: FetchError| ActionError::Unavailable(fault.to_string());
+        let Some(sha) = found.map_err(fetch_failed)? else {
             return Err(ActionError::NotFound(format!("{reference} names no commit")));
         };
         // A ref that is not one of the repository's own branches or tags may be anybody's, and so may a
@@ -139,12 +139,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             parent_run: None,
             concurrency_group: None,
         };
-        let mut wish = Wish::of_person(&caller.actor, request.task.clone());
-        wish.runner_pool = request.runner_pool.clone();
+        let mut run_request = RunRequest::of_person(&caller.actor, request.task.clone());
+        run_request.runner_pool = request.runner_pool.clone();
         let label = |name: String| LabelRef { name, digest: None };
-        wish.labels = request.context_labels.iter().cloned().map(label).collect();
+        run_request.labels = request.context_labels.iter().cloned().map(label).collect();
         let marks = BTreeMap::from([(CONTENT.to_owned(), content)]);
-        self.admit_person(caller, &repository, (&name, marks), spec, wish).await
+        self.admit_person(caller, &repository, (&name, marks), spec, run_request).await
     }
 
     /// Another attempt of a run, in the place of the last one.
@@ -159,7 +159,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let message = format!("{} has not ended; cancel it first", run.name());
             return Err(conflict("RunActive", message));
         }
-        if !self.is_let_start(&run).await? {
+        if !self.may_start(&run).await? {
             let message = format!("{} was not approved; ask for a new one", run.name());
             return Err(conflict("NotApproved", message));
         }
@@ -224,7 +224,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.cancel_requested = None;
         run.status.pushed = self.pushed(&run).await?;
         run.status.write_backs.clear();
-        // What the forge was told of the last attempt is not what it is told of this one.
+        // What the forge was told about the last attempt is not what it is told about this one.
         run.status.check_report = begun(&run);
         let detail = json!({ "attempt": name, "reason": request.reason });
         let joined = Correlation::of_run(&run);
@@ -242,7 +242,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         })
     }
 
-    /// Whoever goes on needs a conversation that can be taken up again.
+    /// The one who goes on needs a conversation that can be taken up again.
     async fn require_conversation(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -267,7 +267,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(())
     }
 
-    /// Whoever goes on does so where the work is: its files must be there.
+    /// The one who goes on does so where the work is: its files must be there.
     async fn require_workspace(&self, agent: &str) -> Result<(), ActionError> {
         let name = workspace_name(agent);
         let Some(workspace) = self.typed::<AgentWorkspace>(&name).await? else { return Ok(()) };
@@ -313,7 +313,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         repository: &Object<Repository>,
         (name, marks): (&str, BTreeMap<String, String>),
         spec: AgentDispatchRun,
-        wish: Wish<'_>,
+        run_request: RunRequest<'_>,
     ) -> Result<RunAnswer, ActionError> {
         if let Some(known) = self.typed::<AgentDispatchRun>(name).await? {
             let content = marks.get(CONTENT).map(String::as_str).unwrap_or_default();
@@ -322,9 +322,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let (phase, attempt) = (known.status.phase, known.status.attempts.last().cloned());
             return Ok(RunAnswer { accepted: true, run: name.to_owned(), attempt, phase });
         }
-        let mut grounds = Grounds::new(self.inventory().await);
-        let narrower = wish.write_back_policy.clone();
-        let admitted = self.admit_wish(&mut grounds, repository, name, &spec, wish).await?;
+        let mut admission_context = AdmissionContext::new(self.inventory().await);
+        let narrower = run_request.write_back_policy.clone();
+        let admitted = self
+            .admit_request(&mut admission_context, repository, name, &spec, run_request)
+            .await?;
         let mut admitted = match admitted {
             Ok(admitted) => admitted,
             Err(refused) => {
@@ -367,7 +369,7 @@ fn run_name(seed: &str) -> String {
     format!("adr-{}", Sha256Hex::of(seed).prefix(26))
 }
 
-impl Wish<'_> {
+impl RunRequest<'_> {
     /// A person's own.
     fn of_person(actor: &str, task: String) -> Self {
         Self {

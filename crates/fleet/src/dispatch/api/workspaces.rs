@@ -1,10 +1,10 @@
-//! What people do with workspaces. Git does it elsewhere; here is who may, when, and what is written down.
+//! Workspace actions of people. Git is elsewhere; here is who may act, when, and what is recorded.
 //!
 //! ```text
-//! looked at ─▶ permitted? ─▶ written down that it begins ─▶ done ─▶ written down how it stands
+//! inspected ─▶ permitted? ─▶ start recorded ─▶ done ─▶ result recorded
 //! ```
 //!
-//! What was refused is written down too.
+//! Refusals are recorded too.
 
 use bailiwick_resources::{
     AgentWorkspace, AnyObject, Fault, Kind, LinkSource, Metadata, Object, Ownership, Repository,
@@ -17,9 +17,9 @@ use super::super::workspace_controller::{KEPT, PUT_AWAY, place_of};
 use super::super::{ControlPlane, PlaneError};
 use super::{conflict, settled};
 use crate::ports::{
-    ActionError, Caller, Engine, FleetStore, Selection, Target, TokenScope, Unfetched,
-    WorkspaceAnswer, WorkspaceDeed, WorkspacePlace, WorkspaceRequest, WorkspaceSeen,
-    WorkspaceTrouble, WorkspaceVerb, World, Write,
+    ActionError, Caller, Engine, FetchError, FleetStore, Selection, Target, TokenScope,
+    WorkspaceAnswer, WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport,
+    WorkspaceRequest, WorkspaceVerb, World, Write,
 };
 use crate::workspaces::{permit, state, workspace_link, workspace_name};
 
@@ -27,7 +27,7 @@ use crate::workspaces::{permit, state, workspace_link, workspace_name};
 const MAX_NOTES_BYTES: usize = 16 * 1024;
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
-    pub(super) async fn do_to_workspace(
+    pub(super) async fn act_on_named_workspace(
         &self,
         caller: &Caller,
         namespace: &str,
@@ -47,12 +47,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             (_, None) => Err(fault("name", "say which workspace")),
             (verb, Some(name)) => {
                 let target = Target { namespace: namespace.to_owned(), name: name.to_owned() };
-                self.do_to_known(caller, &target, verb, &request).await
+                self.act_on_known_workspace(caller, &target, verb, &request).await
             }
         }
     }
 
-    /// The workspace that is meant, if it is as whoever asks has seen it.
+    /// The workspace that is meant, if it is as the one who asks has seen it.
     async fn as_expected(
         &self,
         target: &Target,
@@ -67,7 +67,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(known)
     }
 
-    async fn do_to_known(
+    async fn act_on_known_workspace(
         &self,
         caller: &Caller,
         target: &Target,
@@ -91,11 +91,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             | WorkspaceVerb::RebaseMarkResolved
             | WorkspaceVerb::RebaseAbort => {
                 let workspace = self.as_expected(target, request).await?;
-                let done = self.do_with_files(caller, &workspace, request).await;
+                let done = self.change_files(caller, &workspace, request).await;
                 if let Err(ActionError::Conflict { code, message }) = &done
                     && code == REFUSED
                 {
-                    self.tell_refusal(caller, &workspace, request, message).await?;
+                    self.audit_refusal(caller, &workspace, request, message).await?;
                 }
                 done
             }
@@ -123,7 +123,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if workspace.spec != before {
             let writes = vec![
                 Write::Replace(AnyObject::of(&workspace).map_err(PlaneError::from)?),
-                told(caller, &workspace, request, "AgentWorkspaceActionDone", json!({})),
+                audit_line(caller, &workspace, request, "AgentWorkspaceActionDone", json!({})),
             ];
             self.store.commit(writes, caller.at).await?;
         }
@@ -131,7 +131,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Everything that reads or changes its files.
-    async fn do_with_files(
+    async fn change_files(
         &self,
         caller: &Caller,
         workspace: &Object<AgentWorkspace>,
@@ -144,16 +144,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             known.spec.target_branch = onto.strip_prefix("refs/heads/").unwrap_or(onto).to_owned();
         }
         // How it stands now, not how it stood when somebody last looked.
-        let seen = self.work(&repository, &known, WorkspaceDeed::Look).await?;
+        let seen = self.work(&repository, &known, WorkspaceOperation::Look).await?;
         known.status = self.standing(&known, &seen).await?;
         permit(verb, &known.spec, &known.status)
             .map_err(|refusal| conflict(REFUSED, refusal.to_string()))?;
-        let Some(deed) = deed(verb, request.discard_ignored) else {
+        let Some(operation) = operation(verb, request.discard_ignored) else {
             let mut shown = answer(&known, "these wait for somebody".to_owned());
-            shown.files = in_place(&known, &seen);
+            shown.files = conflicting_paths(&known, &seen);
             return Ok(shown);
         };
-        let begins = told(caller, &known, request, "AgentWorkspaceActionRequested", json!({}));
+        let begins =
+            audit_line(caller, &known, request, "AgentWorkspaceActionRequested", json!({}));
         let away = matches!(verb, WorkspaceVerb::Archive | WorkspaceVerb::Cleanup);
         let mut begun = if away {
             self.begin_to_put_away(&known, verb.as_str(), vec![begins]).await?
@@ -170,19 +171,19 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
             known.clone()
         };
-        let seen = match self.work(&repository, &begun, deed).await {
+        let seen = match self.work(&repository, &begun, operation).await {
             Ok(seen) => seen,
             Err(error) => {
-                self.not_put_away(&begun, away, caller).await?;
+                self.restore_record(&begun, away, caller).await?;
                 return Err(error);
             }
         };
         begun.status = self.standing(&begun, &seen).await?;
-        self.done(caller, begun, request, seen).await
+        self.record_done(caller, begun, request, seen).await
     }
 
     /// A workspace whose files did not go after all.
-    async fn not_put_away(
+    async fn restore_record(
         &self,
         begun: &Object<AgentWorkspace>,
         away: bool,
@@ -191,7 +192,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if !away || !self.world.has_files(&begun.spec.workspace_path) {
             return Ok(());
         }
-        let mut now = self.again_read(begun).await?;
+        let mut now = self.read_again(begun).await?;
         now.metadata.annotations.remove(PUT_AWAY);
         let writes = vec![Write::Replace(AnyObject::of(&now).map_err(PlaneError::from)?)];
         self.store.commit(writes, caller.at).await?;
@@ -199,16 +200,16 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Writes down how it stands after it.
-    async fn done(
+    async fn record_done(
         &self,
         caller: &Caller,
         mut workspace: Object<AgentWorkspace>,
         request: &WorkspaceRequest,
-        seen: WorkspaceSeen,
+        seen: WorkspaceReport,
     ) -> Result<WorkspaceAnswer, ActionError> {
         let verb = request.action;
         let detail = json!({ "kept": seen.kept, "head": seen.git.head, "said": seen.said });
-        let line = told(caller, &workspace, request, "AgentWorkspaceActionDone", detail);
+        let line = audit_line(caller, &workspace, request, "AgentWorkspaceActionDone", detail);
         let mut writes = Vec::new();
         if verb == WorkspaceVerb::Cleanup {
             workspace.metadata.resource_version = 0;
@@ -216,7 +217,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             workspace.status.state = WorkspaceState::Archived;
         } else {
             if verb == WorkspaceVerb::Recover {
-                let mut now = self.again_read(&workspace).await?;
+                let mut now = self.read_again(&workspace).await?;
                 now.metadata.annotations.remove(PUT_AWAY);
                 now.metadata.annotations.remove(KEPT);
                 writes.push(Write::Replace(AnyObject::of(&now).map_err(PlaneError::from)?));
@@ -234,12 +235,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         writes.push(line);
         self.store.commit(writes, caller.at).await?;
-        let files = in_place(&workspace, &seen);
+        let files = conflicting_paths(&workspace, &seen);
         Ok(WorkspaceAnswer { files, kept: seen.kept, ..answer(&workspace, seen.said) })
     }
 
     /// The same workspace as it is kept now.
-    async fn again_read(
+    async fn read_again(
         &self,
         workspace: &Object<AgentWorkspace>,
     ) -> Result<Object<AgentWorkspace>, ActionError> {
@@ -273,7 +274,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         request: &WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
         let workspace = self.as_expected(target, request).await?;
-        let line = told(caller, &workspace, request, "AgentWorkspaceActionDone", json!({}));
+        let line = audit_line(caller, &workspace, request, "AgentWorkspaceActionDone", json!({}));
         if let Some(item) = &request.work_item {
             let by = (LinkSource::LinkedExistingWorkspace, caller.actor.as_str());
             let link = workspace_link(&workspace.metadata, "", item.clone(), by);
@@ -304,7 +305,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             None
         };
         if let Some(message) = refused {
-            self.tell_refusal(caller, &workspace, request, message).await?;
+            self.audit_refusal(caller, &workspace, request, message).await?;
             return Err(conflict(REFUSED, message));
         }
         let mut writes = self.forgotten(&workspace).await?;
@@ -325,7 +326,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         namespace: &str,
         request: WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
-        let repository = self.meant(namespace, &request).await?;
+        let repository = self.requested_repository(namespace, &request).await?;
         let request = &of_repository(request, &repository);
         let made_up = || workspace_name(&format!("{}\n{}", caller.actor, caller.request));
         let name = named(request)?.unwrap_or_else(made_up);
@@ -351,13 +352,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             // Twice is once.
             return Ok(answer(&workspace, "it is there already".to_owned()));
         }
-        let found = self.bring(&repository, &reference, None).await;
-        let unfetched = |fault: Unfetched| ActionError::Unavailable(fault.to_string());
-        let Some(base) = found.map_err(unfetched)? else {
+        let found = self.fetch_commit(&repository, &reference, None).await;
+        let fetch_failed = |fault: FetchError| ActionError::Unavailable(fault.to_string());
+        let Some(base) = found.map_err(fetch_failed)? else {
             return Err(ActionError::NotFound(format!("{reference} names no commit")));
         };
         let detail = json!({ "base": base });
-        let begins = told(caller, &workspace, request, "AgentWorkspaceActionRequested", detail);
+        let begins =
+            audit_line(caller, &workspace, request, "AgentWorkspaceActionRequested", detail);
         let mut writes = vec![begins];
         if fresh {
             writes.push(Write::Create(AnyObject::of(&workspace).map_err(PlaneError::from)?));
@@ -365,11 +367,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         writes.extend(self.link_wanting(caller, &workspace, request).await?);
         self.store.commit(writes, caller.at).await?;
         let mut workspace = self.named::<AgentWorkspace>(&target).await?;
-        match self.work(&repository, &workspace, WorkspaceDeed::Provision { base }).await {
+        match self.work(&repository, &workspace, WorkspaceOperation::Provision { base }).await {
             Ok(seen) => {
                 workspace.status = self.standing(&workspace, &seen).await?;
                 workspace.status.last_used_at = Some(caller.at);
-                self.done(caller, workspace, request, seen).await
+                self.record_done(caller, workspace, request, seen).await
             }
             Err(error) => {
                 let mut writes = Vec::new();
@@ -378,7 +380,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 }
                 let detail = json!({ "refused": error.to_string() });
                 let event = "AgentWorkspaceActionRefused";
-                writes.push(told(caller, &workspace, request, event, detail));
+                writes.push(audit_line(caller, &workspace, request, event, detail));
                 self.store.commit(writes, caller.at).await?;
                 Err(error)
             }
@@ -425,7 +427,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         namespace: &str,
         request: WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
-        let repository = self.meant(namespace, &request).await?;
+        let repository = self.requested_repository(namespace, &request).await?;
         let request = &of_repository(request, &repository);
         let Some(path) = request.path.clone().filter(|path| path.starts_with('/')) else {
             return Err(fault("path", "say which worktree, by a path that begins with /"));
@@ -433,8 +435,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let given = request.reference.as_deref().unwrap_or(&repository.spec.default_branch);
         let target = given.strip_prefix("refs/heads/").unwrap_or(given).to_owned();
         let place = WorkspacePlace { path, branch: String::new(), target: target.clone() };
-        let seen = self.world.work_on(&repository.spec, &place, WorkspaceDeed::Link).await;
-        let seen = seen.map_err(not_done)?;
+        let seen = self.world.work_on(&repository.spec, &place, WorkspaceOperation::Link).await;
+        let seen = seen.map_err(action_error)?;
         let full = repository.spec.full_name.as_str();
         let selection = Selection::of(Kind::AgentWorkspace).field("repository", full);
         let all = self.all_typed::<AgentWorkspace>(selection).await?;
@@ -469,7 +471,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut writes = vec![Write::Create(AnyObject::of(&workspace).map_err(PlaneError::from)?)];
         writes.extend(self.link_wanting(caller, &workspace, request).await?);
         let detail = json!({ "path": seen.path });
-        writes.push(told(caller, &workspace, request, "AgentWorkspaceActionDone", detail));
+        writes.push(audit_line(caller, &workspace, request, "AgentWorkspaceActionDone", detail));
         self.store.commit(writes, caller.at).await?;
         Ok(answer(&workspace, format!("linked, on the branch {}", seen.git.branch)))
     }
@@ -490,7 +492,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if writes.is_empty() {
             return Ok(answer(&known, "it is linked already".to_owned()));
         }
-        writes.push(told(caller, &known, request, "AgentWorkspaceActionDone", json!({})));
+        writes.push(audit_line(caller, &known, request, "AgentWorkspaceActionDone", json!({})));
         self.store.commit(writes, caller.at).await?;
         Ok(answer(&known, "joined with its work item".to_owned()))
     }
@@ -519,7 +521,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// The repository that a request names, by the name of its object or its own.
-    async fn meant(
+    async fn requested_repository(
         &self,
         namespace: &str,
         request: &WorkspaceRequest,
@@ -540,13 +542,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         repository: &Object<Repository>,
         workspace: &Object<AgentWorkspace>,
-        deed: WorkspaceDeed,
-    ) -> Result<WorkspaceSeen, ActionError> {
+        operation: WorkspaceOperation,
+    ) -> Result<WorkspaceReport, ActionError> {
         let place = place_of(&workspace.spec);
-        self.world.work_on(&repository.spec, &place, deed).await.map_err(not_done)
+        self.world.work_on(&repository.spec, &place, operation).await.map_err(action_error)
     }
 
-    async fn tell_refusal(
+    async fn audit_refusal(
         &self,
         caller: &Caller,
         workspace: &Object<AgentWorkspace>,
@@ -554,7 +556,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         why: &str,
     ) -> Result<(), ActionError> {
         let detail = json!({ "refused": why });
-        let line = told(caller, workspace, request, "AgentWorkspaceActionRefused", detail);
+        let line = audit_line(caller, workspace, request, "AgentWorkspaceActionRefused", detail);
         self.store.commit(vec![line], caller.at).await?;
         Ok(())
     }
@@ -563,10 +565,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 /// The code of what would not be right.
 const REFUSED: &str = "WorkspaceRefused";
 
-fn not_done(trouble: WorkspaceTrouble) -> ActionError {
+fn action_error(trouble: WorkspaceError) -> ActionError {
     match trouble {
-        refused @ WorkspaceTrouble::Refused { .. } => conflict(REFUSED, refused.to_string()),
-        WorkspaceTrouble::Failed(why) => ActionError::Unavailable(why),
+        refused @ WorkspaceError::Refused { .. } => conflict(REFUSED, refused.to_string()),
+        WorkspaceError::Failed(why) => ActionError::Unavailable(why),
     }
 }
 
@@ -618,15 +620,15 @@ fn owner(item: Option<&WorkItemRef>) -> Ownership {
 }
 
 /// What git has to do for a verb; nothing where looking is enough.
-fn deed(verb: WorkspaceVerb, discard_ignored: bool) -> Option<WorkspaceDeed> {
+fn operation(verb: WorkspaceVerb, discard_ignored: bool) -> Option<WorkspaceOperation> {
     match verb {
-        WorkspaceVerb::Archive => Some(WorkspaceDeed::Archive { discard_ignored }),
-        WorkspaceVerb::Cleanup => Some(WorkspaceDeed::Cleanup { discard_ignored }),
-        WorkspaceVerb::Recover => Some(WorkspaceDeed::Recover),
-        WorkspaceVerb::RebaseStart => Some(WorkspaceDeed::RebaseStart),
-        WorkspaceVerb::RebaseAutoResolve => Some(WorkspaceDeed::RebaseAutoResolve),
-        WorkspaceVerb::RebaseMarkResolved => Some(WorkspaceDeed::RebaseMarkResolved),
-        WorkspaceVerb::RebaseAbort => Some(WorkspaceDeed::RebaseAbort),
+        WorkspaceVerb::Archive => Some(WorkspaceOperation::Archive { discard_ignored }),
+        WorkspaceVerb::Cleanup => Some(WorkspaceOperation::Cleanup { discard_ignored }),
+        WorkspaceVerb::Recover => Some(WorkspaceOperation::Recover),
+        WorkspaceVerb::RebaseStart => Some(WorkspaceOperation::RebaseStart),
+        WorkspaceVerb::RebaseAutoResolve => Some(WorkspaceOperation::RebaseAutoResolve),
+        WorkspaceVerb::RebaseMarkResolved => Some(WorkspaceOperation::RebaseMarkResolved),
+        WorkspaceVerb::RebaseAbort => Some(WorkspaceOperation::RebaseAbort),
         WorkspaceVerb::RebaseOpenInEditor
         | WorkspaceVerb::Provision
         | WorkspaceVerb::LinkExisting
@@ -637,12 +639,12 @@ fn deed(verb: WorkspaceVerb, discard_ignored: bool) -> Option<WorkspaceDeed> {
     }
 }
 
-fn in_place(workspace: &Object<AgentWorkspace>, seen: &WorkspaceSeen) -> Vec<String> {
+fn conflicting_paths(workspace: &Object<AgentWorkspace>, seen: &WorkspaceReport) -> Vec<String> {
     let path = &workspace.spec.workspace_path;
     seen.git.conflicting_files.iter().map(|file| format!("{path}/{file}")).collect()
 }
 
-fn told(
+fn audit_line(
     caller: &Caller,
     workspace: &Object<AgentWorkspace>,
     request: &WorkspaceRequest,

@@ -48,9 +48,9 @@ pub struct Caller {
     pub scope: TokenScope,
     /// The id of the token.
     pub token: String,
-    /// What joins this request with its log lines; whoever asks may choose it, and one for many requests.
+    /// What joins this request with its log lines; the one who asks may choose it, and one for many requests.
     pub correlation: String,
-    /// What this request alone is known by: made here, never by whoever asks.
+    /// What this request alone is known by: made here, never by the one who asks.
     pub request: String,
     /// When it came.
     pub at: Moment,
@@ -130,7 +130,7 @@ pub struct Unverified<'a> {
 /// Why a webhook is not believed. It never says what would have been right.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
-pub struct Unbelieved(pub String);
+pub struct WebhookRejected(pub String);
 
 /// The control plane behind the API.
 pub trait Fleet: Send + Sync + 'static {
@@ -247,5 +247,5 @@ pub trait Fleet: Send + Sync + 'static {
     ) -> impl Future<Output = ()> + Send;
 
     /// Checks the signature of a webhook.
-    fn verify_webhook(&self, webhook: Unverified<'_>) -> Result<(), Unbelieved>;
+    fn verify_webhook(&self, webhook: Unverified<'_>) -> Result<(), WebhookRejected>;
 }

@@ -7,7 +7,7 @@ use bailiwick_resources::{EventSource, TrustTier};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Delivery, Told, WireError, begun, shape};
+use super::{Delivery, ParsedDelivery, WireError, begun, shape};
 use crate::triggers::event::Association;
 
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ struct About {
 }
 
 /// Reads one delivery.
-pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<Told, WireError> {
+pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<ParsedDelivery, WireError> {
     let about = match value {
         Value::Object(_) => shape::<Outer>(delivery, value)?.bailiwick.unwrap_or_default(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
@@ -84,7 +84,7 @@ pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<Told, WireE
     if about.trust == Some(TrustTier::Trusted) {
         event.association = Association::Writer;
     }
-    Ok(Told { event, source: source(delivery, about.source)? })
+    Ok(ParsedDelivery { event, source: source(delivery, about.source)? })
 }
 
 /// A schedule's ticks and a person's requests are made here, never sent.

@@ -9,7 +9,7 @@ use super::shapes::{
     Comment, Commit, Common, Issue, Label, PullRequest, Workflow, WorkflowJob, WorkflowRun,
     changed, is_nothing, said,
 };
-use super::{Delivery, Told, WireError, begun, shape};
+use super::{Delivery, ParsedDelivery, WireError, begun, shape};
 use crate::triggers::event::SourceEvent;
 
 #[derive(Deserialize)]
@@ -88,14 +88,14 @@ struct Status {
 }
 
 /// Reads one delivery.
-pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<Told, WireError> {
+pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<ParsedDelivery, WireError> {
     let common: Common = shape(delivery, value)?;
     let mut event = begun(delivery, &common.repository.full_name);
     event.take_common(&common);
     let source = fill(&mut event, delivery, value)?;
     // The actor may have become the author of a comment.
     event.trust_owner(&common.repository);
-    Ok(Told { event, source })
+    Ok(ParsedDelivery { event, source })
 }
 
 fn fill(
@@ -198,8 +198,8 @@ fn labelled(event: &mut SourceEvent, action: &str, label: Option<Label>) -> Opti
     known.then_some(EventSource::Label)
 }
 
-fn comment(event: &mut SourceEvent, told: IssueComment, action: &str) -> Option<EventSource> {
-    let IssueComment { issue, comment, is_pull, pull_request } = told;
+fn comment(event: &mut SourceEvent, parsed: IssueComment, action: &str) -> Option<EventSource> {
+    let IssueComment { issue, comment, is_pull, pull_request } = parsed;
     let is_pull_request = is_pull
         || pull_request.is_some()
         || issue.pull_request.as_ref().is_some_and(|value| !value.is_null());

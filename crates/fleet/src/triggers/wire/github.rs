@@ -8,7 +8,7 @@ use super::shapes::{
     Comment, Commit, Common, Issue, Label, PullRequest, PullRequestRef, User, Workflow,
     WorkflowJob, WorkflowRun, changed, is_nothing, said,
 };
-use super::{Delivery, Told, WireError, begun, shape};
+use super::{Delivery, ParsedDelivery, WireError, begun, shape};
 use crate::triggers::event::{Association, SourceEvent};
 
 /// GitHub names at most so many commits of a push: with so many, there may be more.
@@ -161,12 +161,12 @@ struct Pusher {
 }
 
 /// Reads one delivery.
-pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<Told, WireError> {
+pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<ParsedDelivery, WireError> {
     let common: Common = shape(delivery, value)?;
     let mut event = begun(delivery, &common.repository.full_name);
     event.take_common(&common);
     let source = fill(&mut event, delivery, value)?;
-    Ok(Told { event, source })
+    Ok(ParsedDelivery { event, source })
 }
 
 fn fill(
@@ -194,7 +194,7 @@ fn fill(
             let is_pull_request = issue.pull_request.is_some();
             event.take_issue(issue, is_pull_request);
             event.take_comment(comment);
-            // Whoever edits or deletes a comment need not be its author.
+            // The one who edits or deletes a comment need not be its author.
             (action == "created").then_some(if is_pull_request {
                 EventSource::PrComment
             } else {

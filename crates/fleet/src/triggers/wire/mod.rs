@@ -78,23 +78,23 @@ pub fn read(delivery: &Delivery<'_>, payload: &[u8]) -> Result<Vec<SourceEvent>,
     }
     let value: Value = serde_json::from_slice(payload)
         .map_err(|error| WireError::NoJson { why: error.to_string() })?;
-    let mut told = match delivery.forge {
+    let mut parsed = match delivery.forge {
         ForgeKind::Github => github::read(delivery, &value)?,
         ForgeKind::Gitea => gitea::read(delivery, &value)?,
         ForgeKind::Generic => generic::read(delivery, &value)?,
         ForgeKind::Local => return Err(WireError::NoForge),
     };
-    let same = told.event.repository.eq_ignore_ascii_case(delivery.repository);
+    let same = parsed.event.repository.eq_ignore_ascii_case(delivery.repository);
     if !same {
-        let found = told.event.repository.clone();
+        let found = parsed.event.repository.clone();
         let expected = delivery.repository.to_owned();
         return Err(WireError::OtherRepository { found, expected });
     }
     // What is empty was not said.
-    for commit in [&mut told.event.sha, &mut told.event.base_sha] {
+    for commit in [&mut parsed.event.sha, &mut parsed.event.base_sha] {
         commit.take_if(|commit| commit.is_empty());
     }
-    for (what, commit) in [("sha", &told.event.sha), ("base", &told.event.base_sha)] {
+    for (what, commit) in [("sha", &parsed.event.sha), ("base", &parsed.event.base_sha)] {
         if let Some(commit) = commit.as_deref().filter(|commit| !is_commit(commit)) {
             let shown: String = commit.chars().take(60).collect();
             let why = format!("its {what} `{}` is no whole name of a commit", shown.escape_debug());
@@ -102,8 +102,8 @@ pub fn read(delivery: &Delivery<'_>, payload: &[u8]) -> Result<Vec<SourceEvent>,
             return Err(WireError::Shape { forge, event, why });
         }
     }
-    told.event.payload = Arc::new(value);
-    Ok(told.spread())
+    parsed.event.payload = Arc::new(value);
+    Ok(parsed.into_events())
 }
 
 /// Whether a text is the whole name of a commit: git would take anything else for a name that moves, or for
@@ -114,13 +114,13 @@ fn is_commit(text: &str) -> bool {
 }
 
 /// What a delivery says: one event, and which source it is besides `webhook`.
-struct Told {
+struct ParsedDelivery {
     event: SourceEvent,
     source: Option<EventSource>,
 }
 
-impl Told {
-    fn spread(self) -> Vec<SourceEvent> {
+impl ParsedDelivery {
+    fn into_events(self) -> Vec<SourceEvent> {
         let Self { mut event, source } = self;
         event.source = source.unwrap_or(EventSource::Webhook);
         event.telling = event.source;

@@ -218,7 +218,7 @@ impl SourceEvent {
         self.trust_owner(&common.repository);
     }
 
-    /// Whoever owns the repository may write to it.
+    /// The one who owns the repository may write to it.
     pub(super) fn trust_owner(&mut self, repository: &Repo) {
         let owner = repository.owner.as_ref().map(|owner| owner.login.as_str());
         if owner.is_some() && owner == self.actor.as_deref() {

@@ -176,7 +176,7 @@ async fn read(plane: &Plane) -> usize {
     let before = plane.engine.launched.lock().unwrap().len();
     for _ in 0..4 {
         let turn = counting.turn().await;
-        assert_eq!(turn.troubles, []);
+        assert_eq!(turn.errors, []);
     }
     assert_eq!(plane.engine.launched.lock().unwrap().len(), before + 1);
     counting.store.read.load(Ordering::Relaxed)
@@ -216,7 +216,7 @@ async fn a_turn_with_nothing_to_do_asks_few_questions() {
     let counting = counting(&plane);
     turn(&plane).await;
     let turn = counting.turn().await;
-    assert_eq!((turn.done, turn.troubles), (0, Vec::new()));
+    assert_eq!((turn.done, turn.errors), (0, Vec::new()));
     let read = counting.store.read.load(Ordering::Relaxed);
     assert!(read > 5 && read < 35, "{read}");
 }
@@ -241,7 +241,7 @@ async fn secrets_are_opened_once_for_a_delivery_however_many_runs_it_starts() {
         plane.reconcile().await;
         deliver(&plane, "first").await;
         let counting = counting(&plane);
-        assert_eq!(counting.turn().await.troubles, []);
+        assert_eq!(counting.turn().await.errors, []);
         assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), rules);
         assert_eq!(counting.store.opened.load(Ordering::Relaxed), 1);
         // None of them has it in what it reads.

@@ -19,9 +19,9 @@ use bailiwick_fleet::admission::snapshot::Frozen;
 use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::dispatch::ControlPlane;
 use bailiwick_fleet::ports::{
-    Caller, CheckRun, Engine, EngineError, EngineEvent, FinishedWork, FleetStore as _, Forge,
-    ForgeError, IncomingDelivery, Launch, Launched, LaunchedChild, LaunchedState, MemoryFleet,
-    PullRequestState, Selection, TokenScope, Unfetched, World, WriteBack, Written,
+    Caller, CheckRun, Engine, EngineError, EngineEvent, FetchError, FinishedWork, FleetStore as _,
+    Forge, ForgeError, IncomingDelivery, Launch, Launched, LaunchedChild, LaunchedState,
+    MemoryFleet, PullRequestState, Selection, TokenScope, World, WriteBack, Written,
 };
 use bailiwick_fleet::resources::apply;
 use bailiwick_fleet::triggers::delivery_name;
@@ -150,16 +150,16 @@ impl Forge for Answers {
 }
 
 /// What is said, one time after the other.
-type Said = VecDeque<Result<Option<String>, Unfetched>>;
+type Replies = VecDeque<Result<Option<String>, FetchError>>;
 
 /// A world whose commits and sources are there unless somebody says otherwise.
 struct Scripted {
     forge: Answers,
     clock: AtomicU64,
     /// What becomes of the next attempts to bring a commit.
-    commits: Mutex<BTreeMap<String, Said>>,
+    commits: Mutex<BTreeMap<String, Replies>>,
     /// What sources say, each time they are asked; the last is said for ever.
-    sources: Mutex<BTreeMap<ContextSource, Said>>,
+    sources: Mutex<BTreeMap<ContextSource, Replies>>,
     asked: Mutex<Vec<ContextSource>>,
     /// What a person says is secret.
     personal: Mutex<Result<Vec<String>, String>>,
@@ -182,15 +182,15 @@ impl World for Scripted {
         reference: &str,
         sha: Option<&str>,
     ) -> Result<Option<String>, String> {
-        self.bring(repository, reference, sha).await.map_err(|fault| fault.to_string())
+        self.fetch_commit(repository, reference, sha).await.map_err(|fault| fault.to_string())
     }
 
-    async fn bring(
+    async fn fetch_commit(
         &self,
         _: &Repository,
         _: &str,
         wanted: Option<&str>,
-    ) -> Result<Option<String>, Unfetched> {
+    ) -> Result<Option<String>, FetchError> {
         let wanted = wanted.filter(|sha| sha.len() == 40).map_or(sha('d'), str::to_owned);
         let mut scripted = self.commits.lock().unwrap();
         match scripted.get_mut(&wanted).and_then(VecDeque::pop_front) {
@@ -226,7 +226,7 @@ impl World for Scripted {
         _: &Object<Repository>,
         _: &AgentDispatchRun,
         source: ContextSource,
-    ) -> Result<Option<SourcePart>, Unfetched> {
+    ) -> Result<Option<SourcePart>, FetchError> {
         self.asked.lock().unwrap().push(source);
         let mut scripted = self.sources.lock().unwrap();
         let said = match scripted.get_mut(&source) {
@@ -319,7 +319,7 @@ async fn stand() -> Plane {
     };
     let plane = ControlPlane { store, engine: Arc::new(Agents::default()), world: Arc::new(world) };
     declare(&plane, &fleet()).await;
-    assert_eq!(plane.reconcile().await.troubles, []);
+    assert_eq!(plane.reconcile().await.errors, []);
     plane
 }
 
@@ -383,7 +383,7 @@ async fn executions(plane: &Plane, rule: &str) -> Vec<AgentTriggerExecution> {
 
 async fn turns(plane: &Plane) {
     for _ in 0..6 {
-        assert_eq!(plane.turn().await.troubles, []);
+        assert_eq!(plane.turn().await.errors, []);
     }
 }
 

@@ -86,13 +86,13 @@ async fn workflows_and_labels_are_known_once_they_were_seen() {
         .await;
     }
     rule(&plane, "labels", |spec| spec["match"] = json!({ "labels": ["bugg"] })).await;
-    assert_eq!(plane.reconcile().await.troubles, []);
+    assert_eq!(plane.reconcile().await.errors, []);
     let ci = one::<AgentTriggerRule>(&plane, "ci").await;
     let source = ConditionType::SourceConfigured;
     assert_eq!(standing(&ci, source), (Standing::Unknown, Reason::NotYetObserved));
     arrive(&plane, "a", ForgeKind::Gitea, "workflow_run", &workflow_run("CI", &sha('a'))).await;
     turns(&plane).await;
-    assert_eq!(plane.reconcile().await.troubles, []);
+    assert_eq!(plane.reconcile().await.errors, []);
     let ci = one::<AgentTriggerRule>(&plane, "ci").await;
     assert_eq!(standing(&ci, source), (Standing::True, Reason::SourcesReady));
     let nightly = one::<AgentTriggerRule>(&plane, "nightly").await;
@@ -116,7 +116,7 @@ async fn a_template_is_tried_with_what_came_in_last() {
         })
         .await;
     }
-    assert_eq!(plane.reconcile().await.troubles, []);
+    assert_eq!(plane.reconcile().await.errors, []);
     let kind = ConditionType::ContextTemplateValid;
     let unknown = (Standing::Unknown, Reason::NotYetObserved);
     assert_eq!(standing(&one(&plane, "bad").await, kind), unknown);
@@ -124,7 +124,7 @@ async fn a_template_is_tried_with_what_came_in_last() {
     arrive(&plane, "a", ForgeKind::Gitea, "workflow_run", &workflow_run("CI", &sha('a'))).await;
     // Something else came later: neither rule means it.
     push(&plane, "b", "main", &sha('b')).await;
-    assert_eq!(plane.reconcile().await.troubles, []);
+    assert_eq!(plane.reconcile().await.errors, []);
     let good = standing(&one(&plane, "good").await, kind);
     assert_eq!(good, (Standing::True, Reason::TemplateRendered));
     let bad = standing(&one(&plane, "bad").await, kind);
@@ -146,7 +146,7 @@ async fn what_is_polled_is_kept_before_it_is_looked_at_and_once() {
         payload: workflow_run("CI", &sha(commit)),
     };
     *plane.world.forge.checks.lock().unwrap() = vec![check('a'), check('b')];
-    assert_eq!(plane.turn().await.troubles, []);
+    assert_eq!(plane.turn().await.errors, []);
     let kept = all::<WebhookDelivery>(&plane).await;
     assert_eq!(kept.len(), 2);
     assert!(kept.iter().all(|one| one.spec.delivery_id.starts_with("poll/17/")), "{kept:?}");

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use bailiwick_fleet::ports::Unfetched;
+use bailiwick_fleet::ports::FetchError;
 use bailiwick_resources::{
     ContextSource, ExecutionDecision, ForgeKind, Kind, Repository, WebhookDelivery,
 };
@@ -11,13 +11,13 @@ use serde_json::json;
 
 use super::{Plane, arrive, declare, executions, later, one, push, rule, sha, stand, turns};
 
-fn say(plane: &Plane, said: impl IntoIterator<Item = Result<Option<String>, Unfetched>>) {
+fn say(plane: &Plane, said: impl IntoIterator<Item = Result<Option<String>, FetchError>>) {
     let said: VecDeque<_> = said.into_iter().collect();
     plane.world.sources.lock().unwrap().insert(ContextSource::Diff, said);
 }
 
-fn silence() -> Result<Option<String>, Unfetched> {
-    Err(Unfetched::Unavailable("no route".to_owned()))
+fn silence() -> Result<Option<String>, FetchError> {
+    Err(FetchError::Unavailable("no route".to_owned()))
 }
 
 async fn two_rules(plane: &Plane) {
@@ -29,8 +29,8 @@ async fn two_rules(plane: &Plane) {
 #[tokio::test]
 async fn a_source_that_cannot_be_had_refuses_its_own_rule_alone_and_says_why() {
     for (fault, code) in [
-        (Unfetched::Failed("git said no".to_owned()), "ArtifactFetchFailed: git said no"),
-        (Unfetched::Missing("gone".to_owned()), "SourceObjectMissing: gone"),
+        (FetchError::Failed("git said no".to_owned()), "ArtifactFetchFailed: git said no"),
+        (FetchError::Missing("gone".to_owned()), "SourceObjectMissing: gone"),
     ] {
         let plane = stand().await;
         two_rules(&plane).await;
@@ -96,7 +96,7 @@ async fn one_that_never_answers_is_refused_in_the_end_with_a_record() {
 async fn a_commit_that_is_not_there_is_a_refusal_and_one_that_cannot_be_fetched_too() {
     for (said, code) in [
         (Ok(None), "SourceObjectMissing"),
-        (Err(Unfetched::Failed("refused".to_owned())), "ArtifactFetchFailed"),
+        (Err(FetchError::Failed("refused".to_owned())), "ArtifactFetchFailed"),
     ] {
         let plane = stand().await;
         rule(&plane, "mend", |_| {}).await;
@@ -146,7 +146,7 @@ async fn a_run_that_is_refused_takes_nobodys_place() {
     })
     .await;
     let good = || Ok(Some("+a".to_owned()));
-    say(&plane, [good(), Err(Unfetched::Failed("no".to_owned())), good()]);
+    say(&plane, [good(), Err(FetchError::Failed("no".to_owned())), good()]);
     for (id, commit) in [("a", 'a'), ("b", 'b'), ("c", 'c')] {
         push(&plane, id, "main", &sha(commit)).await;
         plane.turn().await;
@@ -197,8 +197,8 @@ async fn the_tip_that_binds_strangers_is_waited_for() {
     more.push(super::document(Kind::RunnerPool, "outside", pool));
     declare(&plane, &more).await;
     rule(&plane, "look", |spec| spec["runnerPool"] = json!("outside")).await;
-    assert_eq!(plane.reconcile().await.troubles, []);
-    let silent = Err(Unfetched::Unavailable("no route".to_owned()));
+    assert_eq!(plane.reconcile().await.errors, []);
+    let silent = Err(FetchError::Unavailable("no route".to_owned()));
     plane.world.commits.lock().unwrap().insert(sha('d'), VecDeque::from([silent]));
     let payload = json!({ "bailiwick": {
         "source": "push", "ref": "refs/heads/main", "sha": sha('a'), "actor": "eve",

@@ -1,7 +1,7 @@
 //! Why an object is as it is: every reason has a meaning, every bad one has advice, and a run says why it
 //! waits.
 
-use bailiwick_fleet::explaining::{Around, advice, explain};
+use bailiwick_fleet::explanation::{Around, advice, explain};
 use bailiwick_resources::{
     AgentApproval, AgentDispatchRun, AnyObject, ApprovalPhase, Condition, ConditionType, Metadata,
     Moment, Object, Reason, RunPhase, RunnerPool, Standing,
