@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::RunStore as _;
+use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::nearest::nearest_few;
 use bailiwick_model::{AgentId, Run, Sha256Hex};
 use bailiwick_source_control::Repository;

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use bailiwick_control::ports::{Events, StoreError};
+use bailiwick_lifecycle::ports::{Events, StoreError};
 use bailiwick_model::event::{What, Witness};
 use bailiwick_model::{AgentId, Attempt, Event};
 use bailiwick_store::{Location, Store};

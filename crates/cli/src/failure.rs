@@ -109,8 +109,8 @@ macro_rules! general {
 
 general!(
     bailiwick_source_control::git::NoHead,
-    bailiwick_control::ports::StoreError,
-    bailiwick_control::ports::WorkspaceError,
+    bailiwick_lifecycle::ports::StoreError,
+    bailiwick_lifecycle::ports::WorkspaceError,
     bailiwick_source_control::GitError
 );
 

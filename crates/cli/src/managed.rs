@@ -6,16 +6,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_control::admission::compile::{McpDefinition, SubagentDefinition};
-use bailiwick_control::admission::review::file_variable;
-use bailiwick_control::ports::fleet::Belongs;
-use bailiwick_control::subagents::{ParallelLimits, contract_faults};
-use bailiwick_model::fleet::{
+use bailiwick_fleet::admission::compile::{McpDefinition, SubagentDefinition};
+use bailiwick_fleet::admission::review::file_variable;
+use bailiwick_fleet::ports::AttemptOwner;
+use bailiwick_fleet::subagents::{ParallelLimits, contract_faults};
+use bailiwick_model::task;
+use bailiwick_model::template::{AgentType, Template};
+use bailiwick_resources::{
     AuditLevel, ContextPolicy, McpTransport, OutputContract, OutputFormat, ValueFrom,
     WorkspaceScope,
 };
-use bailiwick_model::task;
-use bailiwick_model::template::{AgentType, Template};
 use bailiwick_runner::supervisor::RunDirectory;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -37,7 +37,7 @@ pub struct Managed {
     /// How many of them may be at work.
     pub parallel: ParallelLimits,
     /// Where they are counted.
-    pub belongs: Belongs,
+    pub belongs: AttemptOwner,
     /// What it has to return, if it is a sub-agent itself.
     pub contract: Option<OutputContract>,
     /// How much of each call is written down.

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::policy::{self, Surroundings};
 use bailiwick_kit::{Bound, bind};
+use bailiwick_lifecycle::policy::{self, Surroundings};
 use bailiwick_model::{AgentId, Problem, RoleName, Sha256Hex, Source};
 use bailiwick_policy::Policy;
 use bailiwick_runner::supervisor::RunDirectory;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use bailiwick_model::fleet::{Author, Kind};
 use bailiwick_model::{Capability, Role, Settings, Task};
+use bailiwick_resources::{Author, Kind};
 use clap::Command;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;

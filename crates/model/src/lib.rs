@@ -15,6 +15,7 @@
 //! ```
 
 pub mod attempt;
+pub mod audit;
 pub mod capability;
 mod checked;
 pub mod claim;
@@ -22,8 +23,8 @@ pub mod delegate;
 pub mod digest;
 pub mod dna;
 pub mod event;
-pub mod fleet;
 pub mod globs;
+pub mod mcp_tool;
 pub mod module;
 pub mod name;
 pub mod nearest;
@@ -39,12 +40,14 @@ pub mod toml_file;
 pub mod well_known;
 
 pub use attempt::Attempt;
+pub use audit::AuditLevel;
 pub use capability::Capability;
 pub use claim::{Claim, Fence};
 pub use delegate::Delegate;
 pub use digest::Sha256Hex;
 pub use dna::Dna;
 pub use event::Event;
+pub use mcp_tool::DiscoveredTool;
 pub use name::{AgentId, CapabilityName, Category, NameError, ParameterName, RoleName};
 pub use problem::{Place, Problem, Severity, Source};
 pub use role::Role;

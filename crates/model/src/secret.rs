@@ -3,6 +3,9 @@
 /// What stands in the place of a secret.
 pub const PLACEHOLDER: &str = "[secret]";
 
+/// A line of a secret that is shorter is not taken out by itself.
+const MIN_LINE: usize = 20;
+
 /// Beginnings by which well-known keys and tokens are recognised, with the least that follows.
 const BEGINNINGS: [(&str, usize); 18] = [
     ("sk-", 16),
@@ -40,6 +43,18 @@ const LABELS: [&str; 12] = [
     "authorization",
     "bearer",
 ];
+
+/// The lines of a secret with several lines that identify it: those of a key, not those of the format around it.
+pub fn telling_lines(value: &str) -> impl Iterator<Item = &str> {
+    let lines = value.trim().lines().map(str::trim);
+    let several = value.trim().contains('\n');
+    lines.filter(move |line| several && is_telling(line))
+}
+
+/// Whether a line belongs to a key, and not to the format around it.
+pub fn is_telling(line: &str) -> bool {
+    line.len() >= MIN_LINE && !line.contains(char::is_whitespace)
+}
 
 /// The text with every secret that can be recognised taken out.
 pub fn redacted(text: &str) -> String {

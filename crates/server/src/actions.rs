@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{Fleet, FleetStore, RunVerb, WorkspaceVerb};
+use bailiwick_fleet::ports::{Fleet, FleetStore, RunVerb, WorkspaceVerb};
 use hyper::StatusCode;
 
 use crate::app::App;
@@ -101,7 +101,7 @@ pub(crate) async fn workspace<S: FleetStore, F: Fleet>(
     named: bool,
 ) -> Answer {
     asked.known_query(NAMESPACE)?;
-    let request: bailiwick_control::ports::fleet::WorkspaceRequest = asked.json()?;
+    let request: bailiwick_fleet::ports::WorkspaceRequest = asked.json()?;
     let makes_one =
         matches!(request.action, WorkspaceVerb::Provision | WorkspaceVerb::LinkExisting);
     if makes_one == named {

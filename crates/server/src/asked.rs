@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use bailiwick_control::ports::fleet::{AuditEntry, Caller, Target, TokenRecord, TokenScope};
-use bailiwick_control::resources::By;
-use bailiwick_model::fleet::{AnyObject, DEFAULT_NAMESPACE, Kind, Moment, is_object_name};
+use bailiwick_fleet::ports::{AuditEntry, Caller, Target, TokenRecord, TokenScope};
+use bailiwick_fleet::resources::AuditActor;
+use bailiwick_resources::{AnyObject, DEFAULT_NAMESPACE, Kind, Moment, is_object_name};
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, StatusCode, Uri};
@@ -96,7 +96,7 @@ impl Asked {
             return Ok(kind);
         }
         let text = self.param("plural");
-        text.parse().map_err(|error: bailiwick_model::fleet::UnknownKind| {
+        text.parse().map_err(|error: bailiwick_resources::UnknownKind| {
             Problem::not_found(error.to_string())
         })
     }
@@ -180,12 +180,12 @@ impl Asked {
 
     /// A line of the audit log about what is done here.
     pub(crate) fn audit(&self, event: &str, subject: String, detail: Value) -> AuditEntry {
-        let By { actor, correlation } = self.by();
+        let AuditActor { actor, correlation } = self.by();
         AuditEntry { at: self.now, actor, event: event.to_owned(), subject, correlation, detail }
     }
 
     /// Whoever asks, as the audit log names them.
-    pub(crate) fn by(&self) -> By {
+    pub(crate) fn by(&self) -> AuditActor {
         let (actor, scope) = match &self.token {
             Some(token) => (token.actor.clone(), Some((token.id.clone(), token.scope))),
             None => ("nobody".to_owned(), None),
@@ -196,7 +196,7 @@ impl Asked {
             correlation.insert("token".to_owned(), id);
             correlation.insert("scope".to_owned(), scope_name(scope).to_owned());
         }
-        By { actor, correlation }
+        AuditActor { actor, correlation }
     }
 }
 

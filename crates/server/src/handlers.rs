@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{Fleet, FleetStore};
+use bailiwick_fleet::ports::{Fleet, FleetStore};
 
 use crate::app::App;
 use crate::asked::{Answer, Asked, ok, text};

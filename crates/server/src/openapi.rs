@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     ChecksAnswer, DecisionAnswer, DecisionRequest, DispatchRequest, ExecutionAnswer, FireRequest,
     LifecycleAnswer, LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest,
     RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerbRequest, WorkspaceAnswer, WorkspaceRequest,
     indexed_fields,
 };
-use bailiwick_model::fleet::{Kind, object_schema};
+use bailiwick_resources::{Kind, object_schema};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};

@@ -2,9 +2,9 @@
 
 use axum::body::Body;
 use axum::response::Response;
-use bailiwick_control::ports::fleet::{ActionError, ActionReason, FleetError};
-use bailiwick_control::resources::DeclareError;
-use bailiwick_model::fleet::{Fault, ObjectError};
+use bailiwick_fleet::ports::{ActionError, ActionReason, FleetError};
+use bailiwick_fleet::resources::DeclareError;
+use bailiwick_resources::{Fault, ObjectError};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use schemars::JsonSchema;

@@ -1,7 +1,7 @@
 //! Every route, once: the router and the API's description both come from this table.
 
-use bailiwick_control::ports::fleet::{RunVerb, TokenScope};
-use bailiwick_model::fleet::Kind;
+use bailiwick_fleet::ports::{RunVerb, TokenScope};
+use bailiwick_resources::Kind;
 
 /// What a route does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use bailiwick_control::ports::fleet::{Fleet, FleetError, FleetStore};
+use bailiwick_fleet::ports::{Fleet, FleetError, FleetStore};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;

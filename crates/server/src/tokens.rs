@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{Fleet, FleetStore, TokenRecord, TokenScope, Write};
-use bailiwick_model::fleet::Moment;
+use bailiwick_fleet::ports::{Fleet, FleetStore, TokenRecord, TokenScope, Write};
+use bailiwick_resources::Moment;
 use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

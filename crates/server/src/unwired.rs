@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     ActionError, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest, DispatchRequest,
     ExecutionAnswer, FireRequest, Fleet, LifecycleAnswer, LifecycleRequest, PermissionQuestion,
     PermissionReview, ReplayRequest, RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb,
-    RunVerbRequest, Target, Unbelieved, Unverified, WorkspaceAnswer, WorkspaceRequest,
+    RunVerbRequest, Target, Unverified, WebhookRejected, WorkspaceAnswer, WorkspaceRequest,
 };
 use serde_json::Value;
 
@@ -131,7 +131,7 @@ impl Fleet for Unwired {
 
     async fn wait_for_run_event(&self, _: &Target, _: u64, _: u64) {}
 
-    fn verify_webhook(&self, _: Unverified<'_>) -> Result<(), Unbelieved> {
-        Err(Unbelieved("this server has no control plane behind it".to_owned()))
+    fn verify_webhook(&self, _: Unverified<'_>) -> Result<(), WebhookRejected> {
+        Err(WebhookRejected("this server has no control plane behind it".to_owned()))
     }
 }

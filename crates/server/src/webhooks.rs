@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     Fleet, FleetError, FleetStore, IncomingDelivery, Received, Unverified, Write,
 };
 use bailiwick_model::Sha256Hex;
-use bailiwick_model::fleet::{
+use bailiwick_resources::{
     DEFAULT_NAMESPACE, ForgeKind, Kind, Repository, WebhookDelivery, is_object_name,
 };
 use hyper::{HeaderMap, StatusCode};

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use bailiwick_control::ports::{Base, Merge, Preparation, Snapshot, Work as _, Workspaces as _};
+use bailiwick_lifecycle::ports::{Base, Merge, Preparation, Snapshot, Work as _, Workspaces as _};
 use bailiwick_model::AgentId;
 use bailiwick_source_control::{GitWork, Repository, WorktreeWorkspaces};
 use bailiwick_testkit::stopwatch::{median, ratio};

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use bailiwick_control::delegation::claim::{Acquired, Wish};
+use bailiwick_lifecycle::delegation::claim::{Acquired, Wish};
 use bailiwick_model::AgentId;
 use bailiwick_model::claim::Outcome;
 use bailiwick_store::{Location, Store};

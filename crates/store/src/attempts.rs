@@ -1,6 +1,6 @@
 //! Attempts, and the events of runs.
 
-use bailiwick_control::ports::StoreError;
+use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{Ending, Phase};
 use bailiwick_model::{AgentId, Event};

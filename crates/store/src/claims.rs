@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_control::delegation::claim::{
+use bailiwick_lifecycle::delegation::claim::{
     Acquired, Holding, Released, Wish, holding, obstacles, overtaken,
 };
-use bailiwick_control::ports::StoreError;
+use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::claim::{Claim, Fence, Outcome, Release};
 use bailiwick_model::globs::Area;
 use bailiwick_model::{AgentId, Run};

@@ -1,6 +1,6 @@
 //! Runs that were delegated.
 
-use bailiwick_control::ports::StoreError;
+use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::{AgentId, Delegate};
 use sqlx::Row;
 

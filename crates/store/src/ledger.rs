@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_control::ports::{RunStore, StoreError};
+use bailiwick_lifecycle::ports::{RunStore, StoreError};
 use bailiwick_model::{AgentId, Run, RunStatus};
 use serde::Serialize;
 use sqlx::Row;

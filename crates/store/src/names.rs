@@ -1,6 +1,6 @@
 //! Finding runs by the names that people use, and by their repository.
 
-use bailiwick_control::ports::StoreError;
+use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::{AgentId, Run};
 
 use crate::open::{Store, now};

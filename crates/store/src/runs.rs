@@ -1,6 +1,6 @@
 //! Recording runs and moving them on.
 
-use bailiwick_control::ports::{NewRun, RunStore, StoreError};
+use bailiwick_lifecycle::ports::{NewRun, RunStore, StoreError};
 use bailiwick_model::claim::Outcome;
 use bailiwick_model::nearest::nearest;
 use bailiwick_model::{AgentId, Run, RunFacts, RunName, RunState, RunStatus};

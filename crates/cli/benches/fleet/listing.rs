@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use bailiwick_control::ports::fleet::{FleetStore, Selection, Write};
-use bailiwick_model::fleet::{API_VERSION, AnyObject, Kind, Metadata, Moment};
+use bailiwick_fleet::ports::{FleetStore, Selection, Write};
+use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata, Moment};
 use bailiwick_store::Store;
 use bailiwick_testkit::stopwatch::median;
 use serde_json::{Value, json};

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bailiwick_control::ports::fleet::{FleetStore, Write};
-use bailiwick_control::ports::{NewRun, RunStore as _};
+use bailiwick_fleet::ports::{FleetStore, Write};
+use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{Phase, What, Witness};
-use bailiwick_model::fleet::{
+use bailiwick_model::{AgentId, Event};
+use bailiwick_resources::{
     API_VERSION, AgentDispatchAttempt, AgentDispatchRun, AnyObject, Kind, Metadata,
 };
-use bailiwick_model::{AgentId, Event};
 use bailiwick_runner::supervisor::{RunDirectory, RunLock};
 use bailiwick_store::Store;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bailiwick_model::fleet::Moment;
+use bailiwick_resources::Moment;
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::Scratch;
 use serde_json::{Value, json};

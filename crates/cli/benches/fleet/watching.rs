@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bailiwick_control::ports::fleet::{FleetStore, TokenScope, Write};
-use bailiwick_model::fleet::{AnyObject, ConfigMap, Metadata, Moment, Object};
+use bailiwick_fleet::ports::{FleetStore, TokenScope, Write};
+use bailiwick_resources::{AnyObject, ConfigMap, Metadata, Moment, Object};
 use bailiwick_server::{Server, Settings, Unwired, mint};
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::stopwatch::median;

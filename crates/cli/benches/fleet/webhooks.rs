@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bailiwick_control::triggers::signature::sign;
+use bailiwick_fleet::triggers::signature::sign;
 use bailiwick_testkit::stopwatch::{median, ratio};
 use sqlx::{Connection as _, SqliteConnection};
 use tokio::task::JoinSet;

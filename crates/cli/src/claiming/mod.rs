@@ -4,7 +4,7 @@
 //! queue   who waits, in the order in which they came
 //! ```
 //!
-//! The rules are `control::delegation::claim`; only repositories whose settings have `[claims]` use
+//! The rules are `lifecycle::delegation::claim`; only repositories whose settings have `[claims]` use
 //! them. A claim ends with its run: the store sees to that when a run lands or is turned down.
 
 mod queue;
@@ -12,10 +12,10 @@ mod queue;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bailiwick_control::delegation::claim::{
+use bailiwick_lifecycle::delegation::claim::{
     Acquired, Holding, Next, Obstacle, Wish, ahead, next, outside, where_both_meet, writable,
 };
-use bailiwick_control::ports::{Landing, Work as _};
+use bailiwick_lifecycle::ports::{Landing, Work as _};
 use bailiwick_model::claim::{Claim, Outcome};
 use bailiwick_model::globs::Area;
 use bailiwick_model::settings::{Claims, OnOverlap};

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::delegation::claim::Wish;
+use bailiwick_lifecycle::delegation::claim::Wish;
 
 /// The queue of all who share a database.
 pub(super) struct Queue {

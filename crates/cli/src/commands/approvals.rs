@@ -1,12 +1,10 @@
 //! `bailiwick approvals`: what agents ask people, and the answers.
 
-use bailiwick_control::dispatch::Asked;
-use bailiwick_control::ports::fleet::{
-    DecisionRequest, Fleet as _, FleetStore, Selection, Target, Verdict,
-};
+use bailiwick_fleet::dispatch::QuestionOwner;
+use bailiwick_fleet::ports::{DecisionRequest, Fleet as _, FleetStore, Selection, Target, Verdict};
 use bailiwick_model::AgentId;
 use bailiwick_model::event::Answer;
-use bailiwick_model::fleet::{AgentApproval, DEFAULT_NAMESPACE, Kind};
+use bailiwick_resources::{AgentApproval, DEFAULT_NAMESPACE, Kind};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -195,13 +193,13 @@ fn decide(context: &Context, name: &str, decision: Verdict, format: Format) -> R
 }
 
 /// Whose a question of an agent is: the control plane's, if that has started the agent or one above it.
-pub fn whose(context: &Context, agent: &AgentId, question: &str) -> Result<Asked, Failure> {
+pub fn whose(context: &Context, agent: &AgentId, question: &str) -> Result<QuestionOwner, Failure> {
     ask_plane(context, async |plane, _| {
         let above = plane.store.line(Some(agent)).await?;
         let line: Vec<&str> = std::iter::once(agent.as_str())
             .chain(above.iter().map(AgentId::as_str).filter(|one| *one != agent.as_str()))
             .collect();
-        Ok(plane.whose_question(&line, question).await?)
+        Ok(plane.question_owner(&line, question).await?)
     })
 }
 
@@ -214,11 +212,11 @@ fn answer(
 ) -> Result<(), Failure> {
     let agent = &agent_names::resolve(context, agent)?;
     match whose(context, agent, &id)? {
-        Asked::Elsewhere => drop(agent_names::require(context, agent)?),
-        Asked::Here(approval) => {
+        QuestionOwner::Elsewhere => drop(agent_names::require(context, agent)?),
+        QuestionOwner::Here(approval) => {
             return decide(context, approval.name(), verdict(answer), format);
         }
-        Asked::Unknown => {
+        QuestionOwner::Unknown => {
             let why = format!("the control plane has no open question `{id}` of `{agent}`");
             return Err(Failure::usage(why).help(
                 "see what waits: bailiwick approvals list; `bailiwick serve` takes questions in",

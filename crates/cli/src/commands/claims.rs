@@ -1,6 +1,6 @@
 //! `bailiwick claims`: who may write where, and taking that away.
 
-use bailiwick_control::delegation::claim::Released;
+use bailiwick_lifecycle::delegation::claim::Released;
 use bailiwick_model::claim::{Claim, Fence, Outcome};
 use bailiwick_runner::supervisor::RunDirectory;
 use clap::{Args, Subcommand};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::brief;
 use bailiwick_kit::bind;
+use bailiwick_lifecycle::brief;
 use clap::Args;
 use serde_json::json;
 

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::commit_subject::{CommitTitle, commit_subject};
-use bailiwick_control::landing::{self, Done, NotLanded, Order, Watched};
-use bailiwick_control::ports::{LandError, Landing, Method, RunStore as _, Work as _};
-use bailiwick_control::verification::Verification;
+use bailiwick_lifecycle::commit_subject::{CommitTitle, commit_subject};
+use bailiwick_lifecycle::landing::{self, Done, NotLanded, Order, Watched};
+use bailiwick_lifecycle::ports::{LandError, Landing, Method, RunStore as _, Work as _};
+use bailiwick_lifecycle::verification::Verification;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::settings::LandMethod;
 use bailiwick_model::task::TestChanges;

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::brief;
 use bailiwick_kit::lint::{Report, lint};
 use bailiwick_kit::{Kit, bind};
+use bailiwick_lifecycle::brief;
 use bailiwick_model::{Problem, Settings, Source};
 use bailiwick_source_control::DirectoryTree;
 use clap::Args;

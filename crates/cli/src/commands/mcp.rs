@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bailiwick_control::ports::{Consent, Delegation as _};
-use bailiwick_control::supervision::Budget;
+use bailiwick_lifecycle::ports::{Consent, Delegation as _};
+use bailiwick_lifecycle::supervision::Budget;
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::task;
 use bailiwick_runner::supervisor;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::{AgentInvocation, prepare};
 use bailiwick_kit::{Bound, bind};
+use bailiwick_lifecycle::{AgentInvocation, prepare};
 use bailiwick_model::AgentId;
 use clap::{Args, ValueEnum};
 

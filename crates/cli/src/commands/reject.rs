@@ -1,6 +1,6 @@
 //! `bailiwick reject`: says no to an agent's work, and keeps it.
 
-use bailiwick_control::ports::{RunStore as _, Work as _};
+use bailiwick_lifecycle::ports::{RunStore as _, Work as _};
 use bailiwick_model::{AgentId, RunStatus};
 use bailiwick_source_control::git::REJECTED;
 use clap::Args;

@@ -1,7 +1,7 @@
 //! `bailiwick respawn`: a new attempt at a task, told what was wrong with the last.
 
-use bailiwick_control::respawn::{Former, failure_report};
 use bailiwick_kit::task_text;
+use bailiwick_lifecycle::respawn::{Former, failure_report};
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::{AgentId, Run, RunState, RunStatus, Source};
 use bailiwick_runner::supervisor::RunDirectory;

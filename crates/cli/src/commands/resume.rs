@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bailiwick_control::dispatch::Asked;
+use bailiwick_fleet::dispatch::QuestionOwner;
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Allowance;
 use bailiwick_runner::supervisor::{Reply, Request, RunDirectory};
@@ -86,7 +86,7 @@ impl Raised {
             minutes: self.minutes,
             tool_calls: self.tool_calls,
         };
-        let allowance = bailiwick_control::supervision::Budget::of(&task).0;
+        let allowance = bailiwick_lifecycle::supervision::Budget::of(&task).0;
         (allowance != Allowance::default()).then_some(allowance)
     }
 }
@@ -204,7 +204,7 @@ fn watch(context: &Context, agent: &AgentId, format: FormatOption) -> Result<(),
          {agent}{repeated}",
         repeated = context.repeated
     ));
-    if !matches!(whose(context, agent, "")?, Asked::Elsewhere) {
+    if !matches!(whose(context, agent, "")?, QuestionOwner::Elsewhere) {
         view = view.only_looking();
     }
     if let Reply::Standing(standing) = ask(context, agent, &Request::Status)? {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::{RunStore as _, Work as _, WorkError, spec_sha};
+use bailiwick_lifecycle::ports::{RunStore as _, Work as _, WorkError, spec_sha};
 use bailiwick_model::claim::Outcome;
 use bailiwick_model::{AgentId, Run, RunState, RunStatus};
 use bailiwick_runner::supervisor::{RunDirectory, RunLock};

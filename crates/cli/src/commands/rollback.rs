@@ -1,7 +1,7 @@
 //! `bailiwick rollback`: reverts what a run has landed.
 
-use bailiwick_control::landing;
-use bailiwick_control::ports::{
+use bailiwick_lifecycle::landing;
+use bailiwick_lifecycle::ports::{
     Base, LandError, Landing, Merge, Method, RunStore as _, Snapshot, Work as _, WorkError,
 };
 use bailiwick_model::{AgentId, Run, RunState, RunStatus};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::commit_subject::CommitTitle;
-use bailiwick_control::supervision::budget::Limit;
+use bailiwick_lifecycle::commit_subject::CommitTitle;
+use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::event::Ending;
 use bailiwick_model::settings::AutoLand;
@@ -194,7 +194,7 @@ impl Run {
 
     /// The agent that is named, if it is one of the ledger.
     fn spawned(&self, context: &Context) -> Result<Option<AgentId>, Failure> {
-        use bailiwick_control::ports::RunStore as _;
+        use bailiwick_lifecycle::ports::RunStore as _;
         let named = self.task.to_str().and_then(|name| AgentId::parse(name).ok());
         let Some(id) = named.filter(|_| !context.directory.join(&self.task).is_file()) else {
             return Ok(None);

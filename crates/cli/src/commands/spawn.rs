@@ -4,10 +4,10 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bailiwick_control::executor::{self, SpawnError};
-use bailiwick_control::ports::{Preparation, RunStore as _, WorkspaceError, Workspaces as _};
-use bailiwick_control::spawn::{Request, Step};
 use bailiwick_kit::Bound;
+use bailiwick_lifecycle::executor::{self, SpawnError};
+use bailiwick_lifecycle::ports::{Preparation, RunStore as _, WorkspaceError, Workspaces as _};
+use bailiwick_lifecycle::spawn::{Request, Step};
 use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task::{Line, Login};
 use bailiwick_model::{AgentId, RunName, Settings, Source, Task};

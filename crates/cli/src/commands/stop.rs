@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bailiwick_control::ports::RunStore as _;
+use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::{AgentId, RunStatus};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use clap::Args;

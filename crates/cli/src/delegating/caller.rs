@@ -1,8 +1,8 @@
 //! Whoever asks for an agent: what binds it, and what an agent of it is given by that.
 
-use bailiwick_control::delegation::depth::{Depth, Limits};
 use bailiwick_kit::templates::assignment::{Assignment, assign};
 use bailiwick_kit::templates::select::{Inherited, KnownModel, Overrides, Setting, effective};
+use bailiwick_lifecycle::delegation::depth::{Depth, Limits};
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::globs::{Area, Overlap};
 use bailiwick_model::module::GateModule;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_control::subagents::{AtWork, may_start};
+use bailiwick_fleet::subagents::{AtWork, may_start};
 use bailiwick_kit::templates::list::{AgentListed, AgentsListed, ListAgents};
 use bailiwick_model::template::{AgentType, Template};
 use bailiwick_model::{AgentId, Delegate};

@@ -6,7 +6,7 @@ use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
-use bailiwick_control::ports::RunStore as _;
+use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::{AgentId, Delegate, RunStatus};
 
 use super::session::{Session, said};

@@ -1,15 +1,15 @@
 //! What is reserved for whom. What an agent gives to those below it goes off its own budget at once,
 //! and comes back, but for what they used, when they have ended.
 //!
-//! The rules are `control::delegation::budget`; here the tree is read from what is written down, and
+//! The rules are `lifecycle::delegation::budget`; here the tree is read from what is written down, and
 //! what follows from it is told to the supervisors of those who are at work.
 
 use std::collections::BTreeMap;
 
-use bailiwick_control::delegation::budget::Tree;
-use bailiwick_control::delegation::estimate::Known;
-use bailiwick_control::supervision::Spent;
-use bailiwick_control::supervision::budget::{Budget, Limit};
+use bailiwick_lifecycle::delegation::budget::Tree;
+use bailiwick_lifecycle::delegation::estimate::Known;
+use bailiwick_lifecycle::supervision::Spent;
+use bailiwick_lifecycle::supervision::budget::{Budget, Limit};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::Ending;
 use bailiwick_model::{AgentId, Delegate};

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use bailiwick_control::ports::{Consent, Delegation, RunStore as _};
 use bailiwick_kit::templates::Templates;
 use bailiwick_kit::templates::list::{ListAgents, list};
+use bailiwick_lifecycle::ports::{Consent, Delegation, RunStore as _};
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::task::Line;
 use bailiwick_model::template::AgentType;

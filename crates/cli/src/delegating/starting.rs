@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bailiwick_control::delegation::estimate::Known;
-use bailiwick_control::ports::RunStore as _;
-use bailiwick_control::supervision::{Budget, Prices};
 use bailiwick_kit::resolve::resolve;
 use bailiwick_kit::templates::select::{KnownModel, asked_type};
 use bailiwick_kit::templates::{FoundTemplate, TemplateError};
+use bailiwick_lifecycle::delegation::estimate::Known;
+use bailiwick_lifecycle::ports::RunStore as _;
+use bailiwick_lifecycle::supervision::{Budget, Prices};
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::event::Usage;
 use bailiwick_model::task::Login;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bailiwick_control::ports::RunStore as _;
+use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::{AgentId, Delegate, RunStatus};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use schemars::JsonSchema;

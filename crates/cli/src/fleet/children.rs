@@ -1,10 +1,10 @@
 //! What the agents of attempts have started through us, as the ledger has it.
 
-use bailiwick_control::ports::fleet::{ChildState, LaunchedChild};
+use bailiwick_fleet::ports::{ChildState, LaunchedChild};
 use bailiwick_model::attempt::Attempt;
 use bailiwick_model::event::Ending;
-use bailiwick_model::fleet::RunCost;
 use bailiwick_model::{AgentId, Delegate};
+use bailiwick_resources::RunCost;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 
 use crate::context::Context;

@@ -9,18 +9,18 @@ use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::sync::Arc;
 
-use bailiwick_control::admission::compile::{LaunchLimits, SkillFiles};
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::admission::compile::{LaunchLimits, SkillFiles};
+use bailiwick_fleet::ports::{
     Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedChild, LaunchedState,
     ModelKey,
 };
-use bailiwick_control::ports::{RunStore as _, StoreError, Work as _};
-use bailiwick_control::subagents::ParallelLimits;
+use bailiwick_fleet::subagents::ParallelLimits;
+use bailiwick_lifecycle::ports::{RunStore as _, StoreError, Work as _};
 use bailiwick_model::attempt::{Attempt, Used};
 use bailiwick_model::event::{Answer, Ending, What};
-use bailiwick_model::fleet::RunCost;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Run, RunStatus, Source, Task};
+use bailiwick_resources::RunCost;
 use bailiwick_runner::agents;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use bailiwick_source_control::git::Git;
@@ -452,7 +452,7 @@ fn finished(
     };
     let repository = context.require_repository()?;
     let git = repository.git();
-    let said = |error: bailiwick_control::ports::WorkError| Failure::general(error.to_string());
+    let said = |error: bailiwick_lifecycle::ports::WorkError| Failure::general(error.to_string());
     let begun = match &run.base {
         Some(base) => base.clone(),
         None => {
@@ -521,8 +521,8 @@ fn history(git: &Git, begun: &str, commit: &str) -> Result<Option<Vec<u8>>, Fail
 mod tests {
     use std::sync::Arc;
 
-    use bailiwick_control::ports::fleet::{Engine as _, LaunchedState};
-    use bailiwick_control::ports::{NewRun, RunStore as _};
+    use bailiwick_fleet::ports::{Engine as _, LaunchedState};
+    use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
     use bailiwick_model::AgentId;
     use bailiwick_model::attempt::{Allowance, Attempt, Used};
     use bailiwick_model::event::{Ending, Phase};

@@ -17,7 +17,7 @@ pub mod world;
 
 use std::sync::Arc;
 
-use bailiwick_control::dispatch::ControlPlane;
+use bailiwick_fleet::dispatch::ControlPlane;
 use bailiwick_store::Store;
 
 use crate::context::Context;

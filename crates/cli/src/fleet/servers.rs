@@ -8,9 +8,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bailiwick_control::admission::conditions::McpProbe;
+use bailiwick_fleet::admission::conditions::McpProbe;
 use bailiwick_model::Sha256Hex;
-use bailiwick_model::fleet::{AgentMcpServer, DiscoveredTool, McpTransport, Object};
+use bailiwick_resources::{AgentMcpServer, DiscoveredTool, McpTransport, Object};
 use bailiwick_runner::sandbox::{Launcher, Level};
 use bailiwick_runner::servers::{Answer, PATIENCE, Program, Silence, ask_program, ask_remote};
 use serde::{Deserialize, Serialize};

@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::RunStore as _;
-use bailiwick_control::ports::fleet::{
-    WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble,
-};
+use bailiwick_fleet::ports::{WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport};
+use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::AgentId;
 use bailiwick_source_control::git::WorkspaceVerbs;
 
@@ -45,9 +43,9 @@ pub fn worktree(context: &Context, agent: &str) -> Result<Option<(String, String
 pub fn work_on(
     context: &Context,
     place: &WorkspacePlace,
-    deed: &WorkspaceDeed,
-) -> Result<WorkspaceSeen, WorkspaceTrouble> {
+    deed: &WorkspaceOperation,
+) -> Result<WorkspaceReport, WorkspaceError> {
     let verbs = WorkspaceVerbs::new(&context.directory, &root(context), &context.state);
-    let verbs = verbs.map_err(|error| WorkspaceTrouble::Failed(error.to_string()))?;
+    let verbs = verbs.map_err(|error| WorkspaceError::Failed(error.to_string()))?;
     verbs.carry_out(place, deed)
 }

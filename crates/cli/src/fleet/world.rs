@@ -6,21 +6,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_control::admission::conditions::{
+use bailiwick_fleet::admission::conditions::{
     AdapterFacts, AdapterProbe, KitRole, ProgramFacts, RoleFacts, SkillProbe, StackFacts,
 };
-use bailiwick_control::admission::snapshot::Frozen;
-use bailiwick_control::bundle::SourcePart;
-use bailiwick_control::ports::fleet::{
-    FleetStore, Forge as _, ForgeError, Held, Unfetched, WorkspaceDeed, WorkspacePlace,
-    WorkspaceSeen, WorkspaceTrouble, World,
+use bailiwick_fleet::admission::snapshot::Frozen;
+use bailiwick_fleet::bundle::SourcePart;
+use bailiwick_fleet::ports::{
+    FetchError, FetchedCommit, FleetStore, Forge as _, ForgeError, WorkspaceError,
+    WorkspaceOperation, WorkspacePlace, WorkspaceReport, World,
 };
 use bailiwick_kit::bind;
-use bailiwick_model::fleet::{
+use bailiwick_model::{Sha256Hex, Source};
+use bailiwick_resources::{
     AgentDispatchRun, AgentSkill, AgentStack, ContextSource, Moment, Object, Repository,
     SkillFormat,
 };
-use bailiwick_model::{Sha256Hex, Source};
 use bailiwick_runner::agents::adapter::Adapter;
 use bailiwick_runner::agents::{Manifest, Probed, probe};
 use bailiwick_source_control::Repository as Checkout;
@@ -79,7 +79,7 @@ impl LocalWorld {
         let Some(key) = &repository.credential_ref else { return Ok(None) };
         let value = self
             .store
-            .secret_value(bailiwick_model::fleet::DEFAULT_NAMESPACE, &key.name, &key.key)
+            .secret_value(bailiwick_resources::DEFAULT_NAMESPACE, &key.name, &key.key)
             .await
             .map_err(|error| error.to_string())?;
         let Some(value) = value else {
@@ -119,23 +119,23 @@ impl World for LocalWorld {
         reference: &str,
         sha: Option<&str>,
     ) -> Result<Option<String>, String> {
-        self.bring(repository, reference, sha).await.map_err(|fault| fault.to_string())
+        self.fetch_commit(repository, reference, sha).await.map_err(|fault| fault.to_string())
     }
 
-    async fn bring(
+    async fn fetch_commit(
         &self,
         repository: &Repository,
         reference: &str,
         sha: Option<&str>,
-    ) -> Result<Option<String>, Unfetched> {
+    ) -> Result<Option<String>, FetchError> {
         if let Some(wanted) = sha.map(str::to_owned) {
             let here = self.apart(repository, move |_, checkout| held_here(checkout, &wanted));
-            let here = here.await.map_err(Unfetched::Failed)?;
+            let here = here.await.map_err(FetchError::Failed)?;
             if here.is_some() {
                 return Ok(here);
             }
         }
-        let token = self.credential(repository).await.map_err(Unfetched::Failed)?;
+        let token = self.credential(repository).await.map_err(FetchError::Failed)?;
         let state = &self.context.state;
         let found = fetch(repository, token.clone(), state, reference).await?;
         match sha {
@@ -149,11 +149,15 @@ impl World for LocalWorld {
         }
     }
 
-    async fn fetched(&self, repository: &Repository) -> Result<Vec<Held>, String> {
+    async fn fetched_commits(&self, repository: &Repository) -> Result<Vec<FetchedCommit>, String> {
         self.apart(repository, |_, checkout| Ok(git::fetched(&checkout.git())?)).await
     }
 
-    async fn let_go(&self, repository: &Repository, fetched: &[Held]) -> Result<(), String> {
+    async fn release_commits(
+        &self,
+        repository: &Repository,
+        fetched: &[FetchedCommit],
+    ) -> Result<(), String> {
         let fetched = fetched.to_vec();
         self.apart(repository, move |_, checkout| {
             fetched.iter().try_for_each(|held| Ok(git::let_go(&checkout.git(), held)?))
@@ -232,7 +236,7 @@ impl World for LocalWorld {
         repository: &Object<Repository>,
         run: &AgentDispatchRun,
         source: ContextSource,
-    ) -> Result<Option<SourcePart>, Unfetched> {
+    ) -> Result<Option<SourcePart>, FetchError> {
         let part = |name: &str, provenance: String, text: String| SourcePart {
             source,
             name: name.to_owned(),
@@ -261,7 +265,7 @@ impl World for LocalWorld {
                 let found = self.apart(spec, move |_, checkout| {
                     wire::committed_file(checkout, &sha, "AGENTS.md")
                 });
-                let found = found.await.map_err(Unfetched::Failed)?;
+                let found = found.await.map_err(FetchError::Failed)?;
                 found.map(|text| part("AGENTS.md", at, text))
             }
             ContextSource::FailingJobLog => match &run.source_refs.job_id {
@@ -358,18 +362,18 @@ impl World for LocalWorld {
         &self,
         repository: &Repository,
         place: &WorkspacePlace,
-        deed: WorkspaceDeed,
-    ) -> Result<WorkspaceSeen, WorkspaceTrouble> {
+        deed: WorkspaceOperation,
+    ) -> Result<WorkspaceReport, WorkspaceError> {
         let (context, place) = (self.at(repository), place.clone());
         let work = move || workspaces::work_on(&context, &place, &deed);
         let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|error| WorkspaceTrouble::Failed(format!("it broke: {error}")))?
+        done.map_err(|error| WorkspaceError::Failed(format!("it broke: {error}")))?
     }
 }
 
 impl LocalWorld {
-    async fn forge_of(&self, repository: &Repository) -> Result<AnyForge, Unfetched> {
-        let token = self.credential(repository).await.map_err(Unfetched::Failed)?;
+    async fn forge_of(&self, repository: &Repository) -> Result<AnyForge, FetchError> {
+        let token = self.credential(repository).await.map_err(FetchError::Failed)?;
         Ok(open(repository, token, &self.context.state)?)
     }
 
@@ -379,7 +383,7 @@ impl LocalWorld {
         repository: &Repository,
         how: &[&str],
         of: &str,
-    ) -> Result<String, Unfetched> {
+    ) -> Result<String, FetchError> {
         let about = ["--end-of-options", of, "--"];
         let arguments: Vec<String> = how.iter().chain(&about).map(ToString::to_string).collect();
         let said = self.apart(repository, move |_, checkout| {
@@ -387,7 +391,7 @@ impl LocalWorld {
             text.truncate(LONGEST);
             Ok(String::from_utf8_lossy(&text).into_owned())
         });
-        said.await.map_err(Unfetched::Failed)
+        said.await.map_err(FetchError::Failed)
     }
 
     /// What a run's commit has that the commit before it, or the branch that it goes to, has not; nothing if
@@ -397,13 +401,13 @@ impl LocalWorld {
         repository: &Repository,
         run: &AgentDispatchRun,
         how: &[&str],
-    ) -> Result<Option<String>, Unfetched> {
+    ) -> Result<Option<String>, FetchError> {
         let default = format!("refs/heads/{}", repository.default_branch);
         let known = run.source_refs.base_sha.as_deref();
-        let base = self.bring(repository, known.unwrap_or(&default), known).await?;
+        let base = self.fetch_commit(repository, known.unwrap_or(&default), known).await?;
         let base = base.ok_or_else(|| {
             let base = known.unwrap_or(&default);
-            Unfetched::Missing(format!("{base}, which it is compared with, is not there"))
+            FetchError::Missing(format!("{base}, which it is compared with, is not there"))
         })?;
         let text = self.git(repository, how, &format!("{base}...{}", run.sha)).await?;
         Ok(Some(text).filter(|text| !text.is_empty()))
@@ -579,7 +583,7 @@ fn text_at(checkout: &Checkout, commit: &str, file: &str) -> SkillProbe {
 
 #[cfg(test)]
 mod tests {
-    use bailiwick_control::admission::conditions::{AdapterProbe, ProgramFacts};
+    use bailiwick_fleet::admission::conditions::{AdapterProbe, ProgramFacts};
     use bailiwick_model::Source;
     use bailiwick_runner::agents::Manifest;
     use bailiwick_runner::agents::adapter::Adapter;

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
-use bailiwick_control::ports::{ForbiddenFile, ForbiddenFiles as _};
 use bailiwick_gate::repository_around;
+use bailiwick_lifecycle::ports::{ForbiddenFile, ForbiddenFiles as _};
 use bailiwick_policy::{PathPolicy, Policy};
 use bailiwick_runner::sandbox::{
     self, CommandPlaces, CommandRepository, GitAccess, Launcher, Next, Report, Sandbox, Streams,

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use bailiwick_control::verification;
 use bailiwick_kit::{FoundCapability, Kit};
+use bailiwick_lifecycle::verification;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{AgentId, Problem, Source, Task};
 use bailiwick_policy::decision::Outcome;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::verification;
+use bailiwick_lifecycle::verification;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{AgentId, CapabilityName};
 use bailiwick_verify::Verdict;

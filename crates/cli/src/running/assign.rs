@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use bailiwick_control::brief;
-use bailiwick_control::supervision::{Budget, Prices, Redaction};
+use bailiwick_lifecycle::brief;
+use bailiwick_lifecycle::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::nearest::nearest;
 use bailiwick_model::task::Login;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bailiwick_control::supervision::{Budget, Redaction};
+use bailiwick_lifecycle::supervision::{Budget, Redaction};
 use bailiwick_model::task::Login;
 use bailiwick_model::{Place, Problem, Settings, Source, Task};
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Gate, Session};

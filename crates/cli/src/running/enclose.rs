@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::Preparation;
+use bailiwick_lifecycle::ports::Preparation;
 use bailiwick_model::module::GateModule;
 use bailiwick_policy::path_policy::{Tracked, TrackedKind};
 use bailiwick_policy::{PathPolicy, Policy};

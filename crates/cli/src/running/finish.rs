@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
-use bailiwick_control::ports::Work as _;
+use bailiwick_lifecycle::ports::Work as _;
 use bailiwick_model::AgentId;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::event::{FileChange, Phase, What};
@@ -22,7 +22,7 @@ pub const NOTHING_CHANGED: &str = "nothing-changed";
 
 /// Keeps what the agent's files say: every change against the commit that it started from.
 pub fn note_changes(running: &Running) -> Result<Changed, Failure> {
-    let said = |error: bailiwick_control::ports::WorkError| Failure::general(error.to_string());
+    let said = |error: bailiwick_lifecycle::ports::WorkError| Failure::general(error.to_string());
     let work = running.subject.found()?;
     work.look_ahead(&running.subject.base).map_err(said)?;
     let base = work.base().map_err(said)?;

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use bailiwick_control::ports::{ForbiddenFile, ForbiddenFiles, WorkError};
+use bailiwick_lifecycle::ports::{ForbiddenFile, ForbiddenFiles, WorkError};
 use bailiwick_model::well_known::is_build_output;
 use bailiwick_policy::PathPolicy;
 use bailiwick_runner::supervisor::RunDirectory;

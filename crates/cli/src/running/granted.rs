@@ -8,8 +8,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
-use bailiwick_control::admission::review::file_variable;
-use bailiwick_control::supervision::redaction::SHORTEST;
+use bailiwick_fleet::admission::review::file_variable;
+use bailiwick_lifecycle::supervision::redaction::SHORTEST;
 use bailiwick_model::task::{self, Line};
 use bailiwick_runner::supervisor::RunDirectory;
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use bailiwick_control::delegation::consent::{is_cut, offered, shown};
-use bailiwick_control::ports::{Judge, Judgement};
-use bailiwick_control::supervision::Redaction;
 use bailiwick_gate::{Surroundings, append, judged};
+use bailiwick_lifecycle::delegation::consent::{is_cut, offered, shown};
+use bailiwick_lifecycle::ports::{Judge, Judgement};
+use bailiwick_lifecycle::supervision::Redaction;
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::protocol::Question;
 use bailiwick_policy::record::KeptCall;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 
-use bailiwick_control::delegation::context::{Context, Entry, Kind, Load};
+use bailiwick_lifecycle::delegation::context::{Context, Entry, Kind, Load};
 use bailiwick_model::template::ContextLimits;
 use bailiwick_runner::agents::adapter::Assignment;
 use bailiwick_runner::supervisor::RunDirectory;

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bailiwick_control::ports::{Base, Preparation, Snapshot, TreeChecks, Work as _, WorkError};
-use bailiwick_control::verification::{self, CheckResult, Planned};
+use bailiwick_lifecycle::ports::{Base, Preparation, Snapshot, TreeChecks, Work as _, WorkError};
+use bailiwick_lifecycle::verification::{self, CheckResult, Planned};
 use bailiwick_model::capability::RunMode;
 use bailiwick_runner::process::Until;
 

@@ -42,17 +42,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bailiwick_control::ports::{Delegation, ForbiddenFiles, TreeChecks};
-use bailiwick_control::supervision::{Budget, Prices};
+use bailiwick_lifecycle::ports::{Delegation, ForbiddenFiles, TreeChecks};
+use bailiwick_lifecycle::supervision::{Budget, Prices};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{Ending, Phase, What};
-use bailiwick_model::fleet::AuditLevel;
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Event, Run, RunState, RunStatus, Settings};
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_policy::{PathPolicy, Policy};
+use bailiwick_resources::AuditLevel;
 use bailiwick_runner::agents::adapter::Session as Conversation;
 use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::sandbox::{Level, WorktreeAccess};
@@ -449,7 +449,7 @@ impl Running {
         let heard = outcome.messages.is_empty() || outcome.ending != Ending::Completed;
         let open = self.subject.run.as_ref().is_some_and(|run| run.status == RunStatus::Running);
         if let Some(status) = status.filter(|_| heard && open) {
-            use bailiwick_control::ports::RunStore as _;
+            use bailiwick_lifecycle::ports::RunStore as _;
             let summary = format!("{}: {}", outcome.ending, first_line(&outcome.detail));
             self.kept
                 .with(async |store| store.change_status(&self.id, status, Some(&summary)).await)?;

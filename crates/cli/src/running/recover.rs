@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use bailiwick_control::ports::RunStore as _;
+use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Attempt;
 use bailiwick_model::event::{Ending, Phase, What};

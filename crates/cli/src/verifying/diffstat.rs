@@ -1,6 +1,6 @@
 //! What an agent changed, as git shows it.
 
-use bailiwick_control::ports::{Work as _, WorkError};
+use bailiwick_lifecycle::ports::{Work as _, WorkError};
 
 use super::Subject;
 use crate::failure::Failure;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bailiwick_control::verification::Progress;
+use bailiwick_lifecycle::verification::Progress;
 use bailiwick_verify::Pass;
 
 use crate::output::{self, shortened};

@@ -12,8 +12,8 @@ pub mod worktree_setup;
 
 use std::time::Duration;
 
-use bailiwick_control::ports::{Base, Preparation, Snapshot, Work, Workshop, WorkshopError};
-use bailiwick_control::verification::{
+use bailiwick_lifecycle::ports::{Base, Preparation, Snapshot, Work, Workshop, WorkshopError};
+use bailiwick_lifecycle::verification::{
     self, ChangedSetup, CheckResult, Progress, Request, Verification, World,
 };
 use bailiwick_model::Sha256Hex;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_control::ports::{
+use bailiwick_lifecycle::ports::{
     Base, Commit, LandError, Landed, Landing, Merge, Snapshot, Work, WorkError,
 };
-use bailiwick_control::verification::{self, Planned, Verification};
+use bailiwick_lifecycle::verification::{self, Planned, Verification};
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::module::CheckModule;
 use bailiwick_source_control::GitWork;

@@ -1,6 +1,6 @@
 //! A verification as people and programs see it.
 
-use bailiwick_control::verification::{CheckResult, Verification};
+use bailiwick_lifecycle::verification::{CheckResult, Verification};
 use bailiwick_verify::{Pass, Verdict};
 use serde::{Deserialize, Serialize};
 

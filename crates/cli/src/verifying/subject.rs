@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::{RunStore as _, Work as _, WorkError};
 use bailiwick_kit::{Bound, bind, task_text};
+use bailiwick_lifecycle::ports::{RunStore as _, Work as _, WorkError};
 use bailiwick_model::task::Line;
 use bailiwick_model::{AgentId, Run, RunState, Settings, Sha256Hex, Source, Task};
 use bailiwick_runner::supervisor::RunDirectory;

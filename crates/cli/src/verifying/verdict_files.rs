@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::verification::Verdicts;
+use bailiwick_lifecycle::verification::Verdicts;
 use bailiwick_verify::Verdict;
 
 use crate::wire;

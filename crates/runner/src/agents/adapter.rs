@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::supervision::{Habits, Redaction};
+use bailiwick_lifecycle::supervision::{Habits, Redaction};
 use bailiwick_model::Event;
 use bailiwick_model::event::{What, Witness};
 use bailiwick_model::task::{Login, ScriptStep, SubAgent};

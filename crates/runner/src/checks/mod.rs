@@ -32,7 +32,7 @@ mod workspaces;
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::{Preparation, SetUp, Workshop, WorkshopError};
+use bailiwick_lifecycle::ports::{Preparation, SetUp, Workshop, WorkshopError};
 use bailiwick_verify::job::{Ended, Ran};
 use bailiwick_verify::{Job, Outcome};
 

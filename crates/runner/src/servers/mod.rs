@@ -15,7 +15,7 @@ mod stdio;
 
 use std::time::Duration;
 
-use bailiwick_model::fleet::DiscoveredTool;
+use bailiwick_model::DiscoveredTool;
 use thiserror::Error;
 
 pub use remote::ask_remote;

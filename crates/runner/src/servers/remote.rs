@@ -23,7 +23,7 @@ pub async fn ask_remote(url: &str, patience: Duration) -> Answer {
     }
 }
 
-async fn tools(url: &str) -> Result<Vec<bailiwick_model::fleet::DiscoveredTool>, String> {
+async fn tools(url: &str) -> Result<Vec<bailiwick_model::DiscoveredTool>, String> {
     let mut talk = Talk::new(url)?;
     let hello = talk.ask(&speech::hello(), 0).await?;
     speech::greeted(&hello)?;

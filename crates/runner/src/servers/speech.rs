@@ -1,6 +1,6 @@
 //! What is said to an MCP server and heard from it.
 
-use bailiwick_model::fleet::DiscoveredTool;
+use bailiwick_model::DiscoveredTool;
 use serde_json::{Value, json};
 
 /// The version of the protocol that is asked for; a server may answer with an older one.

@@ -111,7 +111,7 @@ struct Talk {
 }
 
 impl Talk {
-    fn tools(&mut self) -> Result<Vec<bailiwick_model::fleet::DiscoveredTool>, Stopped> {
+    fn tools(&mut self) -> Result<Vec<bailiwick_model::DiscoveredTool>, Stopped> {
         let hello = self.ask(&speech::hello(), 0)?;
         speech::greeted(&hello).map_err(Stopped::Wrong)?;
         self.say(&speech::ready())?;

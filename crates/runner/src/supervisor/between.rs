@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bailiwick_control::ports::TreeChecks;
-use bailiwick_control::supervision::Trees;
+use bailiwick_lifecycle::ports::TreeChecks;
+use bailiwick_lifecycle::supervision::Trees;
 use bailiwick_model::Event;
 use bailiwick_model::event::Witness;
 use bailiwick_policy::decision::Objection;

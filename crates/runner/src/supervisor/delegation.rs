@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bailiwick_control::ports::Delegation;
+use bailiwick_lifecycle::ports::Delegation;
 use bailiwick_policy::tool_lists::OWN_SERVER;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

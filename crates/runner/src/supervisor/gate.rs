@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_control::ports::{ForbiddenFile, ForbiddenFiles, Judge, Judgement, WorkError};
-use bailiwick_control::supervision::Standing;
-use bailiwick_control::supervision::budget::Limit;
+use bailiwick_lifecycle::ports::{ForbiddenFile, ForbiddenFiles, Judge, Judgement, WorkError};
+use bailiwick_lifecycle::supervision::Standing;
+use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::event::{Answer, Ending, FileChange, What, Witness};
@@ -386,9 +386,9 @@ mod tests {
     use super::super::writer::Order;
     use super::*;
     use crate::agents::adapter::Adapter as _;
-    use bailiwick_control::ports::{Snapshot, TreeChecks};
-    use bailiwick_control::supervision::{Budget, Prices};
-    use bailiwick_control::verification::CheckResult;
+    use bailiwick_lifecycle::ports::{Snapshot, TreeChecks};
+    use bailiwick_lifecycle::supervision::{Budget, Prices};
+    use bailiwick_lifecycle::verification::CheckResult;
     use bailiwick_model::Event;
     use bailiwick_model::attempt::{Allowance, Used};
     use bailiwick_model::settings::Settings;

@@ -5,10 +5,10 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bailiwick_control::delegation::consent::{Consents, is_shown};
-use bailiwick_control::ports::Consent;
-use bailiwick_control::supervision::budget::Limit;
-use bailiwick_control::supervision::{Budget, Habits, Lost, Prices, Spent, Standing, Watch};
+use bailiwick_lifecycle::delegation::consent::{Consents, is_shown};
+use bailiwick_lifecycle::ports::Consent;
+use bailiwick_lifecycle::supervision::budget::Limit;
+use bailiwick_lifecycle::supervision::{Budget, Habits, Lost, Prices, Spent, Standing, Watch};
 use bailiwick_model::Event;
 use bailiwick_model::attempt::{Allowance, Used};
 use bailiwick_model::event::{Answer, Ending, What, Witness};
@@ -664,7 +664,7 @@ mod tests {
                 refusals: &[],
                 denial: "",
                 forgets: true,
-                unfinished: bailiwick_control::supervision::Unfinished::Runs,
+                unfinished: bailiwick_lifecycle::supervision::Unfinished::Runs,
                 tells_commands: false,
                 code: None,
             };
@@ -722,7 +722,7 @@ mod tests {
             refusals: &[],
             denial: "",
             forgets: true,
-            unfinished: bailiwick_control::supervision::Unfinished::Runs,
+            unfinished: bailiwick_lifecycle::supervision::Unfinished::Runs,
             tells_commands: false,
             code: None,
         };

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bailiwick_control::supervision::Redaction;
+use bailiwick_lifecycle::supervision::Redaction;
 use bailiwick_verify::job::Ended;
 
 use super::directory::RunDirectory;

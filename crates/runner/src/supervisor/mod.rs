@@ -38,12 +38,12 @@ mod writer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_control::ports::{Delegation, Events, ForbiddenFiles, Judge, TreeChecks};
-use bailiwick_control::supervision::{Budget, Prices, Redaction};
+use bailiwick_lifecycle::ports::{Delegation, Events, ForbiddenFiles, Judge, TreeChecks};
+use bailiwick_lifecycle::supervision::{Budget, Prices, Redaction};
+use bailiwick_model::AuditLevel;
 use bailiwick_model::Event;
 use bailiwick_model::attempt::Used;
 use bailiwick_model::event::{Ending, What, Witness};
-use bailiwick_model::fleet::AuditLevel;
 use thiserror::Error;
 
 use crate::agents::adapter::{Adapter, Assignment};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bailiwick_control::supervision::Standing;
+use bailiwick_lifecycle::supervision::Standing;
 use bailiwick_model::event::{Ending, What, Witness};
 
 use super::between::Between;
@@ -172,7 +172,7 @@ fn end_soon(hub: Arc<Hub>, why: String) {
 mod tests {
     use std::sync::mpsc::{Receiver, sync_channel};
 
-    use bailiwick_control::supervision::{Budget, Habits, Prices, Unfinished};
+    use bailiwick_lifecycle::supervision::{Budget, Habits, Prices, Unfinished};
     use bailiwick_model::attempt::{Allowance, Used};
     use bailiwick_model::event::Usage;
     use futures_util::future::{BoxFuture, poll_immediate};

@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bailiwick_control::ports::WorkError;
-use bailiwick_control::supervision::Standing;
-use bailiwick_control::supervision::budget::Limit;
+use bailiwick_lifecycle::ports::WorkError;
+use bailiwick_lifecycle::supervision::Standing;
+use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_model::event::{Ending, What, Witness};
 use bailiwick_model::size::readable_size;
 
@@ -352,7 +352,7 @@ mod tests {
     use super::super::writer::Order;
     use super::*;
     use crate::agents::adapter::{Adapter as _, Read};
-    use bailiwick_control::supervision::{Budget, Habits, Prices};
+    use bailiwick_lifecycle::supervision::{Budget, Habits, Prices};
     use bailiwick_model::attempt::{Allowance, Used};
     use bailiwick_model::settings::Settings;
 

@@ -4,10 +4,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bailiwick_control::supervision::Redaction;
+use bailiwick_lifecycle::supervision::Redaction;
+use bailiwick_model::AuditLevel;
 use bailiwick_model::Event;
 use bailiwick_model::event::What;
-use bailiwick_model::fleet::AuditLevel;
 use serde_json::Value;
 
 use super::Sinks;

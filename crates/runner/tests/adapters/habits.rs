@@ -1,7 +1,7 @@
 //! What is known of each program's hooks, held against the real one: after a run full of calls that are
 //! allowed, denied and refused by the program itself, no result is left that nobody decided about.
 
-use bailiwick_control::supervision::Watch;
+use bailiwick_lifecycle::supervision::Watch;
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 use serde_json::{Value, json};

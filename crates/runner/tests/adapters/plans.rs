@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use bailiwick_control::supervision::Redaction;
+use bailiwick_lifecycle::supervision::Redaction;
 use bailiwick_model::task::{Line, Login, ScriptStep, SubAgent};
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Gate, Instruction, Session};
 use bailiwick_runner::agents::{ClaudeCode, Codex, Gemini, OpenCode, Script, adapter};

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 
-use bailiwick_control::supervision::Redaction;
+use bailiwick_lifecycle::supervision::Redaction;
 use bailiwick_model::event::What;
 use bailiwick_model::task::Login;
 use bailiwick_policy::Decision;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use bailiwick_control::ports::{Preparation, Workshop as _};
+use bailiwick_lifecycle::ports::{Preparation, Workshop as _};
 use bailiwick_runner::checks::CheckWorkshop;
 use bailiwick_verify::job::{Crates, Ended, Warnings};
 use bailiwick_verify::{Job, Outcome};

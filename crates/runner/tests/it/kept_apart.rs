@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use bailiwick_control::ports::Preparation;
+use bailiwick_lifecycle::ports::Preparation;
 use bailiwick_verify::job::{Crates, Ended, Harness, Ran, TestResult, Warnings};
 
 use crate::bench::Bench;

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 
-use bailiwick_control::ports::Preparation;
+use bailiwick_lifecycle::ports::Preparation;
 use bailiwick_runner::checks::CheckWorkshop;
 use bailiwick_verify::job::Ended;
 

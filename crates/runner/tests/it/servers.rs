@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::Duration;
 
-use bailiwick_model::fleet::DiscoveredTool;
+use bailiwick_model::DiscoveredTool;
 use bailiwick_runner::sandbox::Level;
 use bailiwick_runner::servers::{Answer, PATIENCE, Program, Silence, ask_program, ask_remote};
 

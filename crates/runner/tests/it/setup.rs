@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use bailiwick_control::ports::{Preparation, SetUp};
+use bailiwick_lifecycle::ports::{Preparation, SetUp};
 use bailiwick_verify::job::Ended;
 
 use crate::bench::Bench;

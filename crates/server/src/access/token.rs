@@ -1,8 +1,8 @@
 //! Tokens: made from 32 random bytes, shown once, kept as a digest.
 
-use bailiwick_control::ports::fleet::{FleetError, FleetStore, TokenRecord, TokenScope};
+use bailiwick_fleet::ports::{FleetError, FleetStore, TokenRecord, TokenScope};
 use bailiwick_model::Sha256Hex;
-use bailiwick_model::fleet::Moment;
+use bailiwick_resources::Moment;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use thiserror::Error;

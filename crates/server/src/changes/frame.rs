@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use bailiwick_control::ports::fleet::{Change, ChangeKind, Selection, indexed_fields};
-use bailiwick_model::fleet::{AnyObject, Kind};
+use bailiwick_fleet::ports::{Change, ChangeKind, Selection, indexed_fields};
+use bailiwick_resources::{AnyObject, Kind};
 use bytes::Bytes;
 use serde_json::{Value, json};
 

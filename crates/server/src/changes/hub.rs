@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bailiwick_control::ports::fleet::{FleetError, FleetStore, Selection};
-use bailiwick_model::fleet::Kind;
+use bailiwick_fleet::ports::{FleetError, FleetStore, Selection};
+use bailiwick_resources::Kind;
 use tokio::sync::broadcast;
 
 use super::frame::Frame;

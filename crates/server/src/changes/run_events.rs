@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use bailiwick_control::ports::fleet::{Fleet, FleetStore, RunEvents, Target};
-use bailiwick_model::fleet::Kind;
+use bailiwick_fleet::ports::{Fleet, FleetStore, RunEvents, Target};
+use bailiwick_resources::Kind;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use serde_json::json;

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
-use bailiwick_control::ports::fleet::{FleetError, FleetStore};
+use bailiwick_fleet::ports::{FleetError, FleetStore};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use serde_json::json;

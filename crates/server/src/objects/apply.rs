@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{Fleet, FleetStore};
-use bailiwick_control::resources::{self, Applied, Outcome};
-use bailiwick_model::fleet::Kind;
+use bailiwick_fleet::ports::{Fleet, FleetStore};
+use bailiwick_fleet::resources::{self, Applied, Outcome};
+use bailiwick_resources::Kind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! A document as somebody sent it, until it may be declared.
 
-use bailiwick_model::fleet::{AnyObject, Author, Kind};
+use bailiwick_resources::{AnyObject, Author, Kind};
 use serde_json::Value;
 
 use crate::asked::subject;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use bailiwick_control::ports::fleet::{AuditEntry, Fleet, FleetError, FleetStore};
-use bailiwick_model::fleet::{API_VERSION, AnyObject, Kind};
+use bailiwick_fleet::ports::{AuditEntry, Fleet, FleetError, FleetStore};
+use bailiwick_resources::{API_VERSION, AnyObject, Kind};
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ pub(crate) async fn list<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: &
 pub(crate) async fn events<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: &Asked) -> Answer {
     asked.known_query(&["namespace", "kind", "labelSelector", "watch", "resourceVersion"])?;
     let kind = |text: &str| {
-        let unknown = |error: bailiwick_model::fleet::UnknownKind| Problem::bad(error.to_string());
+        let unknown = |error: bailiwick_resources::UnknownKind| Problem::bad(error.to_string());
         text.trim().parse::<Kind>().map_err(unknown)
     };
     let kinds = asked.query.get("kind").map(|text| text.split(',').map(kind).collect());

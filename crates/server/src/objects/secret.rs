@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{Fleet, FleetStore, Values, Write};
+use bailiwick_fleet::ports::{Fleet, FleetStore, Values, Write};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;

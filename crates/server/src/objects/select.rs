@@ -1,7 +1,7 @@
 //! Which objects are asked for, as parameters say it.
 
-use bailiwick_control::ports::fleet::{Selection, indexed_fields};
-use bailiwick_model::fleet::Kind;
+use bailiwick_fleet::ports::{Selection, indexed_fields};
+use bailiwick_resources::Kind;
 
 use crate::asked::Asked;
 use crate::problem::Problem;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{AuditEntry, Fleet, FleetError, FleetStore, Write};
-use bailiwick_control::resources::{Deed, namespace_fault, review_fault};
-use bailiwick_model::fleet::AnyObject;
+use bailiwick_fleet::ports::{AuditEntry, Fleet, FleetError, FleetStore, Write};
+use bailiwick_fleet::resources::{AuditAction, namespace_fault, review_fault};
+use bailiwick_resources::AnyObject;
 use hyper::StatusCode;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use crate::problem::Problem;
 const TRIES: usize = 5;
 
 /// The line about a deed. Of the spec only its digest: it may say more than the log's readers may know.
-fn line(asked: &Asked, object: &AnyObject, deed: Deed) -> AuditEntry {
+fn line(asked: &Asked, object: &AnyObject, deed: AuditAction) -> AuditEntry {
     asked.by().line(deed, object, asked.now)
 }
 
@@ -30,7 +30,7 @@ pub(crate) async fn create<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked:
     let mut object = document(asked.json()?, expected)?;
     own_status(&object, None)?;
     reviewed(None, &mut object, asked)?;
-    let line = line(asked, &object, Deed::Created);
+    let line = line(asked, &object, AuditAction::Created);
     if asked.dry_run()? {
         let metadata = &object.metadata;
         if app.store.get(kind, &metadata.namespace, &metadata.name).await?.is_some() {
@@ -94,7 +94,7 @@ async fn commit<S: FleetStore, F: Fleet>(
     asked: &Asked,
     next: AnyObject,
 ) -> Result<AnyObject, Problem> {
-    let line = line(asked, &next, Deed::Replaced);
+    let line = line(asked, &next, AuditAction::Replaced);
     let writes = vec![Write::Replace(next), Write::Audit(line)];
     one(app.store.commit(writes, asked.now).await?.objects)
 }
@@ -179,7 +179,7 @@ pub(crate) async fn delete<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked:
     if asked.dry_run()? {
         return ok(&known);
     }
-    let line = line(asked, &known, Deed::Deleted);
+    let line = line(asked, &known, AuditAction::Deleted);
     let (namespace, name) = (known.metadata.namespace.clone(), known.metadata.name.clone());
     let gone = Write::Delete { kind, namespace, name, version };
     app.store.commit(vec![gone, Write::Audit(line)], asked.now).await?;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-use bailiwick_control::ports::fleet::{Change, ChangeKind, FleetError, FleetStore, Selection};
-use bailiwick_model::fleet::{AnyObject, Kind, RunPhase};
+use bailiwick_fleet::ports::{Change, ChangeKind, FleetError, FleetStore, Selection};
+use bailiwick_resources::{AnyObject, Kind, RunPhase};
 use serde::Deserialize as _;
 
 type Name = (String, String);

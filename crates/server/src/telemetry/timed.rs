@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     Applied, AuditEntry, Change, FleetError, FleetStore, IncomingDelivery, Page, Received,
     Selection, TokenRecord, Write,
 };
-use bailiwick_model::fleet::{AnyObject, Kind, Moment};
+use bailiwick_resources::{AnyObject, Kind, Moment};
 
 use super::metrics::Metrics;
 

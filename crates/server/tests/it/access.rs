@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{MemoryFleet, TokenScope};
+use bailiwick_fleet::ports::{MemoryFleet, TokenScope};
 use bailiwick_server::{Pulse, Reach, ServeError, Server, Settings};
 
 use crate::client::Ask;

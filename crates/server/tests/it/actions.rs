@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bailiwick_control::ports::fleet::TokenScope;
+use bailiwick_fleet::ports::TokenScope;
 use serde_json::{Value, json};
 
 use crate::client::Ask;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_model::fleet::Kind;
+use bailiwick_resources::Kind;
 use bailiwick_server::{openapi, schemas};
 use serde_json::Value;
 

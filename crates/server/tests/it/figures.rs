@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bailiwick_control::ports::fleet::{FleetStore, Write};
+use bailiwick_fleet::ports::{FleetStore, Write};
 use serde_json::json;
 
 use crate::client::Ask;

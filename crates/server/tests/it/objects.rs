@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use bailiwick_control::ports::fleet::{FleetStore, TokenScope};
-use bailiwick_model::fleet::{Author, Kind};
+use bailiwick_fleet::ports::{FleetStore, TokenScope};
+use bailiwick_resources::{Author, Kind};
 use bailiwick_server::mint;
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{FleetStore, TokenScope, Write};
-use bailiwick_model::fleet::{
+use bailiwick_fleet::ports::{FleetStore, TokenScope, Write};
+use bailiwick_resources::{
     AgentDispatchRun, AnyObject, ConfigMap, EventSource, Metadata, Moment, Object, SourceEventRef,
     TrustTier,
 };

@@ -1,10 +1,8 @@
 //! Routes by their short names, each asked for: what they lead to is the same object.
 
-use bailiwick_control::ports::fleet::{FleetStore, Write};
+use bailiwick_fleet::ports::{FleetStore, Write};
 use bailiwick_model::Sha256Hex;
-use bailiwick_model::fleet::{
-    AgentApproval, AgentWorkspace, AnyObject, Metadata, Object, Resource,
-};
+use bailiwick_resources::{AgentApproval, AgentWorkspace, AnyObject, Metadata, Object, Resource};
 use serde_json::{Value, json};
 
 use crate::client::Ask;
@@ -140,8 +138,8 @@ async fn every_verb_of_runs_and_workspaces_has_its_route() {
     ] {
         place.send("POST", path, &json!({ "message": "more" })).await.expect(202);
     }
-    for verb in bailiwick_control::ports::fleet::WorkspaceVerb::ALL {
-        use bailiwick_control::ports::fleet::WorkspaceVerb;
+    for verb in bailiwick_fleet::ports::WorkspaceVerb::ALL {
+        use bailiwick_fleet::ports::WorkspaceVerb;
         let makes = matches!(verb, WorkspaceVerb::Provision | WorkspaceVerb::LinkExisting);
         let (right, wrong) = match makes {
             true => ("/api/agents/workspaces", "/api/agents/workspaces/w/action"),

@@ -1,6 +1,6 @@
 //! Who may use which route: every route, every scope, and nobody.
 
-use bailiwick_control::ports::fleet::TokenScope;
+use bailiwick_fleet::ports::TokenScope;
 use bailiwick_server::openapi;
 
 use crate::client::Ask;

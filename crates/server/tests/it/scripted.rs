@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bailiwick_control::ports::fleet::*;
+use bailiwick_fleet::ports::*;
 use bailiwick_model::Sha256Hex;
-use bailiwick_model::fleet::{
+use bailiwick_resources::{
     ApprovalPhase, ExecutionDecision, LifecycleState, Moment, RunPhase, TrustTier, WorkspaceState,
 };
 use serde_json::{Value, json};
@@ -278,9 +278,9 @@ impl Fleet for Scripted {
 
     async fn wait_for_run_event(&self, _: &Target, _: u64, _: u64) {}
 
-    fn verify_webhook(&self, webhook: Unverified<'_>) -> Result<(), Unbelieved> {
+    fn verify_webhook(&self, webhook: Unverified<'_>) -> Result<(), WebhookRejected> {
         let given = webhook.headers.get("x-test-signature");
         let wanted = signature(webhook.secret, webhook.body);
-        (given == Some(&wanted)).then_some(()).ok_or_else(|| Unbelieved("wrong".to_owned()))
+        (given == Some(&wanted)).then_some(()).ok_or_else(|| WebhookRejected("wrong".to_owned()))
     }
 }

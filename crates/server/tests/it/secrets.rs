@@ -1,6 +1,6 @@
 //! Secrets go in and never come out.
 
-use bailiwick_control::ports::fleet::FleetStore;
+use bailiwick_fleet::ports::FleetStore;
 use serde_json::json;
 
 use crate::client::Ask;

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use bailiwick_control::ports::fleet::{FleetStore, TokenScope, Write};
-use bailiwick_model::fleet::Kind;
+use bailiwick_fleet::ports::{FleetStore, TokenScope, Write};
+use bailiwick_resources::Kind;
 use serde_json::json;
 
 use crate::client::{Ask, Events};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_control::ports::fleet::FleetStore;
+use bailiwick_fleet::ports::FleetStore;
 use bailiwick_testkit::random::Random;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;

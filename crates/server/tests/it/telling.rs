@@ -4,11 +4,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     Applied, AuditEntry, Change, FleetError, FleetStore, IncomingDelivery, MemoryFleet, Page,
     Received, Selection, TokenRecord, Write,
 };
-use bailiwick_model::fleet::{AnyObject, Kind, Moment};
+use bailiwick_resources::{AnyObject, Kind, Moment};
 use tokio::sync::watch;
 
 #[derive(Default)]

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use bailiwick_control::ports::fleet::{FleetStore, TokenScope};
-use bailiwick_model::fleet::Moment;
+use bailiwick_fleet::ports::{FleetStore, TokenScope};
+use bailiwick_resources::Moment;
 use bailiwick_server::mint;
 use serde_json::json;
 

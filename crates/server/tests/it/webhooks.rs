@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use bailiwick_control::ports::fleet::{FleetStore, Selection, Write};
+use bailiwick_fleet::ports::{FleetStore, Selection, Write};
 use bailiwick_model::Sha256Hex;
-use bailiwick_model::fleet::{
+use bailiwick_resources::{
     AnyObject, ForgeKind, KeyRef, Kind, Metadata, Object, Repository, TrustTier, WebhookDelivery,
 };
 use bailiwick_server::Rate;

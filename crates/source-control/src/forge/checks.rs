@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use bailiwick_control::ports::fleet::{CheckRun, ForgeError};
+use bailiwick_fleet::ports::{CheckRun, ForgeError};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};

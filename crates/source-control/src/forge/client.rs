@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use bailiwick_control::ports::fleet::ForgeError;
+use bailiwick_fleet::ports::ForgeError;
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderValue, LINK, LOCATION, RETRY_AFTER,
 };

@@ -1,8 +1,6 @@
 //! What Gitea and GitHub have in common.
 
-use bailiwick_control::ports::fleet::{
-    CheckState, ForgeError, PullRequestState, Review, Rights, Written,
-};
+use bailiwick_fleet::ports::{CheckState, ForgeError, PullRequestState, Review, Rights, Written};
 use reqwest::Method;
 use serde_json::json;
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::fleet::ForgeError;
-use bailiwick_model::fleet::{ForgeKind, Repository};
+use bailiwick_fleet::ports::ForgeError;
+use bailiwick_resources::{ForgeKind, Repository};
 
 use super::open::clone_url;
 use super::token::Token;

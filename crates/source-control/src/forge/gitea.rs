@@ -1,9 +1,9 @@
 //! Gitea, and Forgejo, which speaks the same.
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     CheckRun, Forge, ForgeError, PullRequestState, Review, Rights, WriteBack, Written,
 };
-use bailiwick_model::fleet::ReviewDecision;
+use bailiwick_resources::ReviewDecision;
 use serde_json::json;
 
 use super::checks::{self, Listing};

@@ -1,9 +1,9 @@
 //! GitHub.
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     CheckRun, Forge, ForgeError, PullRequestState, Review, Rights, WriteBack, Written,
 };
-use bailiwick_model::fleet::ReviewDecision;
+use bailiwick_resources::ReviewDecision;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;

@@ -1,8 +1,6 @@
 //! A repository with nothing around it: branches can be pushed, and that is all.
 
-use bailiwick_control::ports::fleet::{
-    CheckRun, Forge, ForgeError, PullRequestState, WriteBack, Written,
-};
+use bailiwick_fleet::ports::{CheckRun, Forge, ForgeError, PullRequestState, WriteBack, Written};
 
 use super::pushing::Pushing;
 

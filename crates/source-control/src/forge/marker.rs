@@ -1,7 +1,7 @@
 //! How a thing that was written is found again by its key: a comment of HTML in its last line, which
 //! people do not see.
 
-use bailiwick_control::ports::fleet::ForgeError;
+use bailiwick_fleet::ports::ForgeError;
 use bailiwick_model::digest::Sha256Hex;
 
 const BEGINNING: &str = "<!-- bailiwick:";

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     CheckRun, Forge, ForgeError, PullRequestState, Rights, WriteBack, Written,
 };
-use bailiwick_model::fleet::{ForgeKind, Repository};
+use bailiwick_resources::{ForgeKind, Repository};
 
 use super::client::{Api, address};
 use super::pushing::Pushing;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::ports::fleet::{ForgeError, Written};
+use bailiwick_fleet::ports::{ForgeError, Written};
 
 use super::token::Token;
 use crate::git::{Destination, NotPushed, push, where_is};

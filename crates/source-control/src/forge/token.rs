@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bailiwick_control::ports::fleet::ForgeError;
+use bailiwick_fleet::ports::ForgeError;
 
 /// What a forge is spoken to with.
 #[derive(Clone, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bailiwick_control::ports::fleet::Held;
-use bailiwick_model::fleet::Moment;
+use bailiwick_fleet::ports::FetchedCommit;
+use bailiwick_resources::Moment;
 
 use super::command::{Git, GitError, Input};
 use super::push::{Destination, NotPushed, git, unanswered};
@@ -74,7 +74,7 @@ pub(crate) fn fetch(
 }
 
 /// What was fetched and is held, by its commit; or by another name where a fetch was cut off.
-pub fn fetched(git: &Git) -> Result<Vec<Held>, GitError> {
+pub fn fetched(git: &Git) -> Result<Vec<FetchedCommit>, GitError> {
     let what = "--format=%(refname)%00%(objectname)%00%(taggerdate:unix)";
     let listed = git.run(["for-each-ref", what, KEPT])?;
     let listed = String::from_utf8_lossy(&listed).into_owned();
@@ -84,7 +84,7 @@ pub fn fetched(git: &Git) -> Result<Vec<Held>, GitError> {
         let by = parts.next()?.to_owned();
         let seconds = parts.next().and_then(|seconds| seconds.parse::<u64>().ok());
         let at = seconds.map(|seconds| Moment::from_millis(seconds.saturating_mul(1_000)));
-        Some(Held { name, at, by })
+        Some(FetchedCommit { name, at, by })
     });
     Ok(held.collect())
 }
@@ -107,7 +107,7 @@ pub fn hold(git: &Git, commit: &str) -> Result<(), GitError> {
 
 /// Holds it no longer, unless it was held again since it was listed. The commit itself stays for as long as git
 /// keeps what nothing names.
-pub fn let_go(git: &Git, held: &Held) -> Result<(), GitError> {
+pub fn let_go(git: &Git, held: &FetchedCommit) -> Result<(), GitError> {
     let name = format!("{KEPT}/{}", held.name);
     let Err(error) = git.run(["update-ref", "--no-deref", "-d", &name, &held.by]) else {
         return Ok(());

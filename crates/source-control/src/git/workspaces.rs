@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use bailiwick_control::ports::{
+use bailiwick_lifecycle::ports::{
     Preparation, SeenWorkspace, TaskDirectory, WorkspaceError, Workspaces,
 };
 use bailiwick_model::AgentId;

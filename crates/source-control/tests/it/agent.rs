@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::{Base, Preparation, Snapshot, Work as _, Workspaces as _};
+use bailiwick_lifecycle::ports::{Base, Preparation, Snapshot, Work as _, Workspaces as _};
 use bailiwick_model::AgentId;
 use bailiwick_source_control::GitWork;
 use bailiwick_testkit::Scratch;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::{Preparation, WorkspaceError, Workspaces as _};
+use bailiwick_lifecycle::ports::{Preparation, WorkspaceError, Workspaces as _};
 use bailiwick_source_control::WorktreeWorkspaces;
 use bailiwick_testkit::Scratch;
 

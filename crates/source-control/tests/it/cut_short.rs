@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use bailiwick_control::ports::{Preparation, Workspaces as _};
+use bailiwick_lifecycle::ports::{Preparation, Workspaces as _};
 use bailiwick_testkit::Scratch;
 
 use crate::workspaces::{id, snapshot, workspaces};

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use bailiwick_control::ports::Workspaces as _;
+use bailiwick_lifecycle::ports::Workspaces as _;
 use bailiwick_source_control::Repository;
 use bailiwick_testkit::Scratch;
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::Work as _;
 use bailiwick_kit::Tree as _;
+use bailiwick_lifecycle::ports::Work as _;
 use bailiwick_source_control::{CommitTree, Git, GitWork};
 use bailiwick_testkit::Scratch;
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use bailiwick_control::ports::{Preparation, Workspaces as _};
+use bailiwick_lifecycle::ports::{Preparation, Workspaces as _};
 
 use crate::workspaces::{id, workspaces};
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bailiwick_control::ports::Work as _;
+use bailiwick_lifecycle::ports::Work as _;
 use bailiwick_source_control::GitWork;
 use bailiwick_testkit::Scratch;
 

@@ -1,6 +1,6 @@
 //! The branch to land on is found, and never the agent's own.
 
-use bailiwick_control::ports::{Base, Preparation, Work as _, WorkError, Workspaces as _};
+use bailiwick_lifecycle::ports::{Base, Preparation, Work as _, WorkError, Workspaces as _};
 use bailiwick_source_control::{GitWork, Repository, WorktreeWorkspaces};
 use bailiwick_testkit::Scratch;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use bailiwick_control::ports::{Merge, Work as _};
+use bailiwick_lifecycle::ports::{Merge, Work as _};
 use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, repository};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use bailiwick_control::ports::{LandError, Landing, Merge, Method, Work as _};
+use bailiwick_lifecycle::ports::{LandError, Landing, Merge, Method, Work as _};
 use bailiwick_source_control::Repository;
 use bailiwick_testkit::Scratch;
 

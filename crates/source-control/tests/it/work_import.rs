@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-use bailiwick_control::ports::Work as _;
+use bailiwick_lifecycle::ports::Work as _;
 use bailiwick_source_control::git::{ImportLimits, Imported};
 use bailiwick_testkit::Scratch;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bailiwick_control::ports::{LandError, Landing, Method, Work as _};
+use bailiwick_lifecycle::ports::{LandError, Landing, Method, Work as _};
 use bailiwick_source_control::git::recover;
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, Scratch};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use bailiwick_control::ports::{
+use bailiwick_lifecycle::ports::{
     Base, LandError, Landed, Landing, Merge, Method, Snapshot, Work as _,
 };
 use bailiwick_testkit::Scratch;

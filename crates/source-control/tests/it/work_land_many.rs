@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use bailiwick_control::ports::{LandError, Method, Work as _};
+use bailiwick_lifecycle::ports::{LandError, Method, Work as _};
 use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, git_in, repository};

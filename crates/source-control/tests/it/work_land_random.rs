@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bailiwick_control::ports::{LandError, Landing, Merge, Method, Work as _};
+use bailiwick_lifecycle::ports::{LandError, Landing, Merge, Method, Work as _};
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, Scratch};
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use bailiwick_control::ports::{LandError, Landing, Method};
+use bailiwick_lifecycle::ports::{LandError, Landing, Method};
 use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, repository};

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::Work as _;
+use bailiwick_lifecycle::ports::Work as _;
 use bailiwick_source_control::GitWork;
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, Scratch};
@@ -133,7 +133,7 @@ fn names_of_sixty_four_digits_work_all_the_way() {
     agent.write("a.txt", "one\ntwo\nmine\n");
     scratch.write("a.txt", "theirs\ntwo\nthree\n");
     scratch.commit("theirs");
-    let wanted = crate::work_land::landing(&agent, bailiwick_control::ports::Method::Merge);
+    let wanted = crate::work_land::landing(&agent, bailiwick_lifecycle::ports::Method::Merge);
     assert_eq!(wanted.tree.len(), 64);
     let place = scratch.place().join("ours");
     agent.work().materialise(&wanted.tree, &[&wanted.onto], &place).unwrap();
@@ -166,7 +166,7 @@ fn a_shallow_repository_serves_as_well() {
     let base = work.base().unwrap();
     let found = work.snapshot(&base).unwrap();
     let merged = work.merge(&base, &found).unwrap();
-    let bailiwick_control::ports::Merge::Clean { tree } = merged else { panic!("{merged:?}") };
+    let bailiwick_lifecycle::ports::Merge::Clean { tree } = merged else { panic!("{merged:?}") };
     let place = scratch.place().join("ours");
     work.materialise(&tree, &[&base.tip, &found.commit], &place).unwrap();
     assert_eq!(git_in(&scratch, &place, &["rev-list", "--count", "HEAD"]), "5\n");

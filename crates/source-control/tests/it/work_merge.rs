@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use bailiwick_control::ports::{Merge, Work as _};
+use bailiwick_lifecycle::ports::{Merge, Work as _};
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, Scratch};
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use bailiwick_control::ports::{Method, Work as _};
+use bailiwick_lifecycle::ports::{Method, Work as _};
 use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, git_in, repository};

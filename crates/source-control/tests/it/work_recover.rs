@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::{Method, Work as _};
+use bailiwick_lifecycle::ports::{Method, Work as _};
 use bailiwick_source_control::git::{Recovered, recover};
 use bailiwick_testkit::Scratch;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use bailiwick_control::ports::{Preparation, Work as _, Workspaces as _};
+use bailiwick_lifecycle::ports::{Preparation, Work as _, Workspaces as _};
 use bailiwick_testkit::Scratch;
 use bailiwick_verify::facts::{RepositoryFacts, Since};
 

@@ -1,6 +1,6 @@
 //! Taking back what has landed.
 
-use bailiwick_control::ports::{Landing, Merge, Method, Work as _};
+use bailiwick_lifecycle::ports::{Landing, Merge, Method, Work as _};
 use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, git_in, repository};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use bailiwick_control::ports::Work as _;
+use bailiwick_lifecycle::ports::Work as _;
 use bailiwick_testkit::Scratch;
 use bailiwick_verify::Change;
 use bailiwick_verify::change::Mode;

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::Work as _;
+use bailiwick_lifecycle::ports::Work as _;
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, Scratch};
 

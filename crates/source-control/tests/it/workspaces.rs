@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use bailiwick_control::ports::{Preparation, SeenWorkspace, TaskDirectory, Workspaces as _};
+use bailiwick_lifecycle::ports::{Preparation, SeenWorkspace, TaskDirectory, Workspaces as _};
 use bailiwick_model::AgentId;
 use bailiwick_source_control::{Repository, WorktreeWorkspaces};
 use bailiwick_testkit::Scratch;

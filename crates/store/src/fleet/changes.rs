@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bailiwick_control::ports::fleet::{Change, ChangeKind, FleetError};
+use bailiwick_fleet::ports::{Change, ChangeKind, FleetError};
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 use tokio::time::{Instant, sleep, sleep_until};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_control::ports::fleet::{AuditEntry, ChangeKind, FleetError, Write, named_digests};
-use bailiwick_model::fleet::{AnyObject, Kind, Moment};
+use bailiwick_fleet::ports::{AuditEntry, ChangeKind, FleetError, Write, named_digests};
+use bailiwick_resources::{AnyObject, Kind, Moment};
 use serde::Serialize;
 use sqlx::{Any, AnyConnection, Row as _, Transaction};
 use tokio::sync::MutexGuard;

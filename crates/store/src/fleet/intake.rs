@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bailiwick_control::ports::fleet::{FleetError, IncomingDelivery, Received};
-use bailiwick_model::fleet::{
-    AnyObject, DEFAULT_NAMESPACE, Kind, Metadata, Object, WebhookDelivery,
-};
+use bailiwick_fleet::ports::{FleetError, IncomingDelivery, Received};
+use bailiwick_resources::{AnyObject, DEFAULT_NAMESPACE, Kind, Metadata, Object, WebhookDelivery};
 use sqlx::Row as _;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};

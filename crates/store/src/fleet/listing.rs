@@ -3,7 +3,7 @@
 //! Every way to select is an ordered list of its own: a term's, a namespace's, a kind's. The shortest
 //! is walked from where the page begins, and what it finds is looked up in the others.
 
-use bailiwick_control::ports::fleet::{FleetError, Page, Selection};
+use bailiwick_fleet::ports::{FleetError, Page, Selection};
 use sqlx::Row as _;
 
 use super::Fleet;
@@ -189,8 +189,8 @@ fn page(selection: &Selection, after: Option<u64>, ways: &[Way]) -> Statement {
 mod tests {
     use std::collections::BTreeMap;
 
-    use bailiwick_control::ports::fleet::Selection;
-    use bailiwick_model::fleet::Kind;
+    use bailiwick_fleet::ports::Selection;
+    use bailiwick_resources::Kind;
     use sqlx::Row as _;
 
     use super::page;

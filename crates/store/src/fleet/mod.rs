@@ -20,11 +20,11 @@ mod values;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     Applied, AuditEntry, Change, FleetError, FleetStore, IncomingDelivery, Page, Received,
     Selection, TokenRecord, Write,
 };
-use bailiwick_model::fleet::{AnyObject, Kind, Moment};
+use bailiwick_resources::{AnyObject, Kind, Moment};
 use sqlx::AnyPool;
 use tokio::sync::{Mutex, watch};
 

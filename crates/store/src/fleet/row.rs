@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_control::ports::fleet::FleetError;
-use bailiwick_model::fleet::{AnyObject, Kind, Metadata, Moment};
+use bailiwick_fleet::ports::FleetError;
+use bailiwick_resources::{AnyObject, Kind, Metadata, Moment};
 use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_control::ports::fleet::FleetError;
-use bailiwick_model::fleet::{AnyObject, Kind, Metadata, Moment, Object, Secret, SecretKey};
+use bailiwick_fleet::ports::FleetError;
+use bailiwick_resources::{AnyObject, Kind, Metadata, Moment, Object, Secret, SecretKey};
 use sqlx::Row as _;
 
 use super::Fleet;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bailiwick_control::ports::fleet::{AuditEntry, FleetError, TokenRecord, TokenScope};
-use bailiwick_model::fleet::Moment;
+use bailiwick_fleet::ports::{AuditEntry, FleetError, TokenRecord, TokenScope};
+use bailiwick_resources::Moment;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 

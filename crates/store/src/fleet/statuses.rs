@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bailiwick_control::ports::fleet::{ChangeKind, FleetError, Write};
-use bailiwick_model::fleet::AnyObject;
+use bailiwick_fleet::ports::{ChangeKind, FleetError, Write};
+use bailiwick_resources::AnyObject;
 
 use super::draft::Draft;
 use super::row::{Kept, columns};
@@ -152,8 +152,8 @@ impl Draft<'_> {
 
 #[cfg(test)]
 mod tests {
-    use bailiwick_control::ports::fleet::Write;
-    use bailiwick_model::fleet::{API_VERSION, AnyObject, Kind, Metadata};
+    use bailiwick_fleet::ports::Write;
+    use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata};
     use serde_json::json;
 
     use super::{MOST, Statuses};

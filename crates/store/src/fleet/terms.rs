@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_control::ports::fleet::{indexed_fields, named_digests};
-use bailiwick_model::fleet::{AnyObject, Kind};
+use bailiwick_fleet::ports::{indexed_fields, named_digests};
+use bailiwick_resources::{AnyObject, Kind};
 use serde_json::Value;
 
 /// A term and its value.
@@ -43,8 +43,8 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bailiwick_control::ports::fleet::indexed_fields;
-    use bailiwick_model::fleet::Kind;
+    use bailiwick_fleet::ports::indexed_fields;
+    use bailiwick_resources::Kind;
 
     #[test]
     fn every_indexed_field_stands_in_spec_or_status() {

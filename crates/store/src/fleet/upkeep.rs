@@ -1,8 +1,8 @@
 //! Making the terms anew when a program indexes other fields than the one that wrote them: an object
 //! that is not found by a field that it has would be as good as lost.
 
-use bailiwick_control::ports::fleet::{FleetError, indexed_fields};
-use bailiwick_model::fleet::Kind;
+use bailiwick_fleet::ports::{FleetError, indexed_fields};
+use bailiwick_resources::Kind;
 use sqlx::Row as _;
 
 use super::Fleet;

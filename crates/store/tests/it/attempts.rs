@@ -1,6 +1,6 @@
 //! Attempts and events of a run.
 
-use bailiwick_control::ports::RunStore as _;
+use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::Event;
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{Ending, Phase, What, Witness};

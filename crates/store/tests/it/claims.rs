@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_control::delegation::claim::{Acquired, Holding, Released, Wish};
-use bailiwick_control::ports::RunStore as _;
+use bailiwick_lifecycle::delegation::claim::{Acquired, Holding, Released, Wish};
+use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::RunStatus;
 use bailiwick_model::claim::{Claim, Fence, Outcome};
 use bailiwick_model::globs::{Area, Overlap};

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use bailiwick_control::delegation::claim::{Acquired, Holding};
+use bailiwick_lifecycle::delegation::claim::{Acquired, Holding};
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::{Depth, figure};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
-use bailiwick_control::ports::{RunStore as _, StoreError};
+use bailiwick_lifecycle::ports::{RunStore as _, StoreError};
 use bailiwick_model::RunStatus;
 use bailiwick_store::{Location, Store};
 use sqlx::Row as _;

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 
-use bailiwick_control::ports::NewRun;
+use bailiwick_lifecycle::ports::NewRun;
 use bailiwick_model::AgentId;
 use bailiwick_store::{Location, Store};
 use sqlx::{Connection as _, SqliteConnection};

@@ -4,10 +4,10 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use bailiwick_control::ports::fleet::{FleetStore, Write};
-use bailiwick_control::ports::{NewRun, RunStore as _, StoreError};
-use bailiwick_model::fleet::{API_VERSION, AnyObject, Kind, Metadata, Moment};
+use bailiwick_fleet::ports::{FleetStore, Write};
+use bailiwick_lifecycle::ports::{NewRun, RunStore as _, StoreError};
 use bailiwick_model::{AgentId, RunName, RunState, RunStatus};
+use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata, Moment};
 use bailiwick_store::{Cost, Event, Location, Store};
 use sqlx::Row as _;
 

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bailiwick_control::ports::{NewRun, RunStore as _};
+use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
 use bailiwick_model::{Run, RunStatus};
 use bailiwick_store::Store;
 

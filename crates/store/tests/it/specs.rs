@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bailiwick_control::ports::{NewRun, RunStore as _, spec_sha};
+use bailiwick_lifecycle::ports::{NewRun, RunStore as _, spec_sha};
 use bailiwick_model::Sha256Hex;
 use bailiwick_testkit::Depth;
 use bailiwick_testkit::random::Random;

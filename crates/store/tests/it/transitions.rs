@@ -1,6 +1,6 @@
 //! Statuses: every random walk over them agrees with a plain model of the legal arrows.
 
-use bailiwick_control::ports::{RunStore as _, StoreError};
+use bailiwick_lifecycle::ports::{RunStore as _, StoreError};
 use bailiwick_model::{Run, RunStatus};
 use bailiwick_store::{Event, Store};
 use bailiwick_testkit::Depth;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use bailiwick_control::supervision::Spent;
-use bailiwick_control::supervision::budget::{Budget, Limit};
+use bailiwick_lifecycle::supervision::Spent;
+use bailiwick_lifecycle::supervision::budget::{Budget, Limit};
 use bailiwick_model::Delegate;
 use bailiwick_model::attempt::{Allowance, Used};
 use clap::Args;

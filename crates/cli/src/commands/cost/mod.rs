@@ -4,9 +4,9 @@ mod total;
 
 use std::collections::BTreeSet;
 
-use bailiwick_control::ports::RunStore as _;
-use bailiwick_control::supervision::budget::Limit;
-use bailiwick_control::supervision::prices::Prices;
+use bailiwick_lifecycle::ports::RunStore as _;
+use bailiwick_lifecycle::supervision::budget::Limit;
+use bailiwick_lifecycle::supervision::prices::Prices;
 use bailiwick_model::event::{Ending, Usage, What};
 use bailiwick_model::{AgentId, Attempt, Event};
 use bailiwick_runner::agents;

@@ -1,6 +1,6 @@
 //! What the agents of a repository have used together.
 
-use bailiwick_control::supervision::budget::Limit;
+use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_model::attempt::Used;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{ActionError, Caller, Target, TokenScope};
+use bailiwick_fleet::ports::{ActionError, Caller, Target, TokenScope};
 use bailiwick_store::Store;
 
 use super::{Namespace, actor, now};

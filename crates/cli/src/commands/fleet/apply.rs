@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::resources::{self, Outcome};
-use bailiwick_model::fleet::Metadata;
+use bailiwick_fleet::resources::{self, Outcome};
+use bailiwick_resources::Metadata;
 use clap::Args;
 
 use super::{actor, documents, now};

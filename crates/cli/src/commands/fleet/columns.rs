@@ -1,6 +1,6 @@
 //! What the tables of each kind show.
 
-use bailiwick_model::fleet::{AnyObject, Kind, Moment, Standing};
+use bailiwick_resources::{AnyObject, Kind, Moment, Standing};
 use serde_json::Value;
 
 use super::ago;
@@ -179,7 +179,7 @@ fn columns(kind: Kind) -> &'static [Field] {
 /// The titles of a table.
 pub fn header(kind: Kind, wide: bool) -> Vec<Column> {
     let mut titles = vec![Column::fixed("NAME")];
-    let ready = !bailiwick_model::fleet::expected_conditions(kind).is_empty();
+    let ready = !bailiwick_resources::expected_conditions(kind).is_empty();
     let shown = columns(kind).iter().filter(|(_, _, only)| wide || !only);
     titles.extend(shown.map(|(title, _, _)| match *title {
         "PATH" | "CHECKOUT" => Column::path(title),
@@ -199,7 +199,7 @@ pub fn row(object: &AnyObject, wide: bool, now: Moment) -> Vec<String> {
     for (_, pointer, _) in columns(object.kind).iter().filter(|(_, _, only)| wide || !only) {
         cells.push(whole.pointer(pointer).map_or_else(|| "-".to_owned(), cell));
     }
-    if !bailiwick_model::fleet::expected_conditions(object.kind).is_empty() {
+    if !bailiwick_resources::expected_conditions(object.kind).is_empty() {
         cells.push(ready(object));
     }
     let born = object.metadata.creation_timestamp;

@@ -1,8 +1,8 @@
 //! `bailiwick delete`: takes resources away.
 
-use bailiwick_control::ports::fleet::{FleetStore, Selection};
-use bailiwick_control::resources::{self, DeclareError};
-use bailiwick_model::fleet::{AnyObject, Author, Metadata};
+use bailiwick_fleet::ports::{FleetStore, Selection};
+use bailiwick_fleet::resources::{self, DeclareError};
+use bailiwick_resources::{AnyObject, Author, Metadata};
 use clap::Args;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! `bailiwick describe`: an object with its conditions, for people.
 
-use bailiwick_model::fleet::{AnyObject, Condition, Standing};
+use bailiwick_resources::{AnyObject, Condition, Standing};
 use clap::Args;
 
 use super::named::{fetch, named};

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::bundle::{RedactionRules, Redactor};
-use bailiwick_control::ports::fleet::{FleetStore, Selection};
-use bailiwick_control::resources::{self, Outcome};
-use bailiwick_model::fleet::{AnyObject, Kind, Metadata};
+use bailiwick_fleet::bundle::{RedactionRules, Redactor};
+use bailiwick_fleet::ports::{FleetStore, Selection};
+use bailiwick_fleet::resources::{self, Outcome};
+use bailiwick_resources::{AnyObject, Kind, Metadata};
 use bailiwick_store::Store;
 use serde::Serialize;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use bailiwick_model::fleet::AnyObject;
+use bailiwick_resources::AnyObject;
 use serde_saphyr::MergeKeyPolicy;
 
 use crate::context::Context;

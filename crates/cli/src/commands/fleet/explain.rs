@@ -1,9 +1,9 @@
 //! `bailiwick explain KIND/NAME`: why an object is as it is, and what to do next.
 
-use bailiwick_control::explaining::{Around, Explanation, explain};
-use bailiwick_control::ports::fleet::{FleetStore, Selection};
+use bailiwick_fleet::explanation::{Around, Explanation, explain};
+use bailiwick_fleet::ports::{FleetStore, Selection};
 use bailiwick_model::AgentId;
-use bailiwick_model::fleet::{
+use bailiwick_resources::{
     AgentDispatchRun, AgentWorkspace, AnyObject, Kind, Object, Resource, RunnerPool, Standing,
 };
 use bailiwick_store::Store;
@@ -23,7 +23,7 @@ pub fn object(words: &[String]) -> Option<Named> {
     let [word] = words else { return None };
     let (kind, name) = word.split_once('/')?;
     let kind = kind.parse::<Kind>().ok()?;
-    let plain = bailiwick_model::fleet::is_object_name(name);
+    let plain = bailiwick_resources::is_object_name(name);
     plain.then(|| Named { kind, names: vec![name.to_owned()] })
 }
 
@@ -74,7 +74,7 @@ async fn events(store: &Store, agent: &str) -> Result<Vec<String>, Failure> {
     let after = last.saturating_sub(u64::from(EVENTS));
     let events = store.run_events(&id, after, EVENTS).await?;
     let told = events.into_iter().map(|event| {
-        let then = bailiwick_model::fleet::Moment::from_millis(event.at);
+        let then = bailiwick_resources::Moment::from_millis(event.at);
         let body = serde_json::to_value(&event).unwrap_or_default();
         let kind = body.get("kind").and_then(|kind| kind.as_str()).unwrap_or("event").to_owned();
         format!("{} {kind}, {} ago", event.number, ago(then, now()))
@@ -138,7 +138,7 @@ fn show(explanation: &Explanation) {
 
 #[cfg(test)]
 mod tests {
-    use bailiwick_model::fleet::Kind;
+    use bailiwick_resources::Kind;
 
     use super::object;
 

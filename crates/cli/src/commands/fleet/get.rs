@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bailiwick_control::ports::fleet::{Change, ChangeKind, FleetStore, Selection, indexed_fields};
-use bailiwick_model::fleet::{AnyObject, Kind};
+use bailiwick_fleet::ports::{Change, ChangeKind, FleetStore, Selection, indexed_fields};
+use bailiwick_resources::{AnyObject, Kind};
 use clap::Args;
 
 use super::columns::{header, row};

@@ -19,9 +19,9 @@ pub mod unified;
 pub mod wait;
 pub mod workspaces;
 
-use bailiwick_control::ports::fleet::FleetError;
-use bailiwick_control::resources::DeclareError;
-use bailiwick_model::fleet::Moment;
+use bailiwick_fleet::ports::FleetError;
+use bailiwick_fleet::resources::DeclareError;
+use bailiwick_resources::Moment;
 use clap::{Args, ValueEnum};
 
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! Objects as people name them: `stack fixer`, `stack/fixer`, `stacks`.
 
-use bailiwick_control::ports::fleet::FleetStore;
-use bailiwick_model::fleet::{AnyObject, Kind};
+use bailiwick_fleet::ports::FleetStore;
+use bailiwick_resources::{AnyObject, Kind};
 
 use crate::failure::Failure;
 
@@ -63,7 +63,7 @@ pub async fn fetch<S: FleetStore>(
 
 #[cfg(test)]
 mod tests {
-    use bailiwick_model::fleet::Kind;
+    use bailiwick_resources::Kind;
 
     use super::{Named, named};
 

@@ -1,10 +1,10 @@
 //! `bailiwick runs`: what can be done to runs of the control plane.
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     DispatchRequest, Fleet as _, RunAnswer, RunVerb, RunVerbRequest, Target,
 };
 use bailiwick_model::Event;
-use bailiwick_model::fleet::SourceRefs;
+use bailiwick_resources::SourceRefs;
 use clap::{Args, Subcommand};
 
 use super::Namespace;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
-use bailiwick_control::ports::fleet::{AuditEntry, FleetStore, Selection, Values, Write};
-use bailiwick_model::fleet::{Kind, Secret, is_object_name};
+use bailiwick_fleet::ports::{AuditEntry, FleetStore, Selection, Values, Write};
+use bailiwick_resources::{Kind, Secret, is_object_name};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -186,7 +186,7 @@ fn list(context: &Context, namespace: &str, format: Format) -> Result<(), Failur
 fn remove(context: &Context, namespace: &str, name: &str) -> Result<(), Failure> {
     let actor = actor()?;
     wire::with_store(context, async |store| {
-        Ok(bailiwick_control::resources::delete(
+        Ok(bailiwick_fleet::resources::delete(
             store,
             Kind::Secret,
             namespace,

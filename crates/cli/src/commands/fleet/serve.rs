@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bailiwick_control::dispatch::{Resting, Retention, Turn};
-use bailiwick_control::ports::fleet::FleetStore as _;
-use bailiwick_model::fleet::Span;
+use bailiwick_fleet::dispatch::{Backoff, Retention, Turn};
+use bailiwick_fleet::ports::FleetStore as _;
+use bailiwick_resources::Span;
 use bailiwick_server::{Pulse, Reach, Server, Settings};
 use bailiwick_store::Store;
 use clap::Args;
@@ -156,7 +156,7 @@ async fn over(turning: &mut JoinHandle<()>, ended: impl Future<Output = ()>) -> 
 /// Turn after turn, until the server stops.
 async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
     let mut looked: Option<(u64, Instant)> = None;
-    let mut resting = Resting::default();
+    let mut backoff = Backoff::default();
     let mut longest = LONGEST_REST;
     loop {
         let version = latest(&plane).await;
@@ -174,12 +174,12 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
         }
         plane.store.lull(longest).await;
         let begun = Instant::now();
-        let turn = plane.turn_after(&mut resting).await;
+        let turn = plane.turn_after(&mut backoff).await;
         longest = if turn.done < MUCH { LONGEST_REST } else { begun.elapsed().min(LONGEST_REST) };
         tell(&turn);
         pulse.beat();
         // Whatever else has trouble rests by itself.
-        if turn.store_is_away {
+        if turn.store_unavailable {
             tokio::time::sleep(AFTER_TROUBLE).await;
         }
         if turn.done == 0 {
@@ -189,15 +189,15 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
 }
 
 fn tell(turn: &Turn) {
-    for (about, why) in &turn.troubles {
+    for (about, why) in &turn.errors {
         tracing::warn!(about, why, "it is tried again");
     }
 }
 
 /// The version of the store before a turn, so that no change is slept through.
 async fn latest(plane: &LocalPlane) -> u64 {
-    use bailiwick_control::ports::fleet::{FleetStore, Selection};
-    use bailiwick_model::fleet::Kind;
+    use bailiwick_fleet::ports::{FleetStore, Selection};
+    use bailiwick_resources::Kind;
     let selection = Selection { limit: 1, ..Selection::of(Kind::Repository) };
     FleetStore::list(plane.store.as_ref(), &selection).await.map_or(0, |page| page.version)
 }

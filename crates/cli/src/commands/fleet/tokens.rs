@@ -1,10 +1,8 @@
 //! `bailiwick tokens`: who may use the API, and for what.
 
-use bailiwick_control::ports::fleet::{
-    AuditEntry, FleetStore as _, TokenRecord, TokenScope, Write,
-};
+use bailiwick_fleet::ports::{AuditEntry, FleetStore as _, TokenRecord, TokenScope, Write};
 use bailiwick_model::Sha256Hex;
-use bailiwick_model::fleet::{Moment, Span};
+use bailiwick_resources::{Moment, Span};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 

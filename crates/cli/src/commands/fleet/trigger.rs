@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     ExecutionAnswer, FireRequest, Fleet as _, LifecycleRequest, LifecycleVerb, ReplayRequest,
     RuleSample, RuleTrial,
 };

@@ -1,7 +1,7 @@
 //! `bailiwick wait`: until an object is as it should be.
 
-use bailiwick_control::ports::fleet::{FleetStore, Selection};
-use bailiwick_model::fleet::{AnyObject, RunPhase, Span};
+use bailiwick_fleet::ports::{FleetStore, Selection};
+use bailiwick_resources::{AnyObject, RunPhase, Span};
 use clap::Args;
 use serde_json::json;
 

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     Fleet as _, FleetStore, Selection, WorkspaceAnswer, WorkspaceRequest, WorkspaceVerb,
 };
-use bailiwick_model::fleet::{AnyObject, Kind, WorkItemKind, WorkItemRef};
+use bailiwick_resources::{AnyObject, Kind, WorkItemKind, WorkItemRef};
 use clap::{Args, Subcommand};
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! Writing to the ledger.
 
-use bailiwick_control::ports::{NewRun, RunStore as _};
+use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
 use bailiwick_model::{AgentId, Dna, RunStatus};
 use bailiwick_store::{Cost, Store};
 use clap::Args;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::{RunStore as _, spec_sha};
+use bailiwick_lifecycle::ports::{RunStore as _, spec_sha};
 use bailiwick_model::{AgentId, Run, RunState};
 use bailiwick_source_control::Git;
 use bailiwick_store::Store;

@@ -273,7 +273,7 @@ pub async fn locks(store: &Store, format: Format) -> Result<(), Failure> {
 
 /// Prints the task.toml that a run was given.
 pub async fn spec(store: &Store, id: &str, format: Format) -> Result<(), Failure> {
-    use bailiwick_control::ports::RunStore as _;
+    use bailiwick_lifecycle::ports::RunStore as _;
     let run = match AgentId::parse(id) {
         Ok(id) => store.find(&id).await?,
         Err(_) => None,

@@ -1,7 +1,7 @@
 //! Approvals of the control plane, at the terminal.
 
-use bailiwick_control::ports::fleet::{FleetStore as _, Write};
-use bailiwick_model::fleet::{AgentApproval, AnyObject, Metadata, Moment, Object};
+use bailiwick_fleet::ports::{FleetStore as _, Write};
+use bailiwick_resources::{AgentApproval, AnyObject, Metadata, Moment, Object};
 use serde_json::json;
 
 use super::Place;

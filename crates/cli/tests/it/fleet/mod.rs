@@ -158,7 +158,7 @@ impl Place {
 
     /// The events of the audit log, by the database itself.
     pub(crate) fn audit(&self) -> Vec<(String, String)> {
-        use bailiwick_control::ports::fleet::FleetStore as _;
+        use bailiwick_fleet::ports::FleetStore as _;
         let lines = self.with_store(async |store| store.audit(0, 1_000).await.unwrap());
         lines.into_iter().map(|(_, line)| (line.event, line.subject)).collect()
     }

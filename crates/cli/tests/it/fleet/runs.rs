@@ -94,10 +94,10 @@ fn runs_resume_and_runs_continue_need_a_conversation() {
 
 /// An attempt of a run that has begun, and what its agent said.
 fn told(place: &Place, run: &str, number: u32, agent: &str, words: &[&str]) {
-    use bailiwick_control::ports::fleet::{FleetStore as _, Write};
+    use bailiwick_fleet::ports::{FleetStore as _, Write};
     use bailiwick_model::event::{What, Witness};
     let attempts = place.json(&["get", "attempts", "--field", &format!("run={run}")]);
-    let mut attempt: bailiwick_model::fleet::AnyObject =
+    let mut attempt: bailiwick_resources::AnyObject =
         serde_json::from_value(attempts[0].clone()).unwrap();
     attempt.spec["number"] = json!(number);
     let entered = format!("2026-01-0{number}T00:00:00Z");
@@ -123,7 +123,7 @@ fn told(place: &Place, run: &str, number: u32, agent: &str, words: &[&str]) {
         })
         .collect();
     place.with_store(async |store| {
-        let now = bailiwick_model::fleet::Moment::from_millis(1);
+        let now = bailiwick_resources::Moment::from_millis(1);
         store.commit(vec![write], now).await.unwrap();
         store.keep(&agent.parse().unwrap(), &mut events).await.unwrap();
     });

@@ -1,11 +1,11 @@
 //! docs/guides/write-back.md: the blocks by which an agent asks for more are understood.
 
-use bailiwick_control::write_back::Said;
+use bailiwick_fleet::write_back::AgentAnswer;
 
 use super::guide::Guide;
 
 pub(crate) fn follow(guide: &mut Guide) {
-    let said = Said::read(&guide.text("md"), str::to_owned);
+    let said = AgentAnswer::read(&guide.text("md"), str::to_owned);
     assert_eq!(said.faults, []);
     let review = said.review.unwrap();
     assert_eq!((review.body.as_str(), review.comments.len()), ("Not yet.", 1));

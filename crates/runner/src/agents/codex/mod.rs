@@ -7,7 +7,7 @@ mod reader;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_control::supervision::{Habits, Unfinished};
+use bailiwick_lifecycle::supervision::{Habits, Unfinished};
 use bailiwick_model::task::{Login, SubAgent};
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};

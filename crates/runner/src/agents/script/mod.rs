@@ -5,7 +5,7 @@ mod perform;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_control::supervision::{Habits, Unfinished};
+use bailiwick_lifecycle::supervision::{Habits, Unfinished};
 use bailiwick_model::event::What;
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;

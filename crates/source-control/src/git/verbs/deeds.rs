@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use bailiwick_control::ports::fleet::{
-    WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble,
-};
+use bailiwick_fleet::ports::{WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport};
 
 use super::{CameBack, Ignored, PutAway, Rebase, VerbError, Workspace, WorkspaceVerbs};
 
@@ -17,33 +15,33 @@ impl WorkspaceVerbs {
     pub fn carry_out(
         &self,
         place: &WorkspacePlace,
-        deed: &WorkspaceDeed,
-    ) -> Result<WorkspaceSeen, WorkspaceTrouble> {
+        deed: &WorkspaceOperation,
+    ) -> Result<WorkspaceReport, WorkspaceError> {
         self.did(place, deed).map_err(|error| match error {
-            VerbError::Refused { reason, instead } => WorkspaceTrouble::Refused { reason, instead },
-            VerbError::Git(error) => WorkspaceTrouble::Failed(error.to_string()),
-            VerbError::File { what, why } => WorkspaceTrouble::Failed(format!("{what}: {why}")),
+            VerbError::Refused { reason, instead } => WorkspaceError::Refused { reason, instead },
+            VerbError::Git(error) => WorkspaceError::Failed(error.to_string()),
+            VerbError::File { what, why } => WorkspaceError::Failed(format!("{what}: {why}")),
         })
     }
 
     fn did(
         &self,
         place: &WorkspacePlace,
-        deed: &WorkspaceDeed,
-    ) -> Result<WorkspaceSeen, VerbError> {
+        deed: &WorkspaceOperation,
+    ) -> Result<WorkspaceReport, VerbError> {
         let path = Path::new(&place.path);
         let (branch, target) = (place.branch.as_str(), place.target.as_str());
-        if *deed == WorkspaceDeed::Link {
+        if *deed == WorkspaceOperation::Link {
             let git = self.link(path, target)?;
             let real = fs::canonicalize(path).map_err(super::file(path))?;
             let linked = Workspace { path: &real, branch: &git.branch, target };
             let rebasing = self.is_rebasing(&linked)?;
             let path = real.display().to_string();
-            return Ok(WorkspaceSeen { path, git, rebasing, kept: None, said: String::new() });
+            return Ok(WorkspaceReport { path, git, rebasing, kept: None, said: String::new() });
         }
         let workspace = Workspace { path, branch, target };
         let (said, kept) = self.verb(&workspace, deed)?;
-        Ok(WorkspaceSeen {
+        Ok(WorkspaceReport {
             path: place.path.clone(),
             git: self.status(&workspace)?,
             rebasing: self.is_rebasing(&workspace)?,
@@ -52,20 +50,24 @@ impl WorkspaceVerbs {
         })
     }
 
-    fn verb(&self, workspace: &Workspace<'_>, deed: &WorkspaceDeed) -> Result<Said, VerbError> {
+    fn verb(
+        &self,
+        workspace: &Workspace<'_>,
+        deed: &WorkspaceOperation,
+    ) -> Result<Said, VerbError> {
         Ok(match deed {
-            WorkspaceDeed::Look | WorkspaceDeed::Link => (String::new(), None),
-            WorkspaceDeed::Provision { base } => {
+            WorkspaceOperation::Look | WorkspaceOperation::Link => (String::new(), None),
+            WorkspaceOperation::Provision { base } => {
                 self.provision(workspace, base)?;
                 (format!("made on the branch {}, from {base:.12}", workspace.branch), None)
             }
-            WorkspaceDeed::Archive { discard_ignored } => {
+            WorkspaceOperation::Archive { discard_ignored } => {
                 put_away(self.archive(workspace, ignored(*discard_ignored))?)
             }
-            WorkspaceDeed::Cleanup { discard_ignored } => {
+            WorkspaceOperation::Cleanup { discard_ignored } => {
                 put_away(self.cleanup(workspace, ignored(*discard_ignored))?)
             }
-            WorkspaceDeed::Recover => {
+            WorkspaceOperation::Recover => {
                 let said = match self.recover(workspace)? {
                     CameBack::AsTheyWere => "its files are back as they were",
                     CameBack::FromBranch => "its files are back from its branch",
@@ -75,10 +77,12 @@ impl WorkspaceVerbs {
                 };
                 (said.to_owned(), None)
             }
-            WorkspaceDeed::RebaseStart => rebased(self.rebase_start(workspace)?),
-            WorkspaceDeed::RebaseAutoResolve => rebased(self.rebase_auto_resolve(workspace)?),
-            WorkspaceDeed::RebaseMarkResolved => rebased(self.rebase_mark_resolved(workspace)?),
-            WorkspaceDeed::RebaseAbort => {
+            WorkspaceOperation::RebaseStart => rebased(self.rebase_start(workspace)?),
+            WorkspaceOperation::RebaseAutoResolve => rebased(self.rebase_auto_resolve(workspace)?),
+            WorkspaceOperation::RebaseMarkResolved => {
+                rebased(self.rebase_mark_resolved(workspace)?)
+            }
+            WorkspaceOperation::RebaseAbort => {
                 let kept = self.rebase_abort(workspace)?;
                 ("back to where it was before the rebase".to_owned(), kept)
             }

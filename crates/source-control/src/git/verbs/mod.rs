@@ -23,7 +23,7 @@ mod status;
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_model::fleet::GitStatus;
+use bailiwick_resources::GitStatus;
 use thiserror::Error;
 
 use super::{Git, GitError, Input, Repository};

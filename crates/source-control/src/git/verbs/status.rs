@@ -1,6 +1,6 @@
 //! What git says of a workspace.
 
-use bailiwick_model::fleet::GitStatus;
+use bailiwick_resources::GitStatus;
 
 use super::{Git, Repository, VerbError, Workspace};
 

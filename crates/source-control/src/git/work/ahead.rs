@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::thread::{Builder, JoinHandle};
 
-use bailiwick_control::ports::WorkError;
+use bailiwick_lifecycle::ports::WorkError;
 
 use super::files::{self, Files};
 use super::places::Places;

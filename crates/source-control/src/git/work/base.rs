@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use bailiwick_control::ports::{Base, WorkError};
+use bailiwick_lifecycle::ports::{Base, WorkError};
 use serde::{Deserialize, Serialize};
 
 use super::places::Places;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bailiwick_control::ports::Commit;
+use bailiwick_lifecycle::ports::Commit;
 use bailiwick_verify::Change;
 use bailiwick_verify::change::{Entry, Mode};
 use bailiwick_verify::facts::Texts;

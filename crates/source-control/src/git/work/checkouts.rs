@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::{LandError, WorkError};
+use bailiwick_lifecycle::ports::{LandError, WorkError};
 
 use super::contents::{self, Content, Way};
 use super::index_lock::IndexLock;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bailiwick_control::ports::{LandError, Landing, Merge, Method, WorkError};
+use bailiwick_lifecycle::ports::{LandError, Landing, Merge, Method, WorkError};
 
 use super::merge::{self, Sides};
 use super::places::Places;

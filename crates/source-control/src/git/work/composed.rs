@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bailiwick_control::ports::WorkError;
+use bailiwick_lifecycle::ports::WorkError;
 use bailiwick_verify::Change;
 use bailiwick_verify::change::Mode;
 

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::Duration;
 
-use bailiwick_control::ports::{Base, WorkError};
+use bailiwick_lifecycle::ports::{Base, WorkError};
 use bailiwick_model::well_known::report_path;
 
 use super::places::Places;

@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::{Snapshot, WorkError};
+use bailiwick_lifecycle::ports::{Snapshot, WorkError};
 
 use super::places::Places;
 use super::private::PrivateDirectory;

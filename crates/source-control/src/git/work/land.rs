@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use bailiwick_control::ports::{LandError, Landed, Landing, WorkError};
+use bailiwick_lifecycle::ports::{LandError, Landed, Landing, WorkError};
 
 use super::commits::{self, Person};
 use super::contents::Way;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_control::ports::{Conflict, Merge};
+use bailiwick_lifecycle::ports::{Conflict, Merge};
 
 use super::{merge_compat, paths};
 use crate::git::command::{Git, GitError, Input};

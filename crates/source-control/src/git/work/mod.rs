@@ -51,7 +51,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bailiwick_control::ports::{
+use bailiwick_lifecycle::ports::{
     Base, Commit, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,
 };
 use bailiwick_model::AgentId;

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 
-use bailiwick_control::ports::WorkError;
+use bailiwick_lifecycle::ports::WorkError;
 
 use super::places::Places;
 use super::{paths, submodule, trouble};

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use bailiwick_control::ports::{Base, Snapshot};
+use bailiwick_lifecycle::ports::{Base, Snapshot};
 use bailiwick_verify::facts::{Moved, RepositoryFacts, Since};
 
 use super::movements::{self, Subject};

@@ -1,6 +1,6 @@
 //! Taking back what has landed: the tree of today's base without it.
 
-use bailiwick_control::ports::{Merge, WorkError};
+use bailiwick_lifecycle::ports::{Merge, WorkError};
 
 use super::merge::{self, Sides};
 use super::{GitWork, commits, trouble};

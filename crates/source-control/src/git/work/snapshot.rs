@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use bailiwick_control::ports::{Base, Snapshot, WorkError};
+use bailiwick_lifecycle::ports::{Base, Snapshot, WorkError};
 
 use super::ahead::{Ahead, Known};
 use super::files::Files;

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use bailiwick_control::ports::WorkError;
+use bailiwick_lifecycle::ports::WorkError;
 use bailiwick_model::{AgentId, Sha256Hex};
 use serde::{Deserialize, Serialize};
 

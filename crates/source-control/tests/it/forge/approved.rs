@@ -1,11 +1,11 @@
 //! From a wish to the forge: policy, a person's yes, one write; and a target that moved meanwhile.
 
-use bailiwick_control::ports::fleet::{Forge as _, WriteBack};
-use bailiwick_control::write_back::{
+use bailiwick_fleet::ports::{Forge as _, WriteBack};
+use bailiwick_fleet::write_back::{
     Actor, ActorKind, Answer, Decision, Next, Plan, Policies, Proposal, authorise, decide, next,
     plan, send,
 };
-use bailiwick_model::fleet::{
+use bailiwick_resources::{
     AgentApprovalStatus, Moment, Requester, SubjectKind, TrustTier, WriteBackPolicy,
     WriteBackTarget,
 };

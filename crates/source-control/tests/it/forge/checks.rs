@@ -1,6 +1,6 @@
 //! What ended since somebody last asked.
 
-use bailiwick_control::ports::fleet::Forge as _;
+use bailiwick_fleet::ports::Forge as _;
 use bailiwick_testkit::Depth;
 use bailiwick_testkit::forge::RunSeed;
 use bailiwick_testkit::random::Random;

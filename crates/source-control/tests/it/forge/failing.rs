@@ -1,7 +1,7 @@
 //! A forge that fails: nothing is written twice, and it is told what happened.
 
-use bailiwick_control::ports::fleet::{CheckState, Forge as _, ForgeError, Review, WriteBack};
-use bailiwick_model::fleet::ReviewDecision;
+use bailiwick_fleet::ports::{CheckState, Forge as _, ForgeError, Review, WriteBack};
+use bailiwick_resources::ReviewDecision;
 use bailiwick_testkit::forge::{Fault, Flavour, RunSeed};
 
 use super::{BOTH, Setup, block_on};

@@ -11,7 +11,7 @@ mod writing;
 use std::future::Future;
 use std::path::PathBuf;
 
-use bailiwick_model::fleet::{ForgeKind, Repository, RepositoryPolicy, TrustTier};
+use bailiwick_resources::{ForgeKind, Repository, RepositoryPolicy, TrustTier};
 use bailiwick_source_control::forge::{AnyForge, Token, open};
 use bailiwick_testkit::Scratch;
 use bailiwick_testkit::forge::{Flavour, StandIn};

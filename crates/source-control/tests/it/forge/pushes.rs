@@ -1,7 +1,7 @@
 //! Pushes: by compare-and-swap, over HTTP and to a repository on this machine.
 
-use bailiwick_control::ports::fleet::{Forge as _, ForgeError, WriteBack};
-use bailiwick_model::fleet::ForgeKind;
+use bailiwick_fleet::ports::{Forge as _, ForgeError, WriteBack};
+use bailiwick_resources::ForgeKind;
 use bailiwick_source_control::forge::open;
 use bailiwick_testkit::forge::{Fault, Flavour};
 

@@ -1,6 +1,6 @@
 //! What is read from a forge.
 
-use bailiwick_control::ports::fleet::{Forge as _, ForgeError, Rights};
+use bailiwick_fleet::ports::{Forge as _, ForgeError, Rights};
 use bailiwick_testkit::forge::{Fault, RunSeed};
 
 use super::{BOTH, Setup, block_on, opened};

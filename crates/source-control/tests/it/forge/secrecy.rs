@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use bailiwick_control::ports::fleet::{Forge as _, ForgeError, WriteBack};
+use bailiwick_fleet::ports::{Forge as _, ForgeError, WriteBack};
 use bailiwick_source_control::forge::{Token, open};
 use bailiwick_testkit::forge::{Fault, Flavour, StandIn};
 

@@ -1,7 +1,7 @@
 //! What is written arrives as it was meant, once for each key.
 
-use bailiwick_control::ports::fleet::{CheckState, Forge as _, ForgeError, Review, WriteBack};
-use bailiwick_model::fleet::{ReviewComment, ReviewDecision};
+use bailiwick_fleet::ports::{CheckState, Forge as _, ForgeError, Review, WriteBack};
+use bailiwick_resources::{ReviewComment, ReviewDecision};
 use bailiwick_testkit::forge::{Flavour, RunSeed};
 
 use super::{BOTH, Setup, block_on};

@@ -3,10 +3,10 @@
 use std::fs;
 use std::sync::atomic::Ordering;
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     ActionError, Fleet as _, FleetStore as _, TokenScope, WorkspaceRequest, WorkspaceVerb,
 };
-use bailiwick_model::fleet::{
+use bailiwick_resources::{
     AgentWorkspace, Kind, LinkSource, Ownership, RebaseState, WorkItemKind, WorkItemRef,
     WorkItemWorkspaceLink, WorkspaceState,
 };

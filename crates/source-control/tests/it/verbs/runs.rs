@@ -3,8 +3,8 @@
 use std::fs;
 use std::sync::atomic::Ordering;
 
-use bailiwick_control::ports::fleet::{FleetStore as _, LaunchedState, WorkspaceVerb, Write};
-use bailiwick_model::fleet::{
+use bailiwick_fleet::ports::{FleetStore as _, LaunchedState, WorkspaceVerb, Write};
+use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AgentWorkspace, AgentWorkspacePolicy, AnyObject,
     EventSource, LinkSource, Metadata, Moment, Object, Ownership, RunPhase, WorkItemKind,
     WorkItemSessionLink, WorkItemWorkspaceLink, WorkspaceState,
@@ -100,8 +100,8 @@ async fn a_run_s_worktree_is_recorded_and_joined_with_what_the_run_is_about() {
     assert_eq!(after, version, "a turn with nothing to do writes nothing");
 }
 
-fn selection() -> bailiwick_control::ports::fleet::Selection {
-    bailiwick_control::ports::fleet::Selection::of(bailiwick_model::fleet::Kind::AgentWorkspace)
+fn selection() -> bailiwick_fleet::ports::Selection {
+    bailiwick_fleet::ports::Selection::of(bailiwick_resources::Kind::AgentWorkspace)
 }
 
 /// One that is dirty is kept; one that is clean goes when its time is over, and comes back.

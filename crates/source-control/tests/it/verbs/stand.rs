@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bailiwick_control::admission::conditions::StackFacts;
-use bailiwick_control::admission::snapshot::Frozen;
-use bailiwick_control::bundle::SourcePart;
-use bailiwick_control::dispatch::ControlPlane;
-use bailiwick_control::ports::fleet::{
-    ActionError, Caller, Engine, EngineError, EngineEvent, Fleet as _, FleetStore as _, ForgeError,
-    Launch, Launched, LaunchedChild, LaunchedState, MemoryFleet, Selection, TokenScope, Unfetched,
-    WorkspaceAnswer, WorkspaceDeed, WorkspacePlace, WorkspaceRequest, WorkspaceSeen,
-    WorkspaceTrouble, WorkspaceVerb, World, Write,
+use bailiwick_fleet::admission::conditions::StackFacts;
+use bailiwick_fleet::admission::snapshot::Frozen;
+use bailiwick_fleet::bundle::SourcePart;
+use bailiwick_fleet::dispatch::ControlPlane;
+use bailiwick_fleet::ports::{
+    ActionError, Caller, Engine, EngineError, EngineEvent, FetchError, Fleet as _, FleetStore as _,
+    ForgeError, Launch, Launched, LaunchedChild, LaunchedState, MemoryFleet, Selection, TokenScope,
+    WorkspaceAnswer, WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport,
+    WorkspaceRequest, WorkspaceVerb, World, Write,
 };
-use bailiwick_model::fleet::{
+use bailiwick_resources::{
     AgentDispatchRun, AgentWorkspace, AnyObject, ContextSource, ForgeKind, Metadata, Moment,
     Object, Repository, Resource, RunCost,
 };
@@ -109,7 +109,7 @@ impl World for GitWorld {
         _: &Object<Repository>,
         _: &AgentDispatchRun,
         _: ContextSource,
-    ) -> Result<Option<SourcePart>, Unfetched> {
+    ) -> Result<Option<SourcePart>, FetchError> {
         Ok(None)
     }
 
@@ -141,13 +141,13 @@ impl World for GitWorld {
         &self,
         repository: &Repository,
         place: &WorkspacePlace,
-        deed: WorkspaceDeed,
-    ) -> Result<WorkspaceSeen, WorkspaceTrouble> {
+        deed: WorkspaceOperation,
+    ) -> Result<WorkspaceReport, WorkspaceError> {
         let verbs =
             WorkspaceVerbs::new(Path::new(&repository.checkout), &self.root, &self.state).unwrap();
         let done = verbs.carry_out(place, &deed)?;
-        if deed != WorkspaceDeed::Look && self.cut_off.load(Ordering::Relaxed) {
-            return Err(WorkspaceTrouble::Failed("cut off".to_owned()));
+        if deed != WorkspaceOperation::Look && self.cut_off.load(Ordering::Relaxed) {
+            return Err(WorkspaceError::Failed("cut off".to_owned()));
         }
         Ok(done)
     }
@@ -271,7 +271,7 @@ impl Stand {
     /// Who did what to which, with what came of it.
     pub(crate) async fn audit(&self) -> Vec<(String, String, Value)> {
         let lines = self.plane.store.audit(0, 1_000).await.unwrap();
-        let told = |(_, line): (u64, bailiwick_control::ports::fleet::AuditEntry)| {
+        let told = |(_, line): (u64, bailiwick_fleet::ports::AuditEntry)| {
             (line.actor, line.event, line.detail)
         };
         lines.into_iter().map(told).collect()
@@ -286,6 +286,6 @@ impl Stand {
 
     pub(crate) async fn turn(&self) {
         let turn = self.plane.turn().await;
-        assert_eq!(turn.troubles, []);
+        assert_eq!(turn.errors, []);
     }
 }

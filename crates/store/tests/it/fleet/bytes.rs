@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{FleetStore, Write};
+use bailiwick_fleet::ports::{FleetStore, Write};
 use bailiwick_model::digest::Sha256Hex;
-use bailiwick_model::fleet::{Kind, Moment};
+use bailiwick_resources::{Kind, Moment};
 use bailiwick_store::Store;
 use serde_json::json;
 

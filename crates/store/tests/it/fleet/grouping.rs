@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{FleetStore as _, Received, Selection};
-use bailiwick_model::fleet::{Kind, Moment};
+use bailiwick_fleet::ports::{FleetStore as _, Received, Selection};
+use bailiwick_resources::{Kind, Moment};
 use bailiwick_store::Store;
 use tokio::task::JoinSet;
 
@@ -55,7 +55,7 @@ async fn webhooks_that_come_at_once_share_one_transaction() {
 
 async fn store_list(store: &Store) -> Vec<String> {
     let selection = Selection::of(Kind::WebhookDelivery).field("evaluated", "false");
-    let page = bailiwick_control::ports::fleet::FleetStore::list(store, &selection).await.unwrap();
+    let page = bailiwick_fleet::ports::FleetStore::list(store, &selection).await.unwrap();
     page.objects.into_iter().map(|object| object.metadata.name).collect()
 }
 
@@ -67,12 +67,8 @@ async fn the_same_webhook_many_times_at_once_is_kept_once_and_counted() {
     let new = answers.iter().filter(|answer| **answer == Received::New).count();
     let again = answers.iter().filter(|answer| **answer == Received::Again).count();
     assert_eq!((new, again), (1, MANY - 1));
-    let found = bailiwick_control::ports::fleet::FleetStore::get(
-        &*store,
-        Kind::WebhookDelivery,
-        "default",
-        "same",
-    );
+    let found =
+        bailiwick_fleet::ports::FleetStore::get(&*store, Kind::WebhookDelivery, "default", "same");
     let object = found.await.unwrap().unwrap();
     assert_eq!(object.status["redeliveries"], serde_json::json!(MANY - 1));
     let mut other = delivery("same", b"other bytes", Moment::from_millis(8));

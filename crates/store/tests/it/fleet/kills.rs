@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bailiwick_control::ports::fleet::{ChangeKind, FleetStore, Received, Selection, Write};
-use bailiwick_model::fleet::{AnyObject, Kind, Moment};
+use bailiwick_fleet::ports::{ChangeKind, FleetStore, Received, Selection, Write};
+use bailiwick_resources::{AnyObject, Kind, Moment};
 use bailiwick_store::Store;
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_control::ports::fleet::{AuditEntry, IncomingDelivery, TokenRecord, TokenScope};
+use bailiwick_fleet::ports::{AuditEntry, IncomingDelivery, TokenRecord, TokenScope};
 use bailiwick_model::digest::Sha256Hex;
-use bailiwick_model::fleet::{
+use bailiwick_resources::{
     API_VERSION, AnyObject, ForgeKind, Kind, Metadata, Moment, WebhookDelivery,
 };
 use bailiwick_testkit::random::Random;

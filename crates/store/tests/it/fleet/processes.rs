@@ -1,7 +1,7 @@
 //! Several processes on one database: no update is lost, and each sees what the others do.
 
-use bailiwick_control::ports::fleet::{Change, FleetStore as _, Write};
-use bailiwick_model::fleet::{Kind, Moment};
+use bailiwick_fleet::ports::{Change, FleetStore as _, Write};
+use bailiwick_resources::{Kind, Moment};
 use bailiwick_testkit::{Depth, figure};
 use serde_json::json;
 
@@ -76,12 +76,7 @@ trait Status {
 
 impl Status for bailiwick_store::Store {
     async fn fleet_get(&self, name: &str) -> serde_json::Value {
-        let found = bailiwick_control::ports::fleet::FleetStore::get(
-            self,
-            Kind::ConfigMap,
-            "default",
-            name,
-        );
+        let found = bailiwick_fleet::ports::FleetStore::get(self, Kind::ConfigMap, "default", name);
         found.await.unwrap().unwrap().status
     }
 }

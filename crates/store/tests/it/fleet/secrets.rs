@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     AuditEntry, FleetError, FleetStore as _, TokenRecord, TokenScope, Values, Write,
 };
-use bailiwick_model::fleet::{Kind, Moment};
+use bailiwick_resources::{Kind, Moment};
 use bailiwick_store::Store;
 use serde_json::json;
 

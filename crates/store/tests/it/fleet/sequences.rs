@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::future::Future;
 
-use bailiwick_control::ports::fleet::{
+use bailiwick_fleet::ports::{
     Change, FleetError, FleetStore, MemoryFleet, Page, Selection, Values, Write, indexed_fields,
 };
-use bailiwick_model::fleet::{AnyObject, Kind, Metadata};
+use bailiwick_resources::{AnyObject, Kind, Metadata};
 use bailiwick_testkit::random::Random;
 
 use super::objects::{

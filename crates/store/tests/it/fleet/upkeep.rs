@@ -1,7 +1,7 @@
 //! A program that indexes other fields than the one before it finds every object by them.
 
-use bailiwick_control::ports::fleet::{FleetStore, Selection, Write};
-use bailiwick_model::fleet::{Kind, Moment};
+use bailiwick_fleet::ports::{FleetStore, Selection, Write};
+use bailiwick_resources::{Kind, Moment};
 use bailiwick_store::Store;
 use serde_json::json;
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
-use bailiwick_control::ports::fleet::{FleetError, FleetStore, Received, Selection, Write};
-use bailiwick_model::fleet::{API_VERSION, AnyObject, Kind, Metadata, Moment};
+use bailiwick_fleet::ports::{FleetError, FleetStore, Received, Selection, Write};
+use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata, Moment};
 use bailiwick_store::{Location, Store};
 use serde_json::json;
 

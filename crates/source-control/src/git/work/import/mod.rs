@@ -15,7 +15,7 @@ mod stores;
 
 use std::path::Path;
 
-use bailiwick_control::ports::WorkError;
+use bailiwick_lifecycle::ports::WorkError;
 
 use self::branch::Seen;
 use self::stores::Way;

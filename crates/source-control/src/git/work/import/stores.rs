@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bailiwick_control::ports::WorkError;
+use bailiwick_lifecycle::ports::WorkError;
 
 use super::super::places::Places;
 use super::super::private::PrivateDirectory;

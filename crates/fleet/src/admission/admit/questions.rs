@@ -1,0 +1,111 @@
+//! Questions to people before a launch, and what a yes is a yes to.
+
+use bailiwick_resources::{
+    ActionType, AgentApproval, ApprovalAction, ApprovalPhase, ApprovalPolicy, ApprovalReason,
+    EventSource, Metadata, Moment, Object, Requester, SourceEventRef, SubjectKind,
+};
+
+use crate::admission::review::ApprovalRequirement;
+
+/// How long a question stays open, and a yes to it good, where nobody says.
+const A_DAY: u64 = 86_400_000;
+
+/// What is asked for in the name of whom.
+#[derive(Debug, Clone, Copy)]
+pub struct Asking<'a> {
+    /// The namespace of the run.
+    pub namespace: &'a str,
+    /// The run.
+    pub run: &'a str,
+    /// The attempt that would be launched.
+    pub attempt: &'a str,
+    /// Its stack.
+    pub stack: &'a str,
+    /// The repository.
+    pub repository: &'a str,
+    /// The ref.
+    pub reference: &'a str,
+    /// The commit.
+    pub sha: &'a str,
+    /// The digest of all that was admitted.
+    pub digest: &'a str,
+    /// The person who started the run by hand: the one who asks for it does not answer.
+    pub dispatched_by: Option<&'a str>,
+    /// The person who asked for the attempt, where that is another one.
+    pub attempt_asked_by: Option<&'a str>,
+}
+
+/// The person who had a run started by hand, be it by a replay. Who did something on a forge is not known here by
+/// that name.
+pub fn dispatcher(event: &SourceEventRef) -> Option<&str> {
+    let actor = event.actor.as_deref().filter(|_| event.source == EventSource::Manual);
+    event.asked_by.as_deref().or(actor)
+}
+
+/// One question for each class of what a person has to be asked for. Each names exactly what it is about.
+pub fn questions(
+    asking: &Asking<'_>,
+    wanted: &[&ApprovalRequirement],
+    policy: &ApprovalPolicy,
+    now: Moment,
+) -> Vec<Object<AgentApproval>> {
+    let classes = [
+        (ApprovalReason::SecretAccess, ActionType::SecretAccess, "secret-access"),
+        (ApprovalReason::NetworkExpanded, ActionType::NetworkExpanded, "network-expanded"),
+        (ApprovalReason::Escalation, ActionType::Escalation, "escalation"),
+    ];
+    let mut found = Vec::new();
+    for (reason, kind, word) in classes {
+        let about: Vec<&&ApprovalRequirement> =
+            wanted.iter().filter(|one| one.reason == reason).collect();
+        if about.is_empty() {
+            continue;
+        }
+        let life = policy.expires_after.map_or(A_DAY, |span| span.millis());
+        let mut metadata = Metadata::named(format!("{}-{word}", asking.attempt));
+        metadata.namespace = asking.namespace.to_owned();
+        let context = format!("{}-context", asking.run);
+        let things = about.iter().map(|one| one.about.clone());
+        let said: Vec<String> =
+            about.iter().map(|one| format!("{}: {}", one.about, one.message)).collect();
+        found.push(Object::new(
+            metadata,
+            AgentApproval {
+                dispatch_run: asking.run.to_owned(),
+                attempt: Some(asking.attempt.to_owned()),
+                requested_by: Requester {
+                    kind: SubjectKind::AgentStack,
+                    name: asking.stack.to_owned(),
+                },
+                dispatched_by: asking.dispatched_by.map(str::to_owned),
+                attempt_asked_by: asking.attempt_asked_by.map(str::to_owned),
+                action: ApprovalAction {
+                    kind,
+                    target: format!("{}@{}", asking.repository, asking.reference),
+                    summary: said.join("\n"),
+                },
+                policy_reasons: vec![reason],
+                artifact_refs: std::iter::once(context).chain(things).collect(),
+                artifact_digest: asking.digest.to_owned(),
+                target_state: Some(asking.sha.to_owned()),
+                expires_at: now.plus_millis(life),
+            },
+        ));
+    }
+    found
+}
+
+/// What nobody has said yes to: a yes is one to exactly what it names, and only until its time is over.
+pub fn uncovered<'a>(
+    asked: &[Object<AgentApproval>],
+    wanted: &'a [ApprovalRequirement],
+    now: Moment,
+) -> Vec<&'a ApprovalRequirement> {
+    let covers = |approval: &Object<AgentApproval>, one: &ApprovalRequirement| {
+        approval.status.phase == ApprovalPhase::Approved
+            && now < approval.spec.expires_at
+            && approval.spec.policy_reasons.contains(&one.reason)
+            && approval.spec.artifact_refs.contains(&one.about)
+    };
+    wanted.iter().filter(|one| !asked.iter().any(|approval| covers(approval, one))).collect()
+}

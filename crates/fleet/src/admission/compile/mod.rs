@@ -1,0 +1,257 @@
+//! From a stack to what the engine reads: a task.toml, and limits that are laid over the role's policy.
+//!
+//! Every limit of the repository, the tool profile, the stack, the rule and the sub-agent becomes one of
+//! the limits of `bailiwick_policy`, judged by the same rules as everything else. A limit that no rule can
+//! hold is a fault: it is never left out in silence.
+
+mod children;
+mod limits;
+mod network;
+mod task;
+mod tools;
+mod values;
+
+use std::collections::BTreeMap;
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_policy::Limits;
+use bailiwick_policy::tool_lists::OWN_SERVER;
+use bailiwick_resources::{
+    AgentMcpServer, AgentSubagent, ApprovalPolicy, AuditLevel, DiscoveredTool, McpTransport,
+    Object, Reason, Repository, SkillFormat, ValueFrom,
+};
+use serde::{Deserialize, Serialize};
+
+use super::review::Review;
+use super::snapshot::Frozen;
+use crate::subagents::ParallelLimits;
+
+pub use children::{SubagentDefinition, subagent_name};
+pub use limits::tool_faults;
+pub use tools::class_tools;
+
+/// What a task is compiled from.
+#[derive(Debug, Clone, Copy)]
+pub struct CompileInput<'a> {
+    /// The stack, frozen.
+    pub frozen: &'a Frozen,
+    /// The repository it works on.
+    pub repository: &'a Object<Repository>,
+    /// Who has to be asked for what.
+    pub approval_policy: &'a ApprovalPolicy,
+    /// What it is permitted; nothing of a secret arrives without it.
+    pub review: Option<&'a Review>,
+    /// Parameters that the capabilities of its role accept.
+    pub accepted: &'a [String],
+    /// What the repository's root .gitignore says at the base commit; needed for `repo-write`.
+    pub ignored: Option<&'a [String]>,
+    /// Tools that its MCP servers were found to have.
+    pub discovered: &'a BTreeMap<String, Vec<DiscoveredTool>>,
+    /// The sub-agent that it is, for a child run.
+    pub child: Option<&'a Object<AgentSubagent>>,
+    /// What is to be done.
+    pub body: &'a str,
+}
+
+/// Why a stack cannot be compiled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompileFault {
+    /// For programs.
+    pub reason: Reason,
+    /// For people.
+    pub message: String,
+}
+
+impl CompileFault {
+    pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+}
+
+/// An MCP server as the agent program sees it; secrets are named, never held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct McpDefinition {
+    /// What agents call it.
+    pub name: String,
+    /// How it is spoken to.
+    pub transport: McpTransport,
+    /// The program.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its address.
+    pub url: Option<String>,
+    /// Its environment.
+    pub env_from: Vec<ValueFrom>,
+    /// Its headers.
+    pub headers_from: Vec<ValueFrom>,
+    /// Variables of its environment whose values arrive in files: `TOKEN_FILE` names that of `TOKEN`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_files: Vec<String>,
+}
+
+impl McpDefinition {
+    /// The variable by which a value of its environment or of its headers reaches the one who holds the agent.
+    pub fn variable(&self, value: &ValueFrom) -> String {
+        let kind = if self.env_from.contains(value) { "env" } else { "header" };
+        let digest = Sha256Hex::of(format!("{}\n{kind}\n{}", self.name, value.name));
+        format!("BAILIWICK_SERVER_{}", digest.prefix(24).to_ascii_uppercase())
+    }
+}
+
+/// What the engine reads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compiled {
+    /// The task.toml.
+    pub task: String,
+    /// What is laid over the policy of its role.
+    pub limits: Limits,
+    /// Its MCP servers.
+    pub mcp_servers: Vec<McpDefinition>,
+    /// Its sub-agents.
+    pub subagents: Vec<SubagentDefinition>,
+    /// How many of them may work at once.
+    pub parallel: ParallelLimits,
+    /// How much of each call is written down.
+    pub audit_level: AuditLevel,
+    /// Skills whose files arrive with the agent.
+    pub skills: Vec<SkillFiles>,
+    /// What people should know: limits that came out narrower than they were written.
+    pub notes: Vec<String>,
+}
+
+/// What a launch carries besides the task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LaunchLimits {
+    /// What is laid over the policy.
+    pub limits: Limits,
+    /// MCP servers.
+    pub mcp_servers: Vec<McpDefinition>,
+    /// Sub-agents that it may start.
+    #[serde(default)]
+    pub subagents: Vec<SubagentDefinition>,
+    /// How many of them may work at once.
+    #[serde(default)]
+    pub parallel: ParallelLimits,
+    /// How much of each call is written down.
+    pub audit_level: AuditLevel,
+    /// Skills whose files arrive with the agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<SkillFiles>,
+}
+
+/// A skill that is a directory: its files arrive with the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SkillFiles {
+    /// Its name.
+    pub name: String,
+    /// The directory, in the commit that binds the work.
+    pub path: String,
+}
+
+impl Compiled {
+    /// What stands in the launch beside the task.
+    pub fn launch_limits(&self) -> serde_json::Value {
+        let limits = LaunchLimits {
+            limits: self.limits.clone(),
+            mcp_servers: self.mcp_servers.clone(),
+            subagents: self.subagents.clone(),
+            parallel: self.parallel,
+            audit_level: self.audit_level,
+            skills: self.skills.clone(),
+        };
+        serde_json::to_value(limits).unwrap_or_default()
+    }
+}
+
+/// Compiles a stack for one piece of work.
+pub fn compile(input: &CompileInput<'_>) -> Result<Compiled, Vec<CompileFault>> {
+    let mut notes = Vec::new();
+    let mut faults = Vec::new();
+    let limits = limits::of(input, &mut faults, &mut notes);
+    for limit in &limits.0 {
+        if let Err(error) = limit.compile() {
+            faults.push(CompileFault::new(Reason::DeniedShellCommand, error.to_string()));
+        }
+    }
+    let subagents = children::of(input, &mut faults);
+    for server in servers(input) {
+        faults.extend(name_fault(server_name(server)));
+    }
+    let task = task::text(input, &mut faults);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let profile = input.frozen.tool_profile.as_ref();
+    Ok(Compiled {
+        task,
+        limits,
+        mcp_servers: servers(input).into_iter().map(|one| definition(input, one)).collect(),
+        subagents,
+        parallel: children::parallel(input),
+        audit_level: profile.map_or_else(AuditLevel::default, |profile| profile.spec.audit_level),
+        skills: skill_files(input),
+        notes,
+    })
+}
+
+/// The skills that have files of their own; what they say is a part of the context.
+fn skill_files(input: &CompileInput<'_>) -> Vec<SkillFiles> {
+    let skills = input.frozen.skills.iter().filter_map(|skill| match skill.spec.format {
+        SkillFormat::Directory => {
+            let path = skill.spec.source_ref.path.clone()?;
+            Some(SkillFiles { name: skill.name().to_owned(), path })
+        }
+        SkillFormat::File | SkillFormat::Package | SkillFormat::Inline => None,
+    });
+    skills.collect()
+}
+
+/// What agents call a server.
+pub(in crate::admission) fn server_name(server: &Object<AgentMcpServer>) -> &str {
+    match server.spec.name.as_str() {
+        "" => server.name(),
+        name => name,
+    }
+}
+
+/// Why a server cannot be called so: its tools are known by the name.
+fn name_fault(name: &str) -> Option<CompileFault> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let fits = !name.is_empty() && name.chars().all(plain) && !name.contains("__");
+    let message = match (fits, name == OWN_SERVER) {
+        (true, false) => return None,
+        (_, true) => format!("no other server may be called `{OWN_SERVER}`"),
+        (false, false) => format!("`{name}` is no name for a server: write it as in my-docs"),
+    };
+    Some(CompileFault::new(Reason::McpServerNotAllowed, message))
+}
+
+/// The servers that this piece of work has: the stack's, or those of them that its sub-agent names.
+fn servers<'a>(input: &CompileInput<'a>) -> Vec<&'a Object<AgentMcpServer>> {
+    let stack = &input.frozen.stack.spec.mcp_server_refs;
+    let mine = input.frozen.mcp_servers.iter().filter(|server| {
+        let has = |list: &[String]| list.iter().any(|name| name == server.name());
+        has(stack) && input.child.is_none_or(|child| has(&child.spec.mcp_server_refs))
+    });
+    mine.collect()
+}
+
+fn definition(input: &CompileInput<'_>, server: &Object<AgentMcpServer>) -> McpDefinition {
+    let spec = &server.spec;
+    let (env_from, in_files) = values::of_server(input, server);
+    McpDefinition {
+        name: server_name(server).to_owned(),
+        transport: spec.transport,
+        command: spec.command.clone(),
+        args: spec.args.clone(),
+        url: spec.url.clone(),
+        env_from,
+        headers_from: spec.headers_from.clone(),
+        in_files,
+    }
+}

@@ -1,0 +1,111 @@
+//! The twelve conditions of a stack.
+
+use bailiwick_resources::{
+    ConditionType, Finding, Object, Reason, Repository, Standing, Validation,
+};
+
+use super::facts::StackFacts;
+use super::stack_parts::{
+    capabilities_resolved, context_labels_valid, mcp_healthy, policy_admitted, skills_validated,
+    subagents_valid, tools_admitted,
+};
+use super::{Judgement, with_ready};
+use crate::admission::inventory::Inventory;
+use crate::admission::review::{Decision, Entry, Review};
+use crate::admission::snapshot::Frozen;
+
+/// What the conditions of a stack are worked out from.
+#[derive(Debug, Clone, Copy)]
+pub struct StackInput<'a> {
+    /// The stack, frozen.
+    pub frozen: &'a Frozen,
+    /// Everything there is.
+    pub inventory: &'a Inventory,
+    /// What was observed.
+    pub facts: &'a StackFacts,
+    /// The repositories that its identity may work on.
+    pub repositories: &'a [Object<Repository>],
+    /// Reviews of it: as such, or one for each place where rules would start it.
+    pub reviews: &'a [Review],
+}
+
+/// The twelve conditions, in their order.
+pub fn stack_conditions(input: &StackInput<'_>) -> Vec<Finding> {
+    with_ready(vec![
+        capabilities_resolved(input),
+        tools_admitted(input),
+        mcp_healthy(input),
+        skills_validated(input),
+        subagents_valid(input),
+        context_labels_valid(input),
+        policy_admitted(input),
+        reviewed(
+            input,
+            ConditionType::RuntimeIdentityReady,
+            Reason::ServiceAccountReady,
+            |review| review.identities.iter().collect(),
+        ),
+        reviewed(input, ConditionType::RolesAdmitted, Reason::RequiredRolesAllowed, |review| {
+            review.required_roles.iter().map(|role| &role.entry).collect()
+        }),
+        reviewed(input, ConditionType::SecretsAdmitted, Reason::SecretsGranted, |review| {
+            review.required_secrets.iter().map(|secret| &secret.entry).collect()
+        }),
+        reviewed(input, ConditionType::ConfigAdmitted, Reason::ConfigGranted, |review| {
+            review.required_configs.iter().map(|config| &config.entry).collect()
+        }),
+    ])
+}
+
+/// What reviews say of a part. A person who has to be asked does not keep a stack from being ready: its
+/// runs wait for them.
+fn reviewed(
+    input: &StackInput<'_>,
+    kind: ConditionType,
+    good: Reason,
+    part: impl Fn(&Review) -> Vec<&Entry>,
+) -> Finding {
+    let mut judgement = Judgement::of(kind);
+    if input.reviews.is_empty() {
+        judgement.doubt(Reason::NotYetObserved, "nobody has reviewed it");
+    }
+    let mut seen = 0_usize;
+    for review in input.reviews {
+        for entry in part(review) {
+            seen += 1;
+            if entry.decision.weight() == Decision::Denied {
+                let message = format!("{}: {}", entry.why.about, entry.why.message);
+                judgement.fault_or_doubt(entry.why.code, message);
+            }
+        }
+        named_grants(kind, review, &mut judgement);
+    }
+    let message = match seen {
+        0 => "nothing is required".to_owned(),
+        count => format!("{count} looked at, nothing is wanting"),
+    };
+    judgement.end(good, message)
+}
+
+/// Grants that the stack names and that are not there.
+fn named_grants(kind: ConditionType, review: &Review, judgement: &mut Judgement) {
+    let codes = [
+        (ConditionType::SecretsAdmitted, Reason::MissingSecretGrant),
+        (ConditionType::ConfigAdmitted, Reason::MissingConfigGrant),
+    ];
+    for (_, code) in codes.into_iter().filter(|(one, _)| *one == kind) {
+        for why in review.reasons.iter().filter(|why| why.code == code) {
+            judgement.fault(code, why.message.clone());
+        }
+    }
+}
+
+/// How a stack stands, for its `status.validation`.
+pub fn validation_of(findings: &[Finding]) -> Validation {
+    let has = |standing| findings.iter().any(|finding| finding.status == standing);
+    match (has(Standing::False), has(Standing::Unknown)) {
+        (true, _) => Validation::Invalid,
+        (false, true) => Validation::Warning,
+        (false, false) => Validation::Valid,
+    }
+}

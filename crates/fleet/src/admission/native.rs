@@ -1,0 +1,198 @@
+//! The platform's identities and bindings, kept as ours say. What we made we change and take away again;
+//! what a stranger made we leave, and what a stranger changed is drift.
+
+use std::collections::BTreeSet;
+
+use bailiwick_resources::{
+    AgentRoleBinding, AgentServiceAccount, AnyObject, Kind, Object, ObjectError, Resource, Role,
+    RoleBinding, ServiceAccount,
+};
+
+use super::inventory::{Found, Inventory};
+use super::roles::{self, EscalationAnswer};
+
+/// The annotation that names what a platform's object was made for.
+pub const MADE_FOR: &str = "bailiwick.dev/made-for";
+/// The annotation with the digest of what we made.
+pub const MADE_AS: &str = "bailiwick.dev/made-as";
+/// The annotation with the digest of the drift that was told.
+pub const DRIFTED: &str = "bailiwick.dev/drifted";
+
+/// Something that is to be done to the platform's objects.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NativeStep {
+    /// It is wanting.
+    Make(AnyObject),
+    /// It is ours and not what it should be.
+    Change(AnyObject),
+    /// It is ours and nobody needs it, or nobody may have it.
+    Remove(AnyObject),
+    /// It was ours, and a stranger has changed it: that is told, once.
+    Tell(AnyObject),
+}
+
+/// What of a platform's object is ours to say.
+trait Native: Resource + PartialEq + Clone {
+    /// Without what is the platform's own.
+    fn ours(&self) -> Self;
+    /// As it is wanted, with what is the platform's own.
+    fn following(&self, wanted: &Self) -> Self;
+}
+
+impl Native for ServiceAccount {
+    fn ours(&self) -> Self {
+        Self { forbid_token_projection: false, ..self.clone() }
+    }
+
+    fn following(&self, wanted: &Self) -> Self {
+        Self { forbid_token_projection: self.forbid_token_projection, ..wanted.clone() }
+    }
+}
+
+impl Native for RoleBinding {
+    fn ours(&self) -> Self {
+        self.clone()
+    }
+
+    fn following(&self, wanted: &Self) -> Self {
+        wanted.clone()
+    }
+}
+
+/// What is to be done; nothing where a kind cannot be listed, because nobody knows then.
+pub fn plan(inventory: &Inventory) -> Result<Vec<NativeStep>, String> {
+    // A role that cannot be read is not one that is gone.
+    inventory.all::<Role>()?;
+    let accounts = inventory.all::<AgentServiceAccount>()?;
+    let accounts = accounts.iter().map(|one| (owner(one), roles::native_account(one)));
+    let bindings = inventory.all::<AgentRoleBinding>()?;
+    let bindings = bindings.iter().filter(|binding| is_admitted(inventory, binding));
+    let bindings = bindings.map(|one| (owner(one), roles::native_binding(one)));
+    let mut steps = steps(accounts.collect(), inventory.all::<ServiceAccount>()?)?;
+    steps.extend(self::steps(bindings.collect(), inventory.all::<RoleBinding>()?)?);
+    Ok(steps)
+}
+
+fn owner<R: Resource>(object: &Object<R>) -> String {
+    format!("{}/{}/{}", R::KIND, object.metadata.namespace, object.name())
+}
+
+/// Whether a binding gives what it may by itself. What a person has to be asked for is not bound: each run
+/// that relies on it asks.
+fn is_admitted(inventory: &Inventory, binding: &Object<AgentRoleBinding>) -> bool {
+    match roles::rules_of(inventory, binding) {
+        Found::Missing | Found::Unknown(_) => false,
+        Found::Here(role) => {
+            let escalation = roles::escalation(&binding.spec, &role.spec);
+            let policy = binding.spec.escalation_policy;
+            roles::answer(policy, &escalation, false) == EscalationAnswer::Admitted
+        }
+    }
+}
+
+type Place = (String, String);
+
+fn place<R: Resource>(object: &Object<R>) -> Place {
+    (object.metadata.namespace.clone(), object.name().to_owned())
+}
+
+fn steps<R: Native>(
+    wanted: Vec<(String, Object<R>)>,
+    existing: Vec<Object<R>>,
+) -> Result<Vec<NativeStep>, String> {
+    let mut steps = Vec::new();
+    let mut made: BTreeSet<Place> = BTreeSet::new();
+    for (owner, object) in &wanted {
+        let native = existing.iter().find(|native| place(native) == place(object));
+        let step = match native {
+            None if !made.insert(place(object)) => None,
+            None => Some(NativeStep::Make(any(&marked(object.clone(), owner))?)),
+            Some(native) => followed(owner, object, native, &wanted)?,
+        };
+        steps.extend(step);
+    }
+    for native in &existing {
+        let ours = native.metadata.annotations.contains_key(MADE_FOR);
+        if ours && !wanted.iter().any(|(_, object)| place(object) == place(native)) {
+            steps.push(NativeStep::Remove(any(native)?));
+        }
+    }
+    Ok(steps)
+}
+
+/// What is to be done to an object that is there.
+fn followed<R: Native>(
+    owner: &str,
+    wanted: &Object<R>,
+    native: &Object<R>,
+    all: &[(String, Object<R>)],
+) -> Result<Option<NativeStep>, String> {
+    let Some(made_for) = native.metadata.annotations.get(MADE_FOR) else { return Ok(None) };
+    // One place, two that want it: it stays with whom it was made for.
+    let others = all.iter().any(|(other, object)| {
+        other == made_for && other != owner && place(object) == place(wanted)
+    });
+    if others {
+        return Ok(None);
+    }
+    let ours = Object::new(native.metadata.clone(), native.spec.ours());
+    let digest = ours.spec_digest().to_string();
+    let untouched = native.metadata.annotations.get(MADE_AS) == Some(&digest);
+    if ours.spec == wanted.spec {
+        let told = native.metadata.annotations.contains_key(DRIFTED);
+        if made_for == owner && untouched && !told {
+            return Ok(None);
+        }
+    } else if !untouched {
+        if native.metadata.annotations.get(DRIFTED) == Some(&digest) {
+            return Ok(None);
+        }
+        let mut told = native.clone();
+        told.metadata.annotations.insert(DRIFTED.to_owned(), digest);
+        return Ok(Some(NativeStep::Tell(any(&told)?)));
+    }
+    let mut changed = marked(wanted.clone(), owner);
+    changed.spec = native.spec.following(&wanted.spec);
+    let annotations = std::mem::take(&mut changed.metadata.annotations);
+    changed.metadata = native.metadata.clone();
+    changed.metadata.annotations.remove(DRIFTED);
+    changed.metadata.annotations.extend(annotations);
+    Ok(Some(NativeStep::Change(any(&changed)?)))
+}
+
+fn marked<R: Resource>(mut object: Object<R>, owner: &str) -> Object<R> {
+    let digest = object.spec_digest().to_string();
+    let annotations = &mut object.metadata.annotations;
+    annotations.insert(MADE_FOR.to_owned(), owner.to_owned());
+    annotations.insert(MADE_AS.to_owned(), digest);
+    object
+}
+
+fn any<R: Resource>(object: &Object<R>) -> Result<AnyObject, String> {
+    AnyObject::of(object).map_err(|error: ObjectError| error.to_string())
+}
+
+impl NativeStep {
+    /// The object that it is about.
+    pub fn object(&self) -> &AnyObject {
+        match self {
+            Self::Make(object)
+            | Self::Change(object)
+            | Self::Remove(object)
+            | Self::Tell(object) => object,
+        }
+    }
+
+    /// What the audit log says of it.
+    pub fn event(&self) -> &'static str {
+        let binding = self.object().kind == Kind::RoleBinding;
+        match self {
+            Self::Make(_) | Self::Change(_) if binding => "AgentRoleBindingApplied",
+            Self::Make(_) => "AgentServiceAccountCreated",
+            Self::Change(_) => "AgentServiceAccountReplaced",
+            Self::Remove(_) if binding => "AgentRoleBindingWithdrawn",
+            Self::Remove(_) => "AgentServiceAccountWithdrawn",
+            Self::Tell(_) => "NativeRbacDriftDetected",
+        }
+    }
+}

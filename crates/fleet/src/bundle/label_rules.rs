@@ -1,0 +1,146 @@
+//! What the text of a label may not do: it is read by agents, so it is held to being plain text.
+
+use std::sync::LazyLock;
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_resources::{AgentContextLabel, LabelRef, LabelSource, Object, Reason};
+use regex::Regex;
+
+use super::redact::{RedactionRules, Redactor};
+use crate::admission::wildcards;
+
+/// What is not allowed, each with its name.
+const RULES: [(&str, &str); 9] = [
+    (
+        "refers to a secret",
+        r"(?i)\$\{\{?\s*secrets?\b|\bsecret(?:Key)?Ref\b|/run/secrets\b|\bvalueFrom\b",
+    ),
+    ("is a template of its own", r"\{\{|\{%|\$\{"),
+    (
+        "grants tools",
+        r"(?i)\ballowed[_-]?tools\b|\bnativeTools\b|\btool(?:Policy|ProfileRef)\b|--dangerously|\b(?:may|can|allowed to) use (?:any|all|every) tools?\b",
+    ),
+    (
+        "grants permissions",
+        r"(?i)\bpermission(?:Mode|Refs|s)\s*[:=]|bypass ?permissions|\broleBindings?\s*:",
+    ),
+    (
+        "changes who is asked",
+        r"(?i)\bapproval(?:Mode|Policy)\b|\bauto-?approve|\bwithout (?:asking|approval)\b|\bskip (?:the |any )?approvals?\b|--yolo\b|\byolo mode\b",
+    ),
+    ("chooses where it runs", r"(?i)\brunner_?Pool\b|\bserviceAccount(?:Ref|Name)?\b"),
+    ("hides text in a comment", r"(?s)<!--|\[//\]:\s*#|<\s*(?:script|style|template)\b"),
+    (
+        "hides text by its looks",
+        r"(?i)(?:display\s*:\s*none|font-size\s*:\s*0|color\s*:\s*(?:white|transparent))",
+    ),
+    (
+        "overrides its instructions",
+        r"(?i)\b(?:ignore|disregard|forget) (?:all |any |the )?(?:previous|prior|earlier|above) (?:instructions|rules|prompts?)\b",
+    ),
+];
+
+static COMPILED: LazyLock<Result<Vec<(&'static str, Regex)>, String>> = LazyLock::new(|| {
+    let compile = |(name, pattern): &(&'static str, &str)| {
+        Regex::new(pattern).map(|regex| (*name, regex)).map_err(|error| error.to_string())
+    };
+    RULES.iter().map(compile).collect()
+});
+
+/// What in a text is not allowed; nothing if it is plain.
+pub fn unsafe_patterns(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(c) = text.chars().find(|c| is_invisible(*c)) {
+        found.push(format!("hides text: it has the character U+{:04X}", u32::from(c)));
+    }
+    match COMPILED.as_ref() {
+        Ok(rules) => {
+            let broken = rules.iter().filter(|(_, pattern)| pattern.is_match(text));
+            found.extend(broken.map(|(name, _)| (*name).to_owned()));
+        }
+        Err(why) => found.push(format!("cannot be checked: {why}")),
+    }
+    match Redactor::new(&RedactionRules::default()) {
+        Ok(redactor) if redactor.redact(text).counts.is_empty() => {}
+        Ok(_) => found.push("has a secret in it".to_owned()),
+        Err(error) => found.push(format!("cannot be checked: {error}")),
+    }
+    found
+}
+
+/// Characters that nobody sees: zero widths, directions, tags, controls.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}'
+    ) || (c.is_control() && !matches!(c, '\n' | '\t'))
+}
+
+/// What is wrong with using a label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelFault {
+    /// The label.
+    pub label: String,
+    /// Why, for programs.
+    pub reason: Reason,
+    /// Why, for people.
+    pub message: String,
+}
+
+/// What is wrong with using this label for this stack, here and for work about this; where nothing is
+/// said of the repository or the source, that is not looked at.
+pub fn label_faults(
+    label: &Object<AgentContextLabel>,
+    asked: &LabelRef,
+    stack: &str,
+    repository: Option<&str>,
+    source: Option<LabelSource>,
+) -> Vec<LabelFault> {
+    let mut faults = Vec::new();
+    let name = label.name().to_owned();
+    let mut fault = |reason, message: String| {
+        faults.push(LabelFault { label: name.clone(), reason, message });
+    };
+    let spec = &label.spec;
+    let digest = Sha256Hex::of(&spec.prompt_fragment).to_string();
+    if asked.digest.as_ref().is_some_and(|pinned| *pinned != digest) {
+        fault(Reason::StaleContextLabel, "its text changed after it was pinned".to_owned());
+    }
+    for why in unsafe_patterns(&spec.prompt_fragment) {
+        fault(Reason::UnsafeInjectionToken, format!("its text {why}"));
+    }
+    let reviewed = spec.reviewed_by.is_some() && spec.reviewed_digest.as_ref() == Some(&digest);
+    if spec.requires_review && !reviewed {
+        fault(Reason::ContextLabelNotReviewed, "nobody has reviewed this text".to_owned());
+    }
+    if !spec.allowed_stacks.is_empty() && !spec.allowed_stacks.iter().any(|name| name == stack) {
+        fault(Reason::ContextLabelNotReviewed, format!("it is not for the stack `{stack}`"));
+    }
+    if let Some(repository) = repository
+        && !spec.allowed_repositories.is_empty()
+        && !wildcards::any(&spec.allowed_repositories, repository)
+    {
+        fault(Reason::ContextLabelNotReviewed, format!("it is not for `{repository}`"));
+    }
+    if let Some(source) = source
+        && !spec.allowed_sources.contains(&source)
+    {
+        let message = format!("it is not for work about {source:?}");
+        fault(Reason::ContextLabelNotReviewed, message);
+    }
+    faults
+}

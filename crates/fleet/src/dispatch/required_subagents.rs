@@ -1,0 +1,59 @@
+//! Sub-agents that must succeed before their parent continues.
+
+use std::collections::BTreeMap;
+
+use bailiwick_resources::{
+    AgentDispatchAttempt, AgentDispatchRun, Object, RunPhase, SubagentEvent,
+};
+
+use super::launch::{agent_of, subagents_of};
+use super::{ControlPlane, PlaneError};
+use crate::ports::{Engine, FleetStore, World};
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// Why an attempt cannot count as done: its conversation has started a sub-agent that is not optional,
+    /// and none of that one's runs came to a good end.
+    pub(super) async fn unmet(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+    ) -> Result<Option<String>, PlaneError> {
+        let required = subagents_of(attempt).into_iter().filter(|(_, spec)| !spec.optional);
+        let required: Vec<String> = required.map(|(name, _)| name).collect();
+        if required.is_empty() {
+            return Ok(None);
+        }
+        let agent = agent_of(attempt);
+        let mut events = Vec::new();
+        // What ended in an earlier attempt of the conversation is reported there alone.
+        for name in run.status.attempts.iter().filter(|name| *name != attempt.name()) {
+            match self.typed::<AgentDispatchAttempt>(name).await? {
+                Some(earlier) if agent_of(&earlier) == agent => {
+                    events.extend(earlier.status.subagent_events);
+                }
+                Some(_) => {}
+                None if agent == attempt.name() => {}
+                // It may have reported a sub-agent that failed.
+                None => {
+                    let why = format!("RequiredSubagentFailed: its attempt `{name}` is gone");
+                    return Ok(Some(why));
+                }
+            }
+        }
+        events.extend(attempt.status.subagent_events.iter().cloned());
+        Ok(required.iter().find_map(|name| failed(name, &events)))
+    }
+}
+
+/// How a sub-agent that was started came to no good end.
+fn failed(name: &str, events: &[SubagentEvent]) -> Option<String> {
+    let good = |what: &str| what.split(':').next() == Some(RunPhase::Succeeded.as_str());
+    let events = events.iter().filter(|event| event.subagent == name);
+    let last: BTreeMap<&str, &str> =
+        events.map(|event| (event.run.as_str(), event.what.as_str())).collect();
+    let (run, what) = last.iter().next()?;
+    if last.values().any(|what| good(what)) {
+        return None;
+    }
+    Some(format!("RequiredSubagentFailed: `{name}` is not optional, and {run} is {what}"))
+}

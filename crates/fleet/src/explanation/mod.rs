@@ -1,0 +1,126 @@
+//! Why an object is as it is, for people: what each condition says, what its reason means, and what to do
+//! next; of a run also why it waits, who was asked, and what led to it.
+//!
+//! Everything in it was kept before. Nothing is looked at here.
+
+mod advice;
+mod run;
+
+pub use advice::advice;
+use bailiwick_resources::{
+    AgentTriggerExecution, AnyObject, Condition, Standing, expected_conditions,
+};
+pub use run::{Around, RunFacts};
+use serde::Serialize;
+
+/// An object, explained.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// Which one, as `AgentStack/default/fixer`.
+    pub subject: String,
+    /// How it stands, in a sentence.
+    pub summary: String,
+    /// Its conditions, those that do not hold first.
+    pub conditions: Vec<ExplainedCondition>,
+    /// What else is to be known: a title, and what stands below it.
+    pub facts: Vec<Fact>,
+    /// What to do next, the most urgent first.
+    pub next: Vec<String>,
+}
+
+/// A condition, explained.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedCondition {
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Whether it holds.
+    pub status: Standing,
+    /// Whether it speaks of an older spec.
+    pub stale: bool,
+    /// What it says when it holds.
+    pub says: &'static str,
+    /// Why it stands so: the stable code.
+    pub reason: &'static str,
+    /// What that code means.
+    pub meaning: &'static str,
+    /// What was found.
+    pub message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<&'static str>,
+}
+
+/// Something to be known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fact {
+    /// What it is about.
+    pub title: &'static str,
+    /// What is so.
+    pub lines: Vec<String>,
+}
+
+/// Explains an object; a run with what is around it.
+pub fn explain(object: &AnyObject, around: &Around) -> Explanation {
+    let metadata = &object.metadata;
+    let mut conditions: Vec<ExplainedCondition> = object
+        .conditions()
+        .iter()
+        .map(|condition| explained(condition, metadata.generation))
+        .collect();
+    conditions.sort_by_key(|condition| match condition.status {
+        Standing::False => 0,
+        Standing::Unknown => 1,
+        Standing::True => 2,
+    });
+    let mut next: Vec<String> = Vec::new();
+    for condition in conditions.iter().filter(|condition| condition.status != Standing::True) {
+        let text = condition.advice.map(|advice| format!("{}: {advice}", condition.reason));
+        next.extend(text.filter(|text| !next.contains(text)));
+    }
+    let facts = RunFacts::of(object, around);
+    let summary = match &facts {
+        Some(facts) => facts.summary.clone(),
+        None => standing(object, &conditions),
+    };
+    let (facts, more) = facts.map(|facts| (facts.facts, facts.next)).unwrap_or_default();
+    next.splice(0..0, more);
+    let subject = format!("{}/{}/{}", object.kind, metadata.namespace, metadata.name);
+    Explanation { subject, summary, conditions, facts, next }
+}
+
+fn explained(condition: &Condition, generation: u64) -> ExplainedCondition {
+    let bad = condition.status != Standing::True;
+    ExplainedCondition {
+        kind: condition.kind.as_str(),
+        status: condition.status,
+        stale: condition.observed_generation != generation,
+        says: condition.kind.meaning(),
+        reason: condition.reason.as_str(),
+        meaning: condition.reason.meaning(),
+        message: condition.message.clone(),
+        advice: advice(condition.reason).filter(|_| bad),
+    }
+}
+
+fn standing(object: &AnyObject, conditions: &[ExplainedCondition]) -> String {
+    if let Ok(execution) = object.typed::<AgentTriggerExecution>() {
+        let decision = serde_json::to_value(execution.spec.decision).unwrap_or_default();
+        let decision = decision.as_str().unwrap_or_default().to_owned();
+        return format!("{decision}: {}", execution.spec.reason);
+    }
+    if expected_conditions(object.kind).is_empty() {
+        return "it has no conditions: what it says is all there is".to_owned();
+    }
+    let Some(first) = conditions.first() else {
+        return "nobody has looked at it yet: is `serve` running?".to_owned();
+    };
+    match first.status {
+        Standing::True => "everything that it needs holds".to_owned(),
+        Standing::False => format!("{} does not hold: {}", first.kind, first.meaning),
+        Standing::Unknown => format!("{} is not known: {}", first.kind, first.meaning),
+    }
+}

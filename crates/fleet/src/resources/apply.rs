@@ -1,0 +1,295 @@
+//! A list of documents, all of them or none.
+
+use std::collections::BTreeSet;
+
+use bailiwick_resources::{
+    API_VERSION, AnyObject, Author, Fault, Kind, Metadata, Moment, ObjectError,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::audit::{AuditAction, AuditActor};
+use super::label_review::{keep_writer, review_fault};
+use super::namespaces::namespace_fault;
+use crate::ports::{FleetError, FleetStore, Write};
+
+/// How often a declaration is tried again when somebody else wrote meanwhile.
+const MAX_CONFLICT_RETRIES: usize = 8;
+
+/// What became of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "ApplyOutcome")]
+pub enum Outcome {
+    /// There was none.
+    Created,
+    /// It was different.
+    Configured,
+    /// It was the same.
+    Unchanged,
+}
+
+/// A document, and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Applied {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The object as it is now, or as it would be.
+    pub object: AnyObject,
+}
+
+/// Why nothing was declared.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DeclareError {
+    /// The control plane alone writes this kind.
+    #[error("{kind} `{name}` is recorded, not declared: only the control plane writes it")]
+    Recorded {
+        /// The kind.
+        kind: Kind,
+        /// The name.
+        name: String,
+    },
+    /// Values of secrets do not stand in documents.
+    #[error(
+        "{kind} `{name}` cannot be declared in a document: set its values with `bailiwick secrets set {name}`"
+    )]
+    Secret {
+        /// The kind.
+        kind: Kind,
+        /// The name.
+        name: String,
+    },
+    /// It does not have the shape of its kind.
+    #[error(transparent)]
+    Shape(#[from] ObjectError),
+    /// Its fields do not make sense.
+    #[error("{kind} `{name}` {}", told(faults))]
+    Faulty {
+        /// The kind.
+        kind: Kind,
+        /// The name.
+        name: String,
+        /// What is wrong.
+        faults: Vec<Fault>,
+    },
+    /// The same object twice.
+    #[error("{kind} `{name}` is there twice")]
+    Twice {
+        /// The kind.
+        kind: Kind,
+        /// The name.
+        name: String,
+    },
+    /// The store did not do it.
+    #[error(transparent)]
+    Store(#[from] FleetError),
+}
+
+fn told(faults: &[Fault]) -> String {
+    let each = faults.iter().map(|fault| format!("{}: {}", fault.field, fault.message));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+/// Checks documents by themselves.
+fn check(documents: &[AnyObject]) -> Result<(), DeclareError> {
+    let mut seen = BTreeSet::new();
+    for object in documents {
+        let (kind, name) = (object.kind, object.metadata.name.clone());
+        if object.api_version != API_VERSION {
+            let found = object.api_version.clone();
+            return Err(ObjectError::Version { found }.into());
+        }
+        if kind.author() == Author::ControlPlane {
+            return Err(DeclareError::Recorded { kind, name });
+        }
+        if kind == Kind::Secret {
+            return Err(DeclareError::Secret { kind, name });
+        }
+        let mut faults = object.check()?;
+        faults.extend(namespace_fault(object));
+        if !faults.is_empty() {
+            return Err(DeclareError::Faulty { kind, name, faults });
+        }
+        if !seen.insert((kind, object.metadata.namespace.clone(), name.clone())) {
+            return Err(DeclareError::Twice { kind, name });
+        }
+    }
+    Ok(())
+}
+
+/// What documents would change, given the objects of the same names that are there.
+pub fn plan(
+    documents: &[AnyObject],
+    there: &[Option<AnyObject>],
+) -> Result<Vec<(Outcome, AnyObject)>, DeclareError> {
+    check(documents)?;
+    let mut planned = Vec::new();
+    for (document, there) in documents.iter().zip(there) {
+        let mut object = document.clone();
+        keep_writer(there.as_ref(), &mut object);
+        let document = &object.clone();
+        object.status = serde_json::Value::Null;
+        let Some(there) = there else {
+            let Metadata { name, namespace, resource_version: given, .. } = &object.metadata;
+            if *given != 0 {
+                // It was read when it was there: somebody has deleted it since.
+                let (kind, namespace, name) = (document.kind, namespace.clone(), name.clone());
+                let found = 0;
+                return Err(
+                    FleetError::Conflict { kind, namespace, name, given: *given, found }.into()
+                );
+            }
+            object.spec = canonical(document)?;
+            let Metadata { name, namespace, labels, annotations, .. } = object.metadata;
+            object.metadata = Metadata {
+                name,
+                namespace,
+                labels,
+                annotations,
+                generation: 1,
+                ..Metadata::default()
+            };
+            planned.push((Outcome::Created, object));
+            continue;
+        };
+        let given = document.metadata.resource_version;
+        let found = there.metadata.resource_version;
+        if given != 0 && given != found {
+            let Metadata { name, namespace, .. } = document.metadata.clone();
+            let kind = document.kind;
+            return Err(FleetError::Conflict { kind, namespace, name, given, found }.into());
+        }
+        // One that cannot be read is mended by what is declared now.
+        let given = canonical(document)?;
+        let declares_the_same = Some(&given) == canonical(there).ok().as_ref();
+        let same = declares_the_same
+            && document.metadata.labels == there.metadata.labels
+            && document.metadata.annotations == there.metadata.annotations;
+        object.metadata = Metadata {
+            labels: document.metadata.labels.clone(),
+            annotations: document.metadata.annotations.clone(),
+            generation: there.metadata.generation + u64::from(!declares_the_same),
+            ..there.metadata.clone()
+        };
+        object.spec = given;
+        object.status = there.status.clone();
+        planned.push((if same { Outcome::Unchanged } else { Outcome::Configured }, object));
+    }
+    Ok(planned)
+}
+
+/// The spec as its type writes it, so that a default that was left out and one that was written are
+/// the same.
+fn canonical(object: &AnyObject) -> Result<serde_json::Value, DeclareError> {
+    Ok(object.canonical_spec()?)
+}
+
+/// Declares them; with `dry_run` it only says what would change.
+pub async fn apply<S: FleetStore>(
+    store: &S,
+    documents: &[AnyObject],
+    actor: &str,
+    now: Moment,
+    dry_run: bool,
+) -> Result<Vec<Applied>, DeclareError> {
+    apply_by(store, documents, &AuditActor::person(actor), now, dry_run).await
+}
+
+/// The same, by somebody of whom more is known than a name.
+pub async fn apply_by<S: FleetStore>(
+    store: &S,
+    documents: &[AnyObject],
+    by: &AuditActor,
+    now: Moment,
+    dry_run: bool,
+) -> Result<Vec<Applied>, DeclareError> {
+    let mut tries = 0;
+    loop {
+        let mut there = Vec::new();
+        for document in documents {
+            let Metadata { name, namespace, .. } = &document.metadata;
+            there.push(store.get(document.kind, namespace, name).await?);
+        }
+        let mut planned = plan(documents, &there)?;
+        for ((_, object), there) in planned.iter_mut().zip(&there) {
+            if let Some(fault) = review_fault(there.as_ref(), object, &by.actor) {
+                let (kind, name) = (object.kind, object.metadata.name.clone());
+                return Err(DeclareError::Faulty { kind, name, faults: vec![fault] });
+            }
+        }
+        if dry_run {
+            let applied = |(outcome, object)| Applied { outcome, object };
+            return Ok(planned.into_iter().map(applied).collect());
+        }
+        match carry_out(store, &planned, by, now).await {
+            Ok(done) => return Ok(done),
+            // The one who named no version is content with what is there now.
+            Err(
+                FleetError::Conflict { .. }
+                | FleetError::AlreadyExists { .. }
+                | FleetError::NotFound { .. },
+            ) if tries < MAX_CONFLICT_RETRIES => tries += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+async fn carry_out<S: FleetStore>(
+    store: &S,
+    planned: &[(Outcome, AnyObject)],
+    by: &AuditActor,
+    now: Moment,
+) -> Result<Vec<Applied>, FleetError> {
+    let mut writes = Vec::new();
+    for (outcome, object) in planned {
+        let action = match outcome {
+            Outcome::Unchanged => continue,
+            Outcome::Created => {
+                writes.push(Write::Create(object.clone()));
+                AuditAction::Created
+            }
+            Outcome::Configured => {
+                writes.push(Write::Replace(object.clone()));
+                AuditAction::Replaced
+            }
+        };
+        writes.push(Write::Audit(by.line(action, object, now)));
+    }
+    let applied = store.commit(writes, now).await?;
+    let mut objects = applied.objects.into_iter();
+    let done = planned.iter().map(|(outcome, object)| {
+        let object = match outcome {
+            Outcome::Unchanged => None,
+            Outcome::Created | Outcome::Configured => objects.next(),
+        }
+        .unwrap_or_else(|| object.clone());
+        Applied { outcome: *outcome, object }
+    });
+    Ok(done.collect())
+}
+
+/// Takes an object away, at this version or whatever it is at.
+pub async fn delete<S: FleetStore>(
+    store: &S,
+    kind: Kind,
+    namespace: &str,
+    name: &str,
+    version: u64,
+    actor: &str,
+    now: Moment,
+) -> Result<(), DeclareError> {
+    if kind.author() == Author::ControlPlane {
+        return Err(DeclareError::Recorded { kind, name: name.to_owned() });
+    }
+    let Some(object) = store.get(kind, namespace, name).await? else {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        return Err(FleetError::NotFound { kind, namespace, name }.into());
+    };
+    let gone =
+        Write::Delete { kind, namespace: namespace.to_owned(), name: name.to_owned(), version };
+    let audit = Write::Audit(AuditActor::person(actor).line(AuditAction::Deleted, &object, now));
+    store.commit(vec![gone, audit], now).await?;
+    Ok(())
+}

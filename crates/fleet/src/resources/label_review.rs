@@ -1,0 +1,61 @@
+//! Who has reviewed a label: somebody else than the one who wrote its text, and in their own name.
+//!
+//! The fields of a review stand in the label's own spec. They count because nobody can write them for
+//! somebody else, or for a text of their own.
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_resources::{AnyObject, Fault, Kind};
+
+/// The annotation of a label that names who wrote its text. What a document says of it is not looked at.
+pub const TEXT_BY: &str = "bailiwick.dev/text-by";
+
+fn field<'a>(object: &'a AnyObject, name: &str) -> &'a str {
+    object.spec.get(name).and_then(|value| value.as_str()).unwrap_or_default()
+}
+
+fn same_text(known: Option<&AnyObject>, next: &AnyObject) -> bool {
+    known.is_some_and(|known| field(known, "promptFragment") == field(next, "promptFragment"))
+}
+
+/// Keeps who wrote the text of a label, as long as it is that text.
+pub fn keep_writer(known: Option<&AnyObject>, next: &mut AnyObject) {
+    if next.kind != Kind::AgentContextLabel {
+        return;
+    }
+    next.metadata.annotations.remove(TEXT_BY);
+    let writer = known.and_then(|known| known.metadata.annotations.get(TEXT_BY));
+    if let Some(writer) = writer.filter(|_| same_text(known, next)) {
+        next.metadata.annotations.insert(TEXT_BY.to_owned(), writer.clone());
+    }
+}
+
+/// Notes who writes the text of a label, and says why a review in it is none.
+pub fn review_fault(known: Option<&AnyObject>, next: &mut AnyObject, actor: &str) -> Option<Fault> {
+    if next.kind != Kind::AgentContextLabel {
+        return None;
+    }
+    keep_writer(known, next);
+    if !same_text(known, next) {
+        next.metadata.annotations.insert(TEXT_BY.to_owned(), actor.to_owned());
+    }
+    let digest = Sha256Hex::of(field(next, "promptFragment")).to_string();
+    let review = |object: &AnyObject| {
+        let of = |name| field(object, name).to_owned();
+        (of("reviewedBy"), of("reviewedDigest"))
+    };
+    let (by, reviewed) = review(next);
+    let given_before = same_text(known, next) && known.is_some_and(|k| review(k) == review(next));
+    // A review of another text counts for nothing, the one who wrote it down.
+    if reviewed != digest || by.is_empty() || given_before {
+        return None;
+    }
+    let fault = |message: &str| Some(Fault::new("spec.reviewedBy", message));
+    if by != actor {
+        return fault("a review is given in one's own name");
+    }
+    match next.metadata.annotations.get(TEXT_BY) {
+        None => fault("nobody knows who wrote the text, so that nobody else can have reviewed it"),
+        Some(writer) if writer == actor => fault("whoever wrote the text cannot review it"),
+        Some(_) => None,
+    }
+}

@@ -1,0 +1,93 @@
+//! Whether a rule is at work, and how that changes.
+
+use bailiwick_resources::{LifecycleState, Reason};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// What a person does to a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LifecycleVerb {
+    /// A draft or a disabled rule goes to work.
+    Enable,
+    /// It stops for now.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// It stops.
+    Disable,
+    /// It is kept for the record, for good.
+    Archive,
+}
+
+impl LifecycleVerb {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Enable, Self::Pause, Self::Resume, Self::Disable, Self::Archive];
+
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enable => "enable",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Disable => "disable",
+            Self::Archive => "archive",
+        }
+    }
+}
+
+/// Why a verb does not apply.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("a rule that is {} cannot be told to {}; {instead}", word(*.from), .verb.as_str())]
+pub struct LifecycleError {
+    /// What was asked.
+    pub verb: LifecycleVerb,
+    /// What the rule is.
+    pub from: LifecycleState,
+    /// What to do instead.
+    pub instead: &'static str,
+}
+
+/// As a state is written.
+pub fn word(state: LifecycleState) -> &'static str {
+    match state {
+        LifecycleState::Draft => "draft",
+        LifecycleState::Active => "active",
+        LifecycleState::Paused => "paused",
+        LifecycleState::Disabled => "disabled",
+        LifecycleState::Archived => "archived",
+    }
+}
+
+/// What a rule becomes.
+pub fn apply(from: LifecycleState, verb: LifecycleVerb) -> Result<LifecycleState, LifecycleError> {
+    use LifecycleState::{Active, Archived, Disabled, Draft, Paused};
+    use LifecycleVerb::{Archive, Disable, Enable, Pause, Resume};
+    let instead = match (from, verb) {
+        (Draft | Disabled, Enable) | (Paused, Resume) => return Ok(Active),
+        (Active, Pause) => return Ok(Paused),
+        (Draft | Active | Paused, Disable) => return Ok(Disabled),
+        (Draft | Active | Paused | Disabled, Archive) => return Ok(Archived),
+        (Archived, Enable | Pause | Resume | Disable | Archive) => {
+            "it is kept for the record: make a new rule"
+        }
+        (Active, Enable | Resume) | (Paused, Pause) | (Disabled, Disable) => "it is so already",
+        (Paused, Enable) => "use resume",
+        (Draft | Disabled, Pause) => "it does nothing that could be paused",
+        (Draft | Disabled, Resume) => "use enable",
+    };
+    Err(LifecycleError { verb, from, instead })
+}
+
+/// Whether a rule may start runs, and if not, why.
+pub fn may_dispatch(state: LifecycleState) -> Result<(), (Reason, &'static str)> {
+    match state {
+        LifecycleState::Active => Ok(()),
+        LifecycleState::Draft => Err((Reason::RuleDraft, "the rule is a draft; enable it")),
+        LifecycleState::Paused => Err((Reason::RulePaused, "the rule is paused; resume it")),
+        LifecycleState::Disabled => Err((Reason::RuleDisabled, "the rule is disabled; enable it")),
+        LifecycleState::Archived => Err((Reason::RuleArchived, "the rule is archived")),
+    }
+}

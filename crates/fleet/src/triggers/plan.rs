@@ -1,0 +1,333 @@
+//! What rules do with an event: records to be written, runs to be made, runs to be cancelled. Pure: the
+//! same event with the same world gives the same plan, and a plan that was carried out is not made again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bailiwick_resources::{
+    AgentDispatchRun, AgentTriggerExecution, AgentTriggerRule, EventSource, ExecutionDecision,
+    Moment, Object, Reason, TrustTier, WorkItemMode,
+};
+
+use super::concurrency::{self, ActiveRun, GroupDecision};
+use super::dedupe::{self, DedupeKey};
+use super::draft;
+use super::event::SourceEvent;
+use super::lifecycle;
+use super::matcher::{self, MatchReport};
+use super::names::timed_name;
+use super::own_work::{self, OwnWork};
+use super::prompt::{self, RenderedPrompt};
+use super::template::{TemplateContext, TemplateError};
+
+/// What is known when an event is looked at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// How much the repository's own branches are trusted.
+    pub repository_trust: TrustTier,
+    /// The branch of what names none.
+    pub default_branch: String,
+    /// Our own accounts on the forge.
+    pub own_accounts: Vec<String>,
+    /// The run whose work the events are about.
+    pub own_work: Option<OwnWork>,
+    /// Executions that are recorded already, of those in `interests`.
+    pub recorded: BTreeSet<String>,
+    /// Executions with the keys in `interests`.
+    pub recent: Vec<RecentExecution>,
+    /// Runs of the groups in `interests` that are not at their end, the oldest first.
+    pub active: Vec<ActiveRun>,
+}
+
+/// An execution that is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecentExecution {
+    /// Its name.
+    pub name: String,
+    /// Its key.
+    pub dedupe_key: Option<String>,
+    /// How much it was trusted.
+    pub trust_tier: TrustTier,
+    /// Whether the forge was asked for its event.
+    pub polled: bool,
+    /// What was decided.
+    pub decision: ExecutionDecision,
+    /// When.
+    pub at: Moment,
+    /// Its run.
+    pub run: Option<String>,
+}
+
+/// Why an event is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    /// It came in.
+    Deliver,
+    /// A person wants it looked at again: that it came before does not matter.
+    Replay,
+    /// A person wants a work item made of it, and no run.
+    Materialize,
+}
+
+/// What to look up before `evaluate`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interests {
+    /// Names that executions would have.
+    pub executions: BTreeSet<String>,
+    /// Keys that they would have.
+    pub dedupe_keys: BTreeSet<String>,
+    /// Failures of which executions may tell in other words.
+    pub failures: BTreeSet<String>,
+    /// Groups that runs would have.
+    pub groups: BTreeSet<String>,
+}
+
+/// What a rule does with an event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// The execution's name: the same for the same event, rule, generation and key.
+    pub name: String,
+    /// The namespace of the rule, and of all that is made.
+    pub namespace: String,
+    /// The execution. The one who admits the run adds the digests and may let it wait for a person.
+    pub execution: AgentTriggerExecution,
+    /// The run to be made.
+    pub run: Option<RunDraft>,
+    /// Runs to be cancelled, the oldest first.
+    pub cancel: Vec<String>,
+}
+
+/// A run to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunDraft {
+    /// Its name, made from the execution's.
+    pub name: String,
+    /// What it is. The pool is the rule's and may be empty; admission has the last word.
+    pub spec: AgentDispatchRun,
+    /// The prompt, and what of it is data; its text is the spec's task.
+    pub prompt: RenderedPrompt,
+    /// That its pool must be an untrusted one, and why.
+    pub forced_untrusted: Option<String>,
+    /// Runs of its group that must end before it begins.
+    pub queue_behind: Vec<String>,
+    /// How many of its group may be at work.
+    pub most_active: Option<usize>,
+}
+
+/// The name of an execution.
+pub(super) fn execution_name(
+    event: &SourceEvent,
+    rule: &Object<AgentTriggerRule>,
+    key: &str,
+) -> String {
+    let metadata = &rule.metadata;
+    let (namespace, name, generation) = (&metadata.namespace, &metadata.name, metadata.generation);
+    let uid = &event.uid;
+    timed_name("ate", event.at, &format!("{uid}\n{namespace}/{name}\n{generation}\n{key}"))
+}
+
+/// The name of the run that an execution makes.
+pub fn run_name(execution: &str, at: Moment) -> String {
+    timed_name("adr", at, &format!("run of {execution}"))
+}
+
+/// The event of a delivery that a rule looks at: the first whose source it has.
+fn concerning<'a>(events: &'a [SourceEvent], rule: &AgentTriggerRule) -> Option<&'a SourceEvent> {
+    events.iter().find(|event| rule.sources.contains(&event.source))
+}
+
+/// What has to be known of executions and runs before these events can be judged.
+pub fn interests(events: &[SourceEvent], rules: &[Object<AgentTriggerRule>]) -> Interests {
+    let mut interests = Interests::default();
+    for rule in rules {
+        let Some(event) = concerning(events, &rule.spec) else { continue };
+        let key = dedupe::key(rule, event).ok();
+        let text = key.as_ref().map_or("-", |key| key.key.as_str());
+        interests.executions.insert(execution_name(event, rule, text));
+        if let Some(key) = key {
+            interests.failures.extend(key.failure);
+            interests.dedupe_keys.insert(key.key);
+        }
+        interests.groups.extend(concurrency::group(rule, event).ok());
+    }
+    interests
+}
+
+/// Whether `evaluate` may make anything of these events, whatever else is known: a rule means one of them, or
+/// cannot be read and says so.
+pub fn is_meant(
+    events: &[SourceEvent],
+    rules: &[Object<AgentTriggerRule>],
+    own_accounts: &[String],
+) -> bool {
+    rules.iter().any(|rule| {
+        concerning(events, &rule.spec).is_some_and(|event| {
+            let mut event = event.clone();
+            event.mark_agent(own_accounts);
+            let compiled = matcher::compile(&rule.spec.matcher);
+            compiled.map_or(true, |compiled| compiled.matches(&event).matched)
+        })
+    })
+}
+
+/// What the rules do with the events of one delivery, one tick or one request. A rule looks at one of
+/// them at most, and a rule that does not match leaves no trace.
+pub fn evaluate(
+    events: &[SourceEvent],
+    rules: &[Object<AgentTriggerRule>],
+    seen: &Seen,
+    intent: Intent,
+    now: Moment,
+) -> Vec<Planned> {
+    let mut groups = concurrency::by_group(&seen.active);
+    let mut planned = Vec::new();
+    for rule in rules {
+        let Some(event) = concerning(events, &rule.spec) else { continue };
+        let mut event = event.clone();
+        event.mark_agent(&seen.own_accounts);
+        let judgement = judge(&event, rule, seen, &groups, intent, now);
+        let Some(plan) = judgement.map(|judgement| judgement.into_plan(&event, rule, seen, now))
+        else {
+            continue;
+        };
+        let recent = seen.recent.iter().any(|execution| execution.name == plan.name);
+        if recent || seen.recorded.contains(&plan.name) {
+            continue;
+        }
+        // What is planned here counts for the next rule of the same group.
+        for active in groups.values_mut() {
+            active.retain(|run| !plan.cancel.contains(&run.name));
+        }
+        if let Some(run) = &plan.run {
+            let group = run.spec.concurrency_group.clone().unwrap_or_default();
+            let made = ActiveRun { name: run.name.clone(), group, has_worked: false };
+            groups.entry(made.group.clone()).or_default().push(made);
+        }
+        planned.push(plan);
+    }
+    planned
+}
+
+/// What becomes of an event under a rule that means it.
+#[derive(Debug, Clone)]
+pub(super) struct Judgement {
+    pub(super) matched: MatchReport,
+    pub(super) key: Result<DedupeKey, TemplateError>,
+    pub(super) group: Result<String, TemplateError>,
+    pub(super) outcome: Outcome,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Outcome {
+    Start { prompt: RenderedPrompt, group: GroupDecision },
+    Join { run: String },
+    Duplicate { of: String, run: Option<String> },
+    Refused { why: String },
+    WorkItem,
+}
+
+fn refused(code: &str, why: impl std::fmt::Display) -> Outcome {
+    Outcome::Refused { why: format!("{code}: {why}") }
+}
+
+fn faulty(error: &TemplateError) -> Outcome {
+    refused(error.reason.as_str(), &error.message)
+}
+
+/// Nothing if the rule does not mean the event.
+pub(super) fn judge(
+    event: &SourceEvent,
+    rule: &Object<AgentTriggerRule>,
+    seen: &Seen,
+    groups: &BTreeMap<String, Vec<ActiveRun>>,
+    intent: Intent,
+    now: Moment,
+) -> Option<Judgement> {
+    let key = dedupe::key(rule, event);
+    let group = concurrency::group(rule, event);
+    let matched = match matcher::compile(&rule.spec.matcher) {
+        Ok(compiled) => compiled.matches(event),
+        Err(faults) => {
+            let (reason, message) =
+                faults.into_iter().next().unwrap_or((Reason::InvalidGlob, String::new()));
+            let outcome = refused(reason.as_str(), message);
+            let matched = MatchReport { matched: false, fields: Vec::new() };
+            return Some(Judgement { matched, key, group, outcome });
+        }
+    };
+    if !matched.matched {
+        return None;
+    }
+    let outcome = outcome(event, rule, seen, groups, intent, now, &key, &group);
+    Some(Judgement { matched, key, group, outcome })
+}
+
+#[expect(clippy::too_many_arguments, reason = "what a decision depends on, each by its name")]
+fn outcome(
+    event: &SourceEvent,
+    rule: &Object<AgentTriggerRule>,
+    seen: &Seen,
+    groups: &BTreeMap<String, Vec<ActiveRun>>,
+    intent: Intent,
+    now: Moment,
+    key: &Result<DedupeKey, TemplateError>,
+    group: &Result<String, TemplateError>,
+) -> Outcome {
+    let spec = &rule.spec;
+    if intent == Intent::Materialize {
+        return match (spec.work_item, draft::work_item(event)) {
+            (WorkItemMode::Create, _) | (WorkItemMode::Link, Some(_)) => Outcome::WorkItem,
+            (WorkItemMode::None, _) => {
+                refused("NothingToMaterialize", "the rule neither makes nor links work items")
+            }
+            (WorkItemMode::Link, None) => {
+                let why = "the event is about no issue, pull request, check or release, and the rule \
+                           only links; say `workItem: create` and a card is made";
+                refused("NothingToMaterialize", why)
+            }
+        };
+    }
+    if let Err((reason, why)) = lifecycle::may_dispatch(spec.lifecycle_state) {
+        return refused(reason.as_str(), why);
+    }
+    if event.source == EventSource::Label && !spec.allow_label_dispatch {
+        let why = "a label alone starts nothing unless allowLabelDispatch says so";
+        return refused("LabelDispatchOff", why);
+    }
+    if let Some((code, why)) = own_work::objection(event, spec, seen.own_work.as_ref()) {
+        return refused(code, why);
+    }
+    let unbounded = dedupe::faults(spec).into_iter().chain(concurrency::faults(spec)).next();
+    if let Some(fault) = unbounded {
+        return faulty(&fault);
+    }
+    let (key, group) = match (key, group) {
+        (Ok(key), Ok(group)) => (key, group),
+        (Err(error), _) | (_, Err(error)) => return faulty(error),
+    };
+    if intent == Intent::Deliver
+        && let Some(earlier) = dedupe::duplicate(key, event, seen, now)
+    {
+        return Outcome::Duplicate { of: earlier.name.clone(), run: earlier.run.clone() };
+    }
+    if event.sha.is_none() {
+        let why = "nobody knows which commit it is about: the forge did not say";
+        return refused("CommitUnknown", why);
+    }
+    let about = TemplateContext { rule: rule.name(), task_kind: &spec.task_kind, event };
+    let prompt = match prompt::render(&spec.prompt_template, &about) {
+        Ok(prompt) => prompt,
+        Err(error) => return faulty(&error),
+    };
+    let active = groups.get(group).map(Vec::as_slice).unwrap_or_default();
+    let active = concurrency::counted(&spec.concurrency_policy, active);
+    match concurrency::decide(&spec.concurrency_policy, &active) {
+        GroupDecision::Join { run } => Outcome::Join { run },
+        GroupDecision::Refuse { active } => {
+            let why = format!("{} at work in its group already", active.join(", "));
+            refused("ConcurrencyLimit", why)
+        }
+        group @ (GroupDecision::Start
+        | GroupDecision::Queue { .. }
+        | GroupDecision::Replace { .. }) => Outcome::Start { prompt, group },
+    }
+}

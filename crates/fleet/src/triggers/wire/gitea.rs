@@ -1,0 +1,223 @@
+//! Gitea's and Forgejo's webhooks: the event is named by `X-Gitea-Event`; what their `X-Gitea-Event-Type` says
+//! besides is understood in its place. They never say what an author is to the repository.
+
+use bailiwick_resources::EventSource;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::shapes::{
+    Comment, Commit, Common, Issue, Label, PullRequest, Workflow, WorkflowJob, WorkflowRun,
+    changed, is_nothing, said,
+};
+use super::{Delivery, ParsedDelivery, WireError, begun, shape};
+use crate::triggers::event::SourceEvent;
+
+#[derive(Deserialize)]
+struct Push {
+    #[serde(rename = "ref")]
+    reference: String,
+    before: String,
+    after: String,
+    #[serde(default)]
+    commits: Option<Vec<Commit>>,
+    #[serde(default)]
+    total_commits: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct Create {
+    #[serde(rename = "ref")]
+    reference: String,
+    ref_type: String,
+    #[serde(default)]
+    sha: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Issues {
+    issue: Issue,
+    #[serde(default)]
+    label: Option<Label>,
+}
+
+#[derive(Deserialize)]
+struct PullRequests {
+    pull_request: PullRequest,
+    #[serde(default)]
+    label: Option<Label>,
+    #[serde(default)]
+    review: Option<Review>,
+}
+
+#[derive(Deserialize)]
+struct Review {
+    #[serde(default)]
+    content: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct IssueComment {
+    issue: Issue,
+    comment: Comment,
+    #[serde(default)]
+    is_pull: bool,
+    #[serde(default)]
+    pull_request: Option<PullRequest>,
+}
+
+#[derive(Deserialize)]
+struct WorkflowRuns {
+    workflow_run: WorkflowRun,
+    #[serde(default)]
+    workflow: Option<Workflow>,
+}
+
+#[derive(Deserialize)]
+struct WorkflowJobs {
+    workflow_job: WorkflowJob,
+    /// Told beside it when the forge was asked: a job alone does not say whose its commit is.
+    #[serde(default)]
+    workflow_run: Option<WorkflowRun>,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    sha: String,
+    state: String,
+    context: String,
+}
+
+/// Reads one delivery.
+pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<ParsedDelivery, WireError> {
+    let common: Common = shape(delivery, value)?;
+    let mut event = begun(delivery, &common.repository.full_name);
+    event.take_common(&common);
+    let source = fill(&mut event, delivery, value)?;
+    // The actor may have become the author of a comment.
+    event.trust_owner(&common.repository);
+    Ok(ParsedDelivery { event, source })
+}
+
+fn fill(
+    event: &mut SourceEvent,
+    delivery: &Delivery<'_>,
+    value: &Value,
+) -> Result<Option<EventSource>, WireError> {
+    let action = event.action.clone().unwrap_or_default();
+    let source = match delivery.event {
+        "push" => push(event, shape(delivery, value)?),
+        "create" => create(event, shape(delivery, value)?),
+        "issues" | "issue_label" | "issue_assign" | "issue_milestone" => {
+            let Issues { issue, label } = shape(delivery, value)?;
+            let is_pull_request = issue.pull_request.as_ref().is_some_and(|value| !value.is_null());
+            event.take_issue(issue, is_pull_request);
+            labelled(event, &action, label)
+        }
+        "pull_request"
+        | "pull_request_label"
+        | "pull_request_assign"
+        | "pull_request_milestone"
+        | "pull_request_sync"
+        | "pull_request_review_request" => {
+            let PullRequests { pull_request, label, review: _ } = shape(delivery, value)?;
+            event.take_pull_request(pull_request);
+            labelled(event, &action, label)
+        }
+        "issue_comment" | "pull_request_comment" if value.get("comment").is_some() => {
+            comment(event, shape(delivery, value)?, &action)
+        }
+        "pull_request_approved"
+        | "pull_request_rejected"
+        | "pull_request_comment"
+        | "pull_request_review_approved"
+        | "pull_request_review_rejected"
+        | "pull_request_review_comment" => {
+            let PullRequests { pull_request, label: _, review } = shape(delivery, value)?;
+            event.take_pull_request(pull_request);
+            event.body = review.and_then(|review| said(review.content));
+            event.conclusion = Some(verdict(delivery.event).to_owned());
+            Some(EventSource::PrComment)
+        }
+        "workflow_run" => {
+            let WorkflowRuns { workflow_run, workflow } = shape(delivery, value)?;
+            event.take_workflow_run(workflow_run);
+            let named = workflow.and_then(|workflow| said(workflow.name));
+            event.workflow = named.or_else(|| event.workflow.take());
+            Some(EventSource::Ci)
+        }
+        "workflow_job" => {
+            let WorkflowJobs { workflow_job, workflow_run } = shape(delivery, value)?;
+            workflow_run.into_iter().for_each(|run| event.take_workflow_run(run));
+            event.take_workflow_job(workflow_job);
+            Some(EventSource::Ci)
+        }
+        "status" => {
+            let status: Status = shape(delivery, value)?;
+            event.check = Some(status.context);
+            event.sha = Some(status.sha);
+            event.conclusion = Some(status.state);
+            Some(EventSource::Ci)
+        }
+        // Kept as a webhook: rules can still look into its payload.
+        _ => None,
+    };
+    Ok(source)
+}
+
+fn push(event: &mut SourceEvent, push: Push) -> Option<EventSource> {
+    event.take_reference(&push.reference);
+    if is_nothing(&push.after) {
+        event.action = Some("deleted".to_owned());
+        return None;
+    }
+    event.sha = Some(push.after);
+    event.base_sha = (!is_nothing(&push.before)).then_some(push.before);
+    let commits = push.commits.unwrap_or_default();
+    let all_named =
+        event.base_sha.is_some() && push.total_commits.is_none_or(|total| total <= commits.len());
+    event.changed_paths = if all_named { changed(&commits) } else { None };
+    Some(if event.tag.is_some() { EventSource::Tag } else { EventSource::Push })
+}
+
+fn create(event: &mut SourceEvent, create: Create) -> Option<EventSource> {
+    let tag = create.ref_type == "tag";
+    let kind = if tag { "tags" } else { "heads" };
+    let name =
+        create.reference.rsplit_once("refs/tags/").map_or(&*create.reference, |(_, tag)| tag);
+    event.take_reference(&format!("refs/{kind}/{name}"));
+    event.sha = create.sha.filter(|sha| !is_nothing(sha));
+    tag.then_some(EventSource::Tag)
+}
+
+/// Gitea tells that labels changed and which there are now; Forgejo may tell which one it was.
+fn labelled(event: &mut SourceEvent, action: &str, label: Option<Label>) -> Option<EventSource> {
+    let known = matches!(action, "label_updated" | "label_cleared" | "labeled" | "unlabeled");
+    if let Some(label) = label {
+        event.labels = vec![label.name];
+    }
+    known.then_some(EventSource::Label)
+}
+
+fn comment(event: &mut SourceEvent, parsed: IssueComment, action: &str) -> Option<EventSource> {
+    let IssueComment { issue, comment, is_pull, pull_request } = parsed;
+    let is_pull_request = is_pull
+        || pull_request.is_some()
+        || issue.pull_request.as_ref().is_some_and(|value| !value.is_null());
+    match pull_request {
+        Some(pull_request) => event.take_pull_request(pull_request),
+        None => event.take_issue(issue, is_pull_request),
+    }
+    event.take_comment(comment);
+    let source = if is_pull_request { EventSource::PrComment } else { EventSource::IssueComment };
+    (action == "created").then_some(source)
+}
+
+fn verdict(event: &str) -> &'static str {
+    if event.ends_with("approved") {
+        "approved"
+    } else if event.ends_with("rejected") {
+        "changes_requested"
+    } else {
+        "commented"
+    }
+}

@@ -1,0 +1,173 @@
+//! What forges send, one language a file. Their shapes end here: what goes on is a `SourceEvent`.
+
+mod generic;
+mod gitea;
+mod github;
+mod shapes;
+
+use std::sync::Arc;
+
+use bailiwick_resources::{EventSource, ForgeKind, Moment};
+use serde_json::Value;
+use thiserror::Error;
+
+use super::event::SourceEvent;
+
+/// The most that one delivery may have: as much as the largest forge sends.
+pub const MAX_PAYLOAD_BYTES: usize = 25 * 1024 * 1024;
+
+/// A delivery whose signature was checked and whose bytes are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delivery<'a> {
+    /// Whose language it speaks.
+    pub forge: ForgeKind,
+    /// The id that its sender gave it.
+    pub id: &'a str,
+    /// The event header.
+    pub event: &'a str,
+    /// The repository whose endpoint, and so whose secret, it came with.
+    pub repository: &'a str,
+    /// The name of the `WebhookDelivery`.
+    pub name: &'a str,
+    /// When it came in.
+    pub received_at: Moment,
+}
+
+/// Why a delivery says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum WireError {
+    /// Too much.
+    #[error("{bytes} bytes are more than the {MAX_PAYLOAD_BYTES} that a delivery may have")]
+    TooLarge {
+        /// How much it was.
+        bytes: usize,
+    },
+    /// No JSON.
+    #[error("the payload is no JSON ({why}); set the webhook's content type to application/json")]
+    NoJson {
+        /// What is wrong.
+        why: String,
+    },
+    /// JSON of another shape.
+    #[error("`{event}` of {forge}: {why}")]
+    Shape {
+        /// The forge.
+        forge: &'static str,
+        /// The event.
+        event: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// It speaks for a repository whose secret it does not have.
+    #[error("it is about `{found}`, but came with the secret of `{expected}`")]
+    OtherRepository {
+        /// What it is about.
+        found: String,
+        /// Whose secret it has.
+        expected: String,
+    },
+    /// There is no such language.
+    #[error("a repository without a forge takes no webhooks")]
+    NoForge,
+}
+
+/// Reads a delivery. The most telling source comes first; every delivery is also a `webhook`.
+pub fn read(delivery: &Delivery<'_>, payload: &[u8]) -> Result<Vec<SourceEvent>, WireError> {
+    if payload.len() > MAX_PAYLOAD_BYTES {
+        return Err(WireError::TooLarge { bytes: payload.len() });
+    }
+    let value: Value = serde_json::from_slice(payload)
+        .map_err(|error| WireError::NoJson { why: error.to_string() })?;
+    let mut parsed = match delivery.forge {
+        ForgeKind::Github => github::read(delivery, &value)?,
+        ForgeKind::Gitea => gitea::read(delivery, &value)?,
+        ForgeKind::Generic => generic::read(delivery, &value)?,
+        ForgeKind::Local => return Err(WireError::NoForge),
+    };
+    let same = parsed.event.repository.eq_ignore_ascii_case(delivery.repository);
+    if !same {
+        let found = parsed.event.repository.clone();
+        let expected = delivery.repository.to_owned();
+        return Err(WireError::OtherRepository { found, expected });
+    }
+    // What is empty was not said.
+    for commit in [&mut parsed.event.sha, &mut parsed.event.base_sha] {
+        commit.take_if(|commit| commit.is_empty());
+    }
+    for (what, commit) in [("sha", &parsed.event.sha), ("base", &parsed.event.base_sha)] {
+        if let Some(commit) = commit.as_deref().filter(|commit| !is_commit(commit)) {
+            let shown: String = commit.chars().take(60).collect();
+            let why = format!("its {what} `{}` is no whole name of a commit", shown.escape_debug());
+            let (forge, event) = ("the sender", delivery.event.to_owned());
+            return Err(WireError::Shape { forge, event, why });
+        }
+    }
+    parsed.event.payload = Arc::new(value);
+    Ok(parsed.into_events())
+}
+
+/// Whether a text is the whole name of a commit: git would take anything else for a name that moves, or for
+/// an option.
+fn is_commit(text: &str) -> bool {
+    let hex = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    hex && matches!(text.len(), 40 | 64)
+}
+
+/// What a delivery says: one event, and which source it is besides `webhook`.
+struct ParsedDelivery {
+    event: SourceEvent,
+    source: Option<EventSource>,
+}
+
+impl ParsedDelivery {
+    fn into_events(self) -> Vec<SourceEvent> {
+        let Self { mut event, source } = self;
+        event.source = source.unwrap_or(EventSource::Webhook);
+        event.telling = event.source;
+        event.trust();
+        let refs = &mut event.source_refs;
+        refs.pull_request = event.pull_request;
+        refs.issue = event.issue;
+        refs.check.clone_from(&event.check);
+        refs.pipeline.clone_from(&event.workflow);
+        refs.job.clone_from(&event.job);
+        let mut all = vec![event];
+        if let Some(event) = all.first().filter(|event| event.source != EventSource::Webhook) {
+            // The same content is trusted as much, whatever it is called.
+            let twin = SourceEvent { source: EventSource::Webhook, ..event.clone() };
+            all.push(twin);
+        }
+        all
+    }
+}
+
+/// An event of this delivery, of which only the delivery is known.
+fn begun(delivery: &Delivery<'_>, repository: &str) -> SourceEvent {
+    let mut event = SourceEvent::new(EventSource::Webhook, delivery.forge, delivery.id, repository);
+    event.at = delivery.received_at;
+    delivery.event.clone_into(&mut event.event);
+    event.source_refs.webhook_delivery = Some(delivery.name.to_owned());
+    event
+}
+
+/// The name of a forge in errors.
+fn forge_name(forge: ForgeKind) -> &'static str {
+    match forge {
+        ForgeKind::Github => "GitHub",
+        ForgeKind::Gitea => "Gitea",
+        ForgeKind::Generic => "a generic sender",
+        ForgeKind::Local => "this machine",
+    }
+}
+
+/// Reads a payload as one shape.
+fn shape<'a, T: serde::Deserialize<'a>>(
+    delivery: &Delivery<'_>,
+    value: &'a Value,
+) -> Result<T, WireError> {
+    T::deserialize(value).map_err(|error| WireError::Shape {
+        forge: forge_name(delivery.forge),
+        event: delivery.event.chars().take(64).collect(),
+        why: error.to_string(),
+    })
+}

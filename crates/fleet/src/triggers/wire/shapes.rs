@@ -1,0 +1,353 @@
+//! The shapes that GitHub and Gitea have in common. Fields that are not needed are not read.
+
+use serde::Deserialize;
+
+use crate::triggers::event::{Association, SourceEvent};
+
+/// Somebody.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct User {
+    pub(super) login: String,
+}
+
+/// A repository.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Repo {
+    pub(super) full_name: String,
+    #[serde(default)]
+    pub(super) owner: Option<User>,
+}
+
+/// What every delivery has.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Common {
+    pub(super) repository: Repo,
+    #[serde(default)]
+    pub(super) sender: Option<User>,
+    #[serde(default)]
+    pub(super) action: Option<String>,
+}
+
+/// A label.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Label {
+    pub(super) name: String,
+}
+
+/// One side of a pull request.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Side {
+    #[serde(rename = "ref")]
+    pub(super) reference: String,
+    #[serde(default)]
+    pub(super) sha: Option<String>,
+    /// Null when the fork is gone.
+    #[serde(default)]
+    pub(super) repo: Option<Repo>,
+}
+
+/// A pull request.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct PullRequest {
+    pub(super) number: u64,
+    #[serde(default)]
+    pub(super) title: Option<String>,
+    #[serde(default)]
+    pub(super) body: Option<String>,
+    #[serde(default)]
+    pub(super) user: Option<User>,
+    #[serde(default)]
+    pub(super) labels: Option<Vec<Label>>,
+    #[serde(default)]
+    pub(super) head: Option<Side>,
+    #[serde(default)]
+    pub(super) base: Option<Side>,
+    #[serde(default)]
+    pub(super) author_association: Option<String>,
+}
+
+/// An issue, or a pull request seen as one.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Issue {
+    pub(super) number: u64,
+    #[serde(default)]
+    pub(super) title: Option<String>,
+    #[serde(default)]
+    pub(super) body: Option<String>,
+    #[serde(default)]
+    pub(super) user: Option<User>,
+    #[serde(default)]
+    pub(super) labels: Option<Vec<Label>>,
+    #[serde(default)]
+    pub(super) pull_request: Option<serde_json::Value>,
+    #[serde(default)]
+    pub(super) author_association: Option<String>,
+}
+
+/// A comment.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Comment {
+    #[serde(default)]
+    pub(super) body: Option<String>,
+    #[serde(default)]
+    pub(super) user: Option<User>,
+    #[serde(default)]
+    pub(super) author_association: Option<String>,
+}
+
+/// A commit of a push.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Commit {
+    #[serde(default)]
+    pub(super) added: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) removed: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) modified: Option<Vec<String>>,
+}
+
+/// A step of a job.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Step {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) conclusion: Option<String>,
+}
+
+/// A run of a workflow.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct WorkflowRun {
+    #[serde(default)]
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    pub(super) path: Option<String>,
+    #[serde(default)]
+    pub(super) head_branch: Option<String>,
+    pub(super) head_sha: String,
+    #[serde(default)]
+    pub(super) conclusion: Option<String>,
+    #[serde(default)]
+    pub(super) head_repository: Option<Repo>,
+    #[serde(default)]
+    pub(super) actor: Option<User>,
+    #[serde(default)]
+    pub(super) pull_requests: Option<Vec<PullRequestRef>>,
+}
+
+/// A pull request as checks name it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct PullRequestRef {
+    pub(super) number: u64,
+    #[serde(default)]
+    pub(super) head: Option<SideRef>,
+    #[serde(default)]
+    pub(super) base: Option<SideRef>,
+}
+
+/// One side of it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct SideRef {
+    #[serde(default)]
+    pub(super) sha: Option<String>,
+    #[serde(default)]
+    pub(super) repo: Option<RepoRef>,
+}
+
+/// A repository as checks name it: by its address alone.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct RepoRef {
+    #[serde(default)]
+    pub(super) url: Option<String>,
+}
+
+impl RepoRef {
+    /// Owner and name, from `…/repos/owner/name`.
+    fn full_name(&self) -> Option<String> {
+        let (_, rest) = self.url.as_deref()?.rsplit_once("/repos/")?;
+        (rest.split('/').count() == 2).then(|| rest.to_owned())
+    }
+}
+
+/// A job of a workflow.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct WorkflowJob {
+    pub(super) id: u64,
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) workflow_name: Option<String>,
+    #[serde(default)]
+    pub(super) head_branch: Option<String>,
+    pub(super) head_sha: String,
+    #[serde(default)]
+    pub(super) conclusion: Option<String>,
+    #[serde(default)]
+    pub(super) steps: Option<Vec<Step>>,
+}
+
+/// A workflow by itself.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Workflow {
+    #[serde(default)]
+    pub(super) name: Option<String>,
+}
+
+/// A text that is not empty.
+pub(super) fn said(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.trim().is_empty())
+}
+
+fn names(labels: Option<Vec<Label>>) -> Vec<String> {
+    labels.unwrap_or_default().into_iter().map(|label| label.name).collect()
+}
+
+/// What somebody is, by GitHub's words for it. Who is a member of the organization or a collaborator may be let
+/// do no more than read: of them the forge has to be asked.
+pub(super) fn association(word: Option<&str>) -> Association {
+    match word {
+        Some("OWNER") => Association::Writer,
+        Some("MEMBER" | "COLLABORATOR") | None => Association::Unknown,
+        Some(_) => Association::Stranger,
+    }
+}
+
+impl SourceEvent {
+    /// Takes over who did what where.
+    pub(super) fn take_common(&mut self, common: &Common) {
+        self.action.clone_from(&common.action);
+        self.actor = common.sender.as_ref().map(|user| user.login.clone());
+        self.trust_owner(&common.repository);
+    }
+
+    /// The one who owns the repository may write to it.
+    pub(super) fn trust_owner(&mut self, repository: &Repo) {
+        let owner = repository.owner.as_ref().map(|owner| owner.login.as_str());
+        if owner.is_some() && owner == self.actor.as_deref() {
+            self.association = Association::Writer;
+        }
+    }
+
+    /// Takes over what an author is to the repository, if it is the actor who is meant.
+    pub(super) fn take_author(&mut self, user: Option<&User>, word: Option<&str>) {
+        let actor = self.actor.as_deref();
+        let is_actor = user.is_some_and(|user| Some(user.login.as_str()) == actor);
+        if is_actor && self.association == Association::Unknown {
+            self.association = association(word);
+        }
+    }
+
+    /// Takes over a pull request.
+    pub(super) fn take_pull_request(&mut self, pull_request: PullRequest) {
+        let PullRequest { number, title, body, user, labels, head, base, author_association } =
+            pull_request;
+        self.take_author(user.as_ref(), author_association.as_deref());
+        self.pull_request = Some(number);
+        self.title = said(title);
+        self.body = said(body);
+        self.labels = names(labels);
+        self.base_sha = base.and_then(|base| base.sha);
+        if let Some(head) = head {
+            self.sha = head.sha;
+            self.branch = Some(head.reference);
+            self.head_repository = head.repo.map(|repo| repo.full_name);
+        }
+    }
+
+    /// Takes over an issue; `is_pull_request` says what it really is.
+    pub(super) fn take_issue(&mut self, issue: Issue, is_pull_request: bool) {
+        let Issue { number, title, body, user, labels, pull_request: _, author_association } =
+            issue;
+        self.take_author(user.as_ref(), author_association.as_deref());
+        if is_pull_request {
+            self.pull_request = Some(number);
+        } else {
+            self.issue = Some(number);
+        }
+        self.title = said(title);
+        self.body = said(body);
+        self.labels = names(labels);
+    }
+
+    /// Takes over a comment: what it says is the body, and who wrote it is the actor.
+    pub(super) fn take_comment(&mut self, comment: Comment) {
+        // The association of the thing commented on is not the commenter's.
+        if let Some(user) = comment.user {
+            if self.actor.as_deref() != Some(user.login.as_str()) {
+                self.association = Association::Unknown;
+            }
+            self.actor = Some(user.login);
+        }
+        if let Some(word) = &comment.author_association {
+            self.association = association(Some(word));
+        }
+        self.body = said(comment.body);
+    }
+
+    /// Takes over a run of a workflow.
+    pub(super) fn take_workflow_run(&mut self, run: WorkflowRun) {
+        self.workflow = said(run.name).or_else(|| said(run.path));
+        self.branch = said(run.head_branch);
+        self.sha = Some(run.head_sha);
+        self.conclusion = said(run.conclusion);
+        self.actor = run.actor.map(|actor| actor.login).or_else(|| self.actor.take());
+        self.take_pull_requests(run.pull_requests);
+        if let Some(head) = run.head_repository {
+            self.head_repository = Some(head.full_name);
+        }
+    }
+
+    /// Takes over the pull request that checks name.
+    pub(super) fn take_pull_requests(&mut self, named: Option<Vec<PullRequestRef>>) {
+        let Some(first) = named.unwrap_or_default().into_iter().next() else { return };
+        self.pull_request = Some(first.number);
+        let head = first.head.and_then(|head| head.repo);
+        self.head_repository = head.and_then(|repo| repo.full_name());
+        self.base_sha = first.base.and_then(|base| base.sha);
+    }
+
+    /// Takes over a job. Which repository its commit comes from it does not say by itself.
+    pub(super) fn take_workflow_job(&mut self, job: WorkflowJob) {
+        let failed = |step: &&Step| {
+            step.conclusion.as_deref().is_some_and(|word| !matches!(word, "success" | "skipped"))
+        };
+        self.step = job
+            .steps
+            .as_ref()
+            .and_then(|steps| steps.iter().find(failed).map(|step| step.name.clone()));
+        self.job_id = Some(job.id.to_string());
+        self.job = Some(job.name);
+        // What a run beside it says holds where it says nothing itself.
+        self.workflow = said(job.workflow_name).or_else(|| self.workflow.take());
+        self.branch = said(job.head_branch).or_else(|| self.branch.take());
+        self.sha = Some(job.head_sha);
+        self.conclusion = said(job.conclusion);
+    }
+
+    /// Takes over where a push went.
+    pub(super) fn take_reference(&mut self, reference: &str) {
+        self.reference = Some(reference.to_owned());
+        self.branch = reference.strip_prefix("refs/heads/").map(str::to_owned);
+        self.tag = reference.strip_prefix("refs/tags/").map(str::to_owned);
+        // Only who may write to the repository itself can push to it.
+        self.head_repository = Some(self.repository.clone());
+    }
+}
+
+/// Whether a commit id means that there is none.
+pub(super) fn is_nothing(sha: &str) -> bool {
+    sha.is_empty() || sha.bytes().all(|byte| byte == b'0')
+}
+
+/// The paths that some commits changed; nothing if a commit does not say.
+pub(super) fn changed(commits: &[Commit]) -> Option<Vec<String>> {
+    let mut paths = std::collections::BTreeSet::new();
+    for commit in commits {
+        let lists = [&commit.added, &commit.removed, &commit.modified];
+        if lists.iter().all(|list| list.is_none()) {
+            return None;
+        }
+        for list in lists.into_iter().flatten() {
+            paths.extend(list.iter().cloned());
+        }
+    }
+    Some(paths.into_iter().collect())
+}

@@ -1,0 +1,242 @@
+//! A person's answer, once; and what it allows.
+
+use bailiwick_resources::{ActionType, AgentApproval, AgentApprovalStatus, ApprovalPhase, Moment};
+use thiserror::Error;
+
+use super::Authorised;
+use super::target::{digest as digest_of, key as key_of, target};
+use crate::ports::WriteBack;
+
+/// The one who is logged in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor {
+    /// The name of the login, never one that was sent.
+    pub name: String,
+    /// What it is.
+    pub kind: ActorKind,
+    /// Whether the login may decide.
+    pub may_approve: bool,
+}
+
+/// What somebody is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActorKind {
+    /// A person.
+    Person,
+    /// An agent, a service account, a runner: anything that is no person.
+    Machine,
+}
+
+/// Yes or no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Yes.
+    Approve,
+    /// No.
+    Reject,
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Answer<'a> {
+    /// Who gives it.
+    pub by: &'a Actor,
+    /// Yes or no.
+    pub decision: Decision,
+    /// In words.
+    pub comment: Option<String>,
+    /// The digest of what the person has looked at.
+    pub expected_digest: &'a str,
+    /// What the target is at now, if it could be looked at.
+    pub target_now: Option<&'a str>,
+    /// Now.
+    pub now: Moment,
+}
+
+/// Why an answer does not count.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NotDecided {
+    /// Somebody was first.
+    #[error("it is {phase:?} already, by {by}; ask anew if that was wrong")]
+    AlreadyDecided {
+        /// How it stands.
+        phase: ApprovalPhase,
+        /// By whom.
+        by: String,
+    },
+    /// It is too late.
+    #[error("it expired at {at}; have it asked anew")]
+    Expired {
+        /// When.
+        at: Moment,
+    },
+    /// No person.
+    #[error("{0} is no person; somebody has to log in")]
+    NotAPerson(String),
+    /// No right.
+    #[error("{0} may not decide; a token with the scope approver may")]
+    NotAllowed(String),
+    /// The one who asks does not answer.
+    #[error(
+        "{0} asked for it; somebody else has to say yes, with a token of their own (`bailiwick tokens new NAME \
+         --scope approver`)"
+    )]
+    OwnRequest(String),
+    /// Another thing was looked at.
+    #[error("what was looked at ({seen}) is not what is asked for ({asked}); look again")]
+    Mismatch {
+        /// The digest that was sent.
+        seen: String,
+        /// The digest that is asked for.
+        asked: String,
+    },
+    /// The target is not what it was.
+    #[error("the target was at {then} and is at {now}; rebase first, and ask anew")]
+    Moved {
+        /// What it was at.
+        then: String,
+        /// What it is at.
+        now: String,
+    },
+}
+
+/// The status of an approval after an answer. Pure: the one who stores it does so only if nobody else has
+/// stored another meanwhile.
+pub fn decide(
+    approval: &AgentApproval,
+    status: &AgentApprovalStatus,
+    answer: &Answer<'_>,
+) -> Result<AgentApprovalStatus, NotDecided> {
+    let by = answer.by;
+    if by.kind != ActorKind::Person {
+        return Err(NotDecided::NotAPerson(by.name.clone()));
+    }
+    if !by.may_approve {
+        return Err(NotDecided::NotAllowed(by.name.clone()));
+    }
+    // The one who asked may think better of it.
+    if answer.decision == Decision::Approve && is_own(approval, &by.name) {
+        return Err(NotDecided::OwnRequest(by.name.clone()));
+    }
+    if status.phase != ApprovalPhase::Pending {
+        let by = status.decided_by.clone().unwrap_or_else(|| "the clock".to_owned());
+        return Err(NotDecided::AlreadyDecided { phase: status.phase, by });
+    }
+    if answer.now >= approval.expires_at {
+        return Err(NotDecided::Expired { at: approval.expires_at });
+    }
+    if answer.expected_digest != approval.artifact_digest {
+        return Err(NotDecided::Mismatch {
+            seen: answer.expected_digest.to_owned(),
+            asked: approval.artifact_digest.clone(),
+        });
+    }
+    let phase = match answer.decision {
+        Decision::Reject => ApprovalPhase::Rejected,
+        Decision::Approve => {
+            if let Some(moved) = moved(approval, answer.target_now) {
+                return Err(moved);
+            }
+            ApprovalPhase::Approved
+        }
+    };
+    Ok(AgentApprovalStatus {
+        phase,
+        decided_by: Some(by.name.clone()),
+        decided_at: Some(answer.now),
+        comment: answer.comment.clone(),
+        write_back_key: status.write_back_key.clone(),
+    })
+}
+
+/// Whether somebody asked for it, or started by hand, or had go on, what asks. A name is compared whatever it is the name
+/// of: an agent may have been given a person's.
+fn is_own(approval: &AgentApproval, by: &str) -> bool {
+    let people = [&approval.dispatched_by, &approval.attempt_asked_by];
+    approval.requested_by.name == by
+        || people.into_iter().any(|person| person.as_deref() == Some(by))
+}
+
+fn moved(approval: &AgentApproval, now: Option<&str>) -> Option<NotDecided> {
+    let then = approval.target_state.as_deref()?;
+    let now = now?;
+    let moved = || NotDecided::Moved { then: then.to_owned(), now: now.to_owned() };
+    (then != now).then(moved)
+}
+
+/// The status of a question that nobody has answered in time.
+pub fn expire(
+    approval: &AgentApproval,
+    status: &AgentApprovalStatus,
+    now: Moment,
+) -> Option<AgentApprovalStatus> {
+    let late = status.phase == ApprovalPhase::Pending && now >= approval.expires_at;
+    late.then(|| AgentApprovalStatus {
+        phase: ApprovalPhase::Expired,
+        decided_at: Some(now),
+        ..status.clone()
+    })
+}
+
+/// Why a write is not allowed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NotAuthorised {
+    /// Nobody said yes.
+    #[error("the approval is {0:?}")]
+    NotApproved(ApprovalPhase),
+    /// Nobody who could say yes.
+    #[error("the approval does not say which person gave it")]
+    ByNobody,
+    /// Somebody said yes to something else.
+    #[error("the approval is for {approved}, not for {wanted}")]
+    Another {
+        /// What was approved.
+        approved: String,
+        /// What is wanted.
+        wanted: String,
+    },
+    /// The target is not what it was.
+    #[error("the target was at {then} and is at {now}; rebase first, and ask anew")]
+    Moved {
+        /// What it was at.
+        then: String,
+        /// What it is at.
+        now: String,
+    },
+}
+
+/// Allows a write by a person's yes to exactly that. `uid` is the approval's; `target_now` what the
+/// target is at, if it could be looked at.
+pub fn authorise(
+    uid: &str,
+    approval: &AgentApproval,
+    status: &AgentApprovalStatus,
+    repository: &str,
+    write: &WriteBack,
+    target_now: Option<&str>,
+) -> Result<Authorised, NotAuthorised> {
+    if status.phase != ApprovalPhase::Approved {
+        return Err(NotAuthorised::NotApproved(status.phase));
+    }
+    let by = status.decided_by.as_deref().filter(|by| !by.is_empty());
+    if by.is_none_or(|by| is_own(approval, by)) {
+        return Err(NotAuthorised::ByNobody);
+    }
+    let digest = digest_of(repository, write);
+    let about = target(repository, write);
+    let same = approval.action.kind == ActionType::WriteBack(write.target())
+        && approval.artifact_digest == digest.as_str()
+        && approval.action.target == about.name;
+    if !same {
+        return Err(NotAuthorised::Another {
+            approved: format!("{} {}", approval.action.target, approval.artifact_digest),
+            wanted: format!("{} {digest}", about.name),
+        });
+    }
+    if let (Some(then), Some(now)) = (&approval.target_state, target_now)
+        && then != now
+    {
+        return Err(NotAuthorised::Moved { then: then.clone(), now: now.to_owned() });
+    }
+    Ok(Authorised { key: key_of(uid, repository, write), write: write.clone() })
+}

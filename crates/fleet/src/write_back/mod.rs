@@ -1,0 +1,92 @@
+//! What of the work reaches the forge: planned purely, asked for, and sent once.
+//!
+//! ```text
+//! plan ──▶ Denied                          policy: stack ∩ rule, secrets
+//!      ├─▶ Write(Authorised)               policy says at once
+//!      └─▶ Ask(AgentApproval)              a person decides, once: decide
+//!                 └─▶ authorise ──▶ Authorised ──▶ send ──▶ Next
+//! ```
+//!
+//! [`Authorised`] can be had in no other way, and [`send`] takes nothing else. A yes is bound to the
+//! digest of exactly the value that is sent, and to the state of its target.
+
+pub(crate) mod agent_answer;
+mod decide;
+mod plan;
+mod policy;
+pub(crate) mod proposals;
+mod report;
+mod secrets;
+mod target;
+
+pub use agent_answer::{
+    AgentAnswer, RequestedDeployment, RequestedRelease, RequestedRerun, RequestedReview,
+    report_kind,
+};
+pub use decide::{Actor, ActorKind, Answer, Decision, NotAuthorised, NotDecided};
+pub use decide::{authorise, decide, expire};
+pub use plan::{Plan, Proposal, plan};
+pub use policy::{Denial, Permission, Policies, permit};
+pub use proposals::{Finished, Wanted, wanted};
+pub use report::{Report, check_status};
+pub use target::{ABSENT, Target, approved_key, digest, key, target};
+
+use crate::ports::{Forge, ForgeError, WriteBack, Written};
+
+/// A write that policy or a person has allowed, with its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorised {
+    key: String,
+    write: WriteBack,
+}
+
+impl Authorised {
+    /// The key by which it is written once.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What is written.
+    pub fn write(&self) -> &WriteBack {
+        &self.write
+    }
+}
+
+/// Sends what was allowed; nothing else writes to a forge.
+pub async fn send(forge: &impl Forge, allowed: &Authorised) -> Result<Written, ForgeError> {
+    forge.write(&allowed.key, &allowed.write).await
+}
+
+/// What to do after something was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// It is there.
+    Done(Written),
+    /// Nobody knows; the same key again, later.
+    TryAgain {
+        /// What was heard.
+        why: String,
+    },
+    /// The target has moved: the work goes on top of it first, and then a person is asked again.
+    RebaseFirst {
+        /// What has moved, and how.
+        why: String,
+    },
+    /// It will not be written.
+    Failed {
+        /// What the forge said.
+        why: String,
+    },
+}
+
+/// What an answer of the forge means.
+pub fn next(answered: Result<Written, ForgeError>) -> Next {
+    match answered {
+        Ok(written) => Next::Done(written),
+        Err(error @ ForgeError::Unavailable(_)) => Next::TryAgain { why: error.to_string() },
+        Err(error @ ForgeError::Moved { .. }) => Next::RebaseFirst { why: error.to_string() },
+        Err(error @ (ForgeError::Refused(_) | ForgeError::Unsupported(_))) => {
+            Next::Failed { why: error.to_string() }
+        }
+    }
+}

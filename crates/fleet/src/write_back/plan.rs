@@ -1,0 +1,101 @@
+//! From something that a run wants written to what happens with it.
+
+use bailiwick_resources::{
+    ActionType, AgentApproval, ApprovalAction, Moment, Requester, Span, TrustTier,
+};
+
+use super::policy::{Denial, Permission, Policies, permit};
+use super::target::{digest, key, target};
+use super::{Authorised, secrets};
+use crate::bundle::Redactor;
+use crate::ports::WriteBack;
+
+/// How long an answer is waited for where nobody says otherwise.
+const A_DAY: u64 = 24 * 60 * 60 * 1_000;
+
+/// Something that a run wants written.
+#[derive(Debug, Clone)]
+pub struct Proposal<'a> {
+    /// The repository, as `owner/name`.
+    pub repository: &'a str,
+    /// The run.
+    pub dispatch_run: &'a str,
+    /// The attempt.
+    pub attempt: &'a str,
+    /// Who wants it.
+    pub requested_by: Requester,
+    /// What.
+    pub write: &'a WriteBack,
+    /// What the target was at when it was looked at, where the write does not say so itself: the
+    /// commit of a pull request that a comment is about.
+    pub target_state: Option<String>,
+    /// The artifacts that it is made of.
+    pub artifact_refs: Vec<String>,
+    /// What it brings besides its own words, such as the lines that a push adds.
+    pub content: &'a [&'a str],
+    /// What knows the values that must not be written; nothing where all of it was looked through before,
+    /// or none of it is an agent's.
+    pub redactor: Option<&'a Redactor>,
+    /// The same for people.
+    pub summary: String,
+    /// Now.
+    pub now: Moment,
+}
+
+/// What happens with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Plan {
+    /// It is not written.
+    Denied(Denial),
+    /// A person is asked.
+    Ask(Box<AgentApproval>),
+    /// It is written.
+    Write(Authorised),
+}
+
+/// What happens with something that a run wants written.
+pub fn plan(policies: &Policies<'_>, proposal: &Proposal<'_>) -> Plan {
+    let Proposal { repository, write, .. } = *proposal;
+    let reasons = match permit(policies, write.target()) {
+        Permission::Denied(denial) => return Plan::Denied(denial),
+        Permission::Ask(reasons) => Some(reasons),
+        Permission::Auto => None,
+    };
+    if let Some(reason) = secrets::suspect(write, proposal.content, proposal.redactor) {
+        return Plan::Denied(Denial {
+            rule: "write-back::secret",
+            reason,
+            instead:
+                "take it out, and propose it again; what is no secret belongs into a ConfigMap"
+                    .to_owned(),
+        });
+    }
+    let Some(reasons) = reasons else {
+        let key = key(proposal.attempt, repository, write);
+        return Plan::Write(Authorised { key, write: write.clone() });
+    };
+    let about = target(repository, write);
+    let longest = policies.approvals.iter().filter_map(|policy| policy.expires_after);
+    let wait = longest.map(Span::millis).min().unwrap_or(A_DAY);
+    let mut summary = proposal.summary.clone();
+    if policies.trust == TrustTier::Untrusted {
+        summary = format!("{summary} (the origin is not trusted)").trim_start().to_owned();
+    }
+    Plan::Ask(Box::new(AgentApproval {
+        dispatch_run: proposal.dispatch_run.to_owned(),
+        attempt: Some(proposal.attempt.to_owned()),
+        requested_by: proposal.requested_by.clone(),
+        dispatched_by: None,
+        attempt_asked_by: None,
+        action: ApprovalAction {
+            kind: ActionType::WriteBack(write.target()),
+            target: about.name,
+            summary,
+        },
+        policy_reasons: reasons,
+        artifact_refs: proposal.artifact_refs.clone(),
+        artifact_digest: digest(repository, write).as_str().to_owned(),
+        target_state: about.state.or_else(|| proposal.target_state.clone()),
+        expires_at: proposal.now.plus_millis(wait),
+    }))
+}

@@ -1,0 +1,96 @@
+//! Whether something may be written back, and whether a person is asked: stack and rule together,
+//! each of which can only narrow.
+
+use bailiwick_resources::{
+    ApprovalPolicy, ApprovalReason, TrustTier, WriteBackMode, WriteBackPolicy, WriteBackTarget,
+};
+
+/// All that has a say.
+#[derive(Debug, Clone, Copy)]
+pub struct Policies<'a> {
+    /// The stack's.
+    pub stack: &'a WriteBackPolicy,
+    /// The trigger rule's, if a rule started the run.
+    pub rule: Option<&'a WriteBackPolicy>,
+    /// What the rule or the run wants a person for.
+    pub approvals: &'a [&'a ApprovalPolicy],
+    /// How much the run's origin is trusted.
+    pub trust: TrustTier,
+}
+
+/// Why something is not written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// Which rule says so.
+    pub rule: &'static str,
+    /// Why.
+    pub reason: String,
+    /// What to do instead.
+    pub instead: String,
+}
+
+/// What policy says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permission {
+    /// Never.
+    Denied(Denial),
+    /// A person is asked, for these reasons.
+    Ask(Vec<ApprovalReason>),
+    /// At once.
+    Auto,
+}
+
+/// What the policies say of a target. The strictest of them counts; where one says nothing, a person
+/// is asked.
+pub fn permit(policies: &Policies<'_>, target: WriteBackTarget) -> Permission {
+    let mut ask = false;
+    let named = [("the stack", Some(policies.stack)), ("the rule", policies.rule)];
+    for (who, policy) in named {
+        let Some(policy) = policy else { continue };
+        let mode = policy.modes.get(&target).copied().unwrap_or_default();
+        if !policy.allowed_targets.contains(&target) || mode == WriteBackMode::Denied {
+            return Permission::Denied(denial(who, target));
+        }
+        ask |= policy.require_approval == Some(true)
+            || match mode {
+                WriteBackMode::Denied | WriteBackMode::AlwaysApprove => true,
+                WriteBackMode::ApproveOnUntrusted => policies.trust == TrustTier::Untrusted,
+                WriteBackMode::Auto => false,
+            };
+    }
+    let reasons = reasons(target);
+    let wanted = policies.approvals.iter().flat_map(|policy| &policy.require_for);
+    ask |= wanted.into_iter().any(|reason| reasons.contains(reason));
+    if ask { Permission::Ask(reasons) } else { Permission::Auto }
+}
+
+/// What a person would be asked for.
+fn reasons(target: WriteBackTarget) -> Vec<ApprovalReason> {
+    let more = match target {
+        WriteBackTarget::BranchPush | WriteBackTarget::CreateBranch => {
+            Some(ApprovalReason::BranchPush)
+        }
+        WriteBackTarget::ReleaseNote | WriteBackTarget::DeploymentApproval => {
+            Some(ApprovalReason::Release)
+        }
+        WriteBackTarget::IssueComment
+        | WriteBackTarget::PullRequestComment
+        | WriteBackTarget::PullRequestReview
+        | WriteBackTarget::OpenPullRequest
+        | WriteBackTarget::CheckStatus
+        | WriteBackTarget::CheckRerun
+        | WriteBackTarget::WorkflowRerun => None,
+    };
+    std::iter::once(ApprovalReason::WriteBack).chain(more).collect()
+}
+
+fn denial(who: &str, target: WriteBackTarget) -> Denial {
+    let name = super::target::name_of(target);
+    Denial {
+        rule: "write-back::policy",
+        reason: format!("{who} does not allow {name}"),
+        instead: format!(
+            "keep it as an artifact, or have {name} added to writeBackPolicy.allowedTargets of {who}"
+        ),
+    }
+}

@@ -1,0 +1,265 @@
+//! What of a finished piece of work could be written, in the order in which it must be. Policy decides on
+//! each of it afterwards.
+
+use bailiwick_resources::{AgentDispatchRun, Object, ReviewDecision, TrustTier};
+use serde_json::Value;
+
+use super::agent_answer::{AgentAnswer, bounded};
+use crate::ports::{FinishedWork, PullRequestState, Review, WriteBack};
+
+/// The longest comment; forges take a little more.
+const MAX_COMMENT_BYTES: usize = 40_000;
+/// How many files a comment names.
+const MAX_FILES: usize = 50;
+/// The longest name of a file that is shown.
+const MAX_NAME_LENGTH: usize = 200;
+/// How our marks begin: a text of an agent must not have one.
+const MARK: &str = "<!-- bailiwick:";
+
+/// Everything that is known of a finished piece of work.
+#[derive(Debug, Clone, Copy)]
+pub struct Finished<'a> {
+    /// The run.
+    pub run: &'a Object<AgentDispatchRun>,
+    /// What its agent made.
+    pub work: &'a FinishedWork,
+    /// What its agent said.
+    pub said: &'a AgentAnswer,
+    /// The pull request that it is about, as the forge says.
+    pub pull_request: Option<&'a PullRequestState>,
+    /// The event that led to it, as it was sent.
+    pub payload: Option<&'a Value>,
+    /// Whether a yes of the agent to a change would be written with nobody asked.
+    pub reviews_freely: bool,
+}
+
+/// Something that could be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// What.
+    pub write: WriteBack,
+    /// Which of those before it must be written first.
+    pub stands_on: Option<usize>,
+    /// What its target must be at, where the write itself does not say so.
+    pub target_state: Option<String>,
+}
+
+impl From<WriteBack> for Wanted {
+    fn from(write: WriteBack) -> Self {
+        Self { write, stands_on: None, target_state: None }
+    }
+}
+
+/// Everything that could be written of a verified piece of work.
+pub fn wanted(finished: &Finished<'_>) -> Vec<Wanted> {
+    let mut all = change(finished);
+    all.extend(review(finished).map(Wanted::from));
+    all.extend(comment(finished, all.first().map(|one| &one.write)));
+    all.extend(rerun(finished).map(Wanted::from));
+    all.extend(release(finished).map(Wanted::from));
+    all.extend(deployment(finished).map(Wanted::from));
+    all
+}
+
+fn is_trusted(finished: &Finished<'_>) -> bool {
+    finished.run.spec.trust_tier == TrustTier::Trusted
+}
+
+/// The change itself: to the branch of the pull request if the forge says that it is that, otherwise to a
+/// new one. What is not trusted is never pushed.
+fn change(finished: &Finished<'_>) -> Vec<Wanted> {
+    let Finished { run, work, .. } = *finished;
+    if work.files.is_empty() || !is_trusted(finished) {
+        return Vec::new();
+    }
+    if let Some(branch) = run.spec.branch.as_ref().filter(|branch| is_head(finished, branch)) {
+        // What the attempt stood on when it began: the one who moved the branch since is not overwritten.
+        let from = Some(run.status.pushed.clone().unwrap_or_else(|| run.spec.sha.clone()));
+        let push = WriteBack::Push { branch: branch.clone(), commit: work.commit.clone(), from };
+        return vec![push.into()];
+    }
+    // Each attempt has a branch of its own: what an earlier one has written stays as it was approved.
+    let head = format!("agent/{}", run.status.attempts.last().map_or(run.name(), String::as_str));
+    let push = WriteBack::Push { branch: head.clone(), commit: work.commit.clone(), from: None };
+    let mut all = vec![Wanted::from(push)];
+    if let Some(base) = &run.spec.branch {
+        let title = format!("{}: {}", run.spec.task_kind, run.spec.agent_stack);
+        let body = summary(finished);
+        let write = WriteBack::OpenPullRequest { head, base: base.clone(), title, body };
+        all.push(Wanted { stands_on: Some(0), ..write.into() });
+    }
+    all
+}
+
+/// Whether the forge says that a branch is what an open pull request of this repository comes from.
+fn is_head(finished: &Finished<'_>, branch: &str) -> bool {
+    finished.pull_request.is_some_and(|pull| {
+        let here = pull.head_repository.as_deref();
+        pull.open
+            && Some(pull.number) == finished.run.spec.source_refs.pull_request
+            && pull.head_branch == branch
+            && here.is_some_and(|here| here.eq_ignore_ascii_case(&finished.run.spec.repository))
+    })
+}
+
+fn review(finished: &Finished<'_>) -> Option<WriteBack> {
+    let number = finished.run.spec.source_refs.pull_request?;
+    let said = finished.said.review.as_ref()?;
+    // Words from elsewhere may have led to that yes: it counts only if a person gives it too.
+    let decision = match said.decision {
+        ReviewDecision::Approved if finished.reviews_freely && !is_trusted(finished) => {
+            ReviewDecision::CommentOnly
+        }
+        other @ (ReviewDecision::Approved
+        | ReviewDecision::Pending
+        | ReviewDecision::ChangesRequested
+        | ReviewDecision::CommentOnly) => other,
+    };
+    let body = if said.body.trim().is_empty() { &finished.said.text } else { &said.body };
+    let mut comments = said.comments.clone();
+    comments.iter_mut().for_each(|comment| comment.body = shown(finished, &comment.body));
+    let (sha, body) = (finished.run.spec.sha.clone(), shown(finished, body));
+    Some(WriteBack::Review(Review { number, sha, decision, body, comments }))
+}
+
+fn comment(finished: &Finished<'_>, first: Option<&WriteBack>) -> Option<Wanted> {
+    let refs = &finished.run.spec.source_refs;
+    let body = summary(finished);
+    if let Some(number) = refs.pull_request {
+        let moves = matches!(first, Some(WriteBack::Push { from: Some(_), .. }));
+        // Where the work itself goes there first, it is at something else by then.
+        let state = finished.pull_request.filter(|_| !moves).map(|pull| pull.head_sha.clone());
+        let write = WriteBack::Comment { number, pull_request: true, body };
+        return Some(Wanted { target_state: state, ..write.into() });
+    }
+    let number = refs.issue?;
+    Some(WriteBack::Comment { number, pull_request: false, body }.into())
+}
+
+/// The run that the event is about, again. An agent cannot choose another one.
+fn rerun(finished: &Finished<'_>) -> Option<WriteBack> {
+    let said = finished.said.rerun.as_ref()?;
+    let (run, whole_workflow, attempt) = rerun_of(finished.payload?, said.whole_workflow)?;
+    Some(WriteBack::Rerun { run, whole_workflow, attempt })
+}
+
+/// The job or run that an event is about: its id, whether it is a whole workflow, and its attempt.
+pub(crate) fn rerun_of(payload: &Value, whole: bool) -> Option<(String, bool, u64)> {
+    let number = |pointer: &str| payload.pointer(pointer).and_then(Value::as_u64);
+    if let Some(job) = number("/workflow_job/id") {
+        let attempt = number("/workflow_job/run_attempt")?;
+        let id = if whole { number("/workflow_job/run_id")? } else { job };
+        return Some((id.to_string(), whole, attempt));
+    }
+    let run = number("/workflow_run/id")?;
+    Some((run.to_string(), true, number("/workflow_run/run_attempt")?))
+}
+
+fn release(finished: &Finished<'_>) -> Option<WriteBack> {
+    let tag = finished.run.spec.reference.strip_prefix("refs/tags/")?;
+    let said = finished.said.release.as_ref().filter(|_| is_trusted(finished))?;
+    let title = said.title.clone().unwrap_or_else(|| tag.to_owned());
+    let body = shown(finished, &said.notes);
+    Some(WriteBack::ReleaseNote { tag: tag.to_owned(), title, body })
+}
+
+/// A yes to the deployment that the event asks about. A no is only told.
+fn deployment(finished: &Finished<'_>) -> Option<WriteBack> {
+    let said = finished.said.deployment.as_ref();
+    let said = said.filter(|said| said.approve && is_trusted(finished))?;
+    let payload = finished.payload?;
+    let run = payload.pointer("/workflow_run/id").and_then(Value::as_u64)?.to_string();
+    let environment = payload.pointer("/environment").and_then(Value::as_str)?.to_owned();
+    Some(WriteBack::DeploymentApproval {
+        run,
+        environment,
+        comment: shown(finished, &said.comment),
+    })
+}
+
+/// A text of an agent as it may stand on a forge.
+fn shown(finished: &Finished<'_>, text: &str) -> String {
+    let text = text.replace(MARK, "<!- bailiwick:");
+    let text = if is_trusted(finished) { text } else { calling_nobody(&text) };
+    bounded(&bailiwick_model::secret::redacted(&text), MAX_COMMENT_BYTES)
+}
+
+/// The text with a sign behind each `@` that begins a name, so that nobody is called by it.
+fn calling_nobody(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut before = ' ';
+    for c in text.chars() {
+        out.push(c);
+        if c == '@' && !before.is_alphanumeric() {
+            out.push('\u{200b}');
+        }
+        before = c;
+    }
+    out
+}
+
+/// What people see first: how it ended, what the agent says, and which files it changed.
+fn summary(finished: &Finished<'_>) -> String {
+    let Finished { run, work, said, .. } = *finished;
+    let verdict = work.verdict.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut parts =
+        vec![format!("**{}** ({}) ended: {verdict}", run.spec.agent_stack, run.spec.task_kind)];
+    if !said.text.is_empty() {
+        parts.push(bounded(&said.text, MAX_COMMENT_BYTES / 2));
+    }
+    let names = work.files.iter().take(MAX_FILES).map(|file| format!("- {}", code(file)));
+    let mut names: Vec<String> = names.collect();
+    if work.files.len() > MAX_FILES {
+        names.push(format!("- and {} more", work.files.len() - MAX_FILES));
+    }
+    parts.push(match names.is_empty() {
+        true => "No file was changed.".to_owned(),
+        false => names.join("\n"),
+    });
+    shown(finished, &parts.join("\n\n"))
+}
+
+/// A name as code, whatever it has in it.
+fn code(name: &str) -> String {
+    let plain = |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
+    let name: String =
+        name.chars().map(|c| if plain(c) { c } else { '\u{fffd}' }).take(MAX_NAME_LENGTH).collect();
+    let longest = name.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let pad = if name.starts_with('`') || name.ends_with('`') { " " } else { "" };
+    format!("{fence}{pad}{name}{pad}{fence}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_code() {
+        assert_eq!(code("src/a.rs"), "`src/a.rs`");
+        assert_eq!(code("a`b"), "``a`b``");
+        assert_eq!(code("``a"), "``` ``a ```");
+        let hostile = code("a\n\n@everyone **x**");
+        assert!(!hostile.contains('\n') && hostile.starts_with('`'), "{hostile:?}");
+        assert!(code(&"x".repeat(5_000)).len() < 300);
+    }
+
+    #[test]
+    fn nobody_is_called_and_addresses_stay() {
+        assert_eq!(calling_nobody("@ada and a@b.c"), "@\u{200b}ada and a@b.c");
+    }
+
+    #[test]
+    fn what_is_run_again_is_what_the_event_is_about() {
+        let job = json!({ "workflow_job": { "id": 7, "run_id": 3, "run_attempt": 2 } });
+        assert_eq!(rerun_of(&job, false), Some(("7".to_owned(), false, 2)));
+        assert_eq!(rerun_of(&job, true), Some(("3".to_owned(), true, 2)));
+        let run = json!({ "workflow_run": { "id": 3, "run_attempt": 1 } });
+        assert_eq!(rerun_of(&run, false), Some(("3".to_owned(), true, 1)));
+        for nothing in [json!({}), json!({ "workflow_run": { "id": 3 } })] {
+            assert_eq!(rerun_of(&nothing, true), None, "{nothing}");
+        }
+    }
+}

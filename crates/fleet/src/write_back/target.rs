@@ -1,0 +1,99 @@
+//! What a write is about: its target, its digest, its key.
+
+use bailiwick_model::digest::Sha256Hex;
+use bailiwick_resources::{ActionType, AgentApproval, WriteBackTarget};
+use serde_json::json;
+
+use crate::ports::WriteBack;
+
+/// What a write is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// What it is, such as `branch`.
+    pub kind: &'static str,
+    /// Which one, such as `owner/name@refs/heads/x`.
+    pub name: String,
+    /// What it must be at, where the write itself says so.
+    pub state: Option<String>,
+}
+
+/// What must be so of a branch that is to be made.
+pub const ABSENT: &str = "absent";
+
+/// What a write to a repository is about.
+pub fn target(repository: &str, write: &WriteBack) -> Target {
+    let numbered = |number: &u64| format!("{repository}#{number}");
+    let (name, state) = match write {
+        WriteBack::Comment { number, .. } => (numbered(number), None),
+        WriteBack::Review(review) => (numbered(&review.number), Some(review.sha.clone())),
+        WriteBack::Push { branch, from, .. } => {
+            let state = from.clone().unwrap_or_else(|| ABSENT.to_owned());
+            (format!("{repository}@refs/heads/{branch}"), Some(state))
+        }
+        WriteBack::OpenPullRequest { head, base, .. } => {
+            (format!("{repository}@{base}...{head}"), None)
+        }
+        WriteBack::CheckStatus { sha, context, .. } => {
+            (format!("{repository}@{sha}/{context}"), None)
+        }
+        WriteBack::Rerun { run, attempt, .. } => {
+            (format!("{repository}!{run}"), Some(format!("attempt {attempt}")))
+        }
+        WriteBack::ReleaseNote { tag, .. } => (format!("{repository}@refs/tags/{tag}"), None),
+        WriteBack::DeploymentApproval { run, environment, .. } => {
+            (format!("{repository}!{run}/{environment}"), None)
+        }
+    };
+    Target { kind: kind_of(write.target()), name, state }
+}
+
+/// What an action is done to.
+fn kind_of(action: WriteBackTarget) -> &'static str {
+    match action {
+        WriteBackTarget::IssueComment => "issue",
+        WriteBackTarget::PullRequestComment
+        | WriteBackTarget::PullRequestReview
+        | WriteBackTarget::OpenPullRequest => "pull-request",
+        WriteBackTarget::BranchPush | WriteBackTarget::CreateBranch => "branch",
+        WriteBackTarget::CheckStatus => "commit",
+        WriteBackTarget::CheckRerun => "check-run",
+        WriteBackTarget::WorkflowRerun => "workflow-run",
+        WriteBackTarget::ReleaseNote => "release",
+        WriteBackTarget::DeploymentApproval => "deployment",
+    }
+}
+
+/// The digest of exactly what is sent, and to which repository.
+pub fn digest(repository: &str, write: &WriteBack) -> Sha256Hex {
+    Sha256Hex::of(json!([repository, write]).to_string())
+}
+
+/// The key of a write: the same for the same approval, target and content, the one who asks how often.
+/// `approval` is the approval's uid, or that of the attempt where policy alone decides.
+pub fn key(approval: &str, repository: &str, write: &WriteBack) -> String {
+    let about = target(repository, write);
+    joined(approval, write.target(), &about.name, digest(repository, write).as_str())
+}
+
+/// The key of what an approval allows to be written, if that is what it is about.
+pub fn approved_key(uid: &str, approval: &AgentApproval) -> Option<String> {
+    match approval.action.kind {
+        ActionType::WriteBack(action) => {
+            Some(joined(uid, action, &approval.action.target, &approval.artifact_digest))
+        }
+        ActionType::SecretAccess
+        | ActionType::NetworkExpanded
+        | ActionType::ToolCall
+        | ActionType::Escalation => None,
+    }
+}
+
+fn joined(approval: &str, action: WriteBackTarget, target: &str, digest: &str) -> String {
+    format!("{approval}:{}:{}:{target}:{digest}", name_of(action), kind_of(action))
+}
+
+/// A target as policies write it.
+pub(super) fn name_of(target: WriteBackTarget) -> String {
+    let written = serde_json::to_value(target).ok();
+    written.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}

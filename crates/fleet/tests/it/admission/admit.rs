@@ -1,0 +1,221 @@
+//! The steps of admission: each refuses by itself, and what is admitted is whole.
+
+use bailiwick_fleet::admission::admit::{Placement, PoolUse, Step, WorkspaceDecision};
+use bailiwick_fleet::admission::{Admission, admit};
+use bailiwick_resources::{AgentTriggerRule, AnyObject, Kind, Object, Reason, RunPhase, Span};
+use serde_json::json;
+
+use super::world::{World, now, object};
+
+fn refused(world: &World) -> (Step, Vec<Reason>) {
+    let refused = world.admit().map(|admitted| admitted.run.status.phase).unwrap_err();
+    (refused.step, refused.reasons.iter().map(|why| why.code).collect())
+}
+
+fn check(step: Step, reason: Reason, spoil: impl Fn(&mut World)) {
+    let mut world = World::good();
+    assert!(world.admit().is_ok());
+    spoil(&mut world);
+    let (found, reasons) = refused(&world);
+    assert!(found == step && reasons.contains(&reason), "{found:?} {reasons:?}");
+}
+
+#[test]
+fn what_is_admitted_is_whole_and_the_same_again() {
+    let world = World::good();
+    let one = world.admit().unwrap();
+    let other = world.admit().unwrap();
+    assert_eq!(one.admitted_digest, other.admitted_digest);
+    assert_eq!(one.compiled, other.compiled);
+    for any in [
+        AnyObject::of(&one.run).unwrap(),
+        AnyObject::of(&one.attempt).unwrap(),
+        AnyObject::of(&one.bundle_object).unwrap(),
+    ] {
+        assert_eq!(any.check().unwrap(), [], "{}", any.kind);
+    }
+    let attempt = &one.attempt;
+    assert_eq!(attempt.spec.permission_snapshot_digest, one.review.digest().to_string());
+    assert_eq!(attempt.spec.agent_stack_snapshot.digest, one.snapshot.digest);
+    assert_eq!(attempt.status.runtime_identity.as_deref(), Some("default/fixer"));
+    assert_eq!(one.run.spec.runner_pool, "trusted");
+    assert_eq!(one.placement, Placement::Free);
+    assert!(matches!(one.workspace, WorkspaceDecision::Fresh { isolated: false, .. }));
+}
+
+#[test]
+fn each_step_refuses_by_itself() {
+    check(Step::ResolveSource, Reason::RepositoryMissing, |world| {
+        world.remove(Kind::Repository, "web");
+    });
+    check(Step::ResolveSource, Reason::UntrustedRepository, |world| {
+        world.set(Kind::Repository, "web", "/trustTier", json!("untrusted"));
+    });
+    check(Step::Snapshot, Reason::StackMissing, |world| {
+        world.remove(Kind::AgentStack, "fixer");
+    });
+    check(Step::Validate, Reason::MissingSecretGrant, |world| {
+        world.remove(Kind::AgentSecretGrant, "docs-key");
+    });
+    check(Step::AssembleContext, Reason::RedactionFailed, |world| {
+        world.set(Kind::Repository, "web", "/policy/redact", json!(["("]));
+    });
+    check(Step::SelectWorkspace, Reason::WorkspaceMissing, |world| {
+        world.remove(Kind::AgentWorkspacePolicy, "per-run");
+    });
+    check(Step::SelectRunner, Reason::ForbiddenRunner, |world| {
+        world.remove(Kind::RunnerPool, "trusted");
+    });
+}
+
+/// A pool that is paused is full for a while, and no reason to refuse anything.
+#[test]
+fn what_goes_to_a_pool_that_is_paused_waits() {
+    let mut world = World::good();
+    world.set(Kind::RunnerPool, "trusted", "/paused", json!(true));
+    let admitted = world.admit().unwrap();
+    assert_eq!(admitted.run.status.phase, RunPhase::Queued);
+    assert_eq!(admitted.placement, Placement::Wait { before: 0 });
+}
+
+#[test]
+fn a_refusal_has_what_is_missing_ready_to_be_applied() {
+    let mut world = World::good();
+    world.remove(Kind::AgentSecretGrant, "docs-key");
+    let refused = world.admit().map(|_| ()).unwrap_err();
+    assert_eq!(refused.review.as_ref().unwrap().missing_grants.len(), 1);
+    let text = serde_json::to_string(&refused).unwrap();
+    assert!(text.contains("\"step\":\"validate\"") && text.contains("secret-grants"), "{text}");
+}
+
+#[test]
+fn untrusted_work_is_moved_to_an_untrusted_pool_and_isolated() {
+    let mut world = World::good();
+    world.set_stack("/requiredSecretRefs", json!([]));
+    world.set_stack("/permissionRefs/secretGrants", json!([]));
+    world.set(Kind::AgentMcpServer, "docs", "/envFrom", json!([]));
+    assert_eq!(world.admit().unwrap().pool.name(), "trusted");
+    world.fork();
+    let admitted = world.admit().unwrap();
+    assert_eq!(admitted.pool.name(), "untrusted");
+    assert!(matches!(admitted.workspace, WorkspaceDecision::Fresh { isolated: true, .. }));
+    assert!(admitted.review.mounts().is_empty());
+    world.remove(Kind::RunnerPool, "untrusted");
+    let (step, reasons) = refused(&world);
+    assert_eq!((step, reasons.as_slice()), (Step::SelectRunner, &[Reason::ForbiddenRunner][..]));
+}
+
+#[test]
+fn an_identity_that_may_not_use_the_untrusted_pool_is_refused() {
+    let mut world = World::good();
+    world.set(Kind::AgentServiceAccount, "fixer", "/allowedRunnerPools", json!(["trusted"]));
+    assert!(world.admit().is_ok());
+    world.fork();
+    assert!(refused(&world).1.contains(&Reason::ServiceAccountCannotUseRunner));
+}
+
+#[test]
+fn a_full_pool_queues() {
+    let mut world = World::good();
+    world.pools.insert("trusted".into(), PoolUse { active: 2, queued: 3 });
+    let admitted = world.admit().unwrap();
+    assert_eq!(admitted.placement, Placement::Wait { before: 3 });
+    assert_eq!(admitted.run.status.phase, RunPhase::Queued);
+    world.pools.insert("trusted".into(), PoolUse { active: 1, queued: 0 });
+    assert_eq!(world.admit().unwrap().placement, Placement::Free);
+}
+
+#[test]
+fn a_workspace_of_the_same_work_item_is_named_and_never_claimed_to_be_used() {
+    let workspace = |repository: &str, tier: &str, id: &str| {
+        let item = json!({ "kind": "issue", "repository": repository, "id": id });
+        object(
+            Kind::AgentWorkspace,
+            "ws",
+            json!({
+                "repository": repository, "workspacePath": "/w", "ownership": "issue",
+                "branch": "agent/x", "targetBranch": "main", "trustTier": tier, "workItem": item,
+            }),
+        )
+    };
+    let mut world = World::good();
+    world.set(Kind::AgentWorkspacePolicy, "per-run", "/mode", json!("per-work-item"));
+    world.refs.work_item = Some("12".into());
+    for (object, fits) in [
+        (workspace("acme/web", "trusted", "12"), true),
+        (workspace("acme/api", "trusted", "12"), false),
+        (workspace("acme/web", "untrusted", "12"), false),
+        (workspace("acme/web", "trusted", "13"), false),
+    ] {
+        world.put(object);
+        let admitted = world.admit().unwrap();
+        let why = admitted.workspace.why();
+        assert_eq!(why.contains("`ws` of this work item stays as it is"), fits, "{why}");
+        assert_eq!(admitted.run.spec.workspace_ref, None);
+        assert_eq!(admitted.attempt.spec.workspace_ref, None);
+    }
+}
+
+#[test]
+fn a_rule_that_is_not_active_admits_nothing_and_an_active_one_narrows() {
+    let mut world = World::good();
+    world.set_stack(
+        "/writeBackPolicy",
+        json!({
+            "allowedTargets": ["branch-push", "pull-request-comment"],
+            "modes": { "branch-push": "auto" },
+        }),
+    );
+    let rule = |state: &str| -> Object<AgentTriggerRule> {
+        let any = object(
+            Kind::AgentTriggerRule,
+            "ci",
+            json!({
+                "lifecycleState": state, "sources": ["ci"], "agentStack": "fixer", "taskKind": "repair",
+                "approvalPolicy": { "requireFor": ["secret-access"], "expiresAfter": "2h" },
+                "writeBackPolicy": {
+                    "allowedTargets": ["branch-push"], "modes": { "branch-push": "always-approve" },
+                },
+            }),
+        );
+        any.typed().unwrap()
+    };
+    let inventory = world.inventory();
+    let admitted = |rule: &Object<AgentTriggerRule>| {
+        let mut request = world.request();
+        request.rule = Some(rule);
+        let situation = &world.situation;
+        admit(&Admission {
+            inventory: &inventory,
+            namespace: "default",
+            repository: "web",
+            situation,
+            request,
+            facts: &world.facts,
+            texts: world.texts.clone(),
+            redaction: world.redaction.clone(),
+            pools: &world.pools,
+            ignored: None,
+            now: now(),
+        })
+    };
+    for (state, reason) in [
+        ("draft", Reason::RuleDraft),
+        ("paused", Reason::RulePaused),
+        ("disabled", Reason::RuleDisabled),
+        ("archived", Reason::RuleArchived),
+    ] {
+        let refused = admitted(&rule(state)).map(|_| ()).unwrap_err();
+        assert_eq!((refused.step, refused.reasons[0].code), (Step::LoadRule, reason));
+    }
+    let admitted = admitted(&rule("active")).unwrap();
+    assert_eq!(admitted.run.spec.trigger_rule.as_deref(), Some("ci"));
+    let text = serde_json::to_value(&admitted.run.spec.write_back_policy).unwrap();
+    assert_eq!(text["allowedTargets"], json!(["branch-push"]));
+    assert_eq!(text["modes"], json!({ "branch-push": "always-approve" }));
+    // The rule wants a person before a secret is used, for two hours.
+    assert_eq!(admitted.run.status.phase, RunPhase::WaitingForApproval);
+    let two_hours: Span = "2h".parse().unwrap();
+    let expires = admitted.approvals[0].spec.expires_at;
+    assert_eq!(expires, now().plus_millis(two_hours.millis()));
+}

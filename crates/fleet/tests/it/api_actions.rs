@@ -1,0 +1,488 @@
+//! What people do to runs and questions, and what the forge does not get: each leaves one line that can be
+//! joined with the others, and questions of agents are answered in one place.
+
+use std::sync::atomic::Ordering;
+
+use bailiwick_fleet::admission::conditions::{ProgramFacts, SkillProbe};
+use bailiwick_fleet::dispatch::QuestionOwner;
+use bailiwick_fleet::ports::{
+    ActionError, AuditEntry, DecisionRequest, EngineEvent, Fleet as _, FleetStore as _, Launched,
+    LaunchedState, RunVerb, RunVerbRequest, Selection, Target, Verdict, WorkspaceRequest,
+    WorkspaceVerb, World as _, Write,
+};
+use bailiwick_resources::{
+    AgentApproval, AgentContextLabel, AgentDispatchAttempt, AgentRoleBinding, AgentServiceAccount,
+    AgentSession, AgentSkill, AgentStack, ApprovalPhase, ConditionType, Kind, Object, Reason,
+    RunPhase, Validation, WriteBackState,
+};
+use serde_json::json;
+
+use super::dispatch::{
+    Plane, agent, all, caller, declare, document, only_run, request, set, stand, standing, turn,
+    work,
+};
+
+async fn lines(plane: &Plane, event: &str) -> Vec<AuditEntry> {
+    let all = plane.store.audit(0, 1_000).await.unwrap();
+    all.into_iter().map(|(_, line)| line).filter(|line| line.event == event).collect()
+}
+
+fn joined<'a>(line: &'a AuditEntry, name: &str) -> Option<&'a str> {
+    line.correlation.get(name).map(String::as_str)
+}
+
+fn target(name: &str) -> Target {
+    Target { namespace: "default".to_owned(), name: name.to_owned() }
+}
+
+fn verdict(asked: &Object<AgentApproval>, decision: Verdict) -> DecisionRequest {
+    DecisionRequest {
+        decision,
+        comment: String::new(),
+        approved_action_subset: Vec::new(),
+        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+    }
+}
+
+/// A run whose work waits for a person.
+async fn waiting() -> (Plane, Object<AgentApproval>) {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
+    set(&plane, &agent(&plane), done);
+    turn(&plane).await;
+    let asked = all::<AgentApproval>(&plane).await.remove(0);
+    (plane, asked)
+}
+
+#[tokio::test]
+async fn a_dispatch_by_hand_that_is_refused_leaves_a_line_with_who_wished_for_it() {
+    let plane = stand(|object| {
+        if object.kind == Kind::Repository {
+            object.spec["policy"] = json!({ "allowedStacks": ["another"] });
+        }
+    })
+    .await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap_err();
+    let found = lines(&plane, "AgentPermissionReviewDenied").await;
+    let [line] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((line.actor.as_str(), joined(line, "correlationId")), ("ada", Some("c")));
+    assert_eq!(joined(line, "event"), Some("r"));
+    assert_ne!(line.detail["reasons"], json!([]));
+    assert_eq!(lines(&plane, "AgentDispatchQueued").await, []);
+}
+
+#[tokio::test]
+async fn what_a_person_does_to_a_run_is_joined_with_the_run_and_its_attempt() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    let cancel = RunVerbRequest::default();
+    plane.act_on_run(&caller("bob"), &target(run.name()), RunVerb::Cancel, cancel).await.unwrap();
+    for (event, actor) in [("AgentDispatchQueued", "ada"), ("AgentDispatchCancelRequested", "bob")]
+    {
+        let found = lines(&plane, event).await;
+        let [line] = found.as_slice() else { panic!("{event}: {found:?}") };
+        assert_eq!((line.actor.as_str(), joined(line, "correlationId")), (actor, Some("c")));
+        assert_eq!(joined(line, "run"), Some(run.name()), "{event}");
+        let attempt = run.status.attempts.last().map(String::as_str);
+        assert_eq!(joined(line, "attempt"), attempt, "{event}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_person_does_to_a_workspace_is_joined_with_the_run_that_worked_in_it() {
+    let plane = stand(|_| {}).await;
+    let spec = json!({
+        "repository": "acme/app", "workspacePath": "/nowhere/w", "ownership": "issue",
+        "branch": "agent/w", "targetBranch": "main", "trustTier": "trusted", "run": "ada-w-2",
+    });
+    let mut used = document(Kind::AgentWorkspace, "w", spec.clone());
+    used.status = json!({ "state": "idle", "runs": ["adr-v", "adr-w"] });
+    let mut own = document(Kind::AgentWorkspace, "own", spec);
+    own.spec.as_object_mut().unwrap().remove("run");
+    own.status = json!({ "state": "idle" });
+    let made = vec![Write::Create(used), Write::Create(own)];
+    plane.store.commit(made, plane.world.now()).await.unwrap();
+    for (name, attempt, run) in [("w", Some("ada-w-2"), Some("adr-w")), ("own", None, None)] {
+        let pin = WorkspaceRequest::of(WorkspaceVerb::Pin);
+        plane.act_on_workspace(&caller("ada"), "default", Some(name), pin).await.unwrap();
+        let found = lines(&plane, "AgentWorkspaceActionDone").await;
+        let line = found.last().unwrap();
+        assert_eq!(line.subject, format!("AgentWorkspace/default/{name}"));
+        assert_eq!((line.actor.as_str(), joined(line, "correlationId")), ("ada", Some("c")));
+        assert_eq!(joined(line, "workspace"), Some(name));
+        assert_eq!((joined(line, "attempt"), joined(line, "run")), (attempt, run), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_written_leaves_a_line_that_says_why() {
+    // A person says no.
+    let (plane, asked) = waiting().await;
+    let no = verdict(&asked, Verdict::Reject);
+    plane.decide(&caller("bob"), &target(asked.name()), no).await.unwrap();
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.write_backs[0].state, WriteBackState::Denied);
+    let found = lines(&plane, "AgentWriteBackDenied").await;
+    let [line] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(
+        (joined(line, "run"), joined(line, "approval")),
+        (Some(run.name()), Some(asked.name()))
+    );
+    assert_eq!(line.detail["reason"], "a person said no");
+    let decided = lines(&plane, "AgentApprovalDecision").await;
+    assert_eq!((decided.len(), decided[0].actor.as_str()), (1, "bob"));
+    assert_eq!(joined(&decided[0], "run"), Some(run.name()));
+
+    // The forge says no.
+    let (plane, asked) = waiting().await;
+    let refused = bailiwick_fleet::ports::ForgeError::Refused("no such thing".to_owned());
+    plane.world.forge.faults.lock().unwrap().push_back(refused);
+    let yes = verdict(&asked, Verdict::Approve);
+    plane.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.write_backs[0].state, WriteBackState::Failed);
+    assert_eq!(lines(&plane, "AgentWriteBackFailed").await.len(), 1);
+    assert_eq!(lines(&plane, "AgentWriteBackApplied").await, []);
+
+    // The run is cancelled before anybody answers.
+    let (plane, _) = waiting().await;
+    let run = only_run(&plane).await;
+    let cancel = RunVerbRequest::default();
+    plane.act_on_run(&caller("bob"), &target(run.name()), RunVerb::Cancel, cancel).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
+    assert_eq!(lines(&plane, "AgentWriteBackDenied").await.len(), 1);
+
+    // Where all of it is written, no such line is.
+    let (plane, asked) = waiting().await;
+    let yes = verdict(&asked, Verdict::Approve);
+    plane.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
+    turn(&plane).await;
+    let applied = lines(&plane, "AgentWriteBackApplied").await;
+    assert_eq!((applied.len(), joined(&applied[0], "approval")), (1, Some(asked.name())));
+    assert_eq!(lines(&plane, "AgentWriteBackDenied").await, []);
+    assert_eq!(lines(&plane, "AgentWriteBackFailed").await, []);
+}
+
+#[tokio::test]
+async fn the_key_that_is_told_is_the_key_that_is_used() {
+    let (plane, asked) = waiting().await;
+    let yes = verdict(&asked, Verdict::Approve);
+    let answer = plane.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
+    turn(&plane).await;
+    let used: Vec<String> = plane.world.forge.written.lock().unwrap().keys().cloned().collect();
+    assert_eq!(used, [answer.write_back.unwrap().idempotency_key]);
+    let kept = all::<AgentApproval>(&plane).await.remove(0).status;
+    assert_eq!((kept.phase, kept.write_back_key), (ApprovalPhase::Approved, Some(used[0].clone())));
+}
+
+#[tokio::test]
+async fn a_question_of_an_agent_of_ours_is_answered_through_its_approval_alone() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let agent = agent(&plane);
+    let whose =
+        async |line: &[&str], question: &str| plane.question_owner(line, question).await.unwrap();
+    // Nobody has taken it in yet: it is not for others all the same.
+    assert!(matches!(whose(&[&agent], "q1").await, QuestionOwner::Unknown));
+    let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
+    let asking = Launched { questions, ..standing(LaunchedState::WaitingForApproval) };
+    set(&plane, &agent, asking);
+    turn(&plane).await;
+    let asked = all::<AgentApproval>(&plane).await.remove(0);
+    match whose(&[&agent], "q1").await {
+        QuestionOwner::Here(found) => assert_eq!(found.name(), asked.name()),
+        other @ (QuestionOwner::Elsewhere | QuestionOwner::Unknown) => panic!("{other:?}"),
+    }
+    assert!(matches!(whose(&[&agent], "q2").await, QuestionOwner::Unknown));
+    // What one of ours has started is ours; what somebody has started by hand is not.
+    assert!(matches!(whose(&["below", &agent], "q1").await, QuestionOwner::Unknown));
+    assert!(matches!(whose(&["by-hand", "above"], "q1").await, QuestionOwner::Elsewhere));
+    let yes = verdict(&asked, Verdict::Approve);
+    plane.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
+    assert!(matches!(whose(&[&agent], "q1").await, QuestionOwner::Unknown), "decided once");
+}
+
+fn event(number: u64, at: u64) -> EngineEvent {
+    EngineEvent { number, at, kind: "text".to_owned(), body: json!({ "number": number }) }
+}
+
+/// A run that was retried, and whose second agent was then told more.
+async fn thrice() -> (Plane, Target) {
+    let plane = stand(|_| {}).await;
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let run = target(&answer.run);
+    let tell = |numbers: std::ops::RangeInclusive<u64>| {
+        let now = plane.world.now().millis();
+        let mut told = plane.engine.told.lock().unwrap();
+        told.entry(agent(&plane)).or_default().extend(numbers.map(|number| event(number, now)));
+    };
+    // The attempts that each agent has behind it when it ends.
+    for (verb, numbers, attempts) in
+        [(Some(RunVerb::Retry), 1..=3, 1), (Some(RunVerb::Continue), 1..=2, 1), (None, 3..=4, 2)]
+    {
+        turn(&plane).await;
+        tell(numbers);
+        set(&plane, &agent(&plane), Launched { attempts, ..standing(LaunchedState::Failed) });
+        turn(&plane).await;
+        let Some(verb) = verb else { continue };
+        let message = "Go on.".to_owned();
+        let more = RunVerbRequest { message, ..RunVerbRequest::default() };
+        let mut later = caller("ada");
+        later.at = plane.world.now();
+        plane.act_on_run(&later, &run, verb, more).await.unwrap();
+    }
+    (plane, run)
+}
+
+#[tokio::test]
+async fn the_events_of_all_attempts_are_one_stream_whose_cursor_goes_on_over_attempts() {
+    let (plane, run) = thrice().await;
+    let attempts = all::<AgentDispatchAttempt>(&plane).await;
+    assert_eq!(attempts.len(), 3);
+    let whole = plane.run_events(&run, None, 0, 100).await.unwrap();
+    let numbers: Vec<(u32, u64)> = whole
+        .events
+        .iter()
+        .map(|one| (one.attempt, one.body["number"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(numbers, [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 3), (3, 4)]);
+    assert!(whole.ended);
+    let cursors: Vec<u64> = whole.events.iter().map(|one| one.cursor).collect();
+    assert!(cursors.is_sorted_by(|one, next| one < next), "{cursors:?}");
+    // Wherever somebody was cut off, and however much is read at once, nothing is missed or told twice.
+    for limit in 1..=8 {
+        for begin in 0..=cursors.len() {
+            let mut after = begin.checked_sub(1).map_or(0, |last| cursors[last]);
+            let mut read = Vec::new();
+            loop {
+                let page = plane.run_events(&run, None, after, limit).await.unwrap();
+                let Some(last) = page.events.last() else { break };
+                after = last.cursor;
+                read.extend(page.events.iter().map(|one| one.cursor));
+            }
+            assert_eq!(read, cursors[begin..], "{limit} at once, after {begin}");
+        }
+    }
+    for wanted in 1..=3 {
+        let alone = plane.run_events(&run, Some(wanted), 0, 2).await.unwrap();
+        let mine = whole.events.iter().filter(|one| one.attempt == wanted);
+        assert_eq!(alone.events, mine.take(2).cloned().collect::<Vec<_>>(), "attempt {wanted}");
+    }
+    let none = plane.run_events(&run, Some(4), 0, 2).await;
+    assert!(matches!(none, Err(ActionError::NotFound(_))), "{none:?}");
+}
+
+#[tokio::test]
+async fn a_program_that_forgets_is_not_told_more() {
+    let plane = stand(|_| {}).await;
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    let run = target(&answer.run);
+    let act = async |verb| {
+        let message = "Go on.".to_owned();
+        let more = RunVerbRequest { message, ..RunVerbRequest::default() };
+        plane.act_on_run(&caller("ada"), &run, verb, more).await
+    };
+    plane.world.forgets.store(true, Ordering::Relaxed);
+    for verb in [RunVerb::Resume, RunVerb::Continue] {
+        let refused = act(verb).await;
+        assert!(
+            matches!(&refused, Err(ActionError::Conflict { code, .. }) if code == "NotResumable"),
+            "{refused:?}"
+        );
+    }
+    plane.world.forgets.store(false, Ordering::Relaxed);
+    act(RunVerb::Resume).await.unwrap();
+}
+
+/// The supervisor compares what goes on with what was written down, and there is nothing.
+#[tokio::test]
+async fn a_conversation_of_which_too_little_was_written_down_is_not_taken_up_again() {
+    for (level, goes_on) in [("metadata", false), ("inputs", true)] {
+        let plane = stand(|object| {
+            if object.kind == Kind::AgentToolProfile {
+                object.spec["auditLevel"] = json!(level);
+            }
+        })
+        .await;
+        let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+        turn(&plane).await;
+        set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+        turn(&plane).await;
+        let session = all::<AgentSession>(&plane).await.remove(0);
+        assert_eq!(session.status.resumable, goes_on, "{level}");
+        let message = "Go on.".to_owned();
+        let more = RunVerbRequest { message, ..RunVerbRequest::default() };
+        let run = target(&answer.run);
+        let answered = plane.act_on_run(&caller("ada"), &run, RunVerb::Resume, more).await;
+        match answered {
+            Ok(_) => assert!(goes_on, "{level}"),
+            Err(ActionError::Conflict { code, .. }) => {
+                assert_eq!((code.as_str(), goes_on), ("NotResumable", false), "{level}");
+                assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
+                assert_eq!(only_run(&plane).await.status.attempts.len(), 1);
+            }
+            Err(error) => panic!("{level}: {error:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stack_shows_what_its_program_says_and_an_effort_that_it_does_not_know_is_a_fault() {
+    let plane = stand(|object| {
+        if object.kind == Kind::AgentStack {
+            object.spec["effort"] = json!("extreme");
+        }
+    })
+    .await;
+    let stack = async || all::<AgentStack>(&plane).await.remove(0);
+    let resolved = |stack: &Object<AgentStack>| {
+        let all = stack.status.conditions.iter();
+        let mut resolved = all.filter(|one| one.kind == ConditionType::CapabilitiesResolved);
+        resolved.next().unwrap().reason
+    };
+    assert_eq!(stack().await.status.capabilities, None, "nobody has asked it");
+    assert_eq!(resolved(&stack().await), Reason::AdapterManifestLoaded);
+    let efforts = vec!["low".to_owned(), "high".to_owned()];
+    let program = ProgramFacts { version: "2.1".to_owned(), efforts, ..ProgramFacts::default() };
+    *plane.world.program.lock().unwrap() = Some(program.clone());
+    plane.reconcile().await;
+    let seen = stack().await;
+    assert_eq!(seen.status.capabilities, Some(serde_json::to_value(&program).unwrap()));
+    assert_eq!(resolved(&seen), Reason::UnsupportedBaseAgent);
+    let efforts = vec!["extreme".to_owned()];
+    *plane.world.program.lock().unwrap() = Some(ProgramFacts { efforts, ..program });
+    plane.reconcile().await;
+    assert_eq!(resolved(&stack().await), Reason::AdapterManifestLoaded);
+    *plane.world.program.lock().unwrap() = None;
+    plane.reconcile().await;
+    assert_eq!(stack().await.status.capabilities, None);
+}
+
+#[tokio::test]
+async fn skills_labels_and_identities_say_how_they_stand() {
+    let plane = stand(|object| {
+        if object.kind == Kind::AgentStack {
+            object.spec["skillRefs"] = json!(["runbook", "lost"]);
+        }
+    })
+    .await;
+    let skill = |path: &str| json!({ "name": path, "description": "d", "format": "file", "sourceRef": { "path": path } });
+    let binding = json!({
+        "subject": { "kind": "service-account", "name": "fixer" },
+        "scope": { "kind": "namespace", "name": "default" },
+        "roleRef": { "kind": "Role", "name": "reader" },
+    });
+    let rules = json!({ "rules": [{ "resources": ["runs"], "verbs": ["get"] }] });
+    declare(
+        &plane,
+        &[
+            document(Kind::AgentSkill, "runbook", skill("a.md")),
+            document(Kind::AgentSkill, "lost", skill("b.md")),
+            document(Kind::AgentSkill, "unused", skill("c.md")),
+            document(Kind::Role, "reader", rules),
+            document(Kind::AgentRoleBinding, "reads", binding),
+            document(
+                Kind::AgentContextLabel,
+                "careful",
+                json!({
+                    "displayName": "Careful", "promptFragment": "Take care.",
+                    "allowedSources": ["issue"],
+                }),
+            ),
+        ],
+    )
+    .await;
+    let digest = "d".repeat(64);
+    let found = SkillProbe::Found { digest: digest.clone(), text: "t".to_owned() };
+    let probes = [("runbook".to_owned(), found), ("lost".to_owned(), SkillProbe::Missing)];
+    plane.world.skills.lock().unwrap().extend(probes);
+    let first = plane.reconcile().await;
+    assert_eq!(first.errors, []);
+    let skills = all::<AgentSkill>(&plane).await;
+    let status = |name: &str| skills.iter().find(|one| one.name() == name).unwrap().status.clone();
+    assert_eq!(status("runbook").validation, Validation::Valid);
+    assert_eq!(status("runbook").digest, Some(digest));
+    assert_eq!(status("lost").validation, Validation::Invalid);
+    assert_eq!(status("unused").validation, Validation::Warning);
+    assert!(skills.iter().all(|one| one.status.observed_generation == one.metadata.generation));
+    let label = all::<AgentContextLabel>(&plane).await.remove(0).status;
+    assert_eq!(label.digest, bailiwick_model::Sha256Hex::of("Take care.").to_string());
+    assert_eq!(label.unsafe_patterns, [] as [String; 0]);
+    let accounts = all::<AgentServiceAccount>(&plane).await;
+    for account in accounts {
+        let synced = account.status.synced_service_account.as_deref();
+        assert_eq!(synced, Some(account.spec.service_account_name.as_str()));
+    }
+    let binding = all::<AgentRoleBinding>(&plane).await.remove(0);
+    let kinds: Vec<Kind> = binding.status.synced_role_refs.iter().map(|one| one.kind).collect();
+    assert_eq!(kinds, [Kind::RoleBinding, Kind::Role], "{:?}", binding.status);
+    // What is said is said once.
+    plane.reconcile().await;
+    let skills = Selection::of(Kind::AgentSkill);
+    let before = plane.store.list(&skills).await.unwrap().version;
+    plane.reconcile().await;
+    assert_eq!(plane.store.list(&skills).await.unwrap().version, before);
+}
+
+#[tokio::test]
+async fn a_trial_shows_everything_that_was_looked_at_and_reviews_what_the_rule_asks_for() {
+    let plane = stand(|object| {
+        if object.kind == Kind::AgentToolProfile {
+            object.spec["nativeTools"]["network"] = json!(true);
+            object.spec["networkPolicy"] =
+                json!({ "mode": "allowlist", "allowHosts": ["docs.example.org"] });
+        }
+    })
+    .await;
+    let mut spec = json!({
+        "lifecycleState": "paused", "sources": ["push"], "agentStack": "fixer",
+        "taskKind": "tend", "promptTemplate": "Tend {{ payload.nothing.here }}.",
+        "dedupePolicy": { "key": "{{ payload.nothing.here }}", "window": "1h" },
+        "concurrencyPolicy": { "group": "{{ event.branch }}", "mode": "queue", "maxActive": 1 },
+    });
+    let payload = json!({
+        "ref": "refs/heads/main", "before": "a".repeat(40), "after": "b".repeat(40),
+        "commits": [], "pusher": { "login": "ada" }, "sender": { "login": "ada" },
+        "repository": { "full_name": "acme/app", "owner": { "login": "acme" } },
+    });
+    let trial = async |spec: &serde_json::Value| {
+        declare(&plane, &[document(Kind::AgentTriggerRule, "tend", spec.clone())]).await;
+        let sample = bailiwick_fleet::ports::RuleSample {
+            event: Some("push".to_owned()),
+            repository: Some("app".to_owned()),
+            payload: payload.clone(),
+            ..Default::default()
+        };
+        plane.try_rule(&caller("ada"), &target("tend"), sample).await.unwrap()
+    };
+    let tried = trial(&spec).await;
+    assert_eq!(tried.lifecycle, "paused");
+    assert!(tried.prompt_fault.is_some() && tried.dedupe_fault.is_some(), "{tried:?}");
+    assert_eq!((tried.rendered_prompt, tried.dedupe_key), (None, None));
+    assert_eq!(tried.concurrency["decision"], "start", "{:?}", tried.concurrency_group);
+    let written = serde_json::to_value(tried.trust_tier).unwrap();
+    assert_eq!(written, "trusted", "{:?}", tried.distrust);
+    use bailiwick_fleet::ports::PermissionDecision;
+    let decision = tried.permission_review.unwrap().decision;
+    assert_eq!(decision, PermissionDecision::Allowed);
+    // The rule wants a person asked, and names a label: both are in the review.
+    spec["approvalPolicy"] = json!({ "requireFor": ["network-expanded"] });
+    spec["promptTemplate"] = json!("Tend it.");
+    spec["match"] = json!({ "payload": [{ "jsonPath": "$[" }] });
+    spec.as_object_mut().unwrap().remove("dedupePolicy");
+    let tried = trial(&spec).await;
+    let decision = tried.permission_review.unwrap().decision;
+    assert_eq!(decision, PermissionDecision::RequiresApproval);
+    assert_eq!(tried.prompt_fault, None);
+    assert!(!tried.matcher_faults.is_empty());
+}

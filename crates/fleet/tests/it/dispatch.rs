@@ -1,0 +1,850 @@
+//! The turns of the control plane over a store in memory, a scripted engine and a scripted world.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bailiwick_fleet::admission::conditions::{
+    AdapterFacts, AdapterProbe, KitRole, ProgramFacts, RoleFacts, SkillProbe, StackFacts,
+};
+use bailiwick_fleet::admission::snapshot::Frozen;
+use bailiwick_fleet::bundle::SourcePart;
+use bailiwick_fleet::dispatch::ControlPlane;
+use bailiwick_fleet::ports::{
+    ActionError, Caller, CheckRun, DecisionRequest, DispatchRequest, Engine, EngineError,
+    EngineEvent, FetchError, FetchedCommit, FinishedWork, Fleet as _, FleetStore as _, Forge,
+    ForgeError, Launch, Launched, LaunchedChild, LaunchedState, LifecycleRequest, LifecycleVerb,
+    MemoryFleet, PullRequestState, RunVerb, RunVerbRequest, Selection, Target, TokenScope, Verdict,
+    WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport, World, WriteBack, Written,
+};
+use bailiwick_fleet::resources::apply;
+use bailiwick_resources::{
+    API_VERSION, AgentApproval, AgentDispatchRun, AgentTriggerExecution, AnyObject, ContextSource,
+    GitStatus, Kind, Metadata, Moment, Object, Repository, Resource, RunCost, RunPhase,
+    WriteBackState,
+};
+use serde_json::{Value, json};
+
+mod cost;
+mod delivery_filter;
+
+pub(crate) const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
+pub(crate) const START: u64 = 1_794_000_000_000;
+
+/// An engine that does what it is told, and counts.
+#[derive(Default)]
+pub(crate) struct Scripted {
+    pub(crate) launched: Mutex<Vec<Launch>>,
+    pub(crate) states: Mutex<BTreeMap<String, Launched>>,
+    pub(crate) cancelled: Mutex<Vec<String>>,
+    pub(crate) answered: Mutex<Vec<(String, String, bool)>>,
+    pub(crate) children: Mutex<BTreeMap<String, Vec<LaunchedChild>>>,
+    /// How often it was asked what came of an attempt.
+    pub(crate) asked: AtomicU64,
+    pub(crate) told: Mutex<BTreeMap<String, Vec<EngineEvent>>>,
+}
+
+pub(crate) fn standing(state: LaunchedState) -> Launched {
+    Launched {
+        state,
+        session: Some("conversation".to_owned()),
+        cost: RunCost { tokens: 7, ..RunCost::default() },
+        attempts: 1,
+        cursor: 3,
+        detail: "as it says".to_owned(),
+        questions: Vec::new(),
+        work: None,
+    }
+}
+
+pub(crate) fn work() -> FinishedWork {
+    FinishedWork {
+        base: SHA.to_owned(),
+        commit: "f".repeat(40),
+        tree: "e".repeat(40),
+        files: vec!["src/a.rs".to_owned()],
+        patch: b"+a line\n".to_vec(),
+        history: Some(Vec::new()),
+        merges: true,
+        verified: true,
+        verdict: "all 3 hold".to_owned(),
+        report: None,
+    }
+}
+
+impl Engine for Scripted {
+    async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
+        let agent = launch.agent.clone();
+        self.launched.lock().unwrap().push(launch);
+        let mut states = self.states.lock().unwrap();
+        states.entry(agent).or_insert_with(|| standing(LaunchedState::Running));
+        Ok(())
+    }
+
+    async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Ok(self.states.lock().unwrap().get(agent).cloned())
+    }
+
+    async fn is_held(&self, agent: &str) -> Result<bool, EngineError> {
+        let states = self.states.lock().unwrap();
+        Ok(states.get(agent).is_some_and(|known| known.state == LaunchedState::Running))
+    }
+
+    async fn children(&self, agent: &str) -> Result<Vec<LaunchedChild>, EngineError> {
+        Ok(self.children.lock().unwrap().get(agent).cloned().unwrap_or_default())
+    }
+
+    async fn answer(&self, agent: &str, question: &str, yes: bool) -> Result<bool, EngineError> {
+        self.answered.lock().unwrap().push((agent.to_owned(), question.to_owned(), yes));
+        Ok(true)
+    }
+
+    async fn events(
+        &self,
+        agent: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<EngineEvent>, EngineError> {
+        let told = self.told.lock().unwrap().get(agent).cloned().unwrap_or_default();
+        Ok(told.into_iter().filter(|event| event.number > after).take(limit).collect())
+    }
+
+    async fn cancel(&self, agent: &str) -> Result<(), EngineError> {
+        self.cancelled.lock().unwrap().push(agent.to_owned());
+        self.states.lock().unwrap().insert(agent.to_owned(), standing(LaunchedState::Stopped));
+        Ok(())
+    }
+}
+
+/// A forge that keeps what is written, once for each key, and can be out of reach.
+#[derive(Clone, Default)]
+pub(crate) struct Noted {
+    pub(crate) written: Arc<Mutex<BTreeMap<String, WriteBack>>>,
+    pub(crate) sent: Arc<Mutex<Vec<WriteBack>>>,
+    pub(crate) pulls: Arc<Mutex<BTreeMap<u64, PullRequestState>>>,
+    pub(crate) faults: Arc<Mutex<VecDeque<ForgeError>>>,
+    pub(crate) asked: Arc<AtomicU64>,
+    /// Where branches are, of those that have moved.
+    pub(crate) heads: Arc<Mutex<BTreeMap<String, String>>>,
+}
+
+impl Noted {
+    fn head(&self, branch: &str) -> Option<String> {
+        let known = self.heads.lock().unwrap().get(branch).cloned();
+        known.or_else(|| (branch == "main").then(|| SHA.to_owned()))
+    }
+
+    /// Moves a branch, if it is where it has to be.
+    fn push(&self, branch: &str, commit: &str, from: Option<&str>) -> Result<(), ForgeError> {
+        let head = self.head(branch);
+        if let (Some(from), Some(head)) = (from, head)
+            && from != head
+            && commit != head
+        {
+            let (target, expected) = (format!("the branch {branch}"), from.to_owned());
+            return Err(ForgeError::Moved { target, expected, found: head });
+        }
+        self.heads.lock().unwrap().insert(branch.to_owned(), commit.to_owned());
+        Ok(())
+    }
+}
+
+impl Forge for Noted {
+    async fn write(&self, key: &str, what: &WriteBack) -> Result<Written, ForgeError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let was_there = self.written.lock().unwrap().contains_key(key);
+        self.written.lock().unwrap().insert(key.to_owned(), what.clone());
+        if !was_there {
+            self.sent.lock().unwrap().push(what.clone());
+        }
+        // It was done, and the answer got lost.
+        if let Some(fault) = self.faults.lock().unwrap().pop_front() {
+            return Err(fault);
+        }
+        if let WriteBack::Push { branch, commit, from } = what {
+            self.push(branch, commit, from.as_deref())?;
+        }
+        Ok(Written { id: "1".to_owned(), url: None, was_there })
+    }
+
+    async fn pull_request(&self, number: u64) -> Result<PullRequestState, ForgeError> {
+        let known = self.pulls.lock().unwrap().get(&number).cloned();
+        known.ok_or_else(|| ForgeError::Refused(format!("no pull request {number}")))
+    }
+
+    async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
+        Ok(self.head(name))
+    }
+
+    async fn issue(&self, _: u64) -> Result<(String, String), ForgeError> {
+        Err(ForgeError::Refused("no issue".to_owned()))
+    }
+
+    async fn job_log(&self, _: &str, _: usize) -> Result<String, ForgeError> {
+        Ok(String::new())
+    }
+
+    async fn checks_since(
+        &self,
+        _: Option<&str>,
+    ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
+        Ok((Vec::new(), None))
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Stood {
+    pub(crate) forge: Noted,
+    pub(crate) clock: AtomicU64,
+    /// Why nobody can tell what the agent program can do.
+    pub(crate) silent: Mutex<Option<String>>,
+    /// The agent program forgets its conversations.
+    pub(crate) forgets: std::sync::atomic::AtomicBool,
+    /// What the agent program says of itself.
+    pub(crate) program: Mutex<Option<ProgramFacts>>,
+    /// What is found of skills.
+    pub(crate) skills: Mutex<BTreeMap<String, SkillProbe>>,
+    pub(crate) fetched: Mutex<Vec<String>>,
+    /// When of that was held, where somebody knows.
+    pub(crate) held_at: Mutex<BTreeMap<String, Moment>>,
+    /// Commits that were asked for by their names.
+    pub(crate) brought: Mutex<Vec<String>>,
+    /// How often every agent program was asked at once.
+    pub(crate) all_probed: AtomicU64,
+    /// Whether agents have worktrees with files in them.
+    pub(crate) has_worktrees: std::sync::atomic::AtomicBool,
+    /// What git says of any of them.
+    pub(crate) git: Mutex<GitStatus>,
+    /// Why nobody knows what else is secret.
+    pub(crate) unredacted: Mutex<Option<String>>,
+}
+
+impl World for Stood {
+    type Forge = Noted;
+
+    fn now(&self) -> Moment {
+        Moment::from_millis(self.clock.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn forge(&self, _: &Repository, _: Option<&[u8]>) -> Result<Noted, ForgeError> {
+        Ok(self.forge.clone())
+    }
+
+    async fn commit(
+        &self,
+        _: &Repository,
+        _: &str,
+        sha: Option<&str>,
+    ) -> Result<Option<String>, String> {
+        self.brought.lock().unwrap().extend(sha.map(str::to_owned));
+        Ok(Some(sha.filter(|sha| sha.len() == 40).unwrap_or(SHA).to_owned()))
+    }
+
+    async fn fetched_commits(&self, _: &Repository) -> Result<Vec<FetchedCommit>, String> {
+        let at = self.held_at.lock().unwrap();
+        let held = self.fetched.lock().unwrap();
+        let held = held.iter().map(|name| FetchedCommit {
+            name: name.clone(),
+            at: at.get(name).copied(),
+            by: name.clone(),
+        });
+        Ok(held.collect())
+    }
+
+    async fn release_commits(&self, _: &Repository, over: &[FetchedCommit]) -> Result<(), String> {
+        let is_over = |name: &String| over.iter().any(|held| held.name == *name);
+        self.fetched.lock().unwrap().retain(|name| !is_over(name));
+        Ok(())
+    }
+
+    async fn changed_paths(&self, _: &Repository, _: &str, _: &str) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    async fn stack_facts(&self, _: &Frozen, _: Option<(&Repository, &str)>) -> StackFacts {
+        let seen = AdapterProbe::Seen(AdapterFacts {
+            is_current: true,
+            gates_tools: true,
+            mcp: true,
+            subagents: true,
+            max_parallel: None,
+            approval_modes: Vec::new(),
+        });
+        let silent = self.silent.lock().unwrap().clone();
+        StackFacts {
+            adapter: silent.map_or(seen, AdapterProbe::Unavailable),
+            role: KitRole::Found(RoleFacts {
+                tools: vec!["*".to_owned()],
+                accepted: vec!["files-whitelist".to_owned()],
+            }),
+            program: self.program.lock().unwrap().clone(),
+            skills: self.skills.lock().unwrap().clone(),
+            ..StackFacts::default()
+        }
+    }
+
+    async fn source(
+        &self,
+        _: &Object<Repository>,
+        _: &AgentDispatchRun,
+        _: ContextSource,
+    ) -> Result<Option<SourcePart>, FetchError> {
+        Ok(None)
+    }
+
+    async fn capabilities(&self) -> BTreeMap<String, Value> {
+        self.all_probed.fetch_add(1, Ordering::Relaxed);
+        let known = self.capability("claude-code").await;
+        known.into_iter().map(|known| ("claude-code".to_owned(), known)).collect()
+    }
+
+    async fn capability(&self, adapter: &str) -> Option<Value> {
+        let can_resume = !self.forgets.load(Ordering::Relaxed);
+        (adapter == "claude-code").then(|| json!({ "canResume": can_resume }))
+    }
+
+    async fn redactions(&self) -> Result<Vec<String>, String> {
+        self.unredacted.lock().unwrap().clone().map_or(Ok(Vec::new()), Err)
+    }
+
+    fn has_files(&self, _: &str) -> bool {
+        self.has_worktrees.load(Ordering::Relaxed)
+    }
+
+    async fn worktree(&self, agent: &str) -> Result<Option<(String, String)>, String> {
+        let path = || (format!("/work/{agent}"), format!("agent/{agent}"));
+        Ok(self.has_files(agent).then(path))
+    }
+
+    async fn work_on(
+        &self,
+        _: &Repository,
+        place: &WorkspacePlace,
+        _: WorkspaceOperation,
+    ) -> Result<WorkspaceReport, WorkspaceError> {
+        if !self.has_files(&place.path) {
+            return Err(WorkspaceError::Failed("there are no workspaces here".to_owned()));
+        }
+        let git = self.git.lock().unwrap().clone();
+        Ok(WorkspaceReport { path: place.path.clone(), git, ..WorkspaceReport::default() })
+    }
+
+    async fn sleep(&self, _: u64) {}
+
+    async fn ignored(&self, _: &Repository, _: &str) -> Option<Vec<String>> {
+        Some(Vec::new())
+    }
+}
+
+pub(crate) type Plane = ControlPlane<MemoryFleet, Scripted, Stood>;
+
+pub(crate) fn document(kind: Kind, name: &str, spec: Value) -> AnyObject {
+    let (api_version, metadata) = (API_VERSION.to_owned(), Metadata::named(name));
+    AnyObject { api_version, kind, metadata, spec, status: Value::Null }
+}
+
+pub(crate) fn fleet(change: impl Fn(&mut AnyObject)) -> Vec<AnyObject> {
+    let account = |name: &str| {
+        json!({
+            "serviceAccountName": name, "owner": { "kind": "organization", "name": "acme" },
+            "allowedRepositories": ["acme/*"], "allowedRunnerPools": ["inside", "outside"],
+        })
+    };
+    let pool =
+        |tier: &str| json!({ "capacity": 1, "trustTier": tier, "serviceAccountRef": "runner" });
+    let mut all = vec![
+        document(Kind::AgentServiceAccount, "fixer", account("fixer")),
+        document(Kind::AgentServiceAccount, "runner", account("runner")),
+        document(Kind::RunnerPool, "inside", pool("trusted")),
+        document(Kind::RunnerPool, "outside", pool("untrusted")),
+        document(
+            Kind::AgentToolProfile,
+            "tools",
+            json!({
+                "nativeTools": { "shell": true, "filesystem": true },
+                "filesystemPolicy": "workspace-write", "networkPolicy": { "mode": "deny" },
+            }),
+        ),
+        document(
+            Kind::AgentStack,
+            "fixer",
+            json!({
+                "baseAgent": "claude-code", "role": "developer", "toolPolicy": "tools",
+                "runnerPool": "inside", "runtimeIdentity": { "serviceAccountRef": "fixer" },
+                "scope": { "filesWhitelist": ["src/**"], "filesDenylist": [] },
+                "writeBackPolicy": { "allowedTargets": ["create-branch"] },
+            }),
+        ),
+        document(
+            Kind::Repository,
+            "app",
+            json!({
+                "fullName": "acme/app", "forge": "gitea", "apiUrl": "http://127.0.0.1:1/api/v1",
+                "checkout": "/nowhere",
+            }),
+        ),
+    ];
+    all.iter_mut().for_each(change);
+    all
+}
+
+pub(crate) async fn stand(change: impl Fn(&mut AnyObject)) -> Plane {
+    let store = Arc::new(MemoryFleet::default());
+    let world = Stood { clock: AtomicU64::new(START), ..Stood::default() };
+    let plane =
+        ControlPlane { store, engine: Arc::new(Scripted::default()), world: Arc::new(world) };
+    declare(&plane, &fleet(change)).await;
+    let turn = plane.reconcile().await;
+    assert_eq!(turn.errors, []);
+    plane
+}
+
+pub(crate) async fn declare(plane: &Plane, documents: &[AnyObject]) {
+    apply(plane.store.as_ref(), documents, "ada", plane.world.now(), false).await.unwrap();
+}
+
+pub(crate) fn caller(actor: &str) -> Caller {
+    static REQUESTS: AtomicU64 = AtomicU64::new(0);
+    Caller {
+        request: format!("q{}", REQUESTS.fetch_add(1, Ordering::Relaxed)),
+        actor: actor.to_owned(),
+        scope: TokenScope::Approver,
+        token: "t".to_owned(),
+        correlation: "c".to_owned(),
+        at: Moment::from_millis(START + 1_000),
+    }
+}
+
+pub(crate) fn request(id: &str) -> DispatchRequest {
+    DispatchRequest {
+        repository: "app".to_owned(),
+        agent_stack: "fixer".to_owned(),
+        task_kind: "repair".to_owned(),
+        task: "Mend it.".to_owned(),
+        reference: None,
+        sha: None,
+        source_refs: Default::default(),
+        runner_pool: None,
+        context_labels: Vec::new(),
+        request_id: Some(id.to_owned()),
+    }
+}
+
+pub(crate) async fn all<R: Resource>(plane: &Plane) -> Vec<Object<R>> {
+    let page = plane.store.list(&Selection::of(R::KIND)).await.unwrap();
+    page.objects.iter().map(|object| object.typed::<R>().unwrap()).collect()
+}
+
+pub(crate) async fn only_run(plane: &Plane) -> Object<AgentDispatchRun> {
+    let mut runs = all::<AgentDispatchRun>(plane).await;
+    assert_eq!(runs.len(), 1);
+    runs.remove(0)
+}
+
+pub(crate) async fn turn(plane: &Plane) {
+    for _ in 0..6 {
+        let turn = plane.turn().await;
+        assert_eq!(turn.errors, []);
+    }
+}
+
+pub(crate) fn set(plane: &Plane, agent: &str, launched: Launched) {
+    plane.engine.states.lock().unwrap().insert(agent.to_owned(), launched);
+}
+
+pub(crate) fn agent(plane: &Plane) -> String {
+    plane.engine.launched.lock().unwrap().last().unwrap().agent.clone()
+}
+
+#[tokio::test]
+async fn a_run_is_not_asked_for_where_nobody_looks() {
+    let plane = stand(|_| {}).await;
+    let refused = plane.dispatch(&caller("ada"), "team-a", request("r")).await;
+    let Err(ActionError::Invalid(faults)) = refused else { panic!("{refused:?}") };
+    assert!(faults[0].message.contains("`team-a`"), "{faults:?}");
+    assert!(all::<AgentDispatchRun>(&plane).await.is_empty());
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_same_wish_twice_is_one_run_launched_once() {
+    let plane = stand(|_| {}).await;
+    let first = plane.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
+    let again = plane.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
+    assert_eq!(first.run, again.run);
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
+    let launch = plane.engine.launched.lock().unwrap()[0].clone();
+    assert!(launch.context.contains("Mend it."), "{}", launch.context);
+    assert!(launch.task.contains("developer"), "{}", launch.task);
+    let other = plane.dispatch(&caller("ada"), "default", request("r2")).await.unwrap();
+    assert_ne!(first.run, other.run);
+}
+
+/// What a client calls a trace is no id of a request: many requests have it in common.
+#[tokio::test]
+async fn requests_without_an_id_are_different_wishes_though_they_are_one_trace() {
+    let plane = stand(|_| {}).await;
+    let mut names = std::collections::BTreeSet::new();
+    for task in ["Mend it.", "Paint it.", "Paint it."] {
+        let wish = DispatchRequest { task: task.to_owned(), request_id: None, ..request("unused") };
+        let ada = caller("ada");
+        assert_eq!(ada.correlation, "c");
+        names.insert(plane.dispatch(&ada, "default", wish).await.unwrap().run);
+    }
+    assert_eq!(names.len(), 3);
+    let target = Target { namespace: "default".to_owned(), name: names.first().unwrap().clone() };
+    for _ in 0..2 {
+        let fork = RunVerbRequest::default();
+        let fork = plane.act_on_run(&caller("ada"), &target, RunVerb::Fork, fork).await.unwrap();
+        assert!(names.insert(fork.run), "two forks are two runs");
+    }
+}
+
+#[tokio::test]
+async fn an_id_stands_for_one_request_and_another_is_told_so() {
+    let plane = stand(|_| {}).await;
+    let first = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    for other in [
+        DispatchRequest { task: "Paint it.".to_owned(), ..request("r") },
+        DispatchRequest { reference: Some("refs/heads/other".to_owned()), ..request("r") },
+        DispatchRequest { context_labels: vec!["short".to_owned()], ..request("r") },
+    ] {
+        let taken = plane.dispatch(&caller("ada"), "default", other).await;
+        let Err(ActionError::Conflict { code, message }) = taken else { panic!("{taken:?}") };
+        assert_eq!(code, "RequestIdTaken");
+        assert!(message.contains(&first.run) && message.contains("`r`"), "{message}");
+    }
+    let again = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    assert_eq!(again.run, first.run);
+    // Another person's ids are their own.
+    let theirs = DispatchRequest { task: "Paint it.".to_owned(), ..request("r") };
+    assert_ne!(plane.dispatch(&caller("bob"), "default", theirs).await.unwrap().run, first.run);
+}
+
+#[tokio::test]
+async fn a_pool_takes_as_many_as_it_has_room_for() {
+    let plane = stand(|_| {}).await;
+    for id in ["a", "b", "c"] {
+        plane.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
+    }
+    turn(&plane).await;
+    let count = async |phase: RunPhase| {
+        let runs = all::<AgentDispatchRun>(&plane).await;
+        runs.iter().filter(|run| run.status.phase == phase).count()
+    };
+    assert_eq!((count(RunPhase::Running).await, count(RunPhase::Queued).await), (1, 2));
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    assert_eq!((count(RunPhase::Running).await, count(RunPhase::Queued).await), (1, 1));
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 2);
+}
+
+/// Fault 11 of the public attempt, and 18 and 19: everything is kept, decided once, and cancelled for real.
+#[tokio::test]
+async fn work_is_written_back_only_when_a_person_has_approved_exactly_that() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
+    set(&plane, &agent(&plane), done);
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
+    let asked = all::<AgentApproval>(&plane).await.remove(0);
+    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+    let yes = |digest: &str| DecisionRequest {
+        decision: Verdict::Approve,
+        comment: String::new(),
+        approved_action_subset: Vec::new(),
+        expected_artifact_digest: digest.to_owned(),
+    };
+    // Something else was looked at; somebody who may not; the agent itself.
+    let wrong = plane.decide(&caller("bob"), &target, yes("0")).await;
+    assert!(matches!(wrong, Err(ActionError::Conflict { .. })), "{wrong:?}");
+    // A part of it is none of it.
+    let part = DecisionRequest {
+        approved_action_subset: vec!["half".to_owned()],
+        ..yes(&asked.spec.artifact_digest)
+    };
+    assert!(plane.decide(&caller("bob"), &target, part).await.is_err());
+    let viewer = Caller { scope: TokenScope::Viewer, ..caller("bob") };
+    assert!(plane.decide(&viewer, &target, yes(&asked.spec.artifact_digest)).await.is_err());
+    let itself = caller(&asked.spec.requested_by.name);
+    assert!(plane.decide(&itself, &target, yes(&asked.spec.artifact_digest)).await.is_err());
+    turn(&plane).await;
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
+    // The forge's answer gets lost: it is asked again with the same key, and has it once.
+    let lost = ForgeError::Unavailable("the line was cut".to_owned());
+    plane.world.forge.faults.lock().unwrap().push_back(lost);
+    plane.decide(&caller("bob"), &target, yes(&asked.spec.artifact_digest)).await.unwrap();
+    let first = plane.turn().await;
+    assert_eq!(first.errors.len(), 1, "{first:?}");
+    // Not before its time.
+    turn(&plane).await;
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 1);
+    plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
+    assert_eq!(run.status.write_backs[0].state, WriteBackState::Written);
+    assert_eq!(plane.world.forge.written.lock().unwrap().len(), 1);
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 2);
+    let twice = plane.decide(&caller("bob"), &target, yes(&asked.spec.artifact_digest)).await;
+    assert!(matches!(twice, Err(ActionError::Conflict { .. })), "{twice:?}");
+}
+
+#[tokio::test]
+async fn a_cancelled_run_ends_its_agent_and_can_be_retried_with_everything_it_had() {
+    let plane = stand(|_| {}).await;
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let target = Target { namespace: "default".to_owned(), name: answer.run.clone() };
+    let verb = async |verb: RunVerb| {
+        plane.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
+    };
+    // It is at work: only a cancel makes sense.
+    assert!(verb(RunVerb::Retry).await.is_err());
+    verb(RunVerb::Cancel).await.unwrap();
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Cancelled);
+    assert_eq!(plane.engine.cancelled.lock().unwrap().len(), 1);
+    assert!(verb(RunVerb::Cancel).await.is_err());
+    verb(RunVerb::Retry).await.unwrap();
+    turn(&plane).await;
+    let launched = plane.engine.launched.lock().unwrap().clone();
+    assert_eq!(launched.len(), 2);
+    assert_ne!(launched[0].agent, launched[1].agent);
+    let same = |one: &Launch| {
+        (one.task.clone(), one.context.clone(), one.limits.clone(), one.base.clone())
+    };
+    assert_eq!(same(&launched[0]), same(&launched[1]));
+    assert_eq!(only_run(&plane).await.status.attempts.len(), 2);
+}
+
+#[tokio::test]
+async fn a_question_of_the_agent_becomes_an_approval_and_the_answer_goes_back() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
+    let asking = Launched { questions, ..standing(LaunchedState::WaitingForApproval) };
+    set(&plane, &agent(&plane), asking);
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
+    assert!(plane.engine.answered.lock().unwrap().is_empty());
+    let asked = all::<AgentApproval>(&plane).await.remove(0);
+    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+    let no = DecisionRequest {
+        decision: Verdict::Reject,
+        comment: String::new(),
+        approved_action_subset: Vec::new(),
+        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+    };
+    plane.decide(&caller("bob"), &target, no).await.unwrap();
+    turn(&plane).await;
+    let answered = plane.engine.answered.lock().unwrap().clone();
+    assert!(answered.iter().all(|(_, question, yes)| question == "q1" && !yes), "{answered:?}");
+    assert!(!answered.is_empty());
+}
+
+#[tokio::test]
+async fn a_stack_that_may_not_be_used_here_starts_nothing_and_says_why() {
+    let plane = stand(|object| {
+        if object.kind == Kind::Repository {
+            object.spec["policy"] = json!({ "allowedStacks": ["another"] });
+        }
+    })
+    .await;
+    let refused = plane.dispatch(&caller("ada"), "default", request("r")).await;
+    let Err(ActionError::Denied { reasons, .. }) = refused else { panic!("{refused:?}") };
+    assert!(!reasons.is_empty());
+    assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
+    turn(&plane).await;
+    assert!(plane.engine.launched.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_schedule_fires_once_for_each_time_and_not_while_it_is_paused() {
+    let plane = stand(|_| {}).await;
+    let rule = document(
+        Kind::AgentTriggerRule,
+        "nightly",
+        json!({
+            "lifecycleState": "active", "sources": ["schedule"], "agentStack": "fixer",
+            "taskKind": "tend", "promptTemplate": "Tend it.",
+            "schedule": { "cron": "*/5 * * * *", "repository": "acme/app" },
+        }),
+    );
+    declare(&plane, &[rule]).await;
+    turn(&plane).await;
+    assert_eq!(all::<AgentTriggerExecution>(&plane).await.len(), 0, "nothing of the past");
+    let five = 5 * 60 * 1_000;
+    plane.world.clock.fetch_add(five, Ordering::Relaxed);
+    turn(&plane).await;
+    turn(&plane).await;
+    assert_eq!(all::<AgentTriggerExecution>(&plane).await.len(), 1);
+    let target = Target { namespace: "default".to_owned(), name: "nightly".to_owned() };
+    let request =
+        |action| LifecycleRequest { action, reason: String::new(), expected_generation: None };
+    plane.set_lifecycle(&caller("ada"), &target, request(LifecycleVerb::Pause)).await.unwrap();
+    plane.world.clock.fetch_add(five, Ordering::Relaxed);
+    turn(&plane).await;
+    assert_eq!(all::<AgentTriggerExecution>(&plane).await.len(), 1);
+    let again = plane.set_lifecycle(&caller("ada"), &target, request(LifecycleVerb::Pause)).await;
+    assert!(matches!(again, Err(ActionError::Conflict { .. })), "{again:?}");
+}
+
+#[tokio::test]
+async fn what_nobody_answers_in_time_is_a_no() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
+    set(&plane, &agent(&plane), done);
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
+    plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.write_backs[0].state, WriteBackState::Denied, "{:?}", run.status);
+    assert!(run.status.phase.is_final(), "{:?}", run.status);
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_while_it_waits_to_be_written_writes_nothing() {
+    let plane = stand(|_| {}).await;
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
+    set(&plane, &agent(&plane), done);
+    turn(&plane).await;
+    let target = Target { namespace: "default".to_owned(), name: answer.run };
+    let cancel = RunVerbRequest::default();
+    plane.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn who_may_not_any_more_is_not_launched_though_it_was_admitted() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let mut changed = fleet(|object| {
+        if object.kind == Kind::AgentServiceAccount {
+            object.spec["allowedRepositories"] = json!(["others/*"]);
+        }
+    });
+    changed.retain(|object| object.kind == Kind::AgentServiceAccount);
+    declare(&plane, &changed).await;
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert!(plane.engine.launched.lock().unwrap().is_empty());
+    assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
+    let why = run.status.terminal_reason.unwrap_or_default();
+    assert!(why.contains("PermissionsChanged"), "{why}");
+}
+
+/// The words of a continuation reach the agent once, also if whoever sent them was killed before noting it.
+#[tokio::test]
+async fn a_conversation_is_taken_up_once() {
+    let plane = stand(|_| {}).await;
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let first = agent(&plane);
+    set(&plane, &first, standing(LaunchedState::Failed));
+    turn(&plane).await;
+    let target = Target { namespace: "default".to_owned(), name: answer.run };
+    let more = RunVerbRequest { message: "Add a test.".to_owned(), ..RunVerbRequest::default() };
+    plane.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
+    // It was launched by somebody who died: the conversation has gone on, nobody wrote that down.
+    let went_on = Launched { attempts: 2, ..standing(LaunchedState::Running) };
+    set(&plane, &first, went_on);
+    turn(&plane).await;
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
+    // Where nobody has done it yet, it is done, once, with the words.
+    set(&plane, &first, Launched { attempts: 2, ..standing(LaunchedState::Failed) });
+    turn(&plane).await;
+    let more = RunVerbRequest { message: "And one more.".to_owned(), ..RunVerbRequest::default() };
+    plane.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
+    turn(&plane).await;
+    let launched = plane.engine.launched.lock().unwrap().clone();
+    assert_eq!(launched.len(), 2);
+    assert_eq!(launched[1].agent, first);
+    assert_eq!(launched[1].resume.as_deref(), Some("And one more."));
+}
+
+/// What a person refused is not started by trying it again.
+#[tokio::test]
+async fn a_run_that_was_not_approved_cannot_be_retried() {
+    let plane = stand(|_| {}).await;
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let spec = json!({
+        "dispatchRun": answer.run, "requestedBy": { "kind": "agent-stack", "name": "x" },
+        "action": { "type": { "class": "secret-access" }, "target": "x" },
+        "artifactDigest": "d", "expiresAt": "2027-01-01T00:00:00Z",
+    });
+    let mut asked = document(Kind::AgentApproval, "aap-1", spec);
+    asked.status = json!({ "phase": "rejected" });
+    let write = bailiwick_fleet::ports::Write::Create(asked);
+    plane.store.commit(vec![write], plane.world.now()).await.unwrap();
+    let target = Target { namespace: "default".to_owned(), name: answer.run };
+    let act = async |verb| {
+        plane.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
+    };
+    act(RunVerb::Cancel).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
+    let again = act(RunVerb::Retry).await;
+    assert!(
+        matches!(&again, Err(ActionError::Conflict { code, .. }) if code == "NotApproved"),
+        "{again:?}"
+    );
+}
+
+/// A commit that somebody names by hand may be a fork's, whatever ref stands beside it.
+#[tokio::test]
+async fn a_commit_that_is_named_by_hand_is_not_trusted() {
+    let plane = stand(|_| {}).await;
+    let mut wish = request("r");
+    wish.sha = Some("a".repeat(40));
+    plane.dispatch(&caller("ada"), "default", wish).await.unwrap();
+    let run = only_run(&plane).await;
+    assert_eq!(run.spec.trust_tier, bailiwick_resources::TrustTier::Untrusted);
+    assert_eq!(run.spec.runner_pool, "outside");
+}
+
+/// A fork of a run that a rule narrowed may write no more than that run.
+#[tokio::test]
+async fn a_fork_may_write_back_no_more_than_what_it_was_forked_from() {
+    let plane = stand(|_| {}).await;
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let mut run = only_run(&plane).await;
+    assert!(!run.spec.write_back_policy.allowed_targets.is_empty());
+    run.spec.write_back_policy.allowed_targets.clear();
+    let narrower = bailiwick_fleet::ports::Write::Replace(AnyObject::of(&run).unwrap());
+    plane.store.commit(vec![narrower], plane.world.now()).await.unwrap();
+    let target = Target { namespace: "default".to_owned(), name: answer.run.clone() };
+    let fork = RunVerbRequest::default();
+    let fork = plane.act_on_run(&caller("ada"), &target, RunVerb::Fork, fork).await.unwrap();
+    assert_ne!(fork.run, answer.run);
+    let all = all::<AgentDispatchRun>(&plane).await;
+    let forked = all.iter().find(|one| one.name() == fork.run).unwrap();
+    assert_eq!(forked.spec.write_back_policy.allowed_targets, []);
+}
+
+#[tokio::test]
+async fn work_that_could_not_be_kept_is_no_success() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    set(&plane, &agent(&plane), standing(LaunchedState::Verified));
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
+}

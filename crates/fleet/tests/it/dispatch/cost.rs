@@ -1,0 +1,253 @@
+//! What a turn reads does not grow with what is over.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bailiwick_fleet::dispatch::ControlPlane;
+use bailiwick_fleet::ports::{
+    Applied, AuditEntry, Change, FleetError, FleetStore, IncomingDelivery, MemoryFleet, Page,
+    Received, Selection, TokenRecord, World as _, Write,
+};
+use bailiwick_model::Sha256Hex;
+use bailiwick_resources::{
+    AgentDispatchRun, AgentTriggerExecution, AnyObject, ForgeKind, Kind, Metadata, Moment,
+    WebhookDelivery,
+};
+use serde_json::json;
+
+use super::{Plane, SHA, Scripted, Stood, all, declare, document, stand, turn};
+
+/// A store that counts the objects that are read of it, and what is written to it.
+pub(super) struct Counting {
+    pub(super) store: Arc<MemoryFleet>,
+    read: AtomicUsize,
+    pub(super) commits: AtomicUsize,
+    /// How many values of secrets were asked for.
+    opened: AtomicUsize,
+    /// A delivery that comes again just before the next commit.
+    pub(super) again: Mutex<Option<IncomingDelivery>>,
+}
+
+/// The same plane over a store that counts.
+pub(super) fn counting(plane: &Plane) -> ControlPlane<Counting, Scripted, Stood> {
+    let store = Counting {
+        store: Arc::clone(&plane.store),
+        read: AtomicUsize::new(0),
+        commits: AtomicUsize::new(0),
+        opened: AtomicUsize::new(0),
+        again: Mutex::default(),
+    };
+    ControlPlane {
+        store: Arc::new(store),
+        engine: Arc::clone(&plane.engine),
+        world: Arc::clone(&plane.world),
+    }
+}
+
+impl FleetStore for Counting {
+    async fn get(
+        &self,
+        kind: Kind,
+        space: &str,
+        name: &str,
+    ) -> Result<Option<AnyObject>, FleetError> {
+        self.read.fetch_add(1, Ordering::Relaxed);
+        self.store.get(kind, space, name).await
+    }
+
+    async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
+        let page = self.store.list(selection).await?;
+        self.read.fetch_add(1 + page.objects.len(), Ordering::Relaxed);
+        Ok(page)
+    }
+
+    async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        let again = self.again.lock().unwrap().take();
+        if let Some(again) = again {
+            self.store.receive(again).await?;
+        }
+        self.store.commit(writes, now).await
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, FleetError> {
+        self.store.changes(after, limit).await
+    }
+
+    async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
+        self.store.forget_changes(keep).await
+    }
+
+    async fn wait_for_change(&self, after: u64, millis: u64) {
+        self.store.wait_for_change(after, millis).await;
+    }
+
+    async fn receive(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
+        self.store.receive(delivery).await
+    }
+
+    async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
+        self.store.blob(digest).await
+    }
+
+    async fn secret_value(
+        &self,
+        space: &str,
+        name: &str,
+        key: &str,
+    ) -> Result<Option<Vec<u8>>, FleetError> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        self.store.secret_value(space, name, key).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {
+        self.store.tokens().await
+    }
+
+    async fn token(&self, digest: &str) -> Result<Option<TokenRecord>, FleetError> {
+        self.store.token(digest).await
+    }
+
+    async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
+        self.store.forget_audit(before, most).await
+    }
+
+    async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
+        self.store.audit(after, limit).await
+    }
+}
+
+async fn deliver(plane: &Plane, id: &str) {
+    let about = json!({
+        "source": "ci", "ref": "refs/heads/main", "branch": "main", "sha": SHA,
+        "workflow": id, "conclusion": "failure",
+    });
+    let payload = json!({ "bailiwick": about }).to_string().into_bytes();
+    let spec = WebhookDelivery {
+        forge: ForgeKind::Generic,
+        delivery_id: id.to_owned(),
+        event: "ci".to_owned(),
+        repository: "app".to_owned(),
+        payload_digest: Sha256Hex::of(&payload).to_string(),
+        bytes: payload.len() as u64,
+        received_at: plane.world.now(),
+        headers: BTreeMap::new(),
+    };
+    plane.store.receive(IncomingDelivery { name: id.to_owned(), spec, payload }).await.unwrap();
+}
+
+/// A plane with one run that has failed, and as many more like it, with their executions.
+async fn with_history(more: usize) -> Plane {
+    let plane = stand(|_| {}).await;
+    let rule = json!({
+        "lifecycleState": "active", "sources": ["ci"],
+        "match": { "repository": ["acme/app"], "conclusion": ["failure"] },
+        "agentStack": "fixer", "taskKind": "repair", "promptTemplate": "Mend it.",
+        "dedupePolicy": { "key": "{{ event.branch }}", "window": "1ms" },
+        "concurrencyPolicy": { "group": "{{ event.branch }}", "mode": "queue", "maxActive": 1 },
+    });
+    declare(&plane, &[document(Kind::AgentTriggerRule, "broken", rule)]).await;
+    plane.reconcile().await;
+    deliver(&plane, "first").await;
+    turn(&plane).await;
+    let mut run = all::<AgentDispatchRun>(&plane).await.remove(0);
+    run.status.phase = bailiwick_resources::RunPhase::Failed;
+    let ended = AnyObject::of(&run).unwrap();
+    let now = plane.world.now();
+    plane.store.commit(vec![Write::Status(ended.clone())], now).await.unwrap();
+    let execution = all::<AgentTriggerExecution>(&plane).await.remove(0);
+    let execution = AnyObject::of(&execution).unwrap();
+    for number in 0..more {
+        for like in [&ended, &execution] {
+            let name = format!("{}-{number}", like.metadata.name);
+            let copy = AnyObject { metadata: Metadata::named(name), ..like.clone() };
+            plane.store.commit(vec![Write::Create(copy)], now).await.unwrap();
+        }
+    }
+    plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
+    plane
+}
+
+/// What is read until a delivery has become a run that was started.
+async fn read(plane: &Plane) -> usize {
+    let counting = counting(plane);
+    deliver(plane, "second").await;
+    let before = plane.engine.launched.lock().unwrap().len();
+    for _ in 0..4 {
+        let turn = counting.turn().await;
+        assert_eq!(turn.errors, []);
+    }
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), before + 1);
+    counting.store.read.load(Ordering::Relaxed)
+}
+
+#[tokio::test]
+async fn a_turn_reads_no_more_however_much_is_over() {
+    let few = read(&with_history(0).await).await;
+    let many = read(&with_history(200).await).await;
+    assert_eq!(few, many);
+    // It does read: each of what is counted is there.
+    assert!(few > 20, "{few}");
+}
+
+/// What comes in and concerns no rule asks for nothing that only a run would need.
+#[tokio::test]
+async fn a_delivery_that_starts_nothing_costs_few_reads() {
+    let plane = stand(|_| {}).await;
+    let counting = counting(&plane);
+    let mut reads = Vec::new();
+    for id in ["nothing", "one", "two"] {
+        if id != "nothing" {
+            deliver(&plane, id).await;
+        }
+        counting.store.read.store(0, Ordering::Relaxed);
+        counting.turn().await;
+        reads.push(counting.store.read.load(Ordering::Relaxed));
+    }
+    // The delivery, its repository, and the rules, twice.
+    assert!(reads[1] - reads[0] <= 6 && reads[1] == reads[2], "{reads:?}");
+}
+
+/// A turn with nothing to do asks few questions, however many phases there are.
+#[tokio::test]
+async fn a_turn_with_nothing_to_do_asks_few_questions() {
+    let plane = stand(|_| {}).await;
+    let counting = counting(&plane);
+    turn(&plane).await;
+    let turn = counting.turn().await;
+    assert_eq!((turn.done, turn.errors), (0, Vec::new()));
+    let read = counting.store.read.load(Ordering::Relaxed);
+    assert!(read > 5 && read < 35, "{read}");
+}
+
+/// What all rules of a delivery need is read once for all of them.
+#[tokio::test]
+async fn secrets_are_opened_once_for_a_delivery_however_many_runs_it_starts() {
+    for rules in [1, 3] {
+        let plane = stand(|_| {}).await;
+        let values = BTreeMap::from([("key".to_owned(), b"quite-own-value".to_vec())]);
+        plane.store.set_secret("default", "own", values, plane.world.now()).await.unwrap();
+        for number in 0..rules {
+            let rule = json!({
+                "lifecycleState": "active", "sources": ["ci"],
+                "match": { "repository": ["acme/app"], "conclusion": ["failure"] },
+                "agentStack": "fixer", "taskKind": "repair",
+                "promptTemplate": "Mend quite-own-value.",
+            });
+            let name = format!("broken-{number}");
+            declare(&plane, &[document(Kind::AgentTriggerRule, &name, rule)]).await;
+        }
+        plane.reconcile().await;
+        deliver(&plane, "first").await;
+        let counting = counting(&plane);
+        assert_eq!(counting.turn().await.errors, []);
+        assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), rules);
+        assert_eq!(counting.store.opened.load(Ordering::Relaxed), 1);
+        // None of them has it in what it reads.
+        turn(&plane).await;
+        let launched = plane.engine.launched.lock().unwrap().clone();
+        assert!(!launched.is_empty());
+        assert!(launched.iter().all(|one| !one.context.contains("quite-own-value")));
+    }
+}

@@ -1,0 +1,152 @@
+//! What is tried again, taken up again and given up: each counts once, and nothing goes on unseen.
+
+use std::sync::atomic::Ordering;
+
+use bailiwick_fleet::ports::{
+    ChildState, FinishedWork, Fleet as _, Launched, LaunchedChild, LaunchedState, RunVerb,
+    RunVerbRequest, Target, WriteBack,
+};
+use bailiwick_resources::{
+    AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AnyObject, Kind, Object, RunCost,
+    RunPhase,
+};
+use serde_json::json;
+
+use crate::dispatch::{
+    Plane, agent, all, caller, declare, document, fleet, request, set, stand, standing, turn, work,
+};
+
+async fn act(plane: &Plane, run: &str, verb: RunVerb) {
+    let target = Target { namespace: "default".to_owned(), name: run.to_owned() };
+    let request = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
+    plane.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
+    turn(plane).await;
+}
+
+async fn parent(plane: &Plane) -> Object<AgentDispatchRun> {
+    let all = all::<AgentDispatchRun>(plane).await;
+    all.into_iter().find(|run| run.spec.parent_run.is_none()).unwrap()
+}
+
+fn with_reviewer(object: &mut AnyObject) {
+    if object.kind == Kind::AgentStack {
+        object.spec["subagentRefs"] = json!(["reviewer"]);
+    }
+    if object.kind == Kind::AgentToolProfile {
+        object.spec["nativeTools"]["subagents"] = json!(true);
+    }
+}
+
+fn child(state: ChildState) -> LaunchedChild {
+    let over = state == ChildState::Completed;
+    LaunchedChild {
+        agent: "worker-1".to_owned(),
+        subagent: "reviewer".to_owned(),
+        received: "Look.".to_owned(),
+        at: 1_794_000_000_500,
+        state,
+        returned: over.then(|| "I looked.".to_owned()),
+        detail: String::new(),
+        session: None,
+        cost: RunCost::default(),
+        cursor: if over { 9 } else { 4 },
+        attempts: 1,
+        questions: Vec::new(),
+    }
+}
+
+/// Two attempts of one conversation have its children in common: each is looked after once.
+#[tokio::test]
+async fn a_child_of_a_conversation_that_was_taken_up_again_ends_once() {
+    let plane = stand(|_| {}).await;
+    let reviewer = json!({ "rolePrompt": "You look.", "taskKinds": ["review"] });
+    declare(&plane, &[document(Kind::AgentSubagent, "reviewer", reviewer)]).await;
+    let mut changed = fleet(with_reviewer);
+    changed.retain(|one| matches!(one.kind, Kind::AgentStack | Kind::AgentToolProfile));
+    declare(&plane, &changed).await;
+    let run = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
+    turn(&plane).await;
+    let has = |state| {
+        let parent = agent(&plane);
+        plane.engine.children.lock().unwrap().insert(parent, vec![child(state)]);
+    };
+    has(ChildState::Running);
+    turn(&plane).await;
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    act(&plane, &run, RunVerb::Continue).await;
+    set(&plane, &agent(&plane), Launched { attempts: 2, ..standing(LaunchedState::Failed) });
+    turn(&plane).await;
+    assert_eq!(parent(&plane).await.status.attempts.len(), 2);
+    assert!(parent(&plane).await.status.phase.is_final());
+    has(ChildState::Completed);
+    turn(&plane).await;
+    let all_runs = all::<AgentDispatchRun>(&plane).await;
+    let children: Vec<_> = all_runs.iter().filter(|run| run.spec.parent_run.is_some()).collect();
+    assert_eq!(children.len(), 1);
+    assert_eq!(children[0].status.phase, RunPhase::Succeeded, "{:?}", children[0].status);
+    assert_eq!(all::<AgentArtifact>(&plane).await.len(), 1);
+    let told = all::<AgentDispatchAttempt>(&plane).await;
+    let ends = told.iter().flat_map(|one| &one.status.subagent_events);
+    assert_eq!(ends.filter(|one| one.what.starts_with("succeeded")).count(), 1);
+    // Nothing is new, so nothing is done.
+    assert_eq!(plane.turn().await.done, 0);
+}
+
+/// One that does not begin is ended for good: nobody would follow it if it began all the same.
+#[tokio::test]
+async fn an_attempt_that_does_not_begin_is_cancelled_before_its_run_ends() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let first = agent(&plane);
+    set(&plane, &first, standing(LaunchedState::Starting));
+    turn(&plane).await;
+    assert_eq!(parent(&plane).await.status.phase, RunPhase::Running);
+    assert!(plane.engine.cancelled.lock().unwrap().is_empty());
+    plane.world.clock.fetch_add(6 * 60 * 1_000, Ordering::Relaxed);
+    turn(&plane).await;
+    let run = parent(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Failed);
+    let why = run.status.terminal_reason.unwrap_or_default();
+    assert!(why.starts_with("LaunchFailed: it does not begin"), "{why}");
+    assert_eq!(*plane.engine.cancelled.lock().unwrap(), [first]);
+}
+
+/// What an earlier attempt has written stays as it was approved.
+#[tokio::test]
+async fn every_attempt_writes_to_a_branch_of_its_own() {
+    for verb in [RunVerb::Retry, RunVerb::Continue] {
+        let plane = stand(|object| {
+            if object.kind == Kind::AgentStack {
+                object.spec["writeBackPolicy"] = json!({
+                    "allowedTargets": ["create-branch"], "modes": { "create-branch": "auto" },
+                });
+            }
+        })
+        .await;
+        let run = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
+        turn(&plane).await;
+        for (attempts, commit) in [(1, 'a'), (2, 'b')] {
+            let made = FinishedWork { commit: commit.to_string().repeat(40), ..work() };
+            let done = standing(LaunchedState::Verified);
+            set(&plane, &agent(&plane), Launched { attempts, work: Some(made), ..done });
+            turn(&plane).await;
+            let ended = parent(&plane).await;
+            assert_eq!(ended.status.phase, RunPhase::Succeeded, "{:?}", ended.status);
+            if attempts == 1 {
+                act(&plane, &run, verb).await;
+            }
+        }
+        let sent = plane.world.forge.sent.lock().unwrap().clone();
+        let mut branches = Vec::new();
+        for one in &sent {
+            if let WriteBack::Push { branch, from: None, .. } = one {
+                branches.push(branch.as_str());
+            }
+        }
+        let attempts = parent(&plane).await.status.attempts;
+        let expected: Vec<String> = attempts.iter().map(|name| format!("agent/{name}")).collect();
+        assert_eq!(branches, expected, "{verb:?}");
+    }
+}

@@ -1,0 +1,76 @@
+//! How full pools are, and what a pool does that is paused.
+
+use bailiwick_fleet::ports::{
+    Fleet as _, FleetStore as _, LaunchedState, RunVerb, RunVerbRequest, Target,
+};
+use bailiwick_resources::{AgentDispatchRun, Kind, Object, RunPhase, RunnerPool};
+use serde_json::json;
+
+use crate::dispatch::{
+    Plane, agent, all, caller, declare, fleet, request, set, stand, standing, turn,
+};
+
+async fn pool(plane: &Plane) -> Object<RunnerPool> {
+    let found = plane.store.get(Kind::RunnerPool, "default", "inside").await.unwrap().unwrap();
+    found.typed::<RunnerPool>().unwrap()
+}
+
+async fn full(plane: &Plane) -> (u32, u32) {
+    let pool = pool(plane).await;
+    (pool.status.active, pool.status.queued)
+}
+
+async fn pause(plane: &Plane, paused: bool) {
+    let mut changed = fleet(|object| object.spec["paused"] = json!(paused));
+    changed.retain(|one| one.kind == Kind::RunnerPool && one.metadata.name == "inside");
+    declare(plane, &changed).await;
+}
+
+#[tokio::test]
+async fn a_pool_that_is_paused_lets_new_runs_wait() {
+    let plane = stand(|_| {}).await;
+    pause(&plane, true).await;
+    for id in ["a", "b"] {
+        let answer = plane.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
+        assert_eq!(answer.phase, RunPhase::Queued);
+    }
+    turn(&plane).await;
+    assert!(plane.engine.launched.lock().unwrap().is_empty());
+    assert_eq!(plane.reconcile().await.errors, []);
+    assert_eq!(full(&plane).await, (0, 2));
+    pause(&plane, false).await;
+    turn(&plane).await;
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1, "as many as it has room for");
+    assert_eq!(full(&plane).await, (1, 1));
+}
+
+#[tokio::test]
+async fn a_pool_says_how_full_it_is_whatever_happens_to_its_runs() {
+    let plane = stand(|_| {}).await;
+    let mut names = Vec::new();
+    for id in ["a", "b", "c"] {
+        names.push(plane.dispatch(&caller("ada"), "default", request(id)).await.unwrap().run);
+    }
+    turn(&plane).await;
+    assert_eq!(full(&plane).await, (1, 2));
+    // One that waits is cancelled.
+    let runs = all::<AgentDispatchRun>(&plane).await;
+    let waiting = runs.iter().find(|run| run.status.phase == RunPhase::Queued).unwrap();
+    let target = Target { namespace: "default".to_owned(), name: waiting.name().to_owned() };
+    let cancel = RunVerbRequest::default();
+    plane.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(full(&plane).await, (1, 1));
+    // One ends, and the next takes its place; then that ends, too.
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    assert_eq!(full(&plane).await, (1, 0));
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    assert_eq!(full(&plane).await, (0, 0));
+    // Nothing is new, so nothing is written.
+    let version = pool(&plane).await.metadata.resource_version;
+    turn(&plane).await;
+    plane.reconcile().await;
+    assert_eq!(pool(&plane).await.metadata.resource_version, version);
+}

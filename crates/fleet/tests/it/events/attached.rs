@@ -1,0 +1,132 @@
+//! What a rule wants attached reaches the agent.
+
+use std::collections::VecDeque;
+
+use bailiwick_fleet::ports::{ForgeError, PullRequestState};
+use bailiwick_model::Sha256Hex;
+use bailiwick_resources::{AgentDispatchRun, ContextSource, ForgeKind, Kind, RunPhase};
+use serde_json::json;
+
+use super::{all, arrive, declare, document, executions, push, rule, sha, stand, turns};
+
+fn failed_job(more: serde_json::Value) -> serde_json::Value {
+    let mut about = json!({
+        "source": "ci", "branch": "main", "sha": sha('a'), "job": "unit tests", "jobId": "4711",
+        "check": "build", "conclusion": "failure", "headRepository": "acme/app", "trust": "trusted",
+    });
+    about.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({ "bailiwick": about, "note": "the moon is full", "password": "hunter2hunter2" })
+}
+
+#[tokio::test]
+async fn the_log_that_was_fetched_by_the_jobs_id_is_the_one_that_is_read() {
+    let plane = stand().await;
+    rule(&plane, "mend", |spec| {
+        spec["sources"] = json!(["ci"]);
+        spec["contextBundleTemplate"] = json!({ "include": ["failing-job-log"] });
+    })
+    .await;
+    let lost = ForgeError::Unavailable("no route".to_owned());
+    let log = "error: the parser is broken".to_owned();
+    *plane.world.forge.logs.lock().unwrap() = VecDeque::from([Err(lost), Ok(log)]);
+    arrive(&plane, "a", ForgeKind::Generic, "job", &failed_job(json!({}))).await;
+    assert_eq!(plane.turn().await.errors.len(), 1, "it is told that the forge is silent");
+    super::later(&plane, 60_000);
+    turns(&plane).await;
+    // The event and its twin are one delivery; only ids are asked for.
+    let asked = plane.world.forge.asked_for_logs.lock().unwrap().clone();
+    assert!(asked.iter().all(|job| job == "4711"), "{asked:?}");
+    let launch = plane.engine.launched.lock().unwrap().last().unwrap().clone();
+    assert!(launch.context.contains("the parser is broken"), "{}", launch.context);
+    assert_eq!(*plane.world.asked.lock().unwrap(), [], "nobody else is asked for it");
+    let run = all::<AgentDispatchRun>(&plane).await.remove(0);
+    assert_eq!(run.spec.source_refs.job_id.as_deref(), Some("4711"));
+}
+
+#[tokio::test]
+async fn the_payload_is_read_without_its_secrets_and_what_there_is_nothing_of_is_named() {
+    let plane = stand().await;
+    rule(&plane, "mend", |spec| {
+        spec["sources"] = json!(["ci"]);
+        spec["contextBundleTemplate"] = json!({ "include": ["event-payload", "issue-summary"] });
+    })
+    .await;
+    let payload = failed_job(json!({ "failureLog": "x" }));
+    arrive(&plane, "a", ForgeKind::Generic, "job", &payload).await;
+    turns(&plane).await;
+    let context = plane.engine.launched.lock().unwrap().last().unwrap().context.clone();
+    assert!(context.contains("the moon is full"), "{context}");
+    assert!(!context.contains("hunter2"), "{context}");
+    assert!(context.contains("issue-summary"), "{context}");
+    assert_eq!(*plane.world.asked.lock().unwrap(), [ContextSource::IssueSummary]);
+}
+
+/// What was admitted with a pinned label, named twice, is what is launched.
+#[tokio::test]
+async fn a_run_with_pinned_labels_is_launched() {
+    let plane = stand().await;
+    let text = "Be careful.";
+    let label = json!({ "promptFragment": text, "allowedSources": ["push"] });
+    let mut stack = super::fleet().remove(4);
+    stack.spec["contextLabelRefs"] = json!([{ "name": "careful" }]);
+    declare(&plane, &[document(Kind::AgentContextLabel, "careful", label), stack]).await;
+    let digest = Sha256Hex::of(text).to_string();
+    rule(&plane, "mend", |spec| {
+        spec["contextLabels"] = json!([{ "name": "careful", "digest": digest }]);
+    })
+    .await;
+    push(&plane, "a", "main", &sha('a')).await;
+    turns(&plane).await;
+    let run = all::<AgentDispatchRun>(&plane).await.remove(0);
+    let why = (run.status.terminal_reason, executions(&plane, "mend").await);
+    assert_eq!(run.status.phase, RunPhase::Running, "{why:?}");
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_person_calls_secret_is_taken_out_and_without_knowing_it_nothing_starts() {
+    let plane = stand().await;
+    rule(&plane, "mend", |spec| {
+        spec["promptTemplate"] = json!("Mend Project X.");
+    })
+    .await;
+    *plane.world.personal.lock().unwrap() = Ok(vec!["Project [XYZ]".to_owned()]);
+    push(&plane, "a", "main", &sha('a')).await;
+    turns(&plane).await;
+    let context = plane.engine.launched.lock().unwrap().last().unwrap().context.clone();
+    assert!(context.contains("Mend [secret]"), "{context}");
+    *plane.world.personal.lock().unwrap() = Err("no permission".to_owned());
+    push(&plane, "b", "main", &sha('b')).await;
+    turns(&plane).await;
+    let found = executions(&plane, "mend").await;
+    assert!(found[1].reason.starts_with("RedactionFailed: no permission"), "{}", found[1].reason);
+}
+
+/// A comment does not say what its pull request goes to.
+#[tokio::test]
+async fn a_pull_request_is_compared_with_the_branch_that_it_goes_to() {
+    let plane = stand().await;
+    rule(&plane, "answer", |spec| spec["sources"] = json!(["pr-comment"])).await;
+    let state = PullRequestState {
+        number: 3,
+        title: "Mend it".to_owned(),
+        body: String::new(),
+        open: true,
+        head_branch: "mend".to_owned(),
+        head_sha: sha('a'),
+        head_repository: Some("acme/app".to_owned()),
+        base_branch: "release".to_owned(),
+        files: Vec::new(),
+    };
+    plane.world.forge.pulls.lock().unwrap().insert(3, state);
+    plane.world.forge.branches.lock().unwrap().insert("release".to_owned(), sha('9'));
+    let payload = json!({ "bailiwick": {
+        "source": "pr-comment", "pullRequest": 3, "actor": "alice", "body": "look",
+        "trust": "trusted",
+    } });
+    arrive(&plane, "a", ForgeKind::Generic, "comment", &payload).await;
+    turns(&plane).await;
+    let run = all::<AgentDispatchRun>(&plane).await.remove(0);
+    assert_eq!(run.spec.sha, sha('a'));
+    assert_eq!(run.spec.source_refs.base_sha, Some(sha('9')));
+}

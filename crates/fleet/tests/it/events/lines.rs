@@ -1,0 +1,110 @@
+//! What is written down of what was judged: lines that can be joined, and numbers that mean what they say.
+
+use bailiwick_fleet::ports::{
+    AuditEntry, Fleet as _, FleetStore as _, RuleSample, RunVerb, RunVerbRequest, Target,
+    World as _, Write,
+};
+use bailiwick_resources::{AgentDispatchRun, AgentTriggerRule, ExecutionDecision, Kind};
+use serde_json::json;
+
+use super::{Plane, all, caller, document, executions, later, one, push, rule, sha, stand, turns};
+
+async fn lines(plane: &Plane, event: &str) -> Vec<AuditEntry> {
+    let all = plane.store.audit(0, 1_000).await.unwrap();
+    all.into_iter().map(|(_, line)| line).filter(|line| line.event == event).collect()
+}
+
+fn target(name: &str) -> Target {
+    Target { namespace: "default".to_owned(), name: name.to_owned() }
+}
+
+#[tokio::test]
+async fn a_line_is_joined_with_its_delivery_rule_run_and_digests() {
+    let plane = stand().await;
+    rule(&plane, "mend", |_| {}).await;
+    let delivery = push(&plane, "a", "main", &sha('a')).await;
+    turns(&plane).await;
+    let run = all::<AgentDispatchRun>(&plane).await.remove(0);
+    for event in
+        ["AgentTriggerEvaluated", "AgentDispatchQueued", "AgentDispatchPermissionSnapshotCreated"]
+    {
+        let found = lines(&plane, event).await;
+        let [line] = found.as_slice() else { panic!("{event}: {found:?}") };
+        let joined = |name: &str| line.correlation.get(name).map(String::as_str);
+        assert_eq!(joined("run"), Some(run.name()), "{event}");
+        assert_eq!(joined("delivery"), Some(delivery.as_str()), "{event}");
+        assert_eq!(joined("rule"), Some("mend"), "{event}");
+        let digest = run.status.context_bundle_digest.as_deref();
+        assert_eq!(joined("contextBundleDigest"), digest, "{event}");
+    }
+    let cancel = RunVerbRequest::default();
+    let name = target(run.name());
+    plane.act_on_run(&caller("ada"), &name, RunVerb::Cancel, cancel).await.unwrap();
+    turns(&plane).await;
+    let ended = lines(&plane, "AgentDispatchCancelled").await;
+    assert_eq!(ended.len(), 1);
+    assert_eq!(ended[0].correlation.get("run").map(String::as_str), Some(run.name()));
+    assert_eq!(lines(&plane, "AgentDispatchFailed").await, []);
+}
+
+#[tokio::test]
+async fn a_summary_counts_work_items_apart_and_a_refusal_triggers_nothing() {
+    let plane = stand().await;
+    rule(&plane, "mend", |spec| {
+        spec["lifecycleState"] = json!("paused");
+        spec["workItem"] = json!("create");
+    })
+    .await;
+    push(&plane, "a", "main", &sha('a')).await;
+    turns(&plane).await;
+    let paused = one::<AgentTriggerRule>(&plane, "mend").await.status;
+    assert_eq!((paused.execution_summary.rejected, paused.last_triggered_at), (1, None));
+    let delivery = bailiwick_fleet::triggers::delivery_name("acme/app", "a");
+    let sample = RuleSample { delivery: Some(delivery), ..RuleSample::default() };
+    plane.materialize(&caller("ada"), &target("mend"), sample).await.unwrap();
+    let status = one::<AgentTriggerRule>(&plane, "mend").await.status;
+    let counted = (status.execution_summary.created, status.execution_summary.materialized);
+    assert_eq!(counted, (0, 1));
+    assert!(status.last_triggered_at.is_some());
+}
+
+#[tokio::test]
+async fn a_rule_whose_keys_are_all_the_same_starts_nothing() {
+    let plane = stand().await;
+    rule(&plane, "constant", |spec| {
+        spec["dedupePolicy"] = json!({ "key": "always", "window": "1h" });
+    })
+    .await;
+    rule(&plane, "keyed", |spec| {
+        spec["dedupePolicy"] = json!({ "key": "{{ event.branch }}", "window": "1h" });
+    })
+    .await;
+    push(&plane, "a", "main", &sha('a')).await;
+    turns(&plane).await;
+    let refused = executions(&plane, "constant").await;
+    assert_eq!(refused[0].decision, ExecutionDecision::Rejected);
+    assert!(refused[0].reason.starts_with("UnboundedDedupeKey: "), "{}", refused[0].reason);
+    assert_eq!(executions(&plane, "keyed").await[0].decision, ExecutionDecision::Created);
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_leaves_a_line() {
+    let plane = stand().await;
+    let spec = json!({
+        "dispatchRun": "adr-1", "attempt": "ada-1-1",
+        "requestedBy": { "kind": "agent-stack", "name": "fixer" },
+        "action": { "type": { "class": "secret-access" }, "target": "x" },
+        "artifactDigest": "d", "expiresAt": "2026-11-07T00:00:00Z",
+    });
+    let mut asked = document(Kind::AgentApproval, "aap-1", spec);
+    asked.status = json!({ "phase": "pending" });
+    plane.store.commit(vec![Write::Create(asked)], plane.world.now()).await.unwrap();
+    turns(&plane).await;
+    assert_eq!(lines(&plane, "AgentApprovalExpired").await, [], "it is not late yet");
+    later(&plane, 24 * 3_600_000);
+    turns(&plane).await;
+    let found = lines(&plane, "AgentApprovalExpired").await;
+    let [line] = found.as_slice() else { panic!("{found:?}") };
+    let joined = |name: &str| line.correlation.get(name).map(String::as_str);
+    assert_eq!((joined("run"), joined("attempt")), (Some("adr-1"), Some("ada-1-1")));
+}

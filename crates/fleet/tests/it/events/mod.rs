@@ -1,0 +1,403 @@
+//! What comes in, over a whole control plane: kept before it is looked at, looked at by every rule, lost by
+//! none, and never a cause of itself.
+
+mod attached;
+mod lines;
+mod observed;
+mod own;
+mod unanswered;
+mod words;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bailiwick_fleet::admission::conditions::{
+    AdapterFacts, AdapterProbe, KitRole, RoleFacts, StackFacts,
+};
+use bailiwick_fleet::admission::snapshot::Frozen;
+use bailiwick_fleet::bundle::SourcePart;
+use bailiwick_fleet::dispatch::ControlPlane;
+use bailiwick_fleet::ports::{
+    Caller, CheckRun, Engine, EngineError, EngineEvent, FetchError, FinishedWork, FleetStore as _,
+    Forge, ForgeError, IncomingDelivery, Launch, Launched, LaunchedChild, LaunchedState,
+    MemoryFleet, PullRequestState, Selection, TokenScope, World, WriteBack, Written,
+};
+use bailiwick_fleet::resources::apply;
+use bailiwick_fleet::triggers::delivery_name;
+use bailiwick_model::Sha256Hex;
+use bailiwick_resources::{
+    API_VERSION, AgentDispatchRun, AgentTriggerExecution, AnyObject, ContextSource, ForgeKind,
+    Kind, Metadata, Moment, Object, Repository, Resource, RunCost, WebhookDelivery,
+};
+use serde_json::{Value, json};
+
+const START: u64 = 1_794_000_000_000;
+
+/// A commit of which only the first character is told.
+fn sha(of: char) -> String {
+    of.to_string().repeat(40)
+}
+
+/// An engine whose agents are at work until they are told otherwise.
+#[derive(Default)]
+struct Agents {
+    launched: Mutex<Vec<Launch>>,
+    states: Mutex<BTreeMap<String, Launched>>,
+}
+
+fn standing(state: LaunchedState, work: Option<FinishedWork>) -> Launched {
+    Launched {
+        state,
+        session: None,
+        cost: RunCost::default(),
+        attempts: 1,
+        cursor: 0,
+        detail: "as it says".to_owned(),
+        questions: Vec::new(),
+        work,
+    }
+}
+
+impl Engine for Agents {
+    async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
+        let agent = launch.agent.clone();
+        self.launched.lock().unwrap().push(launch);
+        let begun = standing(LaunchedState::Running, None);
+        self.states.lock().unwrap().entry(agent).or_insert(begun);
+        Ok(())
+    }
+
+    async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
+        Ok(self.states.lock().unwrap().get(agent).cloned())
+    }
+
+    async fn children(&self, _: &str) -> Result<Vec<LaunchedChild>, EngineError> {
+        Ok(Vec::new())
+    }
+
+    async fn answer(&self, _: &str, _: &str, _: bool) -> Result<bool, EngineError> {
+        Ok(true)
+    }
+
+    async fn events(&self, _: &str, _: u64, _: usize) -> Result<Vec<EngineEvent>, EngineError> {
+        Ok(Vec::new())
+    }
+
+    async fn cancel(&self, agent: &str) -> Result<(), EngineError> {
+        let stopped = standing(LaunchedState::Stopped, None);
+        self.states.lock().unwrap().insert(agent.to_owned(), stopped);
+        Ok(())
+    }
+}
+
+/// A forge that answers as it is told to.
+#[derive(Clone, Default)]
+struct Answers {
+    account: Arc<Mutex<Option<String>>>,
+    labels: Arc<Mutex<Option<Vec<String>>>>,
+    checks: Arc<Mutex<Vec<CheckRun>>>,
+    logs: Arc<Mutex<VecDeque<Result<String, ForgeError>>>>,
+    asked_for_logs: Arc<Mutex<Vec<String>>>,
+    pulls: Arc<Mutex<BTreeMap<u64, PullRequestState>>>,
+    branches: Arc<Mutex<BTreeMap<String, String>>>,
+    silent: Arc<AtomicBool>,
+}
+
+impl Forge for Answers {
+    async fn write(&self, _: &str, _: &WriteBack) -> Result<Written, ForgeError> {
+        Ok(Written { id: "1".to_owned(), url: None, was_there: false })
+    }
+
+    async fn pull_request(&self, number: u64) -> Result<PullRequestState, ForgeError> {
+        let found = self.pulls.lock().unwrap().get(&number).cloned();
+        found.ok_or_else(|| ForgeError::Refused(format!("no pull request {number}")))
+    }
+
+    async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
+        match self.silent.load(Ordering::Relaxed) {
+            true => Err(ForgeError::Unavailable("no route".to_owned())),
+            false => Ok(self.branches.lock().unwrap().get(name).cloned()),
+        }
+    }
+
+    async fn issue(&self, _: u64) -> Result<(String, String), ForgeError> {
+        Err(ForgeError::Refused("no issue".to_owned()))
+    }
+
+    async fn job_log(&self, job: &str, _: usize) -> Result<String, ForgeError> {
+        self.asked_for_logs.lock().unwrap().push(job.to_owned());
+        let next = self.logs.lock().unwrap().pop_front();
+        next.unwrap_or_else(|| Err(ForgeError::Refused("no log".to_owned())))
+    }
+
+    async fn account(&self) -> Result<Option<String>, ForgeError> {
+        Ok(self.account.lock().unwrap().clone())
+    }
+
+    async fn labels(&self) -> Result<Option<Vec<String>>, ForgeError> {
+        Ok(self.labels.lock().unwrap().clone())
+    }
+
+    async fn checks_since(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
+        let told = cursor.map_or(0, |cursor| cursor.parse::<usize>().unwrap());
+        let checks = self.checks.lock().unwrap().clone();
+        Ok((checks[told..].to_vec(), Some(checks.len().to_string())))
+    }
+}
+
+/// What is said, one time after the other.
+type Replies = VecDeque<Result<Option<String>, FetchError>>;
+
+/// A world whose commits and sources are there unless somebody says otherwise.
+struct Scripted {
+    forge: Answers,
+    clock: AtomicU64,
+    /// What becomes of the next attempts to bring a commit.
+    commits: Mutex<BTreeMap<String, Replies>>,
+    /// What sources say, each time they are asked; the last is said for ever.
+    sources: Mutex<BTreeMap<ContextSource, Replies>>,
+    asked: Mutex<Vec<ContextSource>>,
+    /// What a person says is secret.
+    personal: Mutex<Result<Vec<String>, String>>,
+}
+
+impl World for Scripted {
+    type Forge = Answers;
+
+    fn now(&self) -> Moment {
+        Moment::from_millis(self.clock.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn forge(&self, _: &Repository, _: Option<&[u8]>) -> Result<Answers, ForgeError> {
+        Ok(self.forge.clone())
+    }
+
+    async fn commit(
+        &self,
+        repository: &Repository,
+        reference: &str,
+        sha: Option<&str>,
+    ) -> Result<Option<String>, String> {
+        self.fetch_commit(repository, reference, sha).await.map_err(|fault| fault.to_string())
+    }
+
+    async fn fetch_commit(
+        &self,
+        _: &Repository,
+        _: &str,
+        wanted: Option<&str>,
+    ) -> Result<Option<String>, FetchError> {
+        let wanted = wanted.filter(|sha| sha.len() == 40).map_or(sha('d'), str::to_owned);
+        let mut scripted = self.commits.lock().unwrap();
+        match scripted.get_mut(&wanted).and_then(VecDeque::pop_front) {
+            Some(said) => said,
+            None => Ok(Some(wanted)),
+        }
+    }
+
+    async fn changed_paths(&self, _: &Repository, _: &str, _: &str) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    async fn stack_facts(&self, _: &Frozen, _: Option<(&Repository, &str)>) -> StackFacts {
+        StackFacts {
+            adapter: AdapterProbe::Seen(AdapterFacts {
+                is_current: true,
+                gates_tools: true,
+                mcp: true,
+                subagents: true,
+                max_parallel: None,
+                approval_modes: Vec::new(),
+            }),
+            role: KitRole::Found(RoleFacts {
+                tools: vec!["*".to_owned()],
+                accepted: vec!["files-whitelist".to_owned()],
+            }),
+            ..StackFacts::default()
+        }
+    }
+
+    async fn source(
+        &self,
+        _: &Object<Repository>,
+        _: &AgentDispatchRun,
+        source: ContextSource,
+    ) -> Result<Option<SourcePart>, FetchError> {
+        self.asked.lock().unwrap().push(source);
+        let mut scripted = self.sources.lock().unwrap();
+        let said = match scripted.get_mut(&source) {
+            Some(said) if said.len() > 1 => said.pop_front(),
+            Some(said) => said.front().cloned(),
+            None => None,
+        };
+        let text = said.unwrap_or(Ok(None))?;
+        let (name, provenance) = ("a source".to_owned(), "here".to_owned());
+        Ok(text.map(|text| SourcePart { source, name, provenance, text }))
+    }
+
+    async fn redactions(&self) -> Result<Vec<String>, String> {
+        self.personal.lock().unwrap().clone()
+    }
+
+    async fn capabilities(&self) -> BTreeMap<String, Value> {
+        BTreeMap::new()
+    }
+
+    async fn sleep(&self, _: u64) {}
+
+    async fn ignored(&self, _: &Repository, _: &str) -> Option<Vec<String>> {
+        Some(Vec::new())
+    }
+}
+
+type Plane = ControlPlane<MemoryFleet, Agents, Scripted>;
+
+fn document(kind: Kind, name: &str, spec: Value) -> AnyObject {
+    let (api_version, metadata) = (API_VERSION.to_owned(), Metadata::named(name));
+    AnyObject { api_version, kind, metadata, spec, status: Value::Null }
+}
+
+fn fleet() -> Vec<AnyObject> {
+    let account = |name: &str| {
+        json!({
+            "serviceAccountName": name, "owner": { "kind": "agent-stack", "name": name },
+            "allowedRepositories": ["acme/*"], "allowedRunnerPools": ["inside"],
+        })
+    };
+    let pool =
+        |tier: &str| json!({ "capacity": 100, "trustTier": tier, "serviceAccountRef": "runner" });
+    let owned = |mut spec: Value, kind: &str, name: &str| {
+        spec["owner"] = json!({ "kind": kind, "name": name });
+        spec
+    };
+    vec![
+        document(Kind::AgentServiceAccount, "fixer", account("fixer")),
+        document(
+            Kind::AgentServiceAccount,
+            "runner",
+            owned(account("runner"), "runner-pool", "inside"),
+        ),
+        document(Kind::RunnerPool, "inside", pool("trusted")),
+        document(
+            Kind::AgentToolProfile,
+            "tools",
+            json!({
+                "nativeTools": { "shell": true, "filesystem": true },
+                "filesystemPolicy": "workspace-write", "networkPolicy": { "mode": "deny" },
+            }),
+        ),
+        document(
+            Kind::AgentStack,
+            "fixer",
+            json!({
+                "baseAgent": "claude-code", "role": "developer", "toolPolicy": "tools",
+                "runnerPool": "inside", "runtimeIdentity": { "serviceAccountRef": "fixer" },
+                "scope": { "filesWhitelist": ["src/**"], "filesDenylist": [] },
+            }),
+        ),
+        document(
+            Kind::Repository,
+            "app",
+            json!({ "fullName": "acme/app", "forge": "generic", "checkout": "/nowhere" }),
+        ),
+    ]
+}
+
+async fn stand() -> Plane {
+    let store = Arc::new(MemoryFleet::default());
+    let world = Scripted {
+        forge: Answers::default(),
+        clock: AtomicU64::new(START),
+        commits: Mutex::default(),
+        sources: Mutex::default(),
+        asked: Mutex::default(),
+        personal: Mutex::new(Ok(Vec::new())),
+    };
+    let plane = ControlPlane { store, engine: Arc::new(Agents::default()), world: Arc::new(world) };
+    declare(&plane, &fleet()).await;
+    assert_eq!(plane.reconcile().await.errors, []);
+    plane
+}
+
+async fn declare(plane: &Plane, documents: &[AnyObject]) {
+    apply(plane.store.as_ref(), documents, "ada", plane.world.now(), false).await.unwrap();
+}
+
+/// An active rule on pushes, changed as is wanted.
+async fn rule(plane: &Plane, name: &str, change: impl FnOnce(&mut Value)) {
+    let mut spec = json!({
+        "lifecycleState": "active", "sources": ["push"], "agentStack": "fixer",
+        "taskKind": "mend", "promptTemplate": "Mend it.",
+    });
+    change(&mut spec);
+    declare(plane, &[document(Kind::AgentTriggerRule, name, spec)]).await;
+}
+
+/// A webhook comes in.
+async fn arrive(plane: &Plane, id: &str, forge: ForgeKind, event: &str, payload: &Value) -> String {
+    let bytes = payload.to_string().into_bytes();
+    let name = delivery_name("acme/app", id);
+    let spec = WebhookDelivery {
+        forge,
+        delivery_id: id.to_owned(),
+        event: event.to_owned(),
+        repository: "app".to_owned(),
+        payload_digest: Sha256Hex::of(&bytes).to_string(),
+        bytes: bytes.len() as u64,
+        received_at: plane.world.now(),
+        headers: BTreeMap::new(),
+    };
+    let incoming = IncomingDelivery { name: name.clone(), spec, payload: bytes };
+    plane.store.receive(incoming).await.unwrap();
+    name
+}
+
+/// A push of a branch of the repository itself.
+async fn push(plane: &Plane, id: &str, branch: &str, sha: &str) -> String {
+    let payload = json!({ "bailiwick": {
+        "source": "push", "ref": format!("refs/heads/{branch}"), "sha": sha, "actor": "alice",
+        "headRepository": "acme/app", "trust": "trusted",
+    } });
+    arrive(plane, id, ForgeKind::Generic, "push", &payload).await
+}
+
+async fn all<R: Resource>(plane: &Plane) -> Vec<Object<R>> {
+    let page = plane.store.list(&Selection::of(R::KIND)).await.unwrap();
+    page.objects.iter().map(|object| object.typed::<R>().unwrap()).collect()
+}
+
+async fn one<R: Resource>(plane: &Plane, name: &str) -> Object<R> {
+    let found = plane.store.get(R::KIND, "default", name).await.unwrap();
+    found.unwrap().typed::<R>().unwrap()
+}
+
+/// The executions of a rule, the oldest first.
+async fn executions(plane: &Plane, rule: &str) -> Vec<AgentTriggerExecution> {
+    let found = all::<AgentTriggerExecution>(plane).await.into_iter().map(|one| one.spec);
+    found.filter(|execution| execution.trigger_rule == rule).collect()
+}
+
+async fn turns(plane: &Plane) {
+    for _ in 0..6 {
+        assert_eq!(plane.turn().await.errors, []);
+    }
+}
+
+fn later(plane: &Plane, millis: u64) {
+    plane.world.clock.fetch_add(millis, Ordering::Relaxed);
+}
+
+fn caller(actor: &str) -> Caller {
+    Caller {
+        actor: actor.to_owned(),
+        scope: TokenScope::Operator,
+        token: "t".to_owned(),
+        correlation: "one trace".to_owned(),
+        request: format!("request of {actor}"),
+        at: Moment::from_millis(START + 1_000),
+    }
+}

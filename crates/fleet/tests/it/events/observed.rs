@@ -1,0 +1,327 @@
+//! What is learnt from what comes in, and from asking.
+
+use std::collections::BTreeMap;
+
+use bailiwick_fleet::ports::FireRequest;
+use bailiwick_fleet::ports::{ActionError, CheckRun, FleetStore as _, Target, World as _};
+use bailiwick_resources::{
+    AgentTriggerRule, ConditionType, EventSource, ExecutionDecision, ForgeKind, Kind, Reason,
+    Repository, Standing, TrustTier, WebhookDelivery,
+};
+use serde_json::{Value, json};
+
+use super::{
+    Plane, all, arrive, caller, declare, document, executions, later, one, push, rule, sha, stand,
+    turns,
+};
+
+/// The repository on a Gitea, with a credential.
+async fn on_gitea(plane: &Plane, more: Value) {
+    let value = BTreeMap::from([("token".to_owned(), b"sesame sesame".to_vec())]);
+    plane.store.set_secret("default", "forge", value, plane.world.now()).await.unwrap();
+    let mut spec = json!({
+        "fullName": "acme/app", "forge": "gitea", "apiUrl": "http://127.0.0.1:1/api/v1",
+        "checkout": "/nowhere", "credentialRef": { "name": "forge", "key": "token" },
+    });
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    declare(plane, &[document(Kind::Repository, "app", spec)]).await;
+}
+
+fn workflow_run(workflow: &str, commit: &str) -> Value {
+    json!({
+        "action": "completed", "workflow": { "name": workflow },
+        "workflow_run": {
+            "id": 5, "path": "ci.yml", "head_branch": "main", "head_sha": commit,
+            "conclusion": "failure",
+            "head_repository": { "full_name": "acme/app" }, "pull_requests": null,
+        },
+        "repository": { "full_name": "acme/app", "owner": { "login": "acme" } },
+        "sender": { "login": "alice" },
+    })
+}
+
+fn comment(by: &str) -> Value {
+    json!({
+        "action": "created", "issue": { "number": 3, "title": "It fails", "user": { "login": by } },
+        "comment": { "body": "@bailiwick mend it", "user": { "login": by } }, "is_pull": false,
+        "repository": { "full_name": "acme/app", "owner": { "login": "acme" } },
+        "sender": { "login": by },
+    })
+}
+
+#[tokio::test]
+async fn our_own_account_is_asked_for_and_its_words_start_nothing() {
+    let plane = stand().await;
+    on_gitea(&plane, json!({})).await;
+    *plane.world.forge.account.lock().unwrap() = Some("mender-bot".to_owned());
+    rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
+    arrive(&plane, "a", ForgeKind::Gitea, "issue_comment", &comment("Mender-Bot")).await;
+    arrive(&plane, "b", ForgeKind::Gitea, "issue_comment", &comment("alice")).await;
+    turns(&plane).await;
+    let repository = one::<Repository>(&plane, "app").await;
+    assert_eq!(repository.status.own_accounts, ["mender-bot"]);
+    let found = executions(&plane, "answer").await;
+    assert_eq!(found.len(), 2);
+    assert!(found[0].reason.starts_with("OwnAccount: "), "{}", found[0].reason);
+    assert!(!found[1].reason.starts_with("OwnAccount"), "{}", found[1].reason);
+}
+
+fn standing(rule: &AgentTriggerRuleObject, kind: ConditionType) -> (Standing, Reason) {
+    let found = rule.status.conditions.iter().find(|one| one.kind == kind).unwrap();
+    (found.status, found.reason)
+}
+
+type AgentTriggerRuleObject = bailiwick_resources::Object<AgentTriggerRule>;
+
+#[tokio::test]
+async fn workflows_and_labels_are_known_once_they_were_seen() {
+    let plane = stand().await;
+    on_gitea(&plane, json!({ "webhookSecretRef": { "name": "forge", "key": "token" } })).await;
+    *plane.world.forge.labels.lock().unwrap() = Some(vec!["bug".to_owned()]);
+    for workflow in ["CI", "Nightly"] {
+        rule(&plane, &workflow.to_lowercase(), |spec| {
+            spec["sources"] = json!(["ci"]);
+            spec["match"] = json!({ "workflow": [workflow] });
+        })
+        .await;
+    }
+    rule(&plane, "labels", |spec| spec["match"] = json!({ "labels": ["bugg"] })).await;
+    assert_eq!(plane.reconcile().await.errors, []);
+    let ci = one::<AgentTriggerRule>(&plane, "ci").await;
+    let source = ConditionType::SourceConfigured;
+    assert_eq!(standing(&ci, source), (Standing::Unknown, Reason::NotYetObserved));
+    arrive(&plane, "a", ForgeKind::Gitea, "workflow_run", &workflow_run("CI", &sha('a'))).await;
+    turns(&plane).await;
+    assert_eq!(plane.reconcile().await.errors, []);
+    let ci = one::<AgentTriggerRule>(&plane, "ci").await;
+    assert_eq!(standing(&ci, source), (Standing::True, Reason::SourcesReady));
+    let nightly = one::<AgentTriggerRule>(&plane, "nightly").await;
+    assert_eq!(standing(&nightly, source), (Standing::False, Reason::UnknownCiWorkflow));
+    let labels = one::<AgentTriggerRule>(&plane, "labels").await;
+    let matcher = standing(&labels, ConditionType::MatcherValid);
+    assert_eq!(matcher, (Standing::False, Reason::UnknownLabelMatcher));
+}
+
+#[tokio::test]
+async fn a_template_is_tried_with_what_came_in_last() {
+    let plane = stand().await;
+    for (name, template) in [
+        ("good", "{{ payload.workflow_run.head_sha }} {{ event.workflow }} {{ event.sha }}"),
+        ("bad", "{{ payload.workflow_run.head_shaa }}"),
+    ] {
+        rule(&plane, name, |spec| {
+            spec["sources"] = json!(["ci"]);
+            spec["lifecycleState"] = json!("draft");
+            spec["promptTemplate"] = json!(template);
+        })
+        .await;
+    }
+    assert_eq!(plane.reconcile().await.errors, []);
+    let kind = ConditionType::ContextTemplateValid;
+    let unknown = (Standing::Unknown, Reason::NotYetObserved);
+    assert_eq!(standing(&one(&plane, "bad").await, kind), unknown);
+    on_gitea(&plane, json!({})).await;
+    arrive(&plane, "a", ForgeKind::Gitea, "workflow_run", &workflow_run("CI", &sha('a'))).await;
+    // Something else came later: neither rule means it.
+    push(&plane, "b", "main", &sha('b')).await;
+    assert_eq!(plane.reconcile().await.errors, []);
+    let good = standing(&one(&plane, "good").await, kind);
+    assert_eq!(good, (Standing::True, Reason::TemplateRendered));
+    let bad = standing(&one(&plane, "bad").await, kind);
+    assert_eq!(bad, (Standing::False, Reason::MissingPayloadField));
+}
+
+#[tokio::test]
+async fn what_is_polled_is_kept_before_it_is_looked_at_and_once() {
+    let plane = stand().await;
+    on_gitea(&plane, json!({ "pollEvery": "1m" })).await;
+    rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
+    let check = |commit: char| CheckRun {
+        id: "17".to_owned(),
+        name: "CI".to_owned(),
+        workflow: Some("CI".to_owned()),
+        sha: sha(commit),
+        branch: Some("main".to_owned()),
+        conclusion: Some("failure".to_owned()),
+        payload: workflow_run("CI", &sha(commit)),
+    };
+    *plane.world.forge.checks.lock().unwrap() = vec![check('a'), check('b')];
+    assert_eq!(plane.turn().await.errors, []);
+    let kept = all::<WebhookDelivery>(&plane).await;
+    assert_eq!(kept.len(), 2);
+    assert!(kept.iter().all(|one| one.spec.delivery_id.starts_with("poll/17/")), "{kept:?}");
+    assert!(kept.iter().all(|one| !one.status.evaluated));
+    turns(&plane).await;
+    let found = executions(&plane, "mend").await;
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|one| one.decision == ExecutionDecision::Created), "{found:?}");
+    // Whoever tells the same again is believed once.
+    plane.world.forge.checks.lock().unwrap().push(check('b'));
+    later(&plane, 120_000);
+    turns(&plane).await;
+    assert_eq!(all::<WebhookDelivery>(&plane).await.len(), 2);
+    assert_eq!(executions(&plane, "mend").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_rule_with_the_source_manual_is_fired_by_a_person_once_for_each_request() {
+    let plane = stand().await;
+    rule(&plane, "by-hand", |spec| {
+        spec["sources"] = json!(["manual"]);
+        spec["promptTemplate"] = json!("Mend {{ payload.what }}.");
+    })
+    .await;
+    rule(&plane, "others", |_| {}).await;
+    let target = |name: &str| Target { namespace: "default".to_owned(), name: name.to_owned() };
+    let wish = |id: &str| FireRequest {
+        repository: "app".to_owned(),
+        payload: json!({ "what": "the roof" }),
+        request_id: Some(id.to_owned()),
+        ..FireRequest::default()
+    };
+    let ada = caller("ada");
+    let first = plane.fire_rule(&ada, &target("by-hand"), wish("1")).await.unwrap();
+    assert_eq!(first.decision, ExecutionDecision::Created, "{}", first.reason);
+    let again = plane.fire_rule(&ada, &target("by-hand"), wish("1")).await;
+    if let Ok(again) = again {
+        assert_eq!((again.decision, again.run), (ExecutionDecision::Deduplicated, first.run));
+    }
+    // Another wish under the same id is a mistake, and is said to be one.
+    let mut other = wish("1");
+    other.payload = json!({ "what": "the cellar" });
+    let taken = plane.fire_rule(&ada, &target("by-hand"), other).await;
+    assert!(
+        matches!(&taken, Err(ActionError::Conflict { code, .. }) if code == "RequestIdTaken"),
+        "{taken:?}"
+    );
+    let found = executions(&plane, "by-hand").await;
+    let runs = found.iter().filter(|one| one.decision == ExecutionDecision::Created).count();
+    assert_eq!(runs, 1);
+    assert_eq!((found[0].source, found[0].trust_tier), (EventSource::Manual, TrustTier::Trusted));
+    assert_eq!(executions(&plane, "others").await, []);
+    let refused = plane.fire_rule(&ada, &target("others"), wish("2")).await;
+    assert!(matches!(&refused, Err(ActionError::Conflict { code, .. }) if code == "NotManual"));
+    // A pull request of nobody knows whom is not trusted.
+    let mut fork = wish("3");
+    fork.reference = Some("refs/pull/7/head".to_owned());
+    let answer = plane.fire_rule(&ada, &target("by-hand"), fork).await.unwrap();
+    assert_eq!(answer.decision, ExecutionDecision::Rejected, "{}", answer.reason);
+    let lines = plane.store.audit(0, 100).await.unwrap();
+    let fired = lines.iter().filter(|(_, line)| line.event == "AgentTriggerFired");
+    assert!(fired.clone().count() >= 2);
+    assert!(fired.clone().all(|(_, line)| line.actor == "ada"));
+}
+
+/// A job that failed, as a webhook tells of it.
+fn workflow_job(name: &str, commit: &str) -> Value {
+    json!({
+        "action": "completed",
+        "workflow_job": {
+            "id": 17, "run_id": 5, "name": name, "head_branch": "main", "head_sha": commit,
+            "conclusion": "failure",
+            "steps": [{ "name": "cargo test", "conclusion": "failure" }],
+        },
+        "repository": { "full_name": "acme/app", "owner": { "login": "acme" } },
+        "sender": { "login": "alice" },
+    })
+}
+
+/// The same, as the forge says it when it is asked: with the run that the job belongs to.
+fn polled_job(name: &str, commit: &str, pull_request: Option<u64>) -> CheckRun {
+    let mut payload = workflow_job(name, commit);
+    payload["workflow_run"] = workflow_run("CI", commit)["workflow_run"].clone();
+    if let Some(number) = pull_request {
+        payload["workflow_run"]["pull_requests"] = json!([{
+            "number": number,
+            "head": { "sha": commit, "repo": { "url": "http://127.0.0.1:1/api/v1/repos/acme/app" } },
+        }]);
+    }
+    CheckRun {
+        id: "17".to_owned(),
+        name: name.to_owned(),
+        workflow: Some("ci.yml".to_owned()),
+        sha: commit.to_owned(),
+        branch: Some("main".to_owned()),
+        conclusion: Some("failure".to_owned()),
+        payload,
+    }
+}
+
+/// Every way in which a forge tells of one failed job, in every order: one run. Another job, or the same at
+/// another commit, is another failure.
+#[tokio::test]
+async fn one_failure_starts_one_run_whichever_way_and_order_it_comes() {
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Way {
+        Job,
+        Run,
+        Poll(Option<u64>),
+    }
+    let orders: [&[Way]; 8] = [
+        &[Way::Job, Way::Poll(None)],
+        &[Way::Poll(None), Way::Job],
+        &[Way::Job, Way::Poll(Some(7))],
+        &[Way::Poll(Some(7)), Way::Job],
+        &[Way::Run, Way::Poll(None)],
+        &[Way::Poll(Some(7)), Way::Run],
+        &[Way::Run, Way::Job, Way::Poll(None)],
+        &[Way::Poll(None), Way::Job, Way::Run],
+    ];
+    for order in orders {
+        let plane = stand().await;
+        on_gitea(&plane, json!({ "pollEvery": "1m" })).await;
+        let state = bailiwick_fleet::ports::PullRequestState {
+            number: 7,
+            open: true,
+            head_branch: "main".to_owned(),
+            head_sha: sha('a'),
+            head_repository: Some("acme/app".to_owned()),
+            base_branch: "main".to_owned(),
+            title: String::new(),
+            body: String::new(),
+            files: Vec::new(),
+        };
+        plane.world.forge.pulls.lock().unwrap().insert(7, state);
+        let branches = plane.world.forge.branches.clone();
+        branches.lock().unwrap().insert("main".to_owned(), sha('a'));
+        rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
+        turns(&plane).await;
+        let gitea = ForgeKind::Gitea;
+        for (at, way) in order.iter().enumerate() {
+            match way {
+                Way::Job => {
+                    let job = workflow_job("test", &sha('a'));
+                    arrive(&plane, &format!("j{at}"), gitea, "workflow_job", &job).await;
+                }
+                Way::Run => {
+                    let run = workflow_run("CI", &sha('a'));
+                    arrive(&plane, &format!("r{at}"), gitea, "workflow_run", &run).await;
+                }
+                Way::Poll(pull) => {
+                    let check = polled_job("test", &sha('a'), *pull);
+                    plane.world.forge.checks.lock().unwrap().push(check);
+                    later(&plane, 120_000);
+                }
+            }
+            turns(&plane).await;
+        }
+        let made = async || {
+            let found = executions(&plane, "mend").await;
+            let made = found.iter().filter(|one| one.decision == ExecutionDecision::Created);
+            (made.count(), found.len())
+        };
+        assert_eq!(made().await, (1, order.len()), "{order:?}");
+        // The control: a job of another name at the same commit, and the same one at another commit.
+        if order[0] != Way::Run && !order.contains(&Way::Run) {
+            let other = workflow_job("lint", &sha('a'));
+            arrive(&plane, "lint", gitea, "workflow_job", &other).await;
+            turns(&plane).await;
+            assert_eq!(made().await.0, 2, "{order:?}");
+        }
+        branches.lock().unwrap().insert("main".to_owned(), sha('b'));
+        let count = made().await.0;
+        arrive(&plane, "next", gitea, "workflow_job", &workflow_job("test", &sha('b'))).await;
+        turns(&plane).await;
+        assert_eq!(made().await.0, count + 1, "{order:?}");
+    }
+}

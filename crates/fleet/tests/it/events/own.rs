@@ -1,0 +1,76 @@
+//! Runs do not start runs without end.
+
+use bailiwick_fleet::ports::{FinishedWork, LaunchedState};
+use bailiwick_resources::{AgentDispatchRun, ExecutionDecision};
+use serde_json::json;
+
+use super::{Plane, all, executions, push, rule, sha, stand, standing, turns};
+
+/// The agent of the youngest run ends with a commit of its own; gives its run and its attempt.
+async fn work(plane: &Plane, commit: char) -> (String, String) {
+    turns(plane).await;
+    let launch = plane.engine.launched.lock().unwrap().last().unwrap().clone();
+    let made = FinishedWork {
+        base: launch.base.clone(),
+        commit: sha(commit),
+        tree: sha('e'),
+        files: vec!["src/a.rs".to_owned()],
+        patch: format!("+{commit}\n").into_bytes(),
+        history: Some(Vec::new()),
+        merges: true,
+        verified: true,
+        verdict: "all passed".to_owned(),
+        report: None,
+    };
+    let ended = standing(LaunchedState::Verified, Some(made));
+    plane.engine.states.lock().unwrap().insert(launch.agent.clone(), ended);
+    turns(plane).await;
+    let runs = all::<AgentDispatchRun>(plane).await;
+    let run = runs.iter().find(|run| run.status.attempts.contains(&launch.attempt)).unwrap();
+    (run.name().to_owned(), launch.attempt)
+}
+
+#[tokio::test]
+async fn the_work_of_a_run_starts_nothing_and_a_persons_work_on_it_does() {
+    let plane = stand().await;
+    rule(&plane, "mend", |_| {}).await;
+    push(&plane, "a", "main", &sha('a')).await;
+    let (_, attempt) = work(&plane, 'b').await;
+    let branch = format!("agent/{attempt}");
+    push(&plane, "b", &branch, &sha('b')).await;
+    turns(&plane).await;
+    let found = executions(&plane, "mend").await;
+    assert_eq!(found.len(), 2);
+    assert_eq!(found[1].decision, ExecutionDecision::Rejected);
+    assert!(found[1].reason.starts_with("OwnWork: "), "{}", found[1].reason);
+    // Wherever it is pushed: it is the commit that tells.
+    push(&plane, "c", "elsewhere", &sha('b')).await;
+    turns(&plane).await;
+    assert!(executions(&plane, "mend").await[2].reason.starts_with("OwnWork: "));
+    // Alice goes on where the agent ended.
+    push(&plane, "d", &branch, &sha('c')).await;
+    turns(&plane).await;
+    let found = executions(&plane, "mend").await;
+    assert_eq!(found[3].decision, ExecutionDecision::Created, "{}", found[3].reason);
+}
+
+#[tokio::test]
+async fn a_rule_that_says_so_goes_on_with_own_work_as_far_as_it_says() {
+    let plane = stand().await;
+    rule(&plane, "mend", |spec| spec["ownWorkDepth"] = json!(2)).await;
+    push(&plane, "a", "main", &sha('a')).await;
+    let mut before = None;
+    for (id, commit) in [("b", 'b'), ("c", 'c'), ("d", 'd')] {
+        let (run, attempt) = work(&plane, commit).await;
+        let kept = all::<AgentDispatchRun>(&plane).await;
+        let kept = kept.iter().find(|one| one.name() == run).unwrap();
+        assert_eq!(kept.spec.source_refs.caused_by, before);
+        push(&plane, id, &format!("agent/{attempt}"), &sha(commit)).await;
+        turns(&plane).await;
+        before = Some(run);
+    }
+    let decided: Vec<ExecutionDecision> =
+        executions(&plane, "mend").await.iter().map(|one| one.decision).collect();
+    use ExecutionDecision::{Created, Rejected};
+    assert_eq!(decided, [Created, Created, Created, Rejected]);
+}

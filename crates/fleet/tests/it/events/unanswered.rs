@@ -1,0 +1,244 @@
+//! Whoever does not answer holds up nobody else, and is not waited for for ever.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use bailiwick_fleet::ports::FetchError;
+use bailiwick_resources::{
+    ContextSource, ExecutionDecision, ForgeKind, Kind, Repository, WebhookDelivery,
+};
+use serde_json::json;
+
+use super::{Plane, arrive, declare, executions, later, one, push, rule, sha, stand, turns};
+
+fn say(plane: &Plane, said: impl IntoIterator<Item = Result<Option<String>, FetchError>>) {
+    let said: VecDeque<_> = said.into_iter().collect();
+    plane.world.sources.lock().unwrap().insert(ContextSource::Diff, said);
+}
+
+fn silence() -> Result<Option<String>, FetchError> {
+    Err(FetchError::Unavailable("no route".to_owned()))
+}
+
+async fn two_rules(plane: &Plane) {
+    let diff = json!({ "include": ["diff"] });
+    rule(plane, "with-diff", |spec| spec["contextBundleTemplate"] = diff).await;
+    rule(plane, "without", |_| {}).await;
+}
+
+#[tokio::test]
+async fn a_source_that_cannot_be_had_refuses_its_own_rule_alone_and_says_why() {
+    for (fault, code) in [
+        (FetchError::Failed("git said no".to_owned()), "ArtifactFetchFailed: git said no"),
+        (FetchError::Missing("gone".to_owned()), "SourceObjectMissing: gone"),
+    ] {
+        let plane = stand().await;
+        two_rules(&plane).await;
+        say(&plane, [Err(fault)]);
+        let name = push(&plane, "a", "main", &sha('a')).await;
+        turns(&plane).await;
+        let refused = executions(&plane, "with-diff").await;
+        assert_eq!(refused[0].decision, ExecutionDecision::Rejected);
+        assert!(refused[0].reason.starts_with(code), "{}", refused[0].reason);
+        let started = executions(&plane, "without").await;
+        assert_eq!(started[0].decision, ExecutionDecision::Created, "{}", started[0].reason);
+        let delivery = one::<WebhookDelivery>(&plane, &name).await;
+        assert!(delivery.status.evaluated);
+        assert_eq!(delivery.status.executions.len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_source_that_is_silent_is_asked_again_while_other_rules_go_on() {
+    let plane = stand().await;
+    two_rules(&plane).await;
+    say(&plane, [silence(), silence(), Ok(Some("+a line".to_owned()))]);
+    let name = push(&plane, "a", "main", &sha('a')).await;
+    plane.turn().await;
+    assert_eq!(executions(&plane, "without").await.len(), 1);
+    assert_eq!(executions(&plane, "with-diff").await.len(), 0);
+    let waits = one::<WebhookDelivery>(&plane, &name).await;
+    assert!(!waits.status.evaluated);
+    assert!(waits.status.fault.is_some_and(|why| why.contains("no route")));
+    // Not before its time.
+    turns(&plane).await;
+    assert_eq!(plane.world.asked.lock().unwrap().len(), 1);
+    for _ in 0..4 {
+        later(&plane, 60_000);
+        turns(&plane).await;
+    }
+    let found = executions(&plane, "with-diff").await;
+    assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
+    assert_eq!(executions(&plane, "without").await.len(), 1, "what was recorded is not done again");
+    let delivery = one::<WebhookDelivery>(&plane, &name).await;
+    assert!(delivery.status.evaluated && delivery.status.fault.is_none());
+    assert_eq!(delivery.status.executions.len(), 2);
+}
+
+#[tokio::test]
+async fn one_that_never_answers_is_refused_in_the_end_with_a_record() {
+    let plane = stand().await;
+    two_rules(&plane).await;
+    say(&plane, [silence()]);
+    let name = push(&plane, "a", "main", &sha('a')).await;
+    for _ in 0..12 {
+        turns(&plane).await;
+        later(&plane, 60_000);
+    }
+    let found = executions(&plane, "with-diff").await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].decision, ExecutionDecision::Rejected);
+    assert!(found[0].reason.starts_with("ArtifactFetchFailed: "), "{}", found[0].reason);
+    assert!(one::<WebhookDelivery>(&plane, &name).await.status.evaluated);
+}
+
+#[tokio::test]
+async fn a_commit_that_is_not_there_is_a_refusal_and_one_that_cannot_be_fetched_too() {
+    for (said, code) in [
+        (Ok(None), "SourceObjectMissing"),
+        (Err(FetchError::Failed("refused".to_owned())), "ArtifactFetchFailed"),
+    ] {
+        let plane = stand().await;
+        rule(&plane, "mend", |_| {}).await;
+        plane.world.commits.lock().unwrap().insert(sha('a'), VecDeque::from([said]));
+        push(&plane, "a", "main", &sha('a')).await;
+        push(&plane, "b", "main", &sha('b')).await;
+        turns(&plane).await;
+        let found = executions(&plane, "mend").await;
+        assert!(found[0].reason.starts_with(code), "{}", found[0].reason);
+        assert_eq!(found[1].decision, ExecutionDecision::Created, "positive control");
+    }
+}
+
+/// As many as are taken in one turn wait for somebody; what comes after them is looked at all the same.
+#[tokio::test]
+async fn those_that_wait_do_not_hold_up_those_behind_them() {
+    let plane = stand().await;
+    let diff = json!({ "include": ["diff"] });
+    rule(&plane, "with-diff", |spec| {
+        spec["contextBundleTemplate"] = diff;
+        spec["match"] = json!({ "branches": { "include": ["slow"] } });
+    })
+    .await;
+    rule(&plane, "quick", |spec| {
+        spec["match"] = json!({ "branches": { "include": ["main"] } });
+    })
+    .await;
+    say(&plane, [silence()]);
+    for number in 0..70 {
+        push(&plane, &format!("slow-{number}"), "slow", &sha('a')).await;
+    }
+    push(&plane, "quick", "main", &sha('b')).await;
+    plane.turn().await;
+    plane.turn().await;
+    assert_eq!(executions(&plane, "quick").await.len(), 1);
+    assert_eq!(executions(&plane, "with-diff").await.len(), 0, "they wait still");
+}
+
+/// What a run takes the place of goes on when that run is refused.
+#[tokio::test]
+async fn a_run_that_is_refused_takes_nobodys_place() {
+    let plane = stand().await;
+    let diff = json!({ "include": ["diff"] });
+    rule(&plane, "mend", |spec| {
+        spec["contextBundleTemplate"] = diff;
+        spec["concurrencyPolicy"] = json!({ "mode": "cancel-previous" });
+    })
+    .await;
+    let good = || Ok(Some("+a".to_owned()));
+    say(&plane, [good(), Err(FetchError::Failed("no".to_owned())), good()]);
+    for (id, commit) in [("a", 'a'), ("b", 'b'), ("c", 'c')] {
+        push(&plane, id, "main", &sha(commit)).await;
+        plane.turn().await;
+        let runs = super::all::<bailiwick_resources::AgentDispatchRun>(&plane).await;
+        let first = &runs[0].status;
+        let replaced = first.cancel_requested.is_some() || first.phase.is_final();
+        assert_eq!(replaced, id == "c", "after {id}");
+    }
+}
+
+#[tokio::test]
+async fn a_schedule_whose_forge_never_answers_is_refused_in_the_end_with_a_record() {
+    let plane = stand().await;
+    rule(&plane, "nightly", |spec| {
+        spec["sources"] = json!(["schedule"]);
+        spec["schedule"] =
+            json!({ "cron": "*/30 * * * *", "repository": "acme/app", "catchUp": "1h" });
+    })
+    .await;
+    turns(&plane).await;
+    plane.world.forge.silent.store(true, Ordering::Relaxed);
+    // It is due ten minutes after the beginning, and waited for for ten more.
+    let mut recorded = Vec::new();
+    for _ in 0..25 {
+        plane.turn().await;
+        later(&plane, 60_000);
+        recorded.push(executions(&plane, "nightly").await.len());
+    }
+    assert_eq!((recorded[15], recorded[24]), (0, 1), "{recorded:?}");
+    let found = executions(&plane, "nightly").await;
+    assert!(found[0].reason.starts_with("CommitUnknown: "), "{}", found[0].reason);
+}
+
+/// What binds work that is not trusted is brought from its forge first; one that does not answer is asked again,
+/// and nothing is taken for it meanwhile.
+#[tokio::test]
+async fn the_tip_that_binds_strangers_is_waited_for() {
+    let plane = stand().await;
+    let mut more = super::fleet();
+    more.retain(|one| one.kind == Kind::AgentServiceAccount && one.metadata.name == "fixer");
+    more[0].spec["allowedRunnerPools"] = json!(["inside", "outside"]);
+    let mut runner = more[0].clone();
+    runner.metadata.name = "outsider".to_owned();
+    runner.spec["serviceAccountName"] = json!("outsider");
+    runner.spec["owner"] = json!({ "kind": "runner-pool", "name": "outside" });
+    more.push(runner);
+    let pool = json!({ "capacity": 1, "trustTier": "untrusted", "serviceAccountRef": "outsider" });
+    more.push(super::document(Kind::RunnerPool, "outside", pool));
+    declare(&plane, &more).await;
+    rule(&plane, "look", |spec| spec["runnerPool"] = json!("outside")).await;
+    assert_eq!(plane.reconcile().await.errors, []);
+    let silent = Err(FetchError::Unavailable("no route".to_owned()));
+    plane.world.commits.lock().unwrap().insert(sha('d'), VecDeque::from([silent]));
+    let payload = json!({ "bailiwick": {
+        "source": "push", "ref": "refs/heads/main", "sha": sha('a'), "actor": "eve",
+        "headRepository": "eve/app", "trust": "untrusted",
+    } });
+    let name = arrive(&plane, "x", ForgeKind::Generic, "push", &payload).await;
+    plane.turn().await;
+    assert_eq!(executions(&plane, "look").await, []);
+    let waiting = one::<WebhookDelivery>(&plane, &name).await.status;
+    assert!(!waiting.evaluated && waiting.fault.unwrap_or_default().contains("no route"));
+    later(&plane, 60_000);
+    turns(&plane).await;
+    let found = executions(&plane, "look").await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
+    let launched = plane.engine.launched.lock().unwrap().clone();
+    assert_eq!(launched[0].kit_from, Some(sha('d')));
+    assert_eq!(launched[0].base, sha('a'));
+}
+
+#[tokio::test]
+async fn a_repository_says_that_it_cannot_be_fetched_from_until_it_can() {
+    let plane = stand().await;
+    rule(&plane, "mend", |_| {}).await;
+    let silent = VecDeque::from([silence()]);
+    plane.world.commits.lock().unwrap().insert(sha('a'), silent);
+    push(&plane, "a", "main", &sha('a')).await;
+    plane.turn().await;
+    let fault = async || one::<Repository>(&plane, "app").await.status.fault;
+    assert_eq!(fault().await.as_deref(), Some("fetching: nobody answered: no route"));
+    later(&plane, 120_000);
+    turns(&plane).await;
+    let found = executions(&plane, "mend").await;
+    assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
+    assert_eq!(fault().await, None);
+    // That there is no such commit is an answer.
+    plane.world.commits.lock().unwrap().insert(sha('b'), VecDeque::from([Ok(None)]));
+    push(&plane, "b", "main", &sha('b')).await;
+    turns(&plane).await;
+    let found = executions(&plane, "mend").await;
+    assert_eq!(found[1].decision, ExecutionDecision::Rejected);
+    assert_eq!(fault().await, None);
+}

@@ -1,0 +1,149 @@
+//! Why an object is as it is: every reason has a meaning, every bad one has advice, and a run says why it
+//! waits.
+
+use bailiwick_fleet::explanation::{Around, advice, explain};
+use bailiwick_resources::{
+    AgentApproval, AgentDispatchRun, AnyObject, ApprovalPhase, Condition, ConditionType, Metadata,
+    Moment, Object, Reason, RunPhase, RunnerPool, Standing,
+};
+use serde_json::json;
+
+/// Reasons that are good, or that only time changes.
+const WELL: [Reason; 38] = {
+    use Reason::*;
+    [
+        AdapterManifestLoaded,
+        ToolProfileAdmitted,
+        AllRequiredServersReady,
+        LazyServersAllowed,
+        SkillsFound,
+        SubagentsAdmitted,
+        ContextLabelsApproved,
+        PolicyAdmitted,
+        ServiceAccountReady,
+        RequiredRolesAllowed,
+        SecretsGranted,
+        ConfigGranted,
+        AllConditionsMet,
+        SourcesReady,
+        MatcherCompiled,
+        StackReady,
+        TemplateRendered,
+        DedupeKeysBounded,
+        RuleActive,
+        BundleRecorded,
+        ContextPending,
+        WorkspaceReady,
+        WorkspacePending,
+        RunnerAccepted,
+        Queued,
+        SessionReady,
+        PendingHandoff,
+        NoApprovalRequired,
+        ApprovalsGranted,
+        ArtifactsRecorded,
+        ArtifactsPending,
+        NativeObjectReady,
+        TokenProjectionAllowed,
+        ImagePullSecretsFound,
+        RoleFound,
+        SubjectsFound,
+        RoleBindingReady,
+        NoEscalation,
+    ]
+};
+const WELL_GRANTED: [Reason; 6] = [
+    Reason::SecretFound,
+    Reason::KeysFound,
+    Reason::ConfigMapFound,
+    Reason::GrantMatchesServiceAccount,
+    Reason::RequirementsCollected,
+    Reason::EveryGrantResolved,
+];
+
+#[test]
+fn every_reason_has_a_meaning_and_every_bad_one_says_what_to_do() {
+    for &reason in Reason::ALL {
+        assert!(reason.meaning().ends_with('.'), "{reason:?}: {}", reason.meaning());
+        let well = WELL.contains(&reason) || WELL_GRANTED.contains(&reason);
+        assert_eq!(advice(reason).is_none(), well, "{reason:?}");
+    }
+    assert_eq!(ConditionType::Ready.meaning(), "Everything that is required holds.");
+}
+
+fn run(change: impl FnOnce(&mut Object<AgentDispatchRun>)) -> AnyObject {
+    let spec: AgentDispatchRun = serde_json::from_value(json!({
+        "repository": "acme/app", "ref": "refs/heads/main", "sha": "0".repeat(40),
+        "sourceEvent": { "source": "ci", "uid": "wd-1", "actor": "eve" }, "agentStack": "fixer",
+        "taskKind": "repair", "triggerRule": "broken", "runnerPool": "inside",
+        "trustTier": "trusted",
+    }))
+    .unwrap();
+    let mut run = Object::new(Metadata::named("adr-one"), spec);
+    change(&mut run);
+    AnyObject::of(&run).unwrap()
+}
+
+fn pool(active: u32, paused: bool) -> Object<RunnerPool> {
+    let spec: RunnerPool = serde_json::from_value(json!({
+        "capacity": 2, "trustTier": "trusted", "serviceAccountRef": "runner", "paused": paused,
+    }))
+    .unwrap();
+    let mut pool = Object::new(Metadata::named("inside"), spec);
+    pool.status.active = active;
+    pool
+}
+
+#[test]
+fn a_queued_run_says_what_it_waits_for() {
+    let queued = || run(|run| run.status.phase = RunPhase::Queued);
+    let with = |pool| explain(&queued(), &Around { pool, ..Around::default() }).summary;
+    assert!(with(None).contains("which is not there"));
+    assert!(with(Some(pool(2, false))).contains("2 of 2 are at work"));
+    assert!(with(Some(pool(0, true))).contains("which is paused"));
+    assert!(with(Some(pool(0, false))).contains("which has room"));
+    let behind = run(|run| {
+        run.status.phase = RunPhase::Queued;
+        run.status.queue_behind.push("adr-zero".to_owned());
+    });
+    let said = explain(&behind, &Around::default());
+    assert!(said.summary.contains("until adr-zero has ended"), "{}", said.summary);
+    let led = &said.facts.first().unwrap().lines;
+    assert!(led.iter().any(|line| line == "rule broken"), "{led:?}");
+}
+
+#[test]
+fn a_run_that_waits_for_people_says_whom_to_answer_and_a_failed_one_why() {
+    let spec: AgentApproval = serde_json::from_value(json!({
+        "dispatchRun": "adr-one", "requestedBy": { "kind": "agent-stack", "name": "fixer" },
+        "action": { "type": { "class": "tool-call" }, "target": "x", "summary": "rm -r build" },
+        "policyReasons": [], "artifactRefs": [], "artifactDigest": "", "expiresAt": "2999-01-01T00:00:00Z",
+    }))
+    .unwrap();
+    let mut asked = Object::new(Metadata::named("aap-one"), spec);
+    let waiting = run(|run| run.status.phase = RunPhase::WaitingForApproval);
+    let around = Around { approvals: vec![asked.clone()], ..Around::default() };
+    let said = explain(&waiting, &around);
+    assert!(said.next.first().unwrap().contains("approvals approve aap-one"), "{:?}", said.next);
+    asked.status.phase = ApprovalPhase::Rejected;
+    asked.status.decided_by = Some("ada".to_owned());
+    let failed = run(|run| {
+        run.status.phase = RunPhase::Failed;
+        run.status.terminal_reason = Some("ApprovalRejected: ada said no".to_owned());
+        run.status.conditions.push(Condition {
+            kind: ConditionType::ApprovalSatisfied,
+            status: Standing::False,
+            reason: Reason::ApprovalRejected,
+            message: "ada said no".to_owned(),
+            observed_generation: 0,
+            last_transition_time: Moment::from_millis(1),
+        });
+    });
+    let said = explain(&failed, &Around { approvals: vec![asked], ..Around::default() });
+    assert_eq!(said.summary, "it failed: ApprovalRejected: ada said no");
+    let lines: Vec<&String> = said.facts.iter().flat_map(|fact| &fact.lines).collect();
+    assert!(lines.iter().any(|line| line.contains("no, by ada")), "{lines:?}");
+    assert!(said.next.iter().any(|next| next.contains("change what was refused")));
+    let condition = said.conditions.first().unwrap();
+    assert_eq!(condition.meaning, "A person said no.");
+}

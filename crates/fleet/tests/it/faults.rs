@@ -1,0 +1,307 @@
+//! The twenty-two faults of the public attempt: which tests would see each of them here, and those that only
+//! the control plane as a whole can show.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bailiwick_fleet::dispatch::ControlPlane;
+use bailiwick_fleet::ports::{
+    ActionError, DecisionRequest, Fleet as _, FleetStore as _, Launched, LaunchedState, Target,
+    Verdict, World as _,
+};
+use bailiwick_fleet::resources::apply;
+use bailiwick_resources::{
+    AgentApproval, AgentContextBundle, AgentDispatchAttempt, AgentDispatchRun,
+    AgentTriggerExecution, AnyObject, ForgeKind, Kind, RunPhase, WebhookDelivery,
+};
+use serde_json::{Value, json};
+
+use crate::dispatch::{SHA, Scripted, caller, document, request, standing, work};
+use crate::plane::{SetPlane, all, declare, deliver, only, stand, turn};
+
+/// Each fault with its tests: the file, and the name of the function.
+const FAULTS: &str = "
+1 | admission/faults.rs | fault_01_a_grant_that_requires_approval_launches_nothing
+2 | dispatch.rs | the_same_wish_twice_is_one_run_launched_once
+3 | admission/faults.rs | fault_03_labels_are_injected_and_the_bundle_names_its_run
+4 | admission/faults.rs | fault_04_a_subject_as_documented_and_the_documented_purpose_are_granted
+5 | admission/faults.rs | fault_05_never_asks_nobody_sources_and_refs_count
+6 | admission/faults.rs | fault_06_roles_and_policy_are_really_looked_at
+6 | conditions.rs | every_condition_of_the_contract_is_written_by_the_reconciler_and_stays
+7 | triggers/lifecycle.rs | only_an_active_rule_dispatches_and_the_others_leave_a_record
+7 | triggers/plan.rs | the_whole_match_block_is_read
+7 | dispatch.rs | a_schedule_fires_once_for_each_time_and_not_while_it_is_paused
+8 | triggers/dedupe.rs | a_new_commit_is_never_a_duplicate_whatever_the_key
+8 | triggers/dedupe.rs | what_came_to_nothing_does_not_count
+9 | bundle/assembly.rs | fault_09_a_token_across_the_limit_does_not_leak
+9 | bundle/redaction.rs | fault_09_shas_paths_and_prose_survive
+10 | triggers/plan.rs | two_hundred_events_of_one_millisecond_have_two_hundred_runs
+11 | faults.rs | fault_11_everything_that_is_made_is_kept_and_taken_up_by_the_next
+12 | admission/faults.rs | fault_12_no_field_that_people_write_is_pruned
+13 | admission/faults.rs | fault_13_a_fork_does_not_slip_past_an_approval
+13 | faults.rs | fault_13_a_fork_is_not_launched_where_a_person_would_have_been_asked
+14 | admission/faults.rs | fault_14_skills_servers_tools_context_and_labels_reach_the_task
+14 | faults.rs | fault_14_what_a_stack_names_reaches_the_engine
+15 | faults.rs | fault_15_nothing_is_pushed_unasked_and_no_credential_reaches_the_agent
+16 | faults.rs | fault_16_nobody_can_say_for_a_run_how_it_ended
+17 | faults.rs | fault_17_a_trigger_is_kept_whole_and_an_answer_resumes_its_run
+18 | dispatch.rs | work_is_written_back_only_when_a_person_has_approved_exactly_that
+19 | dispatch.rs | a_cancelled_run_ends_its_agent_and_can_be_retried_with_everything_it_had
+20 | triggers/signature.rs | a_missing_signature_is_refused
+20 | ../../../server/tests/it/webhooks.rs | what_is_not_signed_is_not_kept
+21 | admission/faults.rs | fault_21_a_grant_has_no_place_for_a_value
+22 | conditions.rs | every_condition_of_the_contract_is_written_by_the_reconciler_and_stays
+22 | ../../../cli/tests/it/conformance/fleet.rs | a_failed_check_is_mended_approved_and_written_back_once
+";
+
+macro_rules! sources {
+    ($($file:literal),* $(,)?) => { &[$(($file, include_str!($file))),*] };
+}
+
+/// Where they are.
+const SOURCES: &[(&str, &str)] = sources![
+    "admission/faults.rs",
+    "bundle/assembly.rs",
+    "bundle/redaction.rs",
+    "conditions.rs",
+    "dispatch.rs",
+    "faults.rs",
+    "triggers/dedupe.rs",
+    "triggers/lifecycle.rs",
+    "triggers/plan.rs",
+    "triggers/signature.rs",
+    "../../../cli/tests/it/conformance/fleet.rs",
+    "../../../server/tests/it/webhooks.rs",
+];
+
+#[test]
+fn every_fault_of_the_public_attempt_has_a_test() {
+    let mut seen = std::collections::BTreeSet::new();
+    for row in FAULTS.trim().lines() {
+        let columns: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [number, file, test] = columns[..] else { panic!("{row}") };
+        let source = SOURCES.iter().find(|(name, _)| *name == file);
+        let (_, text) = source.unwrap_or_else(|| panic!("{file} is not looked at"));
+        assert!(text.contains(&format!("fn {test}(")), "{file} has no test {test}");
+        seen.insert(number.parse::<u32>().unwrap());
+    }
+    assert!(seen.into_iter().eq(1..=22));
+}
+
+fn check_failed(sha: &str) -> Value {
+    json!({
+        "action": "completed", "repository": { "full_name": "acme/app" },
+        "sender": { "login": "ada" },
+        "workflow_run": {
+            "id": 9, "name": "ci", "head_branch": "main", "head_sha": sha,
+            "conclusion": "failure", "head_repository": { "full_name": "acme/app" },
+        },
+    })
+}
+
+fn watching() -> AnyObject {
+    document(
+        Kind::AgentTriggerRule,
+        "broken",
+        json!({
+            "lifecycleState": "active", "sources": ["ci"], "agentStack": "fixer",
+            "match": { "conclusion": ["failure"] },
+            "taskKind": "repair", "promptTemplate": "Mend it.",
+            "dedupePolicy": { "key": "{{ event.sha }}", "window": "1h" },
+        }),
+    )
+}
+
+/// A stack whose identity needs a secret, granted to it only if a person says so.
+async fn asking() -> SetPlane {
+    let plane = stand(|object| {
+        if object.kind == Kind::AgentStack {
+            object.spec["requiredSecretRefs"] = json!([{ "name": "model", "keys": ["api-key"] }]);
+            object.spec["secretPolicy"] =
+                json!({ "allowOnForks": false, "allowedSecretRefs": ["model"] });
+        }
+    })
+    .await;
+    let grant = document(
+        Kind::AgentSecretGrant,
+        "fixer-model",
+        json!({
+            "subject": { "kind": "agent-stack", "name": "fixer" },
+            "secretRef": { "name": "model", "keys": ["api-key"] },
+            "purpose": "model-provider-token", "allowedRepositories": ["acme/*"],
+            "requiredApproval": "always", "mountPolicy": "never-mount-pass-by-reference",
+        }),
+    );
+    declare(&plane, &[grant, watching()]).await;
+    let values = [("api-key".to_owned(), b"the-value-itself".to_vec())].into();
+    plane.store.set_secret("default", "model", values, plane.world.now()).await.unwrap();
+    assert_eq!(plane.reconcile().await.errors, []);
+    plane
+}
+
+#[tokio::test]
+async fn fault_11_everything_that_is_made_is_kept_and_taken_up_by_the_next() {
+    let plane = stand(|_| {}).await;
+    declare(&plane, &[watching()]).await;
+    deliver(&plane, ForgeKind::Github, "workflow_run", &check_failed(SHA)).await;
+    plane.turn().await;
+    let delivery = only::<WebhookDelivery>(&plane).await;
+    let execution = only::<AgentTriggerExecution>(&plane).await;
+    let run = only::<AgentDispatchRun>(&plane).await;
+    let attempt = only::<AgentDispatchAttempt>(&plane).await;
+    let bundle = only::<AgentContextBundle>(&plane).await;
+    assert!(delivery.status.evaluated);
+    assert_eq!(delivery.status.executions, [execution.name()]);
+    assert_eq!(execution.spec.dispatch_run.as_deref(), Some(run.name()));
+    assert_eq!(run.status.attempts, [attempt.name()]);
+    assert_eq!(run.spec.context_bundle_ref.as_deref(), Some(bundle.name()));
+    for part in &bundle.spec.sources {
+        assert!(plane.store.blob(&part.digest).await.unwrap().is_some(), "{part:?}");
+    }
+    // Another control plane over the same store goes on where this one was, and the same delivery again
+    // changes nothing.
+    let (store, world) = (Arc::clone(&plane.store), Arc::clone(&plane.world));
+    let next = ControlPlane { store, engine: Arc::new(Scripted::default()), world };
+    deliver(&next, ForgeKind::Github, "workflow_run", &check_failed(SHA)).await;
+    turn(&next).await;
+    let state = only::<AgentDispatchRun>(&next).await;
+    assert_eq!((state.name(), state.status.phase), (run.name(), RunPhase::Running));
+    assert_eq!(next.engine.launched.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn fault_13_a_fork_is_not_launched_where_a_person_would_have_been_asked() {
+    let plane = asking().await;
+    // The repository's own: somebody is asked, and nothing is launched.
+    plane.dispatch(&caller("ada"), "default", request("ours")).await.unwrap();
+    turn(&plane).await;
+    let run = only::<AgentDispatchRun>(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::WaitingForApproval);
+    // The same of a stranger's commit: no question is worth asking.
+    let mut wish = request("theirs");
+    wish.sha = Some("2".repeat(40));
+    let refused = plane.dispatch(&caller("ada"), "default", wish).await;
+    let Err(ActionError::Denied { reasons, .. }) = refused else { panic!("{refused:?}") };
+    assert!(reasons.iter().any(|why| why.code == "PrivilegedSecretsOnFork"), "{reasons:?}");
+    turn(&plane).await;
+    assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 1);
+    assert!(plane.engine.launched.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn fault_14_what_a_stack_names_reaches_the_engine() {
+    let plane = stand(|object| {
+        if object.kind == Kind::AgentStack {
+            object.spec["prompt"] =
+                json!({ "system": "SYSTEM-WORDS", "developer": "DEVELOPER-WORDS", "task": "" });
+            object.spec["contextLabelRefs"] = json!([{ "name": "careful" }]);
+        }
+        if object.kind == Kind::AgentToolProfile {
+            object.spec["deniedCommands"] = json!(["curl"]);
+        }
+    });
+    let label = document(
+        Kind::AgentContextLabel,
+        "careful",
+        json!({ "promptFragment": "LABEL-WORDS", "allowedSources": ["manual"] }),
+    );
+    let plane = {
+        // The label has to be there before its stack is looked at.
+        let plane = plane.await;
+        declare(&plane, &[label]).await;
+        assert_eq!(plane.reconcile().await.errors, []);
+        plane
+    };
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
+    for words in ["SYSTEM-WORDS", "DEVELOPER-WORDS", "LABEL-WORDS", "Mend it."] {
+        assert!(launch.context.contains(words), "{words}: {}", launch.context);
+    }
+    assert!(launch.limits.to_string().contains("curl"), "{}", launch.limits);
+    assert!(launch.task.contains("src/**"), "{}", launch.task);
+}
+
+#[tokio::test]
+async fn fault_15_nothing_is_pushed_unasked_and_no_credential_reaches_the_agent() {
+    let plane = stand(|object| {
+        if object.kind == Kind::Repository {
+            object.spec["credentialRef"] = json!({ "name": "forge", "key": "token" });
+        }
+    })
+    .await;
+    let values = [("token".to_owned(), b"the-admin-s-own-token".to_vec())].into();
+    plane.store.set_secret("default", "forge", values, plane.world.now()).await.unwrap();
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
+    assert_eq!(launch.environment, []);
+    assert!(!format!("{launch:?}").contains("the-admin-s-own-token"));
+    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
+    plane.engine.states.lock().unwrap().insert(launch.agent, done);
+    turn(&plane).await;
+    assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::WaitingForApproval);
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
+    answer(&plane).await;
+    turn(&plane).await;
+    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 1, "a person said so");
+}
+
+async fn answer(plane: &SetPlane) {
+    let asked = all::<AgentApproval>(plane).await.remove(0);
+    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+    let yes = DecisionRequest {
+        decision: Verdict::Approve,
+        comment: String::new(),
+        approved_action_subset: Vec::new(),
+        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+    };
+    plane.decide(&caller("bob"), &target, yes).await.unwrap();
+}
+
+#[tokio::test]
+async fn fault_16_nobody_can_say_for_a_run_how_it_ended() {
+    let plane = stand(|_| {}).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(&plane).await;
+    let run = only::<AgentDispatchRun>(&plane).await;
+    // Whoever knows its name and writes its status is told off, and nothing changes.
+    let mut claimed = AnyObject::of(&run).unwrap();
+    claimed.status["phase"] = json!("succeeded");
+    for kind in [Kind::AgentDispatchRun, Kind::AgentDispatchAttempt, Kind::AgentArtifact] {
+        let mut document = claimed.clone();
+        document.kind = kind;
+        let (store, documents) = (plane.store.as_ref(), [document]);
+        let told = apply(store, &documents, "mallory", plane.world.now(), false);
+        assert!(told.await.is_err(), "{kind}");
+    }
+    turn(&plane).await;
+    assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::Running);
+    // What the engine says counts.
+    let agent = plane.engine.launched.lock().unwrap().first().unwrap().agent.clone();
+    let ended = standing(LaunchedState::Failed);
+    plane.engine.states.lock().unwrap().insert(agent, ended);
+    turn(&plane).await;
+    assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::Failed);
+}
+
+#[tokio::test]
+async fn fault_17_a_trigger_is_kept_whole_and_an_answer_resumes_its_run() {
+    let plane = asking().await;
+    deliver(&plane, ForgeKind::Github, "workflow_run", &check_failed(SHA)).await;
+    turn(&plane).await;
+    let run = only::<AgentDispatchRun>(&plane).await;
+    let execution = only::<AgentTriggerExecution>(&plane).await;
+    assert_eq!(execution.spec.dispatch_run.as_deref(), Some(run.name()));
+    assert_eq!(run.status.phase, RunPhase::WaitingForApproval);
+    let asked = only::<AgentApproval>(&plane).await;
+    assert_eq!(asked.spec.dispatch_run, run.name());
+    assert!(plane.engine.launched.lock().unwrap().is_empty());
+    answer(&plane).await;
+    turn(&plane).await;
+    assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::Running);
+    let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
+    let held = ("API_KEY".to_owned(), "the-value-itself".to_owned());
+    assert_eq!(launch.environment, [held]);
+    assert!(!launch.task.contains("the-value-itself") && !launch.task.contains("API_KEY"));
+}

@@ -1,0 +1,37 @@
+//! The control plane over a store, forges and engines in memory; one test program.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on says so by stopping"
+)]
+
+mod admission;
+mod api_actions;
+mod bundle;
+mod conditions;
+mod declared_fields;
+mod dispatch;
+mod dispatch_again;
+mod dispatch_children;
+mod dispatch_failures;
+mod dispatch_groups;
+mod dispatch_pools;
+mod dispatch_pushed;
+mod dispatch_results;
+mod dispatch_servers;
+mod dispatch_workspaces;
+mod embedded_kit;
+mod events;
+mod explanation;
+mod faults;
+mod plane;
+mod resources;
+mod retention;
+mod revalidation;
+mod subagents;
+mod triggers;
+mod trust;
+mod workspaces;
+mod write_back;

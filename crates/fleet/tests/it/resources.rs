@@ -1,0 +1,154 @@
+//! Declaring resources: all of a list or none, and nothing that is not a person's to write.
+
+use bailiwick_fleet::ports::{FleetError, FleetStore as _, MemoryFleet, Selection};
+use bailiwick_fleet::resources::{DeclareError, Outcome, TEXT_BY, apply, delete};
+use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata, Moment};
+use serde_json::{Value, json};
+
+fn document(kind: Kind, name: &str, spec: Value) -> AnyObject {
+    let (api_version, metadata) = (API_VERSION.to_owned(), Metadata::named(name));
+    AnyObject { api_version, kind, metadata, spec, status: Value::Null }
+}
+
+fn pool(name: &str, capacity: u32) -> AnyObject {
+    let spec = json!({
+        "capacity": capacity, "trustTier": "trusted", "serviceAccountRef": "runner",
+    });
+    document(Kind::RunnerPool, name, spec)
+}
+
+const NOW: u64 = 1_794_000_000_000;
+
+async fn declare(
+    fleet: &MemoryFleet,
+    documents: &[AnyObject],
+) -> Result<Vec<Outcome>, DeclareError> {
+    let applied = apply(fleet, documents, "ada", Moment::from_millis(NOW), false).await?;
+    Ok(applied.into_iter().map(|one| one.outcome).collect())
+}
+
+#[tokio::test]
+async fn a_document_is_created_then_unchanged_then_configured() {
+    let fleet = MemoryFleet::default();
+    assert_eq!(declare(&fleet, &[pool("a", 2)]).await, Ok(vec![Outcome::Created]));
+    assert_eq!(declare(&fleet, &[pool("a", 2)]).await, Ok(vec![Outcome::Unchanged]));
+    // A default that is written out is the same as one that is left out.
+    let mut written = pool("a", 2);
+    written.spec["paused"] = json!(false);
+    assert_eq!(declare(&fleet, &[written]).await, Ok(vec![Outcome::Unchanged]));
+    assert_eq!(declare(&fleet, &[pool("a", 3)]).await, Ok(vec![Outcome::Configured]));
+    let there = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
+    assert_eq!(there.metadata.generation, 2);
+    let events: Vec<String> =
+        fleet.audit(0, 10).await.unwrap().into_iter().map(|(_, entry)| entry.event).collect();
+    assert_eq!(events, ["RunnerPoolCreated", "RunnerPoolReplaced"]);
+}
+
+#[tokio::test]
+async fn what_would_never_be_looked_at_is_not_declared() {
+    let fleet = MemoryFleet::default();
+    let mut elsewhere = pool("a", 2);
+    elsewhere.metadata.namespace = "team-a".to_owned();
+    let refused = declare(&fleet, &[elsewhere]).await.unwrap_err().to_string();
+    assert!(refused.contains("metadata.namespace") && refused.contains("`team-a`"), "{refused}");
+    // What grants name by its namespace may be kept in any.
+    let mut values = document(Kind::ConfigMap, "settings", json!({ "data": { "k": "v" } }));
+    values.metadata.namespace = "team-a".to_owned();
+    assert_eq!(declare(&fleet, &[values]).await, Ok(vec![Outcome::Created]));
+}
+
+#[tokio::test]
+async fn one_bad_document_keeps_the_others_out() {
+    let fleet = MemoryFleet::default();
+    let bad = [
+        pool("b", 0),
+        document(Kind::RunnerPool, "c", json!({"capacity": 1})),
+        document(Kind::RunnerPool, "Not A Name", pool("x", 1).spec),
+        document(Kind::AgentDispatchRun, "adr-1", json!({})),
+        document(Kind::Secret, "s", json!({"keys": {}})),
+        AnyObject { api_version: "v1".to_owned(), ..pool("d", 1) },
+        {
+            let mut unknown = pool("e", 1);
+            unknown.spec["capcity"] = json!(1);
+            unknown
+        },
+        pool("a", 5),
+    ];
+    for bad in bad {
+        let refused = declare(&fleet, &[pool("a", 2), bad.clone()]).await;
+        assert!(refused.is_err(), "{bad:?}");
+        let there = fleet.list(&Selection::of(Kind::RunnerPool)).await.unwrap();
+        assert_eq!(there.objects, [], "{bad:?} let something in");
+    }
+    assert!(declare(&fleet, &[pool("a", 2), pool("b", 2)]).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_stale_version_is_a_conflict_and_a_dry_run_changes_nothing() {
+    let fleet = MemoryFleet::default();
+    declare(&fleet, &[pool("a", 1)]).await.unwrap();
+    let mut stale = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
+    declare(&fleet, &[pool("a", 2)]).await.unwrap();
+    stale.spec["capacity"] = json!(9);
+    let refused = declare(&fleet, &[stale]).await;
+    assert!(
+        matches!(refused, Err(DeclareError::Store(FleetError::Conflict { .. }))),
+        "{refused:?}"
+    );
+    let dry = apply(&fleet, &[pool("a", 7)], "ada", Moment::from_millis(NOW), true).await.unwrap();
+    assert_eq!(dry[0].outcome, Outcome::Configured);
+    let there = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
+    assert_eq!(there.spec["capacity"], json!(2));
+}
+
+#[tokio::test]
+async fn what_is_recorded_cannot_be_deleted_by_people() {
+    let fleet = MemoryFleet::default();
+    declare(&fleet, &[pool("a", 1)]).await.unwrap();
+    let now = Moment::from_millis(NOW);
+    let gone = delete(&fleet, Kind::AgentApproval, "default", "x", 0, "ada", now).await;
+    assert!(matches!(gone, Err(DeclareError::Recorded { .. })), "{gone:?}");
+    delete(&fleet, Kind::RunnerPool, "default", "a", 0, "ada", now).await.unwrap();
+    assert_eq!(fleet.get(Kind::RunnerPool, "default", "a").await, Ok(None));
+    let again = delete(&fleet, Kind::RunnerPool, "default", "a", 0, "ada", now).await;
+    assert!(matches!(again, Err(DeclareError::Store(FleetError::NotFound { .. }))), "{again:?}");
+}
+
+/// A review is somebody else's, in their own name, of the text as it is.
+#[tokio::test]
+async fn nobody_reviews_their_own_label_or_in_another_s_name() {
+    let fleet = MemoryFleet::default();
+    let label = |text: &str, by: Option<&str>| {
+        let mut spec = json!({
+            "promptFragment": text, "allowedSources": ["manual"], "requiresReview": true,
+        });
+        if let Some(by) = by {
+            spec["reviewedBy"] = json!(by);
+            spec["reviewedDigest"] = json!(bailiwick_model::Sha256Hex::of(text).as_str());
+        }
+        document(Kind::AgentContextLabel, "careful", spec)
+    };
+    let write = async |actor: &str, object: AnyObject| {
+        let applied = apply(&fleet, &[object], actor, Moment::from_millis(NOW), false).await;
+        applied.map(|applied| applied[0].outcome).map_err(|error| error.to_string())
+    };
+    // At once, in one's own name or in another's.
+    for by in ["ada", "bob"] {
+        assert!(write("ada", label("Be careful.", Some(by))).await.is_err(), "{by}");
+    }
+    assert_eq!(write("ada", label("Be careful.", None)).await, Ok(Outcome::Created));
+    assert_eq!(write("bob", label("Be careful.", None)).await, Ok(Outcome::Unchanged));
+    for by in ["ada", "bob"] {
+        assert!(write("ada", label("Be careful.", Some(by))).await.is_err(), "{by}");
+    }
+    let mut forged = label("Be careful.", Some("ada"));
+    forged.metadata.annotations.insert(TEXT_BY.to_owned(), "somebody".to_owned());
+    assert!(write("ada", forged).await.is_err(), "who wrote it is not what a document says");
+    assert_eq!(write("bob", label("Be careful.", Some("bob"))).await, Ok(Outcome::Configured));
+    // What was reviewed stays so, whoever applies it again; another text does not.
+    assert_eq!(write("ada", label("Be careful.", Some("bob"))).await, Ok(Outcome::Unchanged));
+    assert!(write("ada", label("Do as you like.", Some("bob"))).await.is_err());
+    assert!(write("bob", label("Do as you like.", Some("bob"))).await.is_err());
+    assert_eq!(write("bob", label("Do as you like.", None)).await, Ok(Outcome::Configured));
+    assert_eq!(write("ada", label("Do as you like.", Some("ada"))).await, Ok(Outcome::Configured));
+}

@@ -1,0 +1,323 @@
+//! What goes and what stays, held to a plain statement of the rules over random fleets.
+
+use std::collections::BTreeSet;
+
+use bailiwick_fleet::dispatch::Retention;
+use bailiwick_fleet::ports::{FleetStore as _, MemoryFleet, Selection, Write, named_digests};
+use bailiwick_resources::{
+    AgentApproval, AgentDispatchRun, AgentSession, AgentTriggerExecution, AgentWorkspace,
+    AnyObject, ApprovalPhase, Kind, Metadata, Moment, RunPhase, Span, WebhookDelivery,
+    WorkItemSessionLink,
+};
+use bailiwick_testkit::Depth;
+use bailiwick_testkit::random::Random;
+use serde_json::{Value, json};
+
+const DAY: u64 = 86_400_000;
+const NOW: u64 = 1_794_000_000_000;
+const KEEP: u64 = 20 * DAY;
+/// How many digests there are.
+const DIGESTS: usize = 60;
+/// As long a repetition may be recognised, and so its execution stays.
+const WINDOW: u64 = 30 * DAY;
+
+fn ago(days: u64) -> Moment {
+    Moment::from_millis(NOW - days * DAY)
+}
+
+fn object(kind: Kind, name: String, spec: Value, status: Value) -> AnyObject {
+    let api_version = "bailiwick.dev/v1alpha1".to_owned();
+    AnyObject { api_version, kind, metadata: Metadata::named(name), spec, status }
+}
+
+fn digest(random: &mut Random) -> String {
+    format!("{:064x}", random.below(DIGESTS))
+}
+
+/// An object, and how many days ago it was made.
+type Made = (u64, AnyObject);
+
+fn run(random: &mut Random, number: usize, all: &mut Vec<Made>) {
+    let (name, agent) = (format!("adr-{number}"), format!("ada-{number}-1"));
+    let born = random.below(60) as u64;
+    let ended = ago(random.below(born as usize + 1) as u64);
+    let phase = RunPhase::ALL[random.below(RunPhase::ALL.len())];
+    let phase = if random.once_in(2) { RunPhase::Succeeded } else { phase };
+    let mut spec = json!({
+        "repository": "acme/app", "ref": "refs/heads/main", "sha": "0".repeat(40),
+        "sourceEvent": { "source": "manual", "uid": name }, "agentStack": "fixer",
+        "taskKind": "repair", "runnerPool": "inside", "trustTier": "trusted",
+    });
+    if random.once_in(4) {
+        spec["parentRun"] = json!(format!("adr-{}", random.below(number + 1)));
+    }
+    let mut status = json!({ "phase": phase, "attempts": [agent], "agentMuxRunId": agent });
+    if phase.is_final() {
+        status["completedAt"] = json!(ended);
+    }
+    let attempt = json!({ "agentDispatchRun": name, "launch": digest(random) });
+    all.push((born, object(Kind::AgentDispatchAttempt, agent.clone(), attempt, json!({}))));
+    let sources = json!([{ "digest": digest(random) }, { "digest": digest(random) }]);
+    let bundle = json!({ "dispatchRun": name, "sources": sources });
+    all.push((born, object(Kind::AgentContextBundle, format!("b-{number}"), bundle, json!({}))));
+    if random.once_in(3) {
+        let spec = json!({
+            "dispatchRun": name, "requestedBy": { "kind": "agent-stack", "name": "fixer" },
+            "action": { "type": { "class": "tool-call" }, "target": "x", "summary": "y" },
+            "policyReasons": [], "artifactRefs": [], "artifactDigest": digest(random),
+            "expiresAt": ago(0),
+        });
+        let phase = if random.once_in(3) { "pending" } else { "approved" };
+        let status = json!({ "phase": phase });
+        all.push((born, object(Kind::AgentApproval, format!("p-{number}"), spec, status)));
+    }
+    if random.once_in(2) {
+        let session = format!("s-{number}");
+        let spec = json!({ "agentMuxSessionId": session, "dispatchRun": name, "adapter": "x" });
+        all.push((born, object(Kind::AgentSession, session.clone(), spec, json!({}))));
+        for part in 0..random.below(3) {
+            const HOW: [&str; 8] = [
+                "automation-derived",
+                "automation-derived",
+                "automation-derived",
+                "created-from-work-item",
+                "created-from-work-item",
+                "created-from-work-item",
+                "linked-session",
+                "linked-existing-workspace",
+            ];
+            let spec = json!({
+                "workItemRef": { "kind": "issue", "repository": "acme/app", "id": "7" },
+                "sessionRef": session, "linkSource": HOW[random.below(HOW.len())],
+                "createdBy": "ada", "runRefs": [name],
+            });
+            let link = format!("l-{number}-{part}");
+            all.push((born, object(Kind::WorkItemSessionLink, link, spec, json!({}))));
+        }
+    }
+    if random.once_in(4) {
+        let spec = json!({
+            "repository": "acme/app", "workspacePath": "/w", "ownership": "host", "branch": "b",
+            "targetBranch": "main", "trustTier": "trusted", "pinned": random.once_in(2), "run": agent,
+        });
+        let state = if random.once_in(3) { "active" } else { "archived" };
+        let status = json!({ "state": state });
+        all.push((born, object(Kind::AgentWorkspace, format!("w-{number}"), spec, status)));
+    }
+    all.push((born, object(Kind::AgentDispatchRun, name, spec, status)));
+}
+
+fn delivery(random: &mut Random, number: usize, runs: usize, all: &mut Vec<Made>) {
+    let born = random.below(60) as u64;
+    let mut executions = Vec::new();
+    for part in 0..random.below(3) {
+        let name = format!("e-{number}-{part}");
+        let mut spec = json!({
+            "triggerRule": "r", "ruleGeneration": 1, "source": "ci", "eventUid": name,
+            "sourceRefs": {}, "trustTier": "trusted", "decision": "created", "reason": "",
+            "at": ago(born),
+        });
+        if random.once_in(2) {
+            spec["dispatchRun"] = json!(format!("adr-{}", random.below(runs + 3)));
+        }
+        all.push((born, object(Kind::AgentTriggerExecution, name.clone(), spec, json!({}))));
+        executions.push(name);
+    }
+    let spec = json!({
+        "forge": "gitea", "deliveryId": format!("{number}"), "event": "push", "repository": "app",
+        "payloadDigest": digest(random), "bytes": 1, "receivedAt": ago(born), "headers": {},
+    });
+    let status = json!({ "evaluated": !random.once_in(4), "executions": executions });
+    all.push((born, object(Kind::WebhookDelivery, format!("d-{number}"), spec, status)));
+}
+
+/// What stays, said of all objects at once.
+struct Rules<'a>(&'a [AnyObject]);
+
+impl Rules<'_> {
+    fn of(&self, kind: Kind) -> impl Iterator<Item = &AnyObject> {
+        self.0.iter().filter(move |object| object.kind == kind)
+    }
+
+    fn at_work(&self, run: &str) -> bool {
+        let found = self.of(Kind::AgentDispatchRun).find(|object| object.metadata.name == run);
+        found.is_some_and(|run| !run.typed::<AgentDispatchRun>().unwrap().status.phase.is_final())
+    }
+
+    /// The run of the session that a link points at.
+    fn run_of(&self, link: &AnyObject) -> Option<String> {
+        let session = link.typed::<WorkItemSessionLink>().unwrap().spec.session_ref;
+        let session = self.of(Kind::AgentSession).find(|one| one.metadata.name == session)?;
+        Some(session.typed::<AgentSession>().unwrap().spec.dispatch_run)
+    }
+
+    fn run_stays(&self, name: &str) -> bool {
+        let runs = self.of(Kind::AgentDispatchRun);
+        let runs: Vec<_> = runs.map(|run| run.typed::<AgentDispatchRun>().unwrap()).collect();
+        let Some(run) = runs.iter().find(|run| run.name() == name) else { return false };
+        let ended = run.status.completed_at.map_or(NOW, Moment::millis);
+        let asked = self.of(Kind::AgentApproval).any(|one| {
+            let one = one.typed::<AgentApproval>().unwrap();
+            one.spec.dispatch_run == name && one.status.phase == ApprovalPhase::Pending
+        });
+        let family = run.spec.parent_run.as_deref().is_some_and(|parent| self.at_work(parent))
+            || runs.iter().any(|child| {
+                child.spec.parent_run.as_deref() == Some(name) && self.at_work(child.name())
+            });
+        let used = self.of(Kind::AgentWorkspace).any(|one| {
+            let active = one.status["state"] == "active";
+            let one = one.typed::<AgentWorkspace>().unwrap();
+            one.spec.run == run.status.agent_mux_run_id && (one.spec.pinned || active)
+        });
+        // What was linked without a person keeps nothing.
+        let linked = self.of(Kind::WorkItemSessionLink).any(|link| {
+            let by_hand = link.spec["linkSource"].as_str().unwrap().starts_with("linked-");
+            by_hand && self.run_of(link).as_deref() == Some(name)
+        });
+        let over = run.status.phase.is_final() && NOW - ended >= KEEP;
+        !over || asked || family || used || linked
+    }
+
+    fn execution_stays(&self, object: &AnyObject) -> bool {
+        let execution = object.typed::<AgentTriggerExecution>().unwrap().spec;
+        let young = NOW - execution.at.millis() < KEEP.max(WINDOW);
+        young || execution.dispatch_run.is_some_and(|run| self.run_stays(&run))
+    }
+
+    fn stays(&self, object: &AnyObject) -> bool {
+        let text = |name: &str| object.spec[name].as_str().unwrap_or_default();
+        if object.kind == Kind::AgentDispatchRun {
+            self.run_stays(&object.metadata.name)
+        } else if object.kind == Kind::AgentDispatchAttempt {
+            self.run_stays(text("agentDispatchRun"))
+        } else if object.kind == Kind::AgentTriggerExecution {
+            self.execution_stays(object)
+        } else if object.kind == Kind::WebhookDelivery {
+            let delivery = object.typed::<WebhookDelivery>().unwrap();
+            let young = NOW - delivery.spec.received_at.millis() < KEEP;
+            let needed = self.of(Kind::AgentTriggerExecution).any(|one| {
+                delivery.status.executions.contains(&one.metadata.name) && self.execution_stays(one)
+            });
+            !delivery.status.evaluated || young || needed
+        } else if object.kind == Kind::WorkItemSessionLink {
+            self.run_of(object).is_none_or(|run| self.run_stays(&run))
+        } else if object.spec["dispatchRun"].is_string() {
+            self.run_stays(text("dispatchRun"))
+        } else {
+            true
+        }
+    }
+}
+
+async fn everything(store: &MemoryFleet) -> Vec<AnyObject> {
+    let mut all = Vec::new();
+    for kind in Kind::ALL {
+        let selection = Selection { limit: usize::MAX, ..Selection::of(*kind) };
+        all.extend(store.list(&selection).await.unwrap().objects);
+    }
+    all
+}
+
+fn names<'a>(objects: impl IntoIterator<Item = &'a AnyObject>) -> BTreeSet<String> {
+    let name = |object: &AnyObject| format!("{}/{}", object.kind, object.metadata.name);
+    objects.into_iter().map(name).collect()
+}
+
+/// Lets go until a whole round finds nothing; gives the runs of the ledger that were forgotten.
+async fn prune(store: &MemoryFleet) -> BTreeSet<String> {
+    let span = Span::from_millis;
+    let mut retention = Retention::new(span(KEEP), span(KEEP));
+    let (mut agents, mut quiet) = (BTreeSet::new(), 0);
+    while quiet < 6 {
+        let pruned = retention.portion(store, Moment::from_millis(NOW)).await.unwrap();
+        quiet = if pruned.count == 0 { quiet + 1 } else { 0 };
+        agents.extend(pruned.agents);
+    }
+    agents
+}
+
+async fn fleet(mut made: Vec<Made>, digests: usize) -> MemoryFleet {
+    let store = MemoryFleet::default();
+    for number in 0..digests {
+        let blob = Write::Blob { digest: format!("{number:064x}"), bytes: b"bytes".to_vec() };
+        store.commit(vec![blob], ago(60)).await.unwrap();
+    }
+    // As they come: what is older is listed first.
+    made.sort_by_key(|(born, _)| std::cmp::Reverse(*born));
+    for day in made.chunk_by(|one, next| one.0 == next.0) {
+        let writes = day.iter().map(|(_, object)| Write::Create(object.clone())).collect();
+        store.commit(writes, ago(day[0].0)).await.unwrap();
+    }
+    store
+}
+
+#[tokio::test]
+async fn what_goes_and_what_stays_is_what_the_rules_say() {
+    let mut random = Random::rotating("retention");
+    let (mut gone, mut kept, mut bytes_gone) = (0, 0, 0);
+    for case in 0..Depth::from_env().cases(40) {
+        let mut made = Vec::new();
+        // One has many, however the dice fall.
+        let runs = if case == 0 { 40 } else { 1 + random.below(40) };
+        for number in 0..runs {
+            run(&mut random, number, &mut made);
+        }
+        for number in 0..random.below(30) {
+            delivery(&mut random, number, runs, &mut made);
+        }
+        // One that nobody ever names stays: nobody says that it is over.
+        let store = fleet(made, DIGESTS + 1).await;
+        let before = everything(&store).await;
+        let agents = prune(&store).await;
+        let rules = Rules(&before);
+        let expected = names(before.iter().filter(|object| rules.stays(object)));
+        let after = everything(&store).await;
+        assert_eq!(names(&after), expected);
+        let named: BTreeSet<String> = after.iter().flat_map(named_digests).collect();
+        let named_before: BTreeSet<String> = before.iter().flat_map(named_digests).collect();
+        for number in 0..=DIGESTS {
+            let digest = format!("{number:064x}");
+            let wanted = named.contains(&digest) || !named_before.contains(&digest);
+            assert_eq!(store.blob(&digest).await.unwrap().is_some(), wanted, "{digest}");
+            bytes_gone += usize::from(!wanted);
+        }
+        let runs_gone = before
+            .iter()
+            .filter(|object| object.kind == Kind::AgentDispatchAttempt && !rules.stays(object));
+        let expected: BTreeSet<String> =
+            runs_gone.map(|attempt| attempt.metadata.name.clone()).collect();
+        assert_eq!(agents, expected);
+        kept += after.len();
+        gone += before.len() - after.len();
+    }
+    assert!(gone > 20 && kept > 20 && bytes_gone > 0, "{gone} {kept} {bytes_gone}");
+}
+
+/// More of them than are looked at at once.
+#[tokio::test]
+async fn what_stays_does_not_stand_in_the_way_of_what_goes() {
+    let mut made = Vec::new();
+    for number in 0..120 {
+        let (name, agent) = (format!("adr-{number}"), format!("ada-{number}-1"));
+        let spec = json!({
+            "repository": "acme/app", "ref": "refs/heads/main", "sha": "0".repeat(40),
+            "sourceEvent": { "source": "manual", "uid": name }, "agentStack": "fixer",
+            "taskKind": "repair", "runnerPool": "inside", "trustTier": "trusted",
+        });
+        let status = json!({ "phase": "failed", "attempts": [agent], "completedAt": ago(50) });
+        made.push((50, object(Kind::AgentDispatchRun, name, spec, status)));
+        if number < 110 {
+            let spec = json!({
+                "repository": "acme/app", "workspacePath": "/w", "ownership": "host",
+                "branch": "b", "targetBranch": "main", "trustTier": "trusted", "pinned": true,
+                "run": agent,
+            });
+            let name = format!("w-{number}");
+            made.push((50, object(Kind::AgentWorkspace, name, spec, json!({}))));
+        }
+    }
+    let store = fleet(made, 0).await;
+    assert_eq!(prune(&store).await.len(), 10);
+    let left = Selection::of(Kind::AgentDispatchRun);
+    assert_eq!(store.list(&left).await.unwrap().objects.len(), 110);
+}

@@ -1,0 +1,552 @@
+//! What was admitted is looked at again before it starts, whether it waited or is tried once more.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use bailiwick_fleet::admission::native::{DRIFTED, MADE_FOR};
+use bailiwick_fleet::ports::{
+    ActionError, DecisionRequest, Fleet as _, FleetStore as _, Launched, LaunchedState, RunAnswer,
+    RunVerb, RunVerbRequest, Target, Verdict, World as _, Write,
+};
+use bailiwick_resources::{
+    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase, Kind, Object,
+    RoleBinding, RunPhase, ServiceAccount,
+};
+use serde_json::{Value, json};
+
+use crate::dispatch::{
+    Plane, agent, all, caller, declare, document, fleet, only_run, request, set, stand, standing,
+    turn,
+};
+
+fn target(name: &str) -> Target {
+    Target { namespace: "default".to_owned(), name: name.to_owned() }
+}
+
+async fn act(plane: &Plane, run: &str, verb: RunVerb) -> Result<RunAnswer, ActionError> {
+    let message = "Go on.".to_owned();
+    let request = RunVerbRequest { message, ..RunVerbRequest::default() };
+    plane.act_on_run(&caller("ada"), &target(run), verb, request).await
+}
+
+/// A run that was launched and has failed.
+async fn failed(plane: &Plane) -> String {
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(plane).await;
+    assert_eq!(launched(plane), 1);
+    set(plane, &agent(plane), standing(LaunchedState::Failed));
+    turn(plane).await;
+    assert_eq!(only_run(plane).await.status.phase, RunPhase::Failed);
+    answer.run
+}
+
+fn launched(plane: &Plane) -> usize {
+    plane.engine.launched.lock().unwrap().len()
+}
+
+/// Declares one object of the fleet anew, changed.
+async fn change(plane: &Plane, kind: Kind, name: &str, pointer: &str, value: Value) {
+    let known = plane.store.get(kind, "default", name).await.unwrap();
+    let known = known.unwrap_or_else(|| panic!("{kind} {name}"));
+    let mut changed = document(kind, name, known.spec);
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    let spec = &mut changed.spec;
+    let parent = if parent.is_empty() { spec } else { spec.pointer_mut(parent).unwrap() };
+    parent[key] = value;
+    declare(plane, &[changed]).await;
+}
+
+async fn remove(plane: &Plane, kind: Kind, name: &str) {
+    let known = plane.store.get(kind, "default", name).await.unwrap().unwrap();
+    let write = Write::Delete {
+        kind,
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        version: known.metadata.resource_version,
+    };
+    plane.store.commit(vec![write], plane.world.now()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_retry_is_held_to_what_is_so_today() {
+    let tightened: [(Kind, &str, &str, Value); 6] = [
+        (Kind::Repository, "app", "/policy", json!({ "allowedStacks": ["another"] })),
+        (Kind::Repository, "app", "/policy", json!({ "approvalModes": ["deny"] })),
+        (Kind::Repository, "app", "/policy", json!({ "filesystem": "read-only" })),
+        (Kind::Repository, "app", "/trustTier", json!("untrusted")),
+        (Kind::AgentToolProfile, "tools", "/nativeTools/network", json!(true)),
+        (Kind::RunnerPool, "inside", "/allowedRepositories", json!(["others/*"])),
+    ];
+    for (kind, name, pointer, value) in tightened {
+        let plane = stand(|object| {
+            if object.kind == Kind::AgentToolProfile {
+                object.spec.as_object_mut().unwrap().remove("networkPolicy");
+            }
+        })
+        .await;
+        let run = failed(&plane).await;
+        change(&plane, kind, name, pointer, value.clone()).await;
+        act(&plane, &run, RunVerb::Retry).await.unwrap();
+        turn(&plane).await;
+        let run = only_run(&plane).await;
+        assert_eq!(run.status.phase, RunPhase::Failed, "{kind} {value}");
+        assert_eq!(launched(&plane), 1, "{kind} {value}");
+        let why = run.status.terminal_reason.unwrap_or_default();
+        let expected =
+            if kind == Kind::RunnerPool { "does not take" } else { "PermissionsChanged" };
+        assert!(why.contains(expected), "{kind} {value}: {why}");
+    }
+    // Where nothing has changed, it starts.
+    let plane = stand(|_| {}).await;
+    let run = failed(&plane).await;
+    act(&plane, &run, RunVerb::Retry).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 2);
+}
+
+#[tokio::test]
+async fn what_has_gone_while_it_waited_keeps_it_from_starting() {
+    for (kind, name) in [(Kind::AgentToolProfile, "tools"), (Kind::Repository, "app")] {
+        let plane = stand(|_| {}).await;
+        for id in ["a", "b"] {
+            plane.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
+        }
+        turn(&plane).await;
+        assert_eq!(launched(&plane), 1, "there is one place");
+        let first = agent(&plane);
+        set(&plane, &first, standing(LaunchedState::Failed));
+        remove(&plane, kind, name).await;
+        for _ in 0..6 {
+            plane.turn().await;
+        }
+        assert_eq!(launched(&plane), 1, "{kind}");
+        let runs = all::<AgentDispatchRun>(&plane).await;
+        let why = |run: &Object<AgentDispatchRun>| run.status.terminal_reason.clone();
+        let refused = runs.iter().filter_map(why).filter(|why| why.contains("PermissionsChanged"));
+        assert_eq!(refused.count(), 1, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn todays_limits_are_laid_over_those_of_then() {
+    let limits = |plane: &Plane, which: usize| -> Vec<Value> {
+        let launched = plane.engine.launched.lock().unwrap();
+        launched[which].limits["limits"].as_array().unwrap().clone()
+    };
+    for (kind, name, pointer, value) in [
+        (Kind::Repository, "app", "/policy", json!({ "deniedCommands": ["curl"] })),
+        (Kind::AgentToolProfile, "tools", "/deniedCommands", json!(["curl"])),
+    ] {
+        let plane = stand(|_| {}).await;
+        let run = failed(&plane).await;
+        let before = all::<AgentDispatchAttempt>(&plane).await.remove(0);
+        change(&plane, kind, name, pointer, value).await;
+        // A conversation keeps the policy it was begun with, so that it cannot be narrowed.
+        act(&plane, &run, RunVerb::Continue).await.unwrap();
+        turn(&plane).await;
+        let why = only_run(&plane).await.status.terminal_reason.unwrap_or_default();
+        assert!(why.contains("retry it"), "{why}");
+        assert_eq!(launched(&plane), 1);
+        act(&plane, &run, RunVerb::Retry).await.unwrap();
+        turn(&plane).await;
+        assert_eq!(launched(&plane), 2, "{:?}", only_run(&plane).await.status);
+        let (then, today) = (limits(&plane, 0), limits(&plane, 1));
+        assert!(then.iter().all(|limit| today.contains(limit)), "nothing is taken away");
+        let more: Vec<&Value> = today.iter().filter(|limit| !then.contains(limit)).collect();
+        assert!(more.iter().any(|limit| limit.to_string().contains("curl")), "{more:?}");
+        assert!(!json!(then).to_string().contains("curl"));
+        let attempts = all::<AgentDispatchAttempt>(&plane).await;
+        let last = attempts.iter().find(|one| one.spec.number == 3).unwrap();
+        assert_ne!(last.metadata.annotations, before.metadata.annotations);
+    }
+}
+
+/// What is allowed at once and written down is the stricter of then and today.
+#[tokio::test]
+async fn fewer_at_once_and_more_written_down_bind_a_retry() {
+    let fewer = (Kind::Repository, "app", "/policy/maxParallelSubagents");
+    let audit = (Kind::AgentToolProfile, "tools", "/auditLevel");
+    let all = json!("full-redacted-transcript");
+    for ((kind, name, pointer), value, shown, expected) in [
+        (fewer, json!(1), "/parallel/repository", json!(1)),
+        (fewer, json!(9), "/parallel/repository", json!(3)),
+        (audit, all.clone(), "/auditLevel", all),
+        (audit, json!("metadata"), "/auditLevel", json!("inputs")),
+    ] {
+        let plane = stand(|object| {
+            if object.kind == Kind::AgentToolProfile {
+                object.spec["auditLevel"] = json!("inputs");
+            }
+            if object.kind == Kind::Repository {
+                object.spec["policy"] = json!({ "maxParallelSubagents": 3 });
+            }
+        })
+        .await;
+        let run = failed(&plane).await;
+        let limit = |which: usize| {
+            let launched = plane.engine.launched.lock().unwrap();
+            launched[which].limits.pointer(shown).cloned()
+        };
+        let before = limit(0);
+        change(&plane, kind, name, pointer, value.clone()).await;
+        if before.as_ref() != Some(&expected) {
+            // A conversation keeps the limits it was begun with, so that it does not go on.
+            act(&plane, &run, RunVerb::Continue).await.unwrap();
+            turn(&plane).await;
+            let why = only_run(&plane).await.status.terminal_reason.unwrap_or_default();
+            assert!(why.contains("retry it"), "{pointer} {value}: {why}");
+            assert_eq!(launched(&plane), 1);
+        }
+        act(&plane, &run, RunVerb::Retry).await.unwrap();
+        turn(&plane).await;
+        assert_eq!(launched(&plane), 2, "{:?}", only_run(&plane).await.status);
+        assert_eq!(limit(1), Some(expected), "{pointer} {value}");
+    }
+}
+
+const KEYS: [(&str, &str); 2] = [("model", "api-key"), ("more", "more-key")];
+
+/// A fleet whose stack needs two secrets.
+async fn with_secrets(asks: &[&str]) -> Plane {
+    let plane = stand(|object| {
+        if object.kind == Kind::AgentStack {
+            let refs = KEYS.map(|(name, key)| json!({ "name": name, "keys": [key] }));
+            object.spec["requiredSecretRefs"] = json!(refs);
+            object.spec["secretPolicy"] =
+                json!({ "allowOnForks": false, "allowedSecretRefs": ["model", "more"] });
+        }
+    })
+    .await;
+    for (name, key) in KEYS {
+        secret(&plane, "default", name, key, "v").await;
+        let asked = if asks.contains(&name) { "always" } else { "never" };
+        declare(&plane, &[grant(name, key, asked)]).await;
+    }
+    plane
+}
+
+async fn secret(plane: &Plane, namespace: &str, name: &str, key: &str, value: &str) {
+    let values = BTreeMap::from([(key.to_owned(), value.as_bytes().to_vec())]);
+    plane.store.set_secret(namespace, name, values, plane.world.now()).await.unwrap();
+}
+
+fn grant(name: &str, key: &str, asked: &str) -> AnyObject {
+    document(
+        Kind::AgentSecretGrant,
+        name,
+        json!({
+            "subject": { "kind": "agent-stack", "name": "fixer" },
+            "secretRef": { "name": name, "keys": [key] },
+            "purpose": "model-provider-token", "allowedRepositories": ["acme/*"],
+            "mountPolicy": "env", "requiredApproval": asked,
+        }),
+    )
+}
+
+async fn pending(plane: &Plane) -> Vec<Object<AgentApproval>> {
+    let mut asked = all::<AgentApproval>(plane).await;
+    asked.retain(|one| one.status.phase == ApprovalPhase::Pending);
+    asked
+}
+
+/// Answers all that is asked: yes.
+async fn say_yes(plane: &Plane, by: &str) -> Result<(), ActionError> {
+    for asked in pending(plane).await {
+        let yes = DecisionRequest {
+            decision: Verdict::Approve,
+            comment: String::new(),
+            approved_action_subset: Vec::new(),
+            expected_artifact_digest: asked.spec.artifact_digest.clone(),
+        };
+        let mut by = caller(by);
+        by.at = plane.world.now();
+        plane.decide(&by, &target(asked.name()), yes).await?;
+    }
+    Ok(())
+}
+
+async fn approve(plane: &Plane) {
+    say_yes(plane, "bob").await.unwrap();
+}
+
+fn is_own_request(answered: &Result<(), ActionError>) -> bool {
+    matches!(answered, Err(ActionError::Conflict { message, .. }) if message.contains("asked for it"))
+}
+
+/// Whoever asks does not answer: neither for what they started nor for what they had go on.
+#[tokio::test]
+async fn nobody_approves_a_start_that_they_asked_for_themselves() {
+    let plane = with_secrets(&["model"]).await;
+    let run = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
+    let first = all::<AgentDispatchAttempt>(&plane).await.remove(0);
+    assert_eq!(first.spec.requested_by.as_deref(), Some("ada"));
+    let own = say_yes(&plane, "ada").await;
+    assert!(is_own_request(&own), "{own:?}");
+    say_yes(&plane, "bob").await.unwrap();
+    for verb in [RunVerb::Retry, RunVerb::Continue] {
+        turn(&plane).await;
+        set(&plane, &agent(&plane), Launched { attempts: 9, ..standing(LaunchedState::Failed) });
+        turn(&plane).await;
+        // What was said is not good any more when cyd asks for another attempt.
+        plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
+        let more = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
+        plane.act_on_run(&caller("cyd"), &target(&run), verb, more).await.unwrap();
+        turn(&plane).await;
+        let waiting = only_run(&plane).await;
+        assert_eq!(waiting.status.phase, RunPhase::WaitingForApproval, "{:?}", waiting.status);
+        for own in ["cyd", "ada"] {
+            let answered = say_yes(&plane, own).await;
+            assert!(is_own_request(&answered), "{verb:?}, {own}: {answered:?}");
+        }
+        say_yes(&plane, "bob").await.unwrap();
+    }
+    // A fork is asked for by whoever forks.
+    let fork = RunVerbRequest::default();
+    plane.act_on_run(&caller("bob"), &target(&run), RunVerb::Fork, fork).await.unwrap();
+    let own = say_yes(&plane, "bob").await;
+    assert!(is_own_request(&own), "{own:?}");
+}
+
+/// A run that had to be approved, was launched and has failed.
+async fn approved_and_failed(plane: &Plane) -> String {
+    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    turn(plane).await;
+    assert_eq!(launched(plane), 0);
+    approve(plane).await;
+    turn(plane).await;
+    assert_eq!(launched(plane), 1, "{:?}", only_run(plane).await.status);
+    set(plane, &agent(plane), standing(LaunchedState::Failed));
+    turn(plane).await;
+    answer.run
+}
+
+#[tokio::test]
+async fn a_yes_to_one_secret_is_no_yes_to_another() {
+    let plane = with_secrets(&["model"]).await;
+    let run = approved_and_failed(&plane).await;
+    // The same again needs no other yes.
+    act(&plane, &run, RunVerb::Retry).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 2);
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    declare(&plane, &[grant("more", "more-key", "always")]).await;
+    act(&plane, &run, RunVerb::Retry).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 2, "somebody has to be asked for the other one");
+    let waiting = only_run(&plane).await;
+    assert_eq!(waiting.status.phase, RunPhase::WaitingForApproval);
+    let asked = pending(&plane).await;
+    assert_eq!(asked.len(), 1);
+    let summary = &asked[0].spec.action.summary;
+    assert!(summary.contains("Secret/more/more-key"), "{summary}");
+    assert!(!summary.contains("Secret/model"), "what was approved is not asked again: {summary}");
+    assert!(waiting.status.approvals.contains(&asked[0].name().to_owned()));
+    approve(&plane).await;
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 3);
+}
+
+#[tokio::test]
+async fn a_yes_is_good_until_its_time_is_over() {
+    let plane = with_secrets(&["model"]).await;
+    let run = approved_and_failed(&plane).await;
+    plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
+    act(&plane, &run, RunVerb::Retry).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 1);
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
+    approve(&plane).await;
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 2);
+}
+
+#[tokio::test]
+async fn a_yes_that_has_grown_old_in_the_queue_is_asked_for_again() {
+    let plane = with_secrets(&["model"]).await;
+    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    change(&plane, Kind::RunnerPool, "inside", "/paused", json!(true)).await;
+    approve(&plane).await;
+    turn(&plane).await;
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
+    plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
+    change(&plane, Kind::RunnerPool, "inside", "/paused", json!(false)).await;
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 0);
+    let asked = pending(&plane).await;
+    assert_eq!(asked.len(), 1, "under another name than the first");
+    approve(&plane).await;
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 1);
+}
+
+#[tokio::test]
+async fn a_new_value_of_a_secret_is_another_snapshot_of_what_a_retry_is_permitted() {
+    let plane = with_secrets(&[]).await;
+    let run = failed(&plane).await;
+    let before = only_run(&plane).await.status.permission_snapshot_digest;
+    secret(&plane, "default", "model", "api-key", "another").await;
+    act(&plane, &run, RunVerb::Retry).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 2);
+    let after = only_run(&plane).await.status.permission_snapshot_digest;
+    assert_ne!(before, after);
+    let attempts = all::<AgentDispatchAttempt>(&plane).await;
+    let of = |number| {
+        let attempt = attempts.iter().find(|one| one.spec.number == number).unwrap();
+        Some(attempt.spec.permission_snapshot_digest.clone())
+    };
+    assert_eq!((of(1), of(2)), (before, after));
+    let arrived = plane.engine.launched.lock().unwrap()[1].environment.clone();
+    assert!(arrived.contains(&("API_KEY".to_owned(), "another".to_owned())), "{arrived:?}");
+}
+
+/// What was reviewed in one namespace is not taken out of another.
+#[tokio::test]
+async fn a_secret_arrives_out_of_the_namespace_that_was_reviewed() {
+    let plane = stand(|object| {
+        if object.kind == Kind::AgentStack {
+            object.spec["requiredSecretRefs"] =
+                json!([{ "name": "model", "namespace": "vault", "keys": ["api-key"] }]);
+            object.spec["secretPolicy"] =
+                json!({ "allowOnForks": false, "allowedSecretRefs": ["model"] });
+        }
+    })
+    .await;
+    secret(&plane, "default", "model", "api-key", "nobody looked at this").await;
+    secret(&plane, "vault", "model", "api-key", "that of the vault").await;
+    let mut grant = grant("model", "api-key", "never");
+    grant.spec["secretRef"]["namespace"] = json!("vault");
+    declare(&plane, &[grant]).await;
+    let mut wish = request("r");
+    wish.task = "Say that of the vault.".to_owned();
+    plane.dispatch(&caller("ada"), "default", wish).await.unwrap();
+    turn(&plane).await;
+    let launch = plane.engine.launched.lock().unwrap()[0].clone();
+    assert_eq!(launch.environment, [("API_KEY".to_owned(), "that of the vault".to_owned())]);
+    assert!(!launch.context.contains("that of the vault"), "it is taken out of every text");
+}
+
+/// A retry waits for its group like any other.
+#[tokio::test]
+async fn a_retry_waits_while_its_group_is_full() {
+    let plane = stand(|object| {
+        if object.kind == Kind::RunnerPool {
+            object.spec["capacity"] = json!(5);
+        }
+    })
+    .await;
+    let rule = document(
+        Kind::AgentTriggerRule,
+        "one-at-a-time",
+        json!({
+            "lifecycleState": "draft", "sources": ["manual"], "agentStack": "fixer",
+            "taskKind": "tend", "promptTemplate": "Tend it.",
+            "concurrencyPolicy": { "mode": "queue", "maxActive": 1 },
+        }),
+    );
+    declare(&plane, &[rule]).await;
+    for id in ["a", "b"] {
+        plane.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
+    }
+    for mut run in all::<AgentDispatchRun>(&plane).await {
+        run.spec.trigger_rule = Some("one-at-a-time".to_owned());
+        run.spec.concurrency_group = Some("g".to_owned());
+        let write = Write::Replace(AnyObject::of(&run).unwrap());
+        plane.store.commit(vec![write], plane.world.now()).await.unwrap();
+    }
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 1, "one of the group");
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 2);
+    let runs = all::<AgentDispatchRun>(&plane).await;
+    let over = runs.iter().find(|run| run.status.phase == RunPhase::Failed).unwrap();
+    act(&plane, over.name(), RunVerb::Retry).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 2, "the other one is at work");
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 3);
+}
+
+fn binding(rules: Value, policy: &str) -> AnyObject {
+    document(
+        Kind::AgentRoleBinding,
+        "reads",
+        json!({
+            "subject": { "kind": "agent-stack", "name": "fixer" },
+            "scope": { "kind": "namespace", "name": "default" },
+            "roleRef": { "kind": "RoleTemplate", "name": "agent-readonly" },
+            "resourceRules": rules, "escalationPolicy": policy,
+        }),
+    )
+}
+
+async fn bound(plane: &Plane) -> Vec<Object<RoleBinding>> {
+    let turn = plane.reconcile().await;
+    assert_eq!(turn.errors, []);
+    all::<RoleBinding>(plane).await
+}
+
+async fn told(plane: &Plane, event: &str) -> usize {
+    let audit = plane.store.audit(0, 10_000).await.unwrap();
+    audit.iter().filter(|(_, line)| line.event == event).count()
+}
+
+#[tokio::test]
+async fn the_platform_has_no_binding_that_escalates() {
+    let plane = stand(|_| {}).await;
+    let secrets = json!([{ "resources": ["secrets"], "verbs": ["get"] }]);
+    for policy in ["deny", "require-admin-approval"] {
+        declare(&plane, &[binding(secrets.clone(), policy)]).await;
+        assert!(bound(&plane).await.is_empty(), "{policy}");
+    }
+    declare(&plane, &[binding(json!([]), "deny")]).await;
+    assert_eq!(bound(&plane).await.len(), 1);
+    // What was bound and escalates since is taken away.
+    declare(&plane, &[binding(secrets, "deny")]).await;
+    assert!(bound(&plane).await.is_empty());
+    assert!(!binding(json!([]), "allow-if-owner").check().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_we_made_follows_and_goes_and_what_a_stranger_changed_is_drift() {
+    let plane = stand(|_| {}).await;
+    declare(&plane, &[binding(json!([]), "deny")]).await;
+    let made = bound(&plane).await.remove(0);
+    assert_eq!(made.metadata.annotations[MADE_FOR], "AgentRoleBinding/default/reads");
+    assert_eq!(bound(&plane).await[0].metadata.resource_version, made.metadata.resource_version);
+    // Ours was edited: the platform's follows.
+    let mut edited = binding(json!([]), "deny");
+    edited.spec["roleRef"]["name"] = json!("agent-ci-diagnoser");
+    declare(&plane, &[edited]).await;
+    let mut native = bound(&plane).await.remove(0);
+    assert_eq!(native.spec.role_ref.name, "agent-ci-diagnoser");
+    assert_eq!(told(&plane, "NativeRbacDriftDetected").await, 0);
+    // A stranger edits it: that is left, and told once.
+    native.spec.role_ref.name = "secret-grant-admin".to_owned();
+    let write = Write::Replace(AnyObject::of(&native).unwrap());
+    plane.store.commit(vec![write], plane.world.now()).await.unwrap();
+    for _ in 0..3 {
+        let found = bound(&plane).await.remove(0);
+        assert_eq!(found.spec.role_ref.name, "secret-grant-admin");
+        assert!(found.metadata.annotations.contains_key(DRIFTED));
+    }
+    assert_eq!(told(&plane, "NativeRbacDriftDetected").await, 1);
+    // Whose it was is gone, and so is it; what we did not make stays.
+    remove(&plane, Kind::AgentRoleBinding, "reads").await;
+    let own = json!({ "roleRef": { "kind": "Role", "name": "x" }, "subjects": [] });
+    let stranger = Write::Create(document(Kind::RoleBinding, "theirs", own));
+    plane.store.commit(vec![stranger], plane.world.now()).await.unwrap();
+    let left: Vec<String> = bound(&plane).await.iter().map(|one| one.name().to_owned()).collect();
+    assert_eq!(left, ["theirs"]);
+    remove(&plane, Kind::AgentServiceAccount, "fixer").await;
+    bound(&plane).await;
+    let accounts = all::<ServiceAccount>(&plane).await;
+    let accounts: Vec<&str> = accounts.iter().map(Object::name).collect();
+    assert_eq!(accounts, ["runner"]);
+    let mut two = fleet(|_| {});
+    two.retain(|object| object.kind == Kind::AgentServiceAccount);
+    assert_eq!(two.len(), 2, "the other one stays because it is wanted");
+}

@@ -1,0 +1,102 @@
+//! Which events are our own doing, told from the event alone.
+
+use bailiwick_fleet::triggers::own_work::attempt_of;
+use bailiwick_fleet::triggers::{Intent, OwnWork, SourceEvent, evaluate};
+use bailiwick_resources::{EventSource, ForgeKind, Resource as _};
+use serde_json::{Value, json};
+
+use super::{SHA, failed_check, now, pull_request, read, rule, seen, sent};
+
+/// Why a rule on these sources refuses the first of the events; nothing if it starts a run.
+fn refused(events: &[SourceEvent], sources: &[&str], depth: u32, own: u32) -> Option<String> {
+    let rule = rule(|spec| {
+        spec["sources"] = json!(sources);
+        spec["promptTemplate"] = "Look.".into();
+        spec["allowLabelDispatch"] = true.into();
+        spec["ownWorkDepth"] = depth.into();
+    });
+    let mut world = seen();
+    let run = || "adr-before".to_owned();
+    world.own_work = (own > 0).then(|| OwnWork { run: run(), depth: own });
+    let planned = evaluate(events, &[rule], &world, Intent::Deliver, now()).swap_remove(0);
+    let caused_by = planned.execution.source_refs.caused_by.clone();
+    assert_eq!(caused_by, (own > 0).then(run));
+    planned.run.is_none().then_some(planned.execution.reason)
+}
+
+fn comment(login: &str, body: &str) -> Vec<SourceEvent> {
+    let said = json!({ "body": body, "user": { "login": login }, "author_association": "OWNER" });
+    let payload = sent(json!({
+        "action": "created", "pull_request": pull_request("acme/app"), "comment": said,
+    }));
+    read(ForgeKind::Github, "pull_request_review_comment", &payload)
+}
+
+#[test]
+fn our_words_start_nothing_whatever_a_rule_calls_them() {
+    let marked = "done <!-- bailiwick:0f -->";
+    for sources in [["pr-comment"], ["webhook"]] {
+        assert_eq!(refused(&comment("alice", "look"), &sources, 0, 0), None, "positive control");
+        for (login, body) in [("bailiwick-bot", "done"), ("somebody-elses-bot", marked)] {
+            let why = refused(&comment(login, body), &sources, 0, 0).unwrap();
+            assert!(why.starts_with("OwnAccount: "), "{why}");
+        }
+        // Whoever shares our account may be let speak; what we wrote never is.
+        assert_eq!(refused(&comment("bailiwick-bot", "look"), &sources, 1, 0), None);
+        let why = refused(&comment("bailiwick-bot", marked), &sources, 8, 0).unwrap();
+        assert!(why.starts_with("OwnAccount: "), "{why}");
+    }
+}
+
+#[test]
+fn work_is_told_by_its_run_and_goes_on_as_far_as_the_rule_says() {
+    for depth in 0..4 {
+        for own in 0..5 {
+            let why = refused(&[failed_check()], &["ci"], depth, own);
+            assert_eq!(why.is_none(), own <= depth, "{own} in a row of {depth}: {why:?}");
+            assert!(why.is_none_or(|why| why.starts_with("OwnWork: ")));
+        }
+    }
+    let mut rule = rule(|_| {});
+    assert_eq!(rule.spec.faults(), []);
+    rule.spec.own_work_depth = 9;
+    assert_eq!(rule.spec.faults().len(), 1, "there is an end to it");
+}
+
+#[test]
+fn a_person_or_a_clock_is_never_our_own_work() {
+    for source in [EventSource::Schedule, EventSource::Manual] {
+        let mut event = failed_check();
+        (event.source, event.telling) = (source, source);
+        event.actor = Some("bailiwick-bot".to_owned());
+        let schedule = json!({ "cron": "0 0 * * *", "repository": "acme/app" });
+        let rule = rule(|spec: &mut Value| {
+            spec["sources"] = json!([source.as_str()]);
+            if source == EventSource::Schedule {
+                spec["schedule"] = schedule;
+            }
+        });
+        let planned = evaluate(&[event], &[rule], &seen(), Intent::Deliver, now());
+        assert!(planned[0].run.is_some(), "{}", planned[0].execution.reason);
+    }
+}
+
+#[test]
+fn our_own_statuses_start_nothing() {
+    let status = |context: &str| {
+        let payload = sent(json!({ "sha": SHA, "state": "failure", "context": context,
+            "branches": [{ "name": "main" }] }));
+        read(ForgeKind::Github, "status", &payload)
+    };
+    assert_eq!(refused(&status("ci/build"), &["ci"], 0, 0), None, "positive control");
+    let why = refused(&status("bailiwick/fixer"), &["ci"], 8, 0).unwrap();
+    assert!(why.starts_with("OwnWork: "), "{why}");
+}
+
+#[test]
+fn only_a_branch_that_a_run_would_make_names_an_attempt() {
+    assert_eq!(attempt_of("agent/ada-1-1"), Some("ada-1-1"));
+    for other in ["agent/", "agent", "agents/ada-1-1", "agent/a/b", "main"] {
+        assert_eq!(attempt_of(other), None, "{other}");
+    }
+}

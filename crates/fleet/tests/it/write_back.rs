@@ -1,0 +1,419 @@
+//! Write-back: nothing without a policy that allows it, nothing but what was approved, one answer.
+
+use bailiwick_fleet::ports::{CheckState, ForgeError, Review, WriteBack, Written};
+use bailiwick_fleet::write_back::{
+    Actor, ActorKind, Answer, Decision, Next, NotAuthorised, NotDecided, Permission, Plan,
+    Policies, Proposal, Report, authorise, check_status, decide, digest, expire, key, next, permit,
+    plan,
+};
+use bailiwick_resources::{
+    AgentApproval, AgentApprovalStatus, ApprovalPhase, ApprovalPolicy, ApprovalReason, Moment,
+    Requester, ReviewComment, ReviewDecision, RunPhase, SubjectKind, TrustTier, WriteBackMode,
+    WriteBackPolicy, WriteBackTarget,
+};
+use bailiwick_testkit::random::Random;
+
+const REPOSITORY: &str = "acme/widgets";
+
+fn any_write(random: &mut Random) -> WriteBack {
+    let text = |random: &mut Random| format!("words {}", random.below(3));
+    let number = 1 + u64::try_from(random.below(3)).unwrap();
+    let sha = "a".repeat(40);
+    match random.below(9) {
+        0 | 1 => {
+            let pull_request = random.once_in(2);
+            WriteBack::Comment { number, pull_request, body: text(random) }
+        }
+        2 => WriteBack::Review(Review {
+            number,
+            sha,
+            decision: ReviewDecision::Approved,
+            body: text(random),
+            comments: Vec::new(),
+        }),
+        3 => WriteBack::Push {
+            branch: text(random).replace(' ', "-"),
+            commit: sha,
+            from: random.once_in(2).then(|| "b".repeat(40)),
+        },
+        4 => WriteBack::OpenPullRequest {
+            head: "x".to_owned(),
+            base: "main".to_owned(),
+            title: text(random),
+            body: text(random),
+        },
+        5 => WriteBack::CheckStatus {
+            sha,
+            context: text(random),
+            state: CheckState::Success,
+            description: text(random),
+            url: None,
+        },
+        6 => WriteBack::Rerun {
+            run: number.to_string(),
+            whole_workflow: random.once_in(2),
+            attempt: number,
+        },
+        7 => WriteBack::ReleaseNote { tag: text(random), title: text(random), body: text(random) },
+        _ => WriteBack::DeploymentApproval {
+            run: number.to_string(),
+            environment: text(random),
+            comment: text(random),
+        },
+    }
+}
+
+const MODES: [WriteBackMode; 4] = [
+    WriteBackMode::Denied,
+    WriteBackMode::Auto,
+    WriteBackMode::AlwaysApprove,
+    WriteBackMode::ApproveOnUntrusted,
+];
+
+fn any_policy(random: &mut Random) -> WriteBackPolicy {
+    let mut policy = WriteBackPolicy {
+        require_approval: [None, Some(true), Some(false)][random.below(3)],
+        ..WriteBackPolicy::default()
+    };
+    for target in WriteBackTarget::ALL {
+        if !random.once_in(4) {
+            policy.allowed_targets.push(*target);
+        }
+        if !random.once_in(4) {
+            policy.modes.insert(*target, MODES[random.below(4)]);
+        }
+    }
+    policy
+}
+
+fn proposal<'a>(write: &'a WriteBack, content: &'a [&'a str]) -> Proposal<'a> {
+    Proposal {
+        repository: REPOSITORY,
+        dispatch_run: "adr-1",
+        attempt: "ada-1-1",
+        requested_by: Requester { kind: SubjectKind::AgentStack, name: "repairer".to_owned() },
+        write,
+        target_state: None,
+        artifact_refs: Vec::new(),
+        content,
+        redactor: None,
+        summary: String::new(),
+        now: Moment::from_millis(1_000),
+    }
+}
+
+fn allowing(mode: WriteBackMode) -> WriteBackPolicy {
+    WriteBackPolicy {
+        require_approval: None,
+        allowed_targets: WriteBackTarget::ALL.to_vec(),
+        modes: WriteBackTarget::ALL.iter().map(|target| (*target, mode)).collect(),
+        ..WriteBackPolicy::default()
+    }
+}
+
+fn asked(write: &WriteBack) -> AgentApproval {
+    let stack = allowing(WriteBackMode::AlwaysApprove);
+    let policies =
+        Policies { stack: &stack, rule: None, approvals: &[], trust: TrustTier::Trusted };
+    let Plan::Ask(approval) = plan(&policies, &proposal(write, &[])) else { panic!("it asks") };
+    *approval
+}
+
+fn person(name: &str) -> Actor {
+    Actor { name: name.to_owned(), kind: ActorKind::Person, may_approve: true }
+}
+
+fn yes<'a>(by: &'a Actor, expected_digest: &'a str) -> Answer<'a> {
+    let now = Moment::from_millis(2_000);
+    Answer {
+        by,
+        decision: Decision::Approve,
+        comment: None,
+        expected_digest,
+        target_now: None,
+        now,
+    }
+}
+
+/// A plain reading of the policy, said in another way: each of those who have a say says the most it
+/// allows, and the least of that counts.
+fn most_allowed(policy: &WriteBackPolicy, target: WriteBackTarget, trust: TrustTier) -> u8 {
+    const NEVER: u8 = 0;
+    const ASK: u8 = 1;
+    const FREE: u8 = 2;
+    if !policy.allowed_targets.contains(&target) {
+        return NEVER;
+    }
+    let by_mode = match (policy.modes.get(&target), trust) {
+        (Some(WriteBackMode::Denied), _) => NEVER,
+        (Some(WriteBackMode::Auto), _)
+        | (Some(WriteBackMode::ApproveOnUntrusted), TrustTier::Trusted) => FREE,
+        (Some(WriteBackMode::AlwaysApprove | WriteBackMode::ApproveOnUntrusted) | None, _) => ASK,
+    };
+    let by_requirement = if policy.require_approval == Some(true) { ASK } else { FREE };
+    by_mode.min(by_requirement)
+}
+
+#[test]
+fn nothing_is_written_that_stack_and_rule_do_not_both_allow() {
+    let mut random = Random::rotating("nothing_is_written");
+    let mut seen = [0_usize; 3];
+    for _ in 0..5_000 {
+        let write = any_write(&mut random);
+        let (stack, rule) = (any_policy(&mut random), any_policy(&mut random));
+        let rule = random.once_in(2).then_some(&rule);
+        let trust = [TrustTier::Trusted, TrustTier::Untrusted][random.below(2)];
+        let policies = Policies { stack: &stack, rule, approvals: &[], trust };
+        let target = write.target();
+        let most = most_allowed(&stack, target, trust)
+            .min(rule.map_or(2, |rule| most_allowed(rule, target, trust)));
+        let planned = plan(&policies, &proposal(&write, &[]));
+        let is = match &planned {
+            Plan::Denied(denial) => {
+                assert!(!denial.reason.is_empty() && !denial.instead.is_empty());
+                0
+            }
+            Plan::Ask(approval) => {
+                assert_eq!(approval.artifact_digest, digest(REPOSITORY, &write).as_str());
+                1
+            }
+            Plan::Write(allowed) => {
+                assert_eq!(allowed.write(), &write);
+                assert_eq!(allowed.key(), key("ada-1-1", REPOSITORY, &write));
+                2
+            }
+        };
+        assert_eq!(is, most, "{stack:?} {rule:?} {trust:?} {write:?}");
+        seen[usize::from(is)] += 1;
+    }
+    assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
+}
+
+#[test]
+fn what_a_rule_wants_a_person_for_is_asked_though_the_mode_is_auto() {
+    let stack = allowing(WriteBackMode::Auto);
+    for (reason, target, expected) in [
+        (ApprovalReason::WriteBack, WriteBackTarget::IssueComment, true),
+        (ApprovalReason::BranchPush, WriteBackTarget::BranchPush, true),
+        (ApprovalReason::BranchPush, WriteBackTarget::CreateBranch, true),
+        (ApprovalReason::BranchPush, WriteBackTarget::IssueComment, false),
+        (ApprovalReason::Release, WriteBackTarget::ReleaseNote, true),
+        (ApprovalReason::SecretAccess, WriteBackTarget::ReleaseNote, false),
+    ] {
+        let wanted = ApprovalPolicy { require_for: vec![reason], expires_after: None };
+        let approvals = [&wanted];
+        let policies = Policies {
+            stack: &stack,
+            rule: None,
+            approvals: &approvals,
+            trust: TrustTier::Trusted,
+        };
+        let asks = matches!(permit(&policies, target), Permission::Ask(_));
+        assert_eq!(asks, expected, "{reason:?} {target:?}");
+    }
+}
+
+#[test]
+fn a_yes_to_one_thing_is_no_yes_to_another() {
+    let mut random = Random::rotating("a_yes_to_one_thing");
+    let (mut same, mut others) = (0, 0);
+    for _ in 0..3_000 {
+        let (one, other) = (any_write(&mut random), any_write(&mut random));
+        let approval = asked(&one);
+        let by = person("anna");
+        let answer = yes(&by, &approval.artifact_digest);
+        let status = decide(&approval, &AgentApprovalStatus::default(), &answer).unwrap();
+        let allowed = authorise("uid", &approval, &status, REPOSITORY, &other, None);
+        if one == other {
+            same += 1;
+            assert_eq!(allowed.unwrap().key(), key("uid", REPOSITORY, &one));
+        } else {
+            others += 1;
+            assert!(matches!(allowed, Err(NotAuthorised::Another { .. })), "{one:?} {other:?}");
+        }
+        // Nor in another repository.
+        let elsewhere = authorise("uid", &approval, &status, "acme/other", &one, None);
+        assert!(matches!(elsewhere, Err(NotAuthorised::Another { .. })));
+        // Nor without it.
+        let unanswered = AgentApprovalStatus::default();
+        let allowed = authorise("uid", &approval, &unanswered, REPOSITORY, &one, None);
+        assert_eq!(allowed, Err(NotAuthorised::NotApproved(ApprovalPhase::Pending)));
+    }
+    assert!(same > 10 && others > 1_000, "{same} {others}");
+}
+
+/// Any number of people and machines answer at any time: one answer counts, and it is the first good
+/// one, whatever comes after.
+#[test]
+fn at_most_one_answer_counts() {
+    let mut random = Random::rotating("at_most_one_answer_counts");
+    for _ in 0..1_000 {
+        let write = any_write(&mut random);
+        let approval = asked(&write);
+        let mut status = AgentApprovalStatus::default();
+        let mut winner = None;
+        let mut now = 1_000;
+        for _ in 0..12 {
+            now += u64::try_from(random.below(20_000_000)).unwrap();
+            let at = Moment::from_millis(now);
+            if random.once_in(6)
+                && let Some(expired) = expire(&approval, &status, at)
+            {
+                assert!(winner.is_none() && at >= approval.expires_at);
+                status = expired;
+            }
+            let names = ["anna", "ben", "repairer"];
+            let by = Actor {
+                name: names[random.below(3)].to_owned(),
+                kind: [ActorKind::Person, ActorKind::Machine][random.below(2)],
+                may_approve: !random.once_in(4),
+            };
+            let wrong = "0".repeat(64);
+            let right = !random.once_in(3);
+            let answer = Answer {
+                by: &by,
+                decision: [Decision::Approve, Decision::Reject][random.below(2)],
+                comment: None,
+                expected_digest: if right { &approval.artifact_digest } else { &wrong },
+                target_now: None,
+                now: at,
+            };
+            let good = by.kind == ActorKind::Person
+                && by.may_approve
+                && (by.name != "repairer" || answer.decision == Decision::Reject)
+                && right
+                && at < approval.expires_at
+                && status.phase == ApprovalPhase::Pending;
+            match decide(&approval, &status, &answer) {
+                Ok(decided) => {
+                    assert!(good && winner.is_none(), "{by:?}");
+                    assert_eq!(decided.decided_by.as_deref(), Some(by.name.as_str()));
+                    assert_eq!(decided.decided_at, Some(at));
+                    winner = Some(decided.phase);
+                    status = decided;
+                }
+                Err(why) => assert!(!good, "{by:?}: {why}"),
+            }
+        }
+        let allowed = authorise("uid", &approval, &status, REPOSITORY, &write, None).is_ok();
+        assert_eq!(allowed, winner == Some(ApprovalPhase::Approved));
+    }
+}
+
+#[test]
+fn each_refusal_is_told_apart() {
+    let write = WriteBack::Push {
+        branch: "fix".to_owned(),
+        commit: "a".repeat(40),
+        from: Some("b".repeat(40)),
+    };
+    let approval = asked(&write);
+    assert_eq!(approval.target_state.as_deref(), Some("b".repeat(40).as_str()));
+    assert_eq!(approval.action.target, "acme/widgets@refs/heads/fix");
+    let pending = AgentApprovalStatus::default();
+    let (anna, digest) = (person("anna"), approval.artifact_digest.clone());
+    let agent = Actor { kind: ActorKind::Machine, ..person("x") };
+    let viewer = Actor { may_approve: false, ..person("vera") };
+    let own = person("repairer");
+    let refused = |answer: Answer<'_>| decide(&approval, &pending, &answer).unwrap_err();
+    assert!(matches!(refused(yes(&agent, &digest)), NotDecided::NotAPerson(_)));
+    assert!(matches!(refused(yes(&viewer, &digest)), NotDecided::NotAllowed(_)));
+    assert!(matches!(refused(yes(&own, &digest)), NotDecided::OwnRequest(_)));
+    assert!(matches!(refused(yes(&anna, "")), NotDecided::Mismatch { .. }));
+    let late = Answer { now: approval.expires_at, ..yes(&anna, &digest) };
+    assert!(matches!(refused(late), NotDecided::Expired { .. }));
+    let moved = "c".repeat(40);
+    let answer = Answer { target_now: Some(&moved), ..yes(&anna, &digest) };
+    assert!(matches!(refused(answer.clone()), NotDecided::Moved { .. }));
+    // A no is a no, wherever the target is and whoever asked.
+    let sorry = Answer { decision: Decision::Reject, ..yes(&own, &digest) };
+    assert_eq!(decide(&approval, &pending, &sorry).unwrap().phase, ApprovalPhase::Rejected);
+    let no = Answer { decision: Decision::Reject, ..answer };
+    assert_eq!(decide(&approval, &pending, &no).unwrap().phase, ApprovalPhase::Rejected);
+    let status = decide(&approval, &pending, &yes(&anna, &digest)).unwrap();
+    let again = decide(&approval, &status, &yes(&person("ben"), &digest)).unwrap_err();
+    let by = "anna".to_owned();
+    assert_eq!(again, NotDecided::AlreadyDecided { phase: ApprovalPhase::Approved, by });
+    // It moved between the yes and the push.
+    let late = authorise("uid", &approval, &status, REPOSITORY, &write, Some(&moved));
+    assert!(matches!(late, Err(NotAuthorised::Moved { .. })));
+    assert!(authorise("uid", &approval, &status, REPOSITORY, &write, None).is_ok());
+    // A status that nobody could have given.
+    for by in [None, Some(String::new()), Some("repairer".to_owned())] {
+        let status = AgentApprovalStatus { decided_by: by, ..status.clone() };
+        let allowed = authorise("uid", &approval, &status, REPOSITORY, &write, None);
+        assert_eq!(allowed, Err(NotAuthorised::ByNobody));
+    }
+}
+
+#[test]
+fn what_looks_like_a_secret_is_not_written() {
+    let stack = allowing(WriteBackMode::Auto);
+    let policies =
+        Policies { stack: &stack, rule: None, approvals: &[], trust: TrustTier::Trusted };
+    let comment =
+        |body: &str| WriteBack::Comment { number: 1, pull_request: true, body: body.to_owned() };
+    let written = |write: &WriteBack, content: &[&str]| {
+        matches!(plan(&policies, &proposal(write, content)), Plan::Write(_))
+    };
+    let secret = "ghp_0123456789abcdefghij0123";
+    assert!(written(&comment("All is well."), &[]));
+    assert!(!written(&comment(&format!("It used {secret}.")), &[]));
+    let review = WriteBack::Review(Review {
+        number: 1,
+        sha: "a".repeat(40),
+        decision: ReviewDecision::CommentOnly,
+        body: String::new(),
+        comments: vec![ReviewComment {
+            path: "a".to_owned(),
+            line: 1,
+            body: "password=hunter2".to_owned(),
+        }],
+    });
+    assert!(!written(&review, &[]));
+    let push = WriteBack::Push { branch: "fix".to_owned(), commit: "a".repeat(40), from: None };
+    assert!(written(&push, &["+    let token: String = read();", "+fn password() {}"]));
+    assert!(!written(&push, &[&format!("+let key = \"{secret}\";")]));
+    assert!(!written(&push, &["+-----BEGIN OPENSSH PRIVATE KEY-----"]));
+}
+
+#[test]
+fn a_key_names_all_that_makes_a_write() {
+    let write = WriteBack::Comment { number: 7, pull_request: true, body: "hi".to_owned() };
+    let expected = format!(
+        "uid-1:pull-request-comment:pull-request:acme/widgets#7:{}",
+        digest(REPOSITORY, &write)
+    );
+    assert_eq!(key("uid-1", REPOSITORY, &write), expected);
+}
+
+#[test]
+fn an_answer_of_the_forge_says_what_is_next() {
+    let written = Written { id: "1".to_owned(), url: None, was_there: true };
+    assert_eq!(next(Ok(written.clone())), Next::Done(written));
+    let moved = ForgeError::Moved {
+        target: "the branch x".to_owned(),
+        expected: "a".to_owned(),
+        found: "b".to_owned(),
+    };
+    assert!(matches!(next(Err(moved)), Next::RebaseFirst { .. }));
+    let later = ForgeError::Unavailable("late".to_owned());
+    assert!(matches!(next(Err(later)), Next::TryAgain { .. }));
+    let no = ForgeError::Refused("no".to_owned());
+    assert!(matches!(next(Err(no)), Next::Failed { .. }));
+}
+
+#[test]
+fn every_phase_of_a_run_is_a_status_without_secrets() {
+    for phase in RunPhase::ALL {
+        let reason = format!("token=abcdef {}", "x ".repeat(200));
+        let report = Report { name: "repair", sha: "abc", phase, reason: &reason, url: None };
+        let WriteBack::CheckStatus { context, description, state, .. } = check_status(&report)
+        else {
+            panic!("a status")
+        };
+        assert_eq!(context, "bailiwick/repair");
+        assert!(description.chars().count() <= 140 && !description.contains("abcdef"));
+        assert_eq!(state == CheckState::Success, phase == RunPhase::Succeeded);
+    }
+}

@@ -1,0 +1,19 @@
+//! The rules of one agent's life: brief, spawn, supervision, verification, landing, delegation.
+//!
+//! No I/O of its own: trees, time, random numbers and facts come in as arguments, and steps go
+//! out through the [`ports`].
+
+pub mod brief;
+pub mod commit_subject;
+pub mod delegation;
+pub mod executor;
+pub mod landing;
+pub mod policy;
+pub mod ports;
+pub mod prepare;
+pub mod respawn;
+pub mod spawn;
+pub mod supervision;
+pub mod verification;
+
+pub use prepare::AgentInvocation;

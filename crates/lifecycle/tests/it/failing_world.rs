@@ -1,0 +1,249 @@
+//! A store and workspaces in memory that die when they are told to.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
+
+use bailiwick_lifecycle::ports::{
+    NewRun, Preparation, RunStore, SeenWorkspace, StoreError, TaskDirectory, WorkspaceError,
+    Workspaces,
+};
+use bailiwick_lifecycle::spawn::{Request, Step};
+use bailiwick_model::{AgentId, Run, RunState, RunStatus};
+
+use crate::kit_in_memory::id;
+
+/// Where in a step the process dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    Before,
+    Halfway,
+    After,
+}
+
+impl Moment {
+    pub(crate) const ALL: [Self; 3] = [Self::Before, Self::Halfway, Self::After];
+}
+
+/// What lasts when a process dies.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Lasting {
+    pub(crate) run: Option<Run>,
+    pub(crate) spec: Option<String>,
+    pub(crate) task: Option<TaskDirectory>,
+    pub(crate) branch: Option<String>,
+    pub(crate) worktree: Option<String>,
+    pub(crate) ready: Option<Preparation>,
+    /// The steps whose effect was had, in order.
+    pub(crate) effects: Vec<Step>,
+}
+
+/// Everything outside of the executor.
+#[derive(Default)]
+pub(crate) struct World {
+    lasting: Mutex<Lasting>,
+    /// For each step that is still to come: whether and when it dies.
+    deaths: Mutex<VecDeque<Option<Moment>>>,
+}
+
+/// The process died.
+struct Death;
+
+impl World {
+    pub(crate) fn lasting(&self) -> Lasting {
+        self.lasting.lock().unwrap().clone()
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Lasting)) {
+        change(&mut self.lasting.lock().unwrap());
+    }
+
+    /// Lets the `number`th step from now on, counted from 0, die at this moment.
+    pub(crate) fn die_at(&self, number: usize, moment: Moment) {
+        let mut deaths = self.deaths.lock().unwrap();
+        deaths.clear();
+        deaths.extend(std::iter::repeat_n(None, number));
+        deaths.push_back(Some(moment));
+    }
+
+    /// Has the effect of a step, as far as it comes.
+    fn step(
+        &self,
+        step: Step,
+        half: impl FnOnce(&mut Lasting),
+        whole: impl FnOnce(&mut Lasting),
+    ) -> Result<(), Death> {
+        let death = self.deaths.lock().unwrap().pop_front().flatten();
+        let mut lasting = self.lasting.lock().unwrap();
+        match death {
+            Some(Moment::Before) => return Err(Death),
+            Some(Moment::Halfway) => {
+                half(&mut lasting);
+                return Err(Death);
+            }
+            Some(Moment::After) | None => {
+                whole(&mut lasting);
+                lasting.effects.push(step);
+            }
+        }
+        if death.is_none() { Ok(()) } else { Err(Death) }
+    }
+}
+
+impl From<Death> for StoreError {
+    fn from(_: Death) -> Self {
+        Self::Database { database: "memory".to_owned(), why: "the process died".to_owned() }
+    }
+}
+
+impl From<Death> for WorkspaceError {
+    fn from(_: Death) -> Self {
+        Self { what: "memory".to_owned(), why: "the process died".to_owned() }
+    }
+}
+
+/// A new run as the ledger shows it.
+pub(crate) fn recorded(run: &NewRun) -> Run {
+    Run {
+        id: run.id.clone(),
+        branch: run.branch.clone(),
+        parent_branch: run.parent.clone(),
+        spec_sha: run.spec_sha.clone(),
+        status: RunStatus::Running,
+        started_ts: 1,
+        finished_ts: None,
+        summary: None,
+        worktree_path: run.worktree.clone(),
+        dna: run.dna.clone(),
+        creator_id: run.creator.clone(),
+        fork_parent_id: run.fork_parent.clone(),
+        cost_cents: 0,
+        provider: String::new(),
+        model: String::new(),
+        half_spawned: run.half_spawned,
+        base: run.base.clone(),
+        name: run.id.clone(),
+        repository: run.named.as_ref().map(|named| named.repository.clone()),
+        state: RunState::HalfSpawned,
+    }
+}
+
+// A real store or workspace would refuse or spoil what is done twice; here it ends the test.
+impl RunStore for World {
+    async fn find(&self, id: &AgentId) -> Result<Option<Run>, StoreError> {
+        Ok(self.lasting().run.filter(|run| run.id == *id))
+    }
+
+    async fn record(&self, run: &NewRun, spec: Option<&str>) -> Result<(), StoreError> {
+        let whole = |lasting: &mut Lasting| {
+            assert_eq!(lasting.run, None, "recorded twice");
+            lasting.run = Some(recorded(run));
+            lasting.spec = spec.map(str::to_owned);
+        };
+        Ok(self.step(Step::RecordRun, |_| (), whole)?)
+    }
+
+    async fn finish_spawn(&self, id: &AgentId) -> Result<(), StoreError> {
+        let whole = |lasting: &mut Lasting| match &mut lasting.run {
+            Some(run) if run.id == *id && run.half_spawned => run.half_spawned = false,
+            other => panic!("there is nothing to finish: {other:?}"),
+        };
+        Ok(self.step(Step::FinishSpawn, |_| (), whole)?)
+    }
+
+    async fn change_status(
+        &self,
+        _: &AgentId,
+        next: RunStatus,
+        _: Option<&str>,
+    ) -> Result<(), StoreError> {
+        panic!("a spawn does not make a run {next}")
+    }
+}
+
+impl Workspaces for World {
+    fn observe(&self, _: &AgentId) -> Result<SeenWorkspace, WorkspaceError> {
+        let lasting = self.lasting();
+        Ok(SeenWorkspace {
+            task_directory: lasting.task.is_some(),
+            branch: lasting.branch.is_some(),
+            worktree: lasting.worktree.is_some(),
+            obstacle: false,
+            ready: lasting.ready.is_some(),
+        })
+    }
+
+    fn worktree_path(&self, id: &AgentId) -> PathBuf {
+        PathBuf::from("/state/worktrees").join(id.as_str())
+    }
+
+    fn write_task(&self, _: &AgentId, files: &TaskDirectory) -> Result<(), WorkspaceError> {
+        let whole = |lasting: &mut Lasting| {
+            assert_eq!(lasting.task, None, "written twice");
+            lasting.task = Some(files.clone());
+        };
+        Ok(self.step(Step::WriteTask, |_| (), whole)?)
+    }
+
+    fn add_worktree(&self, id: &AgentId, base: &str) -> Result<(), WorkspaceError> {
+        // A fresh worktree is not ready, whatever was noted of the one before it.
+        let half = |lasting: &mut Lasting| {
+            lasting.branch = Some(id.branch());
+            lasting.ready = None;
+        };
+        let whole = |lasting: &mut Lasting| {
+            assert_eq!(lasting.worktree, None, "made twice");
+            half(lasting);
+            lasting.worktree = Some(base.to_owned());
+        };
+        Ok(self.step(Step::AddWorktree, half, whole)?)
+    }
+
+    fn make_ready(&self, _: &AgentId, how: &Preparation) -> Result<(), WorkspaceError> {
+        let whole = |lasting: &mut Lasting| {
+            assert!(lasting.worktree.is_some(), "there is no worktree to make ready");
+            lasting.ready = Some(how.clone());
+        };
+        Ok(self.step(Step::MakeReady, |_| (), whole)?)
+    }
+}
+
+/// A request that is different for each id.
+pub(crate) fn request(name: &str) -> Request {
+    let agent = id(name);
+    Request {
+        run: NewRun {
+            id: agent.clone(),
+            branch: agent.branch(),
+            parent: None,
+            spec_sha: format!("sha of {name}"),
+            worktree: Some(format!("/state/worktrees/{name}")),
+            dna: Some("dna".to_owned()),
+            creator: None,
+            fork_parent: None,
+            half_spawned: true,
+            base: Some("base commit".to_owned()),
+            named: None,
+        },
+        files: TaskDirectory { task: format!("task of {name}"), prompt: "prompt".to_owned() },
+        base: "base commit".to_owned(),
+        preparation: Preparation {
+            copy: vec![".env".to_owned()],
+            setup: vec!["make".to_owned()],
+            prefetch: Vec::new(),
+            hosts: Vec::new(),
+        },
+        id: agent,
+    }
+}
+
+/// The result of a future that waits for nothing.
+pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("it waits, though nothing here can be waited for"),
+    }
+}

@@ -1,0 +1,20 @@
+//! Briefs and plans, and the executor over a world that fails; one test program.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on says so by stopping"
+)]
+
+mod brief;
+mod brief_parameters;
+mod delegation_budget;
+mod executor;
+mod failing_world;
+mod foreign_rights;
+mod invocation;
+mod kit_in_memory;
+mod request;
+mod spawn_plan;
+mod verification;

@@ -1,0 +1,507 @@
+//! The passes of a verification, over a repository and a workshop that only say what they are told.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use bailiwick_lifecycle::landing::{self, NotLanded, Order};
+use bailiwick_lifecycle::ports::{
+    Base, Commit, Conflict, LandError, Landed, Landing, Merge, Method, Preparation, SetUp,
+    Snapshot, Work, WorkError, Workshop, WorkshopError,
+};
+use bailiwick_lifecycle::verification::{
+    ChangedSetup, Planned, Progress, Request, Verdicts, Verification, World, check_tree, verify,
+};
+use bailiwick_model::capability::RunMode;
+use bailiwick_model::{CapabilityName, Source, Task};
+use bailiwick_verify::change::{Entry, Mode};
+use bailiwick_verify::checks::How;
+use bailiwick_verify::facts::{NoReport, Report, RepositoryFacts, Texts};
+use bailiwick_verify::job::{Ended, Ran};
+use bailiwick_verify::{Change, Check, Job, Outcome, Pass, Verdict};
+
+use crate::kit_in_memory::id;
+
+/// A repository in which the work is tree `work` on `old`, and merges to a tree of our choice.
+struct Repository {
+    tip: RefCell<String>,
+    merge: RefCell<Merge>,
+    snapshot_fails: bool,
+    materialised: RefCell<Vec<String>>,
+    landed: RefCell<Vec<Landing>>,
+    changes: Vec<Change>,
+    /// How often the base moves away at the moment of landing.
+    moves: RefCell<usize>,
+}
+
+fn repository(merged: &str) -> Repository {
+    Repository {
+        tip: RefCell::new("new".to_owned()),
+        merge: RefCell::new(Merge::Clean { tree: merged.to_owned() }),
+        snapshot_fails: false,
+        materialised: RefCell::default(),
+        landed: RefCell::default(),
+        changes: Vec::new(),
+        moves: RefCell::new(0),
+    }
+}
+
+impl Work for Repository {
+    fn base(&self) -> Result<Base, WorkError> {
+        let tip = self.tip.borrow().clone();
+        Ok(Base {
+            branch: "refs/heads/main".into(),
+            tree: format!("{tip}-tree"),
+            tip,
+            found: "told".into(),
+        })
+    }
+
+    fn snapshot(&self, _base: &Base) -> Result<Snapshot, WorkError> {
+        if self.snapshot_fails {
+            let (what, why) = ("the worktree".into(), "it is gone".into());
+            return Err(WorkError { what, why, of_tree: false });
+        }
+        Ok(Snapshot {
+            head: "head".into(),
+            commit: "commit".into(),
+            tree: "work".into(),
+            merge_base: "old".into(),
+            merge_base_tree: "old-tree".into(),
+        })
+    }
+
+    fn changes(&self, _before: &str, _after: &str) -> Result<Vec<Change>, WorkError> {
+        Ok(self.changes.clone())
+    }
+
+    fn touched(&self, _work: &Snapshot) -> Result<Vec<String>, WorkError> {
+        Ok(Vec::new())
+    }
+
+    fn commits(&self, _work: &Snapshot) -> Result<Vec<Commit>, WorkError> {
+        Ok(Vec::new())
+    }
+
+    fn texts(&self, _: &[Change], _: &[String]) -> Result<BTreeMap<String, Texts>, WorkError> {
+        Ok(BTreeMap::new())
+    }
+
+    fn merge(&self, _base: &Base, _work: &Snapshot) -> Result<Merge, WorkError> {
+        Ok(self.merge.borrow().clone())
+    }
+
+    fn with_changes(&self, tree: &str, changes: &[&Change]) -> Result<String, WorkError> {
+        Ok(format!("{tree} with {} changes", changes.len()))
+    }
+
+    fn materialise(&self, tree: &str, _: &[&str], _: &Path) -> Result<(), WorkError> {
+        self.materialised.borrow_mut().push(tree.to_owned());
+        Ok(())
+    }
+
+    fn repository(&self, _: &Base, _: &Snapshot) -> Result<RepositoryFacts, WorkError> {
+        Ok(RepositoryFacts::default())
+    }
+
+    fn land(&self, landing: &Landing) -> Result<Landed, LandError> {
+        let mut moves = self.moves.borrow_mut();
+        if *moves > 0 {
+            *moves -= 1;
+            let now = format!("newer-{moves}");
+            self.tip.replace(now.clone());
+            return Err(LandError::Moved { branch: landing.branch.clone(), now });
+        }
+        self.landed.borrow_mut().push(landing.clone());
+        Ok(Landed { commit: "landed".into(), checkouts: Vec::new() })
+    }
+}
+
+/// A workshop in which a command fails if its line names the tree that is there.
+struct Bench<'a> {
+    repository: &'a Repository,
+}
+
+impl Workshop for Bench<'_> {
+    fn clear(&mut self) -> Result<&Path, WorkshopError> {
+        Ok(Path::new("/nowhere"))
+    }
+
+    fn make_ready(
+        &mut self,
+        how: &Preparation,
+        _: &mut dyn FnMut(&str),
+    ) -> Result<(), WorkshopError> {
+        assert!(how.setup.is_empty(), "the setup runs on the base alone");
+        if !how.prefetch.is_empty() {
+            self.repository.materialised.borrow_mut().push("fetched".to_owned());
+        }
+        Ok(())
+    }
+
+    fn set_up(
+        &mut self,
+        how: &Preparation,
+        _: &mut dyn FnMut(&str),
+    ) -> Result<SetUp, WorkshopError> {
+        match how.setup.first() {
+            Some(line) if line.contains("fails") => {
+                let (what, why) = (line.clone(), "it failed".to_owned());
+                Err(WorkshopError { what, why, of_tree: line.contains("of the tree") })
+            }
+            Some(_) | None => {
+                self.repository.materialised.borrow_mut().push("set up".to_owned());
+                Ok(SetUp::Shared)
+            }
+        }
+    }
+
+    fn changed(&mut self, _paths: &[String]) {}
+
+    fn run(&mut self, job: &Job, _tell: &mut dyn FnMut(&str)) -> Outcome {
+        let Job::Command { line } = job else { panic!("only commands here: {job:?}") };
+        if line == "cannot run" {
+            return Outcome::CouldNotRun { why: "no sandbox".to_owned() };
+        }
+        let tree = self.repository.materialised.borrow().last().cloned().unwrap();
+        let code = i32::from(line.split_whitespace().any(|word| word == tree));
+        Outcome::Commands(vec![Ran {
+            line: line.clone(),
+            ended: Ended::Exit(code),
+            tail: String::new(),
+            took: Duration::ZERO,
+        }])
+    }
+}
+
+#[derive(Default)]
+struct Kept(BTreeMap<String, Verdict>);
+
+impl Verdicts for Kept {
+    fn find(&self, key: &str) -> Option<Verdict> {
+        self.0.get(key).cloned()
+    }
+
+    fn keep(&mut self, key: &str, verdict: &Verdict) {
+        self.0.insert(key.to_owned(), verdict.clone());
+    }
+}
+
+fn planned(name: &str, line: &str, on: RunMode) -> Planned {
+    let capability = CapabilityName::parse(name).unwrap();
+    Planned { check: Check { capability, how: How::Command(line.to_owned()) }, on }
+}
+
+fn task() -> Task {
+    Task::parse(&Source::new("t", "[task]\nrole = \"x\"\n")).unwrap()
+}
+
+fn run(
+    repository: &Repository,
+    checks: &[Planned],
+    mode: RunMode,
+    kept: &mut Kept,
+) -> Verification {
+    run_with(repository, checks, mode, kept, (Preparation::default(), ChangedSetup::Refused))
+}
+
+fn run_with(
+    repository: &Repository,
+    checks: &[Planned],
+    mode: RunMode,
+    kept: &mut Kept,
+    (preparation, changed_setup): (Preparation, ChangedSetup),
+) -> Verification {
+    run_copying(repository, checks, mode, kept, (preparation, changed_setup), &|| None)
+}
+
+fn run_copying(
+    repository: &Repository,
+    checks: &[Planned],
+    mode: RunMode,
+    kept: &mut Kept,
+    (preparation, changed_setup): (Preparation, ChangedSetup),
+    copied: &dyn Fn() -> Option<String>,
+) -> Verification {
+    let task = task();
+    let request = Request {
+        agent: None,
+        task: &task,
+        checks: checks.to_vec(),
+        mode,
+        preparation,
+        changed_setup,
+        stamp: "stamp".to_owned(),
+    };
+    let mut workshop =
+        || -> Result<Box<dyn Workshop + '_>, WorkshopError> { Ok(Box::new(Bench { repository })) };
+    let missing = || Report { place: "nowhere".into(), text: Err(NoReport::Missing) };
+    verify(
+        &request,
+        World {
+            work: repository,
+            workshop: &mut workshop,
+            report: &missing,
+            copied,
+            ledger: None,
+            verdicts: kept,
+            tell: &mut |_: Progress<'_>| {},
+        },
+    )
+}
+
+fn said(verification: &Verification) -> Vec<(String, Pass, bool, bool)> {
+    let result = |result: &bailiwick_lifecycle::verification::CheckResult| {
+        (result.capability.clone(), result.pass, result.verdict.holds(), result.reused)
+    };
+    verification.results.iter().map(result).collect()
+}
+
+#[test]
+fn a_check_that_fails_in_the_worktree_is_not_repeated_and_the_others_go_on() {
+    let repository = repository("merged");
+    let checks = [
+        planned("quality::fails-alone", "fails on work", RunMode::Both),
+        planned("quality::fails-merged", "fails on merged", RunMode::Both),
+        planned("quality::holds", "holds", RunMode::Both),
+        planned("quality::only-merged", "holds", RunMode::SimulatedMerge),
+    ];
+    let verification = run(&repository, &checks, RunMode::Both, &mut Kept::default());
+    let (worktree, merged) = (Pass::Worktree, Pass::SimulatedMerge);
+    let expected = [
+        ("quality::fails-alone", worktree, false, false),
+        ("quality::fails-merged", worktree, true, false),
+        ("quality::holds", worktree, true, false),
+        ("quality::fails-merged", merged, false, false),
+        ("quality::holds", merged, true, false),
+        ("quality::only-merged", merged, true, false),
+    ];
+    let expected = expected.map(|(name, pass, holds, again)| (name.to_owned(), pass, holds, again));
+    assert_eq!(said(&verification), expected);
+    assert_eq!(*repository.materialised.borrow(), ["work", "merged"], "each tree once");
+    assert!(!verification.holds());
+    let alone = run(&repository, &checks[2..], RunMode::Worktree, &mut Kept::default());
+    assert!(alone.holds());
+    assert_eq!(alone.left_out, ["quality::only-merged"]);
+    assert_eq!(alone.merged, None);
+}
+
+#[test]
+fn a_tree_is_checked_once_with_the_same_parameters() {
+    let mut repository = repository("work");
+    repository.merge = RefCell::new(Merge::Clean { tree: "work".to_owned() });
+    repository.tip.replace("old".to_owned());
+    let checks = [planned("quality::holds", "holds", RunMode::Both)];
+    let mut kept = Kept::default();
+    let first = run(&repository, &checks, RunMode::Both, &mut kept);
+    let reused: Vec<bool> = first.results.iter().map(|result| result.reused).collect();
+    assert_eq!(reused, [false, true], "the merge is the tree of the worktree");
+    let second = run(&repository, &checks, RunMode::Both, &mut kept);
+    assert!(second.results.iter().all(|result| result.reused));
+    assert_eq!(repository.materialised.borrow().len(), 1);
+    let other = [planned("quality::holds", "holds too", RunMode::Both)];
+    let third = run(&repository, &other, RunMode::Both, &mut kept);
+    assert!(!third.results[0].reused, "another command is another check");
+    let failing = [planned("quality::fails", "fails on work", RunMode::Both)];
+    for _ in 0..2 {
+        let failed = run(&repository, &failing, RunMode::Both, &mut kept);
+        assert!(!failed.results[0].reused && !failed.holds(), "what failed is measured again");
+    }
+}
+
+/// Files that a task copies from the checkout are in no tree: their digest stands for them.
+#[test]
+fn a_tree_with_copied_files_is_checked_once_while_they_stay_the_same() {
+    let repository = repository("work");
+    repository.tip.replace("old".to_owned());
+    let checks = [planned("quality::holds", "holds", RunMode::Both)];
+    let copy = Preparation { copy: vec!["node_modules".to_owned()], ..Preparation::default() };
+    let mut kept = Kept::default();
+    let mut reused = |copied: &dyn Fn() -> Option<String>| -> Vec<bool> {
+        let done = run_copying(
+            &repository,
+            &checks,
+            RunMode::Both,
+            &mut kept,
+            (copy.clone(), ChangedSetup::Refused),
+            copied,
+        );
+        done.results.iter().map(|result| result.reused).collect()
+    };
+    let one = || Some("one".to_owned());
+    assert_eq!(reused(&one), [false, true], "the merge is the tree of the worktree");
+    assert_eq!(reused(&one), [true, true], "a landing right after it");
+    assert_eq!(repository.materialised.borrow().len(), 1, "the command ran once");
+    assert_eq!(reused(&|| Some("two".to_owned())), [false, true], "other files");
+    assert_eq!(reused(&|| None), [false, false], "files that cannot be read");
+    let count = RefCell::new(0);
+    let changing = || {
+        *count.borrow_mut() += 1;
+        Some(format!("change {}", count.borrow()))
+    };
+    assert_eq!(reused(&changing), [false, false], "files that change while the check runs");
+}
+
+#[test]
+fn what_cannot_be_looked_up_has_failed() {
+    let mut gone = repository("merged");
+    gone.snapshot_fails = true;
+    let checks = [planned("quality::holds", "holds", RunMode::Both)];
+    let verification = run(&gone, &checks, RunMode::Both, &mut Kept::default());
+    assert!(!verification.holds() && verification.results.len() == 1);
+    let none = run(&repository("merged"), &[], RunMode::Both, &mut Kept::default());
+    assert!(!none.holds(), "nothing was measured");
+    let conflicting = repository("merged");
+    let conflict = Conflict { path: "a.txt".into(), why: "content".into() };
+    conflicting.merge.replace(Merge::Conflicts(vec![conflict]));
+    let verification = run(&conflicting, &checks, RunMode::Both, &mut Kept::default());
+    let failed: Vec<_> = verification.failed().collect();
+    assert_eq!(failed.len(), 1);
+    assert_eq!(failed[0].capability, "bailiwick::trial-merge");
+    let Verdict::Fail { detail, .. } = &failed[0].verdict else { panic!("it must fail") };
+    assert_eq!(detail.as_deref(), Some("a.txt: content"));
+}
+
+/// A setup that fails may be the tree's fault, and a sandbox that is not there is not.
+#[test]
+fn what_could_not_be_run_on_a_tree_is_told_apart_from_what_fails_on_it() {
+    for (line, setup, trouble) in [
+        ("holds", None, None),
+        ("fails on work", None, None),
+        ("cannot run", None, Some("no sandbox")),
+        ("holds", Some("fails because of the tree"), None),
+        ("holds", Some("fails"), Some("fails: it failed")),
+    ] {
+        let repository = repository("merged");
+        let task = task();
+        let setup = setup.map(str::to_owned).into_iter().collect();
+        let request = Request {
+            agent: None,
+            task: &task,
+            checks: vec![planned("quality::own", line, RunMode::Worktree)],
+            mode: RunMode::Worktree,
+            preparation: Preparation { setup, ..Preparation::default() },
+            changed_setup: ChangedSetup::Refused,
+            stamp: "stamp".to_owned(),
+        };
+        let repository = &repository;
+        let mut workshop = || -> Result<Box<dyn Workshop + '_>, WorkshopError> {
+            Ok(Box::new(Bench { repository }))
+        };
+        let missing = || Report { place: "nowhere".into(), text: Err(NoReport::Missing) };
+        let (base, mut kept) = (repository.base().unwrap(), Kept::default());
+        let work = repository.snapshot(&base).unwrap();
+        let world = World {
+            work: repository,
+            workshop: &mut workshop,
+            report: &missing,
+            copied: &|| None,
+            ledger: None,
+            verdicts: &mut kept,
+            tell: &mut |_: Progress<'_>| {},
+        };
+        let checked = check_tree(&request, world, &base, &work);
+        assert_eq!(checked.results.len(), 1, "{line}");
+        assert_eq!(checked.trouble.as_deref(), trouble, "{line}");
+    }
+}
+
+/// With a network, nothing of the agent's making runs.
+#[test]
+fn dependencies_are_fetched_for_the_tree_before_the_changes() {
+    let repository = repository("merged");
+    let checks = [planned("quality::holds", "holds", RunMode::Both)];
+    let fetch = Preparation { prefetch: vec!["cargo fetch".to_owned()], ..Preparation::default() };
+    let fetch = (fetch, ChangedSetup::Refused);
+    let done = run_with(&repository, &checks, RunMode::Both, &mut Kept::default(), fetch);
+    assert!(done.holds());
+    let seen = repository.materialised.borrow();
+    assert_eq!(*seen, ["old-tree", "fetched", "work", "new-tree", "fetched", "merged"]);
+}
+
+/// The setup has a network, so it runs on the base, and with the agent's lock file only if a person says so.
+#[test]
+fn a_setup_runs_on_the_base_unless_a_person_allows_what_the_agent_changed() {
+    let checks = [planned("quality::holds", "holds", RunMode::Both)];
+    let setup = || Preparation { setup: vec!["npm ci".to_owned()], ..Preparation::default() };
+    let changed = |path: &str| {
+        let entry = || Some(Entry { mode: Mode::File, object: "0".repeat(40) });
+        let (before, after) = (entry(), entry());
+        Change { path: path.to_owned(), from: None, copied: false, before, after }
+    };
+    let lock = ["package-lock.json", ".npmrc", "src/a.js"].map(changed).to_vec();
+    for (changes, allowed, holds, seen) in [
+        (
+            vec![changed("src/a.js")],
+            ChangedSetup::Refused,
+            true,
+            &["old-tree", "set up", "work", "new-tree", "set up", "merged"][..],
+        ),
+        (lock.clone(), ChangedSetup::Refused, false, &[]),
+        (
+            lock,
+            ChangedSetup::Allowed,
+            true,
+            &[
+                "old-tree with 1 changes",
+                "set up",
+                "work",
+                "new-tree with 1 changes",
+                "set up",
+                "merged",
+            ],
+        ),
+    ] {
+        let repository = Repository { changes, ..repository("merged") };
+        let kept = &mut Kept::default();
+        let done = run_with(&repository, &checks, RunMode::Both, kept, (setup(), allowed));
+        assert_eq!(done.holds(), holds, "{allowed:?}");
+        assert_eq!(*repository.materialised.borrow(), seen);
+        if !holds {
+            let Verdict::Fail { reason, .. } = &done.results[0].verdict else { panic!("it fails") };
+            assert!(reason.contains("package-lock.json"), "{reason}");
+            assert!(reason.contains("--allow-setup"), "{reason}");
+        }
+    }
+}
+
+fn order() -> Order {
+    Order { agent: id("ag-1"), branch: None, method: Method::Merge, message: "m".to_owned() }
+}
+
+#[test]
+fn a_base_that_moved_is_verified_again_before_anything_lands() {
+    let repository = repository("merged");
+    repository.moves.replace(2);
+    let checks = [planned("quality::holds", "holds", RunMode::Both)];
+    let times = RefCell::new(0);
+    let mut again = || {
+        *times.borrow_mut() += 1;
+        run(&repository, &checks, RunMode::Both, &mut Kept::default())
+    };
+    let done = landing::land(&order(), &repository, &mut again, &mut |_| Ok(())).unwrap();
+    assert_eq!(*times.borrow(), 3);
+    assert_eq!(done.onto, "newer-0", "what it was verified on last");
+    let landed = repository.landed.borrow();
+    assert_eq!(landed[0].expected.as_deref(), Some("newer-0"));
+    assert_eq!(landed[0].tree, "merged");
+}
+
+#[test]
+fn nothing_lands_that_does_not_hold_or_never_stands_still() {
+    let repository = repository("merged");
+    let failing = [planned("quality::fails", "fails on merged", RunMode::Both)];
+    let mut verify = || run(&repository, &failing, RunMode::Both, &mut Kept::default());
+    let refused = landing::land(&order(), &repository, &mut verify, &mut |_| Ok(()));
+    assert!(matches!(refused, Err(NotLanded::Failed(_))));
+    let holding = [planned("quality::holds", "holds", RunMode::Both)];
+    let mut half = || run(&repository, &holding, RunMode::Worktree, &mut Kept::default());
+    let refused = landing::land(&order(), &repository, &mut half, &mut |_| Ok(()));
+    assert!(matches!(refused, Err(NotLanded::Failed(_))), "without a merge nothing lands");
+    repository.moves.replace(1000);
+    let mut verify = || run(&repository, &holding, RunMode::Both, &mut Kept::default());
+    let refused = landing::land(&order(), &repository, &mut verify, &mut |_| Ok(()));
+    assert!(matches!(refused, Err(NotLanded::KeptMoving { .. })));
+    assert!(repository.landed.borrow().is_empty());
+}

@@ -1,0 +1,276 @@
+//! What the control plane says of a resource, so that people and programs know why.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Moment, Reason};
+
+/// Whether a condition holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Standing {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// Nobody knows; whoever needs it must take it for false.
+    #[default]
+    Unknown,
+}
+
+macro_rules! condition_types {
+    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
+        /// What a condition is about.
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+        )]
+        pub enum ConditionType {
+            $($(#[doc = $doc])+ $name,)*
+        }
+
+        impl ConditionType {
+            /// As it is written.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)* }
+            }
+
+            /// What it says when it holds, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+).trim_ascii(),)* }
+            }
+        }
+    };
+}
+
+condition_types! {
+    /// The adapter's capabilities were read off the real program and normalised.
+    CapabilitiesResolved,
+    /// The tool profile agrees with the policy of the repository.
+    ToolsAdmitted,
+    /// The MCP servers answer, or may be started later.
+    McpHealthy,
+    /// The skills were found and fit.
+    SkillsValidated,
+    /// The sub-agents fit the adapter and the stack.
+    SubagentsValid,
+    /// The labels exist and their fragments are approved.
+    ContextLabelsValid,
+    /// Policy allows it.
+    PolicyAdmitted,
+    /// The identity exists and may receive tokens.
+    RuntimeIdentityReady,
+    /// The roles are bound and do not escalate.
+    RolesAdmitted,
+    /// The secrets' keys are granted.
+    SecretsAdmitted,
+    /// The config maps' keys are granted.
+    ConfigAdmitted,
+    /// Everything that is required holds.
+    Ready,
+    /// The source of events is set up.
+    SourceConfigured,
+    /// The matcher compiles and can be tried.
+    MatcherValid,
+    /// The stack is ready.
+    TargetStackReady,
+    /// The template renders with a sample.
+    ContextTemplateValid,
+    /// Keys of dedupe and concurrency are stable and bounded.
+    DedupePolicyValid,
+    /// The rule may dispatch.
+    LifecycleActive,
+    /// The bundle is there with its digest.
+    ContextAssembled,
+    /// The workspace is there and admitted.
+    WorkspaceResolved,
+    /// A pool has taken the attempt.
+    RunnerAssigned,
+    /// The agent program's run and session are known.
+    AgentMuxSessionBound,
+    /// Every person who had to be asked has answered.
+    ApprovalSatisfied,
+    /// What was made is kept and linked.
+    ArtifactsIndexed,
+    /// The platform's identity is as it should be.
+    ServiceAccountSynced,
+    /// Tokens may be projected.
+    TokenProjectionAllowed,
+    /// The secrets for pulling images are there.
+    ImagePullSecretsReady,
+    /// The role is there.
+    RoleResolved,
+    /// Those who get it are there.
+    SubjectsResolved,
+    /// The platform's binding is as it should be.
+    NativeBindingSynced,
+    /// It gives nobody more than its author has.
+    EscalationAdmitted,
+    /// The secret is there.
+    SecretExists,
+    /// Its keys are there.
+    KeysExist,
+    /// The subject may have it.
+    SubjectAuthorized,
+    /// The config map is there.
+    ConfigMapExists,
+    /// What is needed is known.
+    RequirementsDiscovered,
+    /// Each need has its grant.
+    GrantsResolved,
+}
+
+/// One thing that holds, does not hold, or is not known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Condition {
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub kind: ConditionType,
+    /// Whether it holds.
+    pub status: Standing,
+    /// Why: a stable code for programs.
+    pub reason: Reason,
+    /// Why: a sentence for people; never parsed.
+    pub message: String,
+    /// The generation of the spec that it speaks of.
+    pub observed_generation: u64,
+    /// When its status last changed.
+    pub last_transition_time: Moment,
+}
+
+impl Condition {
+    /// Whether it holds for this generation.
+    pub fn holds(&self, generation: u64) -> bool {
+        self.status == Standing::True && self.observed_generation == generation
+    }
+}
+
+/// The conditions that a resource of each kind has, in the order in which they are shown.
+pub fn expected_conditions(kind: super::Kind) -> &'static [ConditionType] {
+    use super::Kind;
+    use ConditionType::*;
+    match kind {
+        Kind::AgentStack => &[
+            CapabilitiesResolved,
+            ToolsAdmitted,
+            McpHealthy,
+            SkillsValidated,
+            SubagentsValid,
+            ContextLabelsValid,
+            PolicyAdmitted,
+            RuntimeIdentityReady,
+            RolesAdmitted,
+            SecretsAdmitted,
+            ConfigAdmitted,
+            Ready,
+        ],
+        Kind::AgentTriggerRule => &[
+            SourceConfigured,
+            MatcherValid,
+            TargetStackReady,
+            ContextTemplateValid,
+            DedupePolicyValid,
+            LifecycleActive,
+        ],
+        Kind::AgentDispatchRun => &[
+            ContextAssembled,
+            WorkspaceResolved,
+            RunnerAssigned,
+            AgentMuxSessionBound,
+            ApprovalSatisfied,
+            ArtifactsIndexed,
+        ],
+        Kind::AgentServiceAccount => {
+            &[ServiceAccountSynced, TokenProjectionAllowed, ImagePullSecretsReady, Ready]
+        }
+        Kind::AgentRoleBinding => {
+            &[RoleResolved, SubjectsResolved, NativeBindingSynced, EscalationAdmitted, Ready]
+        }
+        Kind::AgentSecretGrant => {
+            &[SecretExists, KeysExist, SubjectAuthorized, PolicyAdmitted, Ready]
+        }
+        Kind::AgentConfigGrant => {
+            &[ConfigMapExists, KeysExist, SubjectAuthorized, PolicyAdmitted, Ready]
+        }
+        Kind::AgentCapabilityRequirement => &[RequirementsDiscovered, GrantsResolved, Ready],
+        Kind::AgentSubagent
+        | Kind::AgentToolProfile
+        | Kind::AgentMcpServer
+        | Kind::AgentSkill
+        | Kind::AgentContextLabel
+        | Kind::AgentWorkspacePolicy
+        | Kind::AgentDispatchAttempt
+        | Kind::WorkItemSessionLink
+        | Kind::WorkItemWorkspaceLink
+        | Kind::AgentWorkspace
+        | Kind::AgentSession
+        | Kind::AgentApproval
+        | Kind::AgentContextBundle
+        | Kind::AgentArtifact
+        | Kind::AgentReviewArtifact
+        | Kind::AgentTriggerExecution
+        | Kind::WebhookDelivery
+        | Kind::Repository
+        | Kind::RunnerPool
+        | Kind::ServiceAccount
+        | Kind::Role
+        | Kind::RoleBinding
+        | Kind::Secret
+        | Kind::ConfigMap => &[],
+    }
+}
+
+/// Takes what was found anew: a transition time moves only where the status did.
+pub fn settle(
+    before: &[Condition],
+    found: Vec<Finding>,
+    generation: u64,
+    now: Moment,
+) -> Vec<Condition> {
+    found
+        .into_iter()
+        .map(|finding| {
+            let known = before.iter().find(|condition| condition.kind == finding.kind);
+            let last_transition_time = known
+                .filter(|condition| condition.status == finding.status)
+                .map_or(now, |condition| condition.last_transition_time);
+            Condition {
+                kind: finding.kind,
+                status: finding.status,
+                reason: finding.reason,
+                message: finding.message,
+                observed_generation: generation,
+                last_transition_time,
+            }
+        })
+        .collect()
+}
+
+/// A condition as it was just found, before it is compared with what was known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is about.
+    pub kind: ConditionType,
+    /// Whether it holds.
+    pub status: Standing,
+    /// Why, for programs.
+    pub reason: Reason,
+    /// Why, for people.
+    pub message: String,
+}
+
+impl Finding {
+    /// It holds.
+    pub fn holds(kind: ConditionType, reason: Reason, message: impl Into<String>) -> Self {
+        Self { kind, status: Standing::True, reason, message: message.into() }
+    }
+
+    /// It does not hold.
+    pub fn fails(kind: ConditionType, reason: Reason, message: impl Into<String>) -> Self {
+        Self { kind, status: Standing::False, reason, message: message.into() }
+    }
+
+    /// Nobody knows.
+    pub fn unknown(kind: ConditionType, reason: Reason, message: impl Into<String>) -> Self {
+        Self { kind, status: Standing::Unknown, reason, message: message.into() }
+    }
+}

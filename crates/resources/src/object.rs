@@ -1,0 +1,301 @@
+//! The envelope of every resource.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::{API_VERSION, Condition, Kind, Moment};
+use bailiwick_model::digest::Sha256Hex;
+
+/// The namespace of what names none.
+pub const DEFAULT_NAMESPACE: &str = "default";
+
+/// How long a name may be.
+const LONGEST_NAME: usize = 128;
+/// How long a label or its value may be.
+const LONGEST_LABEL: usize = 256;
+/// How many labels and annotations there may be.
+const MOST_LABELS: usize = 64;
+
+/// A kind's own part of a resource.
+pub trait Resource: Serialize + DeserializeOwned + JsonSchema + Clone + Send + Sync {
+    /// Its kind.
+    const KIND: Kind;
+    /// What the control plane says of it.
+    type Status: Serialize + DeserializeOwned + JsonSchema + Default + Clone + Send + Sync;
+
+    /// What is wrong with it though every field is well-formed.
+    fn faults(&self) -> Vec<Fault>;
+}
+
+/// What is wrong with one field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Fault {
+    /// The field, as `spec.match.paths`.
+    pub field: String,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl Fault {
+    /// A fault of this field.
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+/// Who a resource is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Metadata {
+    /// Its name, unique among its kind in its namespace.
+    pub name: String,
+    /// The namespace; `default` when left out.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    /// Words by which it is selected.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Words for people and programs that select nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Made when it was created; never used again.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Counts the changes of its spec.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generation: u64,
+    /// Counts every change of anything: a write that names an older one is refused.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resource_version: u64,
+    /// When it was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<Moment>,
+}
+
+fn default_namespace() -> String {
+    DEFAULT_NAMESPACE.to_owned()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Metadata {
+    /// Of this name, in the default namespace.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), namespace: default_namespace(), ..Self::default() }
+    }
+
+    /// What is wrong with it.
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for (field, name) in
+            [("metadata.name", &self.name), ("metadata.namespace", &self.namespace)]
+        {
+            if !is_object_name(name) {
+                let message = format!(
+                    "`{name}` is no name: use a-z, 0-9, `-` and `.`, at most {LONGEST_NAME}, \
+                     beginning and ending with a letter or a digit"
+                );
+                faults.push(Fault::new(field, message));
+            }
+        }
+        for (field, words) in
+            [("metadata.labels", &self.labels), ("metadata.annotations", &self.annotations)]
+        {
+            if words.len() > MOST_LABELS {
+                faults.push(Fault::new(field, format!("there may be {MOST_LABELS} at most")));
+            }
+            let long = |text: &&String| text.len() > LONGEST_LABEL;
+            let short_values = field == "metadata.labels";
+            for key in words.keys().filter(|key| key.is_empty() || key.len() > LONGEST_LABEL) {
+                faults.push(Fault::new(field, format!("`{key}` is empty or too long a key")));
+            }
+            if short_values && words.values().any(|value| long(&value)) {
+                faults.push(Fault::new(field, format!("a value is longer than {LONGEST_LABEL}")));
+            }
+        }
+        faults
+    }
+}
+
+/// Whether a text can name an object.
+pub fn is_object_name(text: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    !text.is_empty()
+        && text.len() <= LONGEST_NAME
+        && text.bytes().all(|byte| inside(byte) || matches!(byte, b'-' | b'.'))
+        && text.bytes().next().is_some_and(inside)
+        && text.bytes().last().is_some_and(inside)
+        && !text.contains("..")
+}
+
+/// A resource of a kind that is known when compiling.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, bound(deserialize = ""))]
+pub struct Object<R: Resource> {
+    /// `bailiwick.dev/v1alpha1`.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// Who it is.
+    pub metadata: Metadata,
+    /// What is wanted of it.
+    pub spec: R,
+    /// What is so.
+    #[serde(default)]
+    pub status: R::Status,
+}
+
+impl<R: Resource> Object<R> {
+    /// A new one.
+    pub fn new(metadata: Metadata, spec: R) -> Self {
+        Self {
+            api_version: API_VERSION.to_owned(),
+            kind: R::KIND,
+            metadata,
+            spec,
+            status: R::Status::default(),
+        }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// The digest of kind, name and spec: what binds whoever was admitted by it.
+    pub fn spec_digest(&self) -> Sha256Hex {
+        let spec = serde_json::to_value(&self.spec).unwrap_or(Value::Null);
+        digest(self.kind, &self.metadata, &spec)
+    }
+}
+
+fn digest(kind: Kind, metadata: &Metadata, spec: &Value) -> Sha256Hex {
+    // serde_json keeps the keys of a `Value` sorted, so that equal specs have equal digests.
+    Sha256Hex::of(format!("{kind}/{}/{}\n{spec}", metadata.namespace, metadata.name))
+}
+
+/// A resource of any kind, as it is stored and sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AnyObject {
+    /// `bailiwick.dev/v1alpha1`.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// Who it is.
+    pub metadata: Metadata,
+    /// What is wanted of it.
+    pub spec: Value,
+    /// What is so.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub status: Value,
+}
+
+/// Why an object is not what it says it is.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ObjectError {
+    /// Another group or version.
+    #[error("apiVersion `{found}` is not known; write `{API_VERSION}`")]
+    Version {
+        /// What was written.
+        found: String,
+    },
+    /// Another kind than was asked for.
+    #[error("{found} is not the kind that was asked for, {wanted}")]
+    Kind {
+        /// What it is.
+        found: Kind,
+        /// What was asked for.
+        wanted: Kind,
+    },
+    /// The spec or status does not have the shape of its kind.
+    #[error("{kind} `{name}`: {why}")]
+    Shape {
+        /// Its kind.
+        kind: Kind,
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl AnyObject {
+    /// As the type of its kind.
+    pub fn typed<R: Resource>(&self) -> Result<Object<R>, ObjectError> {
+        if self.api_version != API_VERSION {
+            return Err(ObjectError::Version { found: self.api_version.clone() });
+        }
+        if self.kind != R::KIND {
+            return Err(ObjectError::Kind { found: self.kind, wanted: R::KIND });
+        }
+        let shape = |part: &str, error: serde_json::Error| ObjectError::Shape {
+            kind: self.kind,
+            name: self.metadata.name.clone(),
+            why: format!("{part}: {error}"),
+        };
+        let spec = R::deserialize(&self.spec).map_err(|error| shape("spec", error))?;
+        let status = if self.status.is_null() {
+            R::Status::default()
+        } else {
+            R::Status::deserialize(&self.status).map_err(|error| shape("status", error))?
+        };
+        let metadata = self.metadata.clone();
+        Ok(Object {
+            api_version: self.api_version.clone(),
+            kind: self.kind,
+            metadata,
+            spec,
+            status,
+        })
+    }
+
+    /// Of a typed one.
+    pub fn of<R: Resource>(object: &Object<R>) -> Result<Self, ObjectError> {
+        let shape = |error: serde_json::Error| ObjectError::Shape {
+            kind: R::KIND,
+            name: object.metadata.name.clone(),
+            why: error.to_string(),
+        };
+        Ok(Self {
+            api_version: API_VERSION.to_owned(),
+            kind: R::KIND,
+            metadata: object.metadata.clone(),
+            spec: serde_json::to_value(&object.spec).map_err(shape)?,
+            status: serde_json::to_value(&object.status).map_err(shape)?,
+        })
+    }
+
+    /// The digest of kind, name and spec.
+    pub fn spec_digest(&self) -> Sha256Hex {
+        digest(self.kind, &self.metadata, &self.spec)
+    }
+
+    /// The conditions in its status.
+    pub fn conditions(&self) -> Vec<Condition> {
+        self.status
+            .get("conditions")
+            .and_then(|conditions| Vec::<Condition>::deserialize(conditions).ok())
+            .unwrap_or_default()
+    }
+
+    /// Its spec as the type of its kind writes it: defaults in their places, nothing else.
+    pub fn canonical_spec(&self) -> Result<Value, ObjectError> {
+        crate::kind_check::canonical(self)
+    }
+
+    /// Checks it by the type of its kind: shape first, then what no shape can say.
+    pub fn check(&self) -> Result<Vec<Fault>, ObjectError> {
+        let mut faults = self.metadata.faults();
+        faults.extend(crate::kind_check::faults(self)?);
+        Ok(faults)
+    }
+}
