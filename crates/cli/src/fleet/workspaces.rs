@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bailiwick_fleet::ports::{WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport};
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::AgentId;
-use bailiwick_source_control::git::WorkspaceVerbs;
+use bailiwick_source_control::git::WorkspaceOperations;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -45,7 +45,7 @@ pub fn work_on(
     place: &WorkspacePlace,
     deed: &WorkspaceOperation,
 ) -> Result<WorkspaceReport, WorkspaceError> {
-    let verbs = WorkspaceVerbs::new(&context.directory, &root(context), &context.state);
-    let verbs = verbs.map_err(|error| WorkspaceError::Failed(error.to_string()))?;
-    verbs.carry_out(place, deed)
+    let operations = WorkspaceOperations::new(&context.directory, &root(context), &context.state);
+    let operations = operations.map_err(|error| WorkspaceError::Failed(error.to_string()))?;
+    operations.perform(place, deed)
 }

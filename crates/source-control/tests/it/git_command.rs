@@ -1,4 +1,4 @@
-//! The one wrapper around git: its words, its input, and an environment that leads nowhere else.
+//! Running git: its errors, its input and its environment.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,13 +8,14 @@ use bailiwick_source_control::{Git, GitError, Repository};
 use bailiwick_testkit::Scratch;
 
 #[test]
-fn a_failure_carries_the_command_and_the_words_of_git() {
+fn failure_has_the_command_the_exit_code_and_the_message_of_git() {
     let scratch = Scratch::repository();
     let git = Git::at(scratch.root());
     match git.run(["rev-parse", "--verify", "no such thing"]) {
-        Err(GitError::Failed { command, why }) => {
+        Err(GitError::Failed { command, exit_code, stderr }) => {
             assert_eq!(command, "rev-parse --verify no such thing");
-            assert_eq!(why, "fatal: Needed a single revision");
+            assert_eq!(exit_code, Some(128));
+            assert_eq!(stderr, "fatal: Needed a single revision");
         }
         other => panic!("{other:?}"),
     }
@@ -23,13 +24,13 @@ fn a_failure_carries_the_command_and_the_words_of_git() {
     assert!(text.contains("'no-such-command' is not a git command"), "{text}");
     let silent = git.run(["config", "--get", "no.such"]).unwrap_err().to_string();
     assert!(
-        silent.contains("exit status: 1"),
-        "git said nothing, so we say how it ended: {silent}"
+        silent.ends_with("failed: exit code 1"),
+        "without a message of git's, the error has the exit code: {silent}"
     );
 }
 
 #[test]
-fn outside_of_a_repository_git_says_so() {
+fn error_outside_of_a_repository_names_the_cause() {
     let scratch = Scratch::bare();
     let text = Git::at(scratch.root()).run(["status"]).unwrap_err().to_string();
     assert!(text.contains("not a git repository"), "{text}");
@@ -39,7 +40,7 @@ fn outside_of_a_repository_git_says_so() {
 }
 
 #[test]
-fn success_and_failure_are_told_apart() {
+fn success_and_failure_are_distinguished() {
     let scratch = Scratch::repository();
     scratch.commit("first");
     let git = Git::at(scratch.root());
@@ -49,17 +50,18 @@ fn success_and_failure_are_told_apart() {
 }
 
 #[test]
-fn input_is_fed_whole_and_without_any_there_is_none() {
+fn input_is_passed_completely_and_is_empty_without_bytes() {
     let scratch = Scratch::repository();
     let git = Git::at(scratch.root());
     let much = vec![b'x'; 3_000_000];
-    let written = git.run_with(["hash-object", "-w", "--stdin"], Input::Bytes(&much)).unwrap();
+    let written =
+        git.run_with_input(["hash-object", "-w", "--stdin"], Input::Bytes(&much)).unwrap();
     let object = String::from_utf8(written).unwrap().trim().to_owned();
     assert_eq!(git.run(["cat-file", "blob", &object]).unwrap(), much);
     let empty = git.line(["hash-object", "--stdin"]).unwrap();
     assert_eq!(empty, scratch.git(&["hash-object", "-t", "blob", "/dev/null"]).trim());
-    // Git that does not read its input to the end is no failure of ours.
-    assert!(git.run_with(["rev-parse", "--git-dir"], Input::Bytes(&much)).is_ok());
+    // Git may ignore its input.
+    assert!(git.run_with_input(["rev-parse", "--git-dir"], Input::Bytes(&much)).is_ok());
 }
 
 #[test]
@@ -82,7 +84,7 @@ const ASKED: &str = "BAILIWICK_TEST_COMMIT_OF";
 
 /// The part of the tests below that needs another environment: it runs in a process of its own.
 #[test]
-fn says_the_commit_of_a_repository_when_another_test_asks() {
+fn prints_the_commit_that_another_test_requests() {
     let Some(root) = std::env::var_os(ASKED) else { return };
     let repository = Repository::discover(Path::new(&root)).unwrap();
     match repository.commit("HEAD") {
@@ -91,10 +93,10 @@ fn says_the_commit_of_a_repository_when_another_test_asks() {
     }
 }
 
-/// What a process with this environment says is the commit of the scratch repository.
+/// The commit of the scratch repository, as a process with this environment finds it.
 fn answer(scratch: &Scratch, environment: &[(&str, &Path)]) -> String {
     let mut command = scratch.command(std::env::current_exe().unwrap());
-    let name = "git_command::says_the_commit_of_a_repository_when_another_test_asks";
+    let name = "git_command::prints_the_commit_that_another_test_requests";
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
     command.env(ASKED, scratch.root());
     let output = command.envs(environment.iter().copied()).output().unwrap();
@@ -107,7 +109,7 @@ fn answer(scratch: &Scratch, environment: &[(&str, &Path)]) -> String {
 }
 
 #[test]
-fn variables_that_point_git_elsewhere_are_not_followed() {
+fn git_environment_variables_are_ignored() {
     let (scratch, other) = (Scratch::repository(), Scratch::repository());
     let commit = scratch.commit("ours");
     other.commit("theirs, with another message");
@@ -127,7 +129,7 @@ fn variables_that_point_git_elsewhere_are_not_followed() {
     assert_ne!(followed.trim(), commit, "plain git does follow them");
 }
 
-/// Gives the repository to a user that nobody is; false if we may not.
+/// Changes the owner of the repository to another user; false if that is not permitted.
 fn given_away(scratch: &Scratch) -> bool {
     let root = scratch.root();
     let chown = |program: &str, arguments: &[&str]| {
@@ -143,7 +145,7 @@ fn hold_safe(scratch: &Scratch, path: &str) {
 }
 
 #[test]
-fn a_repository_of_another_user_is_used_only_where_the_person_holds_it_safe() {
+fn repository_of_another_user_needs_safe_directory() {
     let scratch = Scratch::repository();
     let commit = scratch.commit("first");
     if !given_away(&scratch) {
@@ -164,26 +166,4 @@ fn a_repository_of_another_user_is_used_only_where_the_person_holds_it_safe() {
     assert!(held("/another/place").contains("dubious ownership"));
     assert_eq!(held(scratch.root().to_str().unwrap()), format!("Some({commit:?})"));
     assert_eq!(held("*"), format!("Some({commit:?})"));
-}
-
-/// Git itself lists nothing while one that is being added is half written.
-#[test]
-fn worktrees_are_listed_though_another_is_just_being_added() {
-    let scratch = Scratch::repository();
-    scratch.commit("start");
-    let other = scratch.place().join("other");
-    scratch.git(&["worktree", "add", "--quiet", "-b", "other", other.to_str().unwrap()]);
-    let git = Git::at(scratch.root());
-    let file = scratch.root().join(".git/worktrees/other/commondir");
-    let text = std::fs::read(&file).unwrap();
-    std::fs::write(&file, "").unwrap();
-    let why = git.run(["worktree", "list", "--porcelain", "-z"]).unwrap_err().to_string();
-    assert!(why.contains("commondir"), "{why}");
-    let written = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(120));
-        std::fs::write(&file, text).unwrap();
-    });
-    let listed = String::from_utf8(git.worktrees(Input::Nothing).unwrap()).unwrap();
-    assert!(listed.contains(other.to_str().unwrap()), "{listed:?}");
-    written.join().unwrap();
 }
