@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bailiwick_control::ports::{Base, Snapshot};
-use bailiwick_verify::facts::{Moved, RepositoryFacts, Since};
+use bailiwick_verify::facts::{ValueChange, RepositoryFacts, Baseline};
 
 use super::movements::{self, Subject};
 use super::places::Places;
@@ -51,14 +51,14 @@ pub(super) fn observe(
     }
     let started = record.map_or(&work.merge_base, |record| &record.commit);
     Ok(RepositoryFacts {
-        since: if record.is_some() { Since::Spawn } else { Since::MergeBase },
-        head: Moved {
+        baseline: if record.is_some() { Baseline::Spawn } else { Baseline::MergeBase },
+        head: ValueChange {
             before: record.map(|record| {
                 record.head.clone().unwrap_or_else(|| format!("detached at {}", record.commit))
             }),
             now: Some(head.unwrap_or_else(|| format!("detached at {}", work.head))),
         },
-        commit: Moved { before: Some(started.clone()), now: Some(work.head.clone()) },
+        commit: ValueChange { before: Some(started.clone()), now: Some(work.head.clone()) },
         configuration,
         hooks,
         references,
