@@ -172,7 +172,7 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
             }
             looked = Some((latest(&plane).await, Instant::now()));
         }
-        plane.store.lull(longest).await;
+        plane.store.wait_for_quiet_intake(longest).await;
         let begun = Instant::now();
         let turn = plane.turn_after(&mut resting).await;
         longest = if turn.done < MUCH { LONGEST_REST } else { begun.elapsed().min(LONGEST_REST) };
