@@ -7,10 +7,7 @@
 //!  Subject ──needs()──▶ Needs ──(source-control, runner, store)──▶ Facts ──judge()──▶ Verdict
 //! ```
 
-#![expect(
-    missing_docs,
-    reason = "not published: a comment stands where a name does not say enough"
-)]
+#![expect(missing_docs, reason = "not published: names say what an item is, comments say why")]
 
 pub mod change;
 pub mod checks;
